@@ -1,0 +1,1 @@
+//! Native types and client: all that the command line links.

@@ -1,0 +1,1 @@
+//! The claustrum door: newline-delimited JSON-RPC for remote desktops.

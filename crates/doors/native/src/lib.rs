@@ -1,0 +1,1 @@
+//! The native door: what the command line speaks.

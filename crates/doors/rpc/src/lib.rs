@@ -1,0 +1,1 @@
+//! What newline-delimited doors share: line framing, the bounded connection.

@@ -1,0 +1,1 @@
+//! Processes shared by every door.

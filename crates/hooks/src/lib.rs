@@ -1,0 +1,1 @@
+//! Test hooks: stop a process exactly between two steps.

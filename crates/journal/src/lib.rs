@@ -1,0 +1,1 @@
+//! Append-only truth about what a process said.

@@ -1,0 +1,1 @@
+//! Parent of every hosted child: holds its pipes, reaps its exit, outlives the daemon.

@@ -1,0 +1,1 @@
+//! A directory: files and git.
