@@ -1,0 +1,267 @@
+//! The JSON grammar, checked in one pass over the bytes. Keeps its own stack of open brackets, so a
+//! hostile line can neither overflow the thread's stack nor nest beyond the limit.
+
+use super::{Malformed, Member, Raw};
+
+/// Deepest nesting that Go's decoder accepts.
+const MAX_DEPTH: usize = 10_000;
+
+/// Bytes looked at in one step of a string body; the compiler turns a step into vector instructions.
+const LANE: usize = 32;
+
+/// Length of the longest prefix in which no byte satisfies `stop`.
+pub(super) fn run_until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
+    let (lanes, _) = bytes.as_chunks::<LANE>();
+    let mut clear = 0;
+    for lane in lanes {
+        if lane.iter().fold(false, |hit, &byte| hit | stop(byte)) {
+            break;
+        }
+        clear += LANE;
+    }
+    let tail = bytes.get(clear..).unwrap_or_default();
+    clear
+        + tail
+            .iter()
+            .position(|&byte| stop(byte))
+            .unwrap_or(tail.len())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Object,
+    Array,
+}
+
+/// A position in a JSON text. Every method leaves it behind what it accepted.
+pub(super) struct Scanner<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a [u8]) -> Self {
+        Scanner { rest: text }
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.rest = self.rest.get(count..).unwrap_or_default();
+    }
+
+    fn blanks(&mut self) {
+        while let [b' ' | b'\t' | b'\r' | b'\n', tail @ ..] = self.rest {
+            self.rest = tail;
+        }
+    }
+
+    /// Skips blanks and looks at the next byte.
+    fn peek(&mut self) -> Option<u8> {
+        self.blanks();
+        self.rest.first().copied()
+    }
+
+    /// Skips blanks and takes `byte` if it comes next.
+    fn accept(&mut self, byte: u8) -> bool {
+        let hit = self.peek() == Some(byte);
+        if hit {
+            self.advance(1);
+        }
+        hit
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
+        if self.accept(byte) {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    /// Nothing but blanks is left.
+    pub(super) fn end(&mut self) -> Result<(), Malformed> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(Malformed),
+        }
+    }
+
+    /// The members of the object that comes next; `None` for `null`.
+    pub(super) fn object_or_null(&mut self) -> Result<Option<Vec<Member<'a>>>, Malformed> {
+        if self.peek() == Some(b'n') {
+            self.literal(b"null")?;
+            return Ok(None);
+        }
+        self.expect(b'{')?;
+        let mut members = Vec::new();
+        if self.accept(b'}') {
+            return Ok(Some(members));
+        }
+        loop {
+            let key = self.key()?;
+            let value = self.value(1)?;
+            members.push(Member { key, value });
+            if self.accept(b'}') {
+                return Ok(Some(members));
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// The elements of the array that comes next.
+    pub(super) fn array(&mut self) -> Result<Vec<Raw<'a>>, Malformed> {
+        self.expect(b'[')?;
+        let mut elements = Vec::new();
+        if self.accept(b']') {
+            return Ok(elements);
+        }
+        loop {
+            elements.push(self.value(1)?);
+            if self.accept(b']') {
+                return Ok(elements);
+            }
+            self.expect(b',')?;
+        }
+    }
+
+    /// A key and the colon behind it.
+    fn key(&mut self) -> Result<Raw<'a>, Malformed> {
+        self.blanks();
+        let start = self.rest;
+        let escaped = self.string()?;
+        let key = Raw::new(self.since(start), escaped);
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// What was accepted since `start`.
+    fn since(&self, start: &'a [u8]) -> &'a [u8] {
+        let taken = start.len().saturating_sub(self.rest.len());
+        start.get(..taken).unwrap_or_default()
+    }
+
+    /// One whole value with everything inside it, `depth` brackets being open around it.
+    fn value(&mut self, depth: usize) -> Result<Raw<'a>, Malformed> {
+        self.blanks();
+        let start = self.rest;
+        let mut open: Vec<Open> = Vec::new();
+        let mut escaped = false;
+        loop {
+            match self.peek() {
+                Some(bracket @ (b'{' | b'[')) => {
+                    if depth + open.len() >= MAX_DEPTH {
+                        return Err(Malformed);
+                    }
+                    self.advance(1);
+                    let (kind, close) = if bracket == b'{' {
+                        (Open::Object, b'}')
+                    } else {
+                        (Open::Array, b']')
+                    };
+                    if !self.accept(close) {
+                        open.push(kind);
+                        if kind == Open::Object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                Some(b'"') => escaped = self.string()?,
+                Some(b't') => self.literal(b"true")?,
+                Some(b'f') => self.literal(b"false")?,
+                Some(b'n') => self.literal(b"null")?,
+                Some(_) => self.number()?,
+                None => return Err(Malformed),
+            }
+            if self.close(&mut open)? {
+                return Ok(Raw::new(self.since(start), escaped));
+            }
+        }
+    }
+
+    /// After a value: takes closing brackets, or the comma (and key) before the next value.
+    /// True when no bracket is open any more.
+    fn close(&mut self, open: &mut Vec<Open>) -> Result<bool, Malformed> {
+        while let Some(&kind) = open.last() {
+            if self.accept(b',') {
+                if kind == Open::Object {
+                    self.key()?;
+                }
+                return Ok(false);
+            }
+            self.expect(if kind == Open::Object { b'}' } else { b']' })?;
+            open.pop();
+        }
+        Ok(true)
+    }
+
+    fn literal(&mut self, word: &[u8]) -> Result<(), Malformed> {
+        if !self.rest.starts_with(word) {
+            return Err(Malformed);
+        }
+        self.advance(word.len());
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), Malformed> {
+        let count = run_until(self.rest, |byte| !byte.is_ascii_digit());
+        if count == 0 {
+            return Err(Malformed);
+        }
+        self.advance(count);
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Malformed> {
+        if let [b'-', tail @ ..] = self.rest {
+            self.rest = tail;
+        }
+        match self.rest {
+            [b'0', tail @ ..] => self.rest = tail,
+            _ => self.digits()?,
+        }
+        if let [b'.', tail @ ..] = self.rest {
+            self.rest = tail;
+            self.digits()?;
+        }
+        if let [b'e' | b'E', tail @ ..] = self.rest {
+            self.rest = tail;
+            if let [b'+' | b'-', tail @ ..] = self.rest {
+                self.rest = tail;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// A string with its quotes; true when it holds escapes. Bytes above ASCII are not looked at.
+    fn string(&mut self) -> Result<bool, Malformed> {
+        let [b'"', body @ ..] = self.rest else {
+            return Err(Malformed);
+        };
+        self.rest = body;
+        let mut escaped = false;
+        loop {
+            let plain = run_until(self.rest, |byte| {
+                (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+            });
+            self.advance(plain);
+            match self.rest {
+                [b'"', tail @ ..] => {
+                    self.rest = tail;
+                    return Ok(escaped);
+                }
+                [b'\\', b'u', a, b, c, d, tail @ ..]
+                    if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
+                {
+                    self.rest = tail;
+                }
+                [
+                    b'\\',
+                    b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"',
+                    tail @ ..,
+                ] => self.rest = tail,
+                _ => return Err(Malformed),
+            }
+            escaped = true;
+        }
+    }
+}
