@@ -1,1 +1,29 @@
-//! Native types and client: all that the command line links.
+//! The native protocol of ostler: its types, their description, and a blocking client.
+//!
+//! JSON-RPC 2.0, one object per line, over a unix socket that only its owner may open. Every method is a type
+//! that implements [`Method`]; the OpenRPC document is made from those same types. This crate knows no engine
+//! and starts no thread: the command line links it and nothing else of the daemon.
+
+pub mod client;
+mod error;
+mod instance;
+mod method;
+mod openrpc;
+mod process;
+mod schema;
+mod time;
+
+pub use error::{ErrorData, ErrorKind, RpcError};
+pub use instance::*;
+pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};
+pub use openrpc::document;
+pub use process::*;
+pub use schema::Schema;
+pub use time::Timestamp;
+
+/// The version of this protocol, agreed in `instance.hello`. It grows when a peer must know of a change;
+/// new optional fields and methods do not count, because unknown fields are ignored.
+pub const API_VERSION: u32 = 1;
+
+/// Requests may carry this many bytes in a line: 8 MiB of stdin in base64 and its envelope fit.
+pub const LINE_MAX: usize = 12 * 1024 * 1024;

@@ -1,0 +1,239 @@
+//! A blocking client for the native door.
+//!
+//! One connection, one thread. [`Client::call`] is for plain questions; a watcher that must also look at a
+//! keyboard polls the descriptor and uses [`Client::send`], [`Client::fill`] and [`Client::take`].
+
+mod connect;
+mod lines;
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::error::RpcError;
+use crate::method::{Method, Notification, methods};
+use crate::{API_VERSION, Hello, HelloParams};
+use lines::LineBuffer;
+
+/// A healthy daemon answers in well under a millisecond; after this long something is wrong and waiting hides it.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("cannot connect to {path}: {source}")]
+    Connect {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the daemon closed the connection")]
+    Closed,
+    #[error("the daemon did not answer within {0:?}")]
+    TimedOut(Duration),
+    #[error("the connection to the daemon failed: {0}")]
+    Io(#[source] io::Error),
+    #[error("the daemon sent something that is not an answer: {0}")]
+    Garbled(String),
+    #[error(transparent)]
+    Rpc(#[from] RpcError),
+}
+
+/// Something that arrived.
+#[derive(Debug)]
+pub enum Incoming {
+    Reply {
+        id: u64,
+        result: Result<Box<RawValue>, RpcError>,
+    },
+    Notification(Notification),
+}
+
+/// A connection to one instance.
+pub struct Client {
+    stream: UnixStream,
+    lines: LineBuffer,
+    last_id: u64,
+    /// Notifications that arrived while `call` waited for its answer.
+    early: VecDeque<Notification>,
+    timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects; paths too long for a socket address work.
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let stream = connect::connect(path).map_err(|source| ClientError::Connect {
+            path: path.to_owned(),
+            source,
+        })?;
+        let mut client = Self {
+            stream,
+            lines: LineBuffer::default(),
+            last_id: 0,
+            early: VecDeque::new(),
+            timeout: None,
+        };
+        client.answer_within(Some(ANSWER_TIMEOUT))?;
+        Ok(client)
+    }
+
+    /// How long `call` waits; `None` for as long as it takes.
+    pub fn answer_within(&mut self, timeout: Option<Duration>) -> Result<(), ClientError> {
+        self.timeout = timeout;
+        self.stream
+            .set_read_timeout(timeout)
+            .map_err(ClientError::Io)
+    }
+
+    /// Agrees on the protocol version. `client` names the caller in the daemon's log.
+    pub fn hello(&mut self, client: &str) -> Result<Hello, ClientError> {
+        self.call::<methods::InstanceHello>(&HelloParams {
+            client: client.to_owned(),
+            version: API_VERSION,
+        })
+    }
+
+    /// Asks and waits for the answer.
+    pub fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
+        let asked = self.send::<M>(params)?;
+        loop {
+            match self.take()? {
+                Some(Incoming::Reply { id, result }) if id == asked => return parse::<M>(&result?),
+                Some(Incoming::Reply { .. }) => {}
+                Some(Incoming::Notification(notification)) => self.early.push_back(notification),
+                None => self.fill()?,
+            }
+        }
+    }
+
+    /// Asks without waiting; the answer comes through `take` with the returned number.
+    pub fn send<M: Method>(&mut self, params: &M::Params) -> Result<u64, ClientError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        let params = serde_json::to_string(params)
+            .map_err(|error| ClientError::Garbled(error.to_string()))?;
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
+            M::NAME
+        ) + "\n";
+        self.stream
+            .write_all(line.as_bytes())
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::Closed,
+                _ => ClientError::Io(error),
+            })?;
+        Ok(id)
+    }
+
+    /// The next thing that has arrived whole; `None` until more is read.
+    pub fn take(&mut self) -> Result<Option<Incoming>, ClientError> {
+        while let Some(line) = self.lines.next_line() {
+            if let Some(incoming) = read_line(line)? {
+                return Ok(Some(incoming));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next notification, also one that came before an answer.
+    pub fn next_notification(&mut self) -> Result<Notification, ClientError> {
+        loop {
+            if let Some(early) = self.early.pop_front() {
+                return Ok(early);
+            }
+            match self.take()? {
+                Some(Incoming::Notification(notification)) => return Ok(notification),
+                Some(Incoming::Reply { .. }) => {}
+                None => self.fill()?,
+            }
+        }
+    }
+
+    /// Notifications that arrived while a call waited.
+    pub fn take_early(&mut self) -> Option<Notification> {
+        self.early.pop_front()
+    }
+
+    /// One read from the socket; blocks unless the descriptor was polled before.
+    pub fn fill(&mut self) -> Result<(), ClientError> {
+        let space = self.lines.space();
+        let read = loop {
+            match self.stream.read(space) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        match read {
+            Ok(0) => Err(ClientError::Closed),
+            Ok(count) => {
+                self.lines.filled(count);
+                Ok(())
+            }
+            Err(error) => Err(match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    ClientError::TimedOut(self.timeout.unwrap_or_default())
+                }
+                io::ErrorKind::ConnectionReset => ClientError::Closed,
+                _ => ClientError::Io(error),
+            }),
+        }
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Reads the result of a `send`.
+pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
+    serde_json::from_str(result.get())
+        .map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
+}
+
+fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        id: Option<u64>,
+        #[serde(borrow)]
+        method: Option<std::borrow::Cow<'a, str>>,
+        result: Option<Box<RawValue>>,
+        error: Option<RpcError>,
+    }
+    let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
+    let head: Line<'_> = serde_json::from_slice(line).map_err(garbled)?;
+    if let Some(method) = head.method {
+        // A newer daemon may say things this client has no word for.
+        let known = matches!(&*method, "process.frame" | "process.exit" | "process.gap");
+        return if known {
+            serde_json::from_slice(line)
+                .map(|note| Some(Incoming::Notification(note)))
+                .map_err(garbled)
+        } else {
+            Ok(None)
+        };
+    }
+    match (head.id, head.result, head.error) {
+        (Some(id), _, Some(error)) => Ok(Some(Incoming::Reply {
+            id,
+            result: Err(error),
+        })),
+        (Some(id), Some(result), None) => Ok(Some(Incoming::Reply {
+            id,
+            result: Ok(result),
+        })),
+        (None, _, Some(error)) => Err(ClientError::Rpc(error)),
+        _ => Err(ClientError::Garbled(
+            "neither answer nor notification".into(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! `instance.*`: the daemon itself.
+
+use crate::schema::{wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// How a daemon came to its life.
+    pub enum InstanceState {
+        /// All doors are open.
+        Running = "running",
+        /// It was asked to leave and is doing so.
+        Leaving = "leaving",
+    }
+}
+
+wire! {
+    /// Nothing to say, or nothing to tell.
+    pub struct Empty {}
+
+    /// Who calls, and the newest protocol version it speaks.
+    pub struct HelloParams {
+        /// Name and version of the client, for the log.
+        #[serde(default)]
+        pub client: String,
+        /// The newest protocol version the client speaks; the daemon answers with the one to use.
+        pub version: u32,
+    }
+
+    /// Who answers.
+    pub struct Hello {
+        /// The protocol version to use from here on.
+        pub version: u32,
+        /// Version of the daemon's program.
+        pub program: String,
+        /// Name of the instance.
+        pub instance: String,
+        pub pid: u32,
+        pub started: Timestamp,
+    }
+
+    /// One open door.
+    pub struct Door {
+        pub name: String,
+        /// Socket path or host:port.
+        pub address: String,
+        /// How to connect, in words or as a command.
+        pub connect: String,
+    }
+
+    /// How the instance is doing.
+    pub struct Status {
+        pub instance: String,
+        pub state: InstanceState,
+        pub program: String,
+        pub pid: u32,
+        /// The process that is the parent of all hosted children and outlives the daemon.
+        pub keeper_pid: Option<u32>,
+        pub started: Timestamp,
+        pub doors: Vec<Door>,
+        pub running: u64,
+        pub exited: u64,
+        /// Bytes that journals occupy on disk.
+        pub journal_bytes: u64,
+        /// Age of the oldest byte that a power loss would take.
+        pub oldest_unsynced_ms: u64,
+        /// Processes held back because the disk is full or failing.
+        pub held_back: u64,
+        /// Where journals and records live.
+        pub state_dir: String,
+        /// Things a person should know, worst first.
+        #[serde(default)]
+        pub warnings: Vec<String>,
+    }
+
+    /// Metrics in the text form that Prometheus reads.
+    pub struct Metrics {
+        pub text: String,
+    }
+
+    /// A key that makes a repeated request harmless.
+    pub struct KeyParams {
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// What became of the children.
+    pub struct Stopped {
+        /// Children that were running and were ended.
+        pub ended: u64,
+        /// What could not be ended.
+        #[serde(default)]
+        pub survivors: Vec<String>,
+    }
+
+    /// Whether to look only.
+    pub struct PruneParams {
+        /// Say what would go, and keep it.
+        #[serde(default)]
+        pub dry_run: bool,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// One journal that retention lets go.
+    pub struct Pruned {
+        pub id: String,
+        pub name: Option<String>,
+        pub bytes: u64,
+        /// Why it goes: age or total size.
+        pub reason: String,
+    }
+
+    /// What retention let go.
+    pub struct PruneResult {
+        #[serde(default)]
+        pub removed: Vec<Pruned>,
+        pub bytes: u64,
+    }
+}

@@ -1,0 +1,116 @@
+//! The methods: each a type that ties a name to its parameters and its result.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::schema::Schema;
+use crate::{instance, process};
+
+/// A call: name, what it takes, what it gives.
+pub trait Method {
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+    type Params: Serialize + DeserializeOwned + Schema;
+    type Result: Serialize + DeserializeOwned + Schema;
+}
+
+/// A method as the description sees it.
+pub struct MethodInfo {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub params: fn() -> serde_json::Value,
+    pub result: fn() -> serde_json::Value,
+}
+
+/// A request as it stands on the line; parameters are read once the method is known.
+#[derive(Debug, Deserialize)]
+pub struct Request<'a> {
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub method: std::borrow::Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub params: Option<&'a RawValue>,
+}
+
+/// What the daemon says without being asked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "method", content = "params")]
+pub enum Notification {
+    #[serde(rename = "process.frame")]
+    Frame(process::Frame),
+    #[serde(rename = "process.exit")]
+    Exit(process::Exited),
+    #[serde(rename = "process.gap")]
+    Gap(process::Gap),
+}
+
+macro_rules! methods {
+    ($($(#[doc = $doc:literal])* $type:ident = $name:literal ($params:ty) -> $result:ty;)*) => {
+        $(
+            $(#[doc = $doc])*
+            pub struct $type;
+
+            impl Method for $type {
+                const NAME: &'static str = $name;
+                const SUMMARY: &'static str = concat!($($doc),*);
+                type Params = $params;
+                type Result = $result;
+            }
+        )*
+
+        /// Every method, in the order of the description.
+        pub const METHODS: &[MethodInfo] = &[
+            $(MethodInfo {
+                name: $name,
+                summary: concat!($($doc),*),
+                params: <$params as Schema>::schema,
+                result: <$result as Schema>::schema,
+            }),*
+        ];
+    };
+}
+
+pub mod methods {
+    //! One type per method.
+    use super::*;
+
+    methods! {
+        /// Agrees on the protocol version and says who answers.
+        InstanceHello = "instance.hello" (instance::HelloParams) -> instance::Hello;
+        /// How the instance is doing.
+        InstanceStatus = "instance.status" (instance::Empty) -> instance::Status;
+        /// Metrics in the text form that Prometheus reads.
+        InstanceMetrics = "instance.metrics" (instance::Empty) -> instance::Metrics;
+        /// The daemon ends; the keeper and every child stay.
+        InstanceLeave = "instance.leave" (instance::KeyParams) -> instance::Empty;
+        /// Every child is ended, then the daemon and the keeper end.
+        InstanceStop = "instance.stop" (instance::KeyParams) -> instance::Stopped;
+        /// Lets go of exited processes' journals that are past their retention.
+        InstancePrune = "instance.prune" (instance::PruneParams) -> instance::PruneResult;
+        /// Starts a process. The answer comes once it runs, or says why it cannot.
+        ProcessSpawn = "process.spawn" (process::SpawnParams) -> process::ProcessInfo;
+        /// Lists processes, oldest first.
+        ProcessList = "process.list" (process::ListParams) -> process::ProcessList;
+        /// One process.
+        ProcessGet = "process.get" (process::IdParams) -> process::ProcessInfo;
+        /// Hands bytes to stdin. The answer comes when they are accepted: recorded, and sure to be delivered in order.
+        ProcessStdin = "process.stdin" (process::StdinParams) -> process::StdinResult;
+        /// Closes stdin after everything accepted so far.
+        ProcessCloseStdin = "process.close_stdin" (process::IdKeyParams) -> instance::Empty;
+        /// Sends a signal.
+        ProcessSignal = "process.signal" (process::SignalParams) -> instance::Empty;
+        /// Ends a process and waits for its exit.
+        ProcessKill = "process.kill" (process::KillParams) -> process::Killed;
+        /// Watches a process from any point of its journal.
+        ProcessAttach = "process.attach" (process::AttachParams) -> process::Attached;
+        /// Ends a watch; the process is not touched.
+        ProcessDetach = "process.detach" (process::DetachParams) -> instance::Empty;
+        /// Tells a terminal process its new size.
+        ProcessResize = "process.resize" (process::ResizeParams) -> instance::Empty;
+        /// Deletes an exited process and its journal now.
+        ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
+    }
+}
+pub use methods::METHODS;

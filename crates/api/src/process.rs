@@ -1,0 +1,274 @@
+//! `process.*`: hosted commands, and what their watchers are told.
+
+use crate::schema::{Schema, wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// Where bytes came from.
+    pub enum Stream {
+        /// Standard output; for a terminal process everything it shows.
+        Stdout = "stdout",
+        Stderr = "stderr",
+    }
+
+    /// Who receives a signal.
+    pub enum SignalScope {
+        /// The process alone.
+        Process = "process",
+        /// Its process group.
+        Group = "group",
+        /// Its group and every descendant that can be found.
+        Tree = "tree",
+    }
+
+    /// Whether the process still runs.
+    pub enum ProcessState {
+        Running = "running",
+        Exited = "exited",
+    }
+}
+
+wire! {
+    /// Size of a terminal in characters.
+    pub struct WinSize {
+        pub rows: u16,
+        pub cols: u16,
+    }
+
+    /// What to run.
+    pub struct SpawnParams {
+        /// A path, or a name to look up in the child's PATH.
+        pub program: String,
+        /// Arguments after the program.
+        #[serde(default)]
+        pub args: Vec<String>,
+        /// Added to the daemon's own environment, replacing what has the same name.
+        #[serde(default)]
+        pub env: Vec<(String, String)>,
+        /// Where to start; the daemon's default when left out.
+        #[serde(default)]
+        pub cwd: Option<String>,
+        /// A name to find it by.
+        #[serde(default)]
+        pub name: Option<String>,
+        /// Give it a terminal of this size instead of three pipes.
+        #[serde(default)]
+        pub tty: Option<WinSize>,
+        /// Keep its journal in memory: nothing of it reaches the disk, and it ends with the process.
+        #[serde(default)]
+        pub private: bool,
+        /// Keep at most this many bytes of output while it runs.
+        #[serde(default)]
+        pub live_max: Option<u64>,
+        /// Two requests with the same key start one process.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// How a process ended.
+    pub struct Exit {
+        /// Exit code, when it exited by itself.
+        pub code: Option<i32>,
+        /// The signal that ended it.
+        pub signal: Option<i32>,
+        /// When. Neither code nor signal: the kernel did not tell.
+        pub time: Option<Timestamp>,
+    }
+
+    /// All there is to say about a process.
+    pub struct ProcessInfo {
+        /// `p…`, unique for ever on this machine.
+        pub id: String,
+        pub name: Option<String>,
+        pub program: String,
+        #[serde(default)]
+        pub args: Vec<String>,
+        pub cwd: Option<String>,
+        pub state: ProcessState,
+        pub pid: u32,
+        pub started: Timestamp,
+        pub exit: Option<Exit>,
+        pub tty: bool,
+        pub private: bool,
+        /// The door and id by which a client of another protocol knows it.
+        pub alias: Option<Alias>,
+        /// The oldest frame still kept.
+        pub first_seq: u64,
+        /// The newest frame; 0 before the first.
+        pub last_seq: u64,
+        pub stdout_bytes: u64,
+        pub stderr_bytes: u64,
+        /// Bytes of stdin accepted.
+        pub stdin_applied: u64,
+        /// Why its output is not being written at the moment.
+        pub held_back: Option<String>,
+        /// From this offset on the journal may be incomplete, because the disk failed.
+        pub damaged_from: Option<u64>,
+    }
+
+    /// A name that another door's client gave.
+    pub struct Alias {
+        pub endpoint: String,
+        pub id: String,
+    }
+
+    /// Which process: its id, a unique prefix of it, or its name.
+    pub struct IdParams {
+        pub id: String,
+    }
+
+    /// Which process, and a key that makes a repeated request harmless.
+    pub struct IdKeyParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// What to list.
+    pub struct ListParams {
+        /// Also those that have exited.
+        #[serde(default)]
+        pub all: bool,
+    }
+
+    pub struct ProcessList {
+        pub processes: Vec<ProcessInfo>,
+    }
+
+    /// Bytes for a process's stdin.
+    pub struct StdinParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        /// Base64.
+        pub data: String,
+        /// Position of the first byte in everything ever sent; a repeated request is recognised by it.
+        #[serde(default)]
+        pub offset: Option<i64>,
+    }
+
+    /// How much stdin was accepted.
+    pub struct StdinResult {
+        /// All bytes accepted so far.
+        pub applied: u64,
+        /// Everything in this request had been accepted before.
+        pub duplicate: bool,
+    }
+
+    /// A signal for a process.
+    pub struct SignalParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        pub signal: i32,
+        /// The group unless told otherwise.
+        #[serde(default)]
+        pub scope: Option<SignalScope>,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// Ends a process: a signal, a grace period, then SIGKILL to the whole tree.
+    pub struct KillParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        /// The first signal; SIGTERM unless told otherwise.
+        #[serde(default)]
+        pub signal: Option<i32>,
+        /// How long it may take before SIGKILL; the configured grace unless told otherwise.
+        #[serde(default)]
+        pub grace_ms: Option<u64>,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// How the ending went. The answer comes after the exit is in the journal.
+    pub struct Killed {
+        pub died: bool,
+        pub already_exited: bool,
+        /// SIGKILL was needed.
+        pub escalated: bool,
+        pub exit: Option<Exit>,
+    }
+
+    /// From where to watch a process.
+    pub struct AttachParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        /// The first frame wanted; the oldest that is kept when left out.
+        #[serde(default)]
+        pub from: Option<u64>,
+        /// Instead of `from`: start so that about this many bytes come before what is new.
+        #[serde(default)]
+        pub tail: Option<u64>,
+    }
+
+    /// A watch: frames follow as `process.frame`, then `process.exit`; `process.gap` where retention cut.
+    pub struct Attached {
+        /// Names this watch on this connection.
+        pub watch: u64,
+        pub process: ProcessInfo,
+        /// The first frame that will come.
+        pub from: u64,
+    }
+
+    pub struct DetachParams {
+        pub watch: u64,
+    }
+
+    pub struct ResizeParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        pub rows: u16,
+        pub cols: u16,
+    }
+
+    /// Bytes that a process wrote.
+    pub struct Frame {
+        pub watch: u64,
+        pub seq: u64,
+        pub stream: Stream,
+        pub time: Timestamp,
+        /// Base64.
+        pub data: String,
+    }
+
+    /// The last notification of a watch.
+    pub struct Exited {
+        pub watch: u64,
+        pub seq: u64,
+        pub exit: Exit,
+    }
+
+    /// Frames before `first_seq` are no longer kept; the watch goes on there.
+    pub struct Gap {
+        pub watch: u64,
+        pub first_seq: u64,
+    }
+}
+
+impl ProcessInfo {
+    /// The command as one line, for people.
+    pub fn command(&self) -> String {
+        let mut line = self.program.clone();
+        for arg in &self.args {
+            line.push(' ');
+            line.push_str(arg);
+        }
+        line
+    }
+}
+
+impl Exit {
+    /// What a shell would report: the code, or 128 + signal. `None` when the kernel did not tell.
+    pub fn shell_code(&self) -> Option<i32> {
+        self.code.or_else(|| self.signal.map(|signal| 128 + signal))
+    }
+}
+
+impl Schema for crate::method::Notification {
+    fn schema() -> serde_json::Value {
+        serde_json::json!({"oneOf": [Frame::schema(), Exited::schema(), Gap::schema()]})
+    }
+}
