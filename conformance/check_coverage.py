@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Fails when COVERAGE.md has a promise without a test, or names a test that does not exist.
+
+  check_coverage.py --logs DIR
+
+Names of the Python suites are looked up in the logs of this run (DIR/claustrum.log, own.log, ssh.log, netns.log), names of
+Rust tests in the sources: a function with a test attribute in the named crate."""
+import argparse
+import fnmatch
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+LOGS = {"claustrum": ["claustrum"], "own": ["own", "ssh", "netns"]}
+NAMED = re.compile(r"`(claustrum|own|rust): ([^`]+)`")
+TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)
+
+
+def suite_names(folder, suite):
+    """(names that ran, areas that were skipped as a whole)."""
+    ran, skipped = set(), set()
+    for log in LOGS[suite]:
+        try:
+            with open(os.path.join(folder, log + ".log"), errors="replace") as f:
+                text = f.read()
+        except FileNotFoundError:
+            text = ""
+        if " passed, " not in text:
+            sys.exit("no finished run in %s/%s.log: run ./test %s first" % (folder, log, log))
+        ran.update(re.findall(r"^ok (.+)$", text, re.M))
+        ran.update(m.split(": ")[0] for m in re.findall(r"^FAIL (.+)$", text, re.M))
+        skipped.update(re.findall(r"^SKIP ([^/]+)/all: ", text, re.M))
+    return ran, skipped
+
+
+def rust_tests():
+    """crate name -> names of its test functions (also of property tests, whose arguments read `x in strategy`)."""
+    found = {}
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [d for d in folders if d not in ("target", ".git", "src", "tests", "benches")]
+        if "Cargo.toml" not in files:
+            continue
+        with open(os.path.join(folder, "Cargo.toml")) as f:
+            name = re.search(r'^\[package\][^\[]*?^name = "([^"]+)"', f.read(), re.M | re.S)
+        if not name:
+            continue
+        tests = found.setdefault(name.group(1).replace("-", "_"), set())
+        for part in ("src", "tests"):
+            for place, _, sources in os.walk(os.path.join(folder, part)):
+                for source in sources:
+                    if source.endswith(".rs"):
+                        with open(os.path.join(place, source), errors="replace") as f:
+                            tests.update(a or b for a, b in TEST_FN.findall(f.read()))
+    return found
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--logs", default=os.path.join(ROOT, "target", "test-logs"))
+    folder = ap.parse_args().logs
+    suites = {suite: suite_names(folder, suite) for suite in LOGS}
+    rust = rust_tests()
+    bad, promises, named = [], 0, 0
+
+    def exists(kind, name):
+        if kind == "rust":
+            crate, _, path = name.partition("::")
+            return path.rsplit("::", 1)[-1] in rust.get(crate, ())
+        ran, skipped = suites[kind]
+        if name.split("/")[0] in skipped:
+            return True
+        return bool(fnmatch.filter(ran, name)) if "*" in name else name in ran
+
+    with open(os.path.join(HERE, "COVERAGE.md")) as f:
+        for number, line in enumerate(f, 1):
+            if not line.startswith("|") or line.startswith(("|---", "| promise")):
+                continue
+            promises += 1
+            tests = NAMED.findall(line)
+            named += len(tests)
+            if not tests:
+                bad.append("line %d names no test: %s" % (number, line.split("|")[1].strip()))
+            bad += ["line %d: no test `%s: %s`" % (number, k, n) for k, n in tests if not exists(k, n)]
+    print("\n".join(bad))
+    print("%d promises, %d tests named, %d wrong" % (promises, named, len(bad)))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

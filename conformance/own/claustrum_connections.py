@@ -1,0 +1,183 @@
+"""Connections: half-close, readers that are slow or never read, and the order of pipelined input."""
+import base64
+import json
+import os
+import socket
+import time
+
+from kit import anon_kib, raw_socket, read_to_end, request, Fail
+from lib import area, b64, outp, run_bin, wait_for
+from t_process import sh
+
+PONG = b'{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}'
+
+
+@area("half-close")
+def half_close(t):
+    d = t.common()
+    n = 200
+    s = raw_socket(d.sock)
+    s.sendall(b"".join(request(i, "server.ping") for i in range(n)))
+    s.shutdown(socket.SHUT_WR)
+    t.eq("replies-in-flight-arrive", sorted(read_to_end(s)), sorted(PONG % i for i in range(n)))
+    # a slow request: its reply is still owed after the client stopped sending
+    c = d.conn()
+    c.call("process.spawn", sh("hc", "trap '' TERM; echo r; while :; do sleep 0.05; done"))
+    c.wait_out("hc", b"r")
+    s = raw_socket(d.sock)
+    s.sendall(request(1, "process.killAndWait", {"id": "hc", "timeoutMs": 700}))
+    s.shutdown(socket.SHUT_WR)
+    t.eq("slow-reply-arrives", read_to_end(s), [b'{"jsonrpc":"2.0","id":1,"result":{"found":true,"died":true,"escalated":true}}'])
+    s = raw_socket(d.sock)
+    s.sendall(request(2, "server.ping").rstrip(b"\n"))
+    s.shutdown(socket.SHUT_WR)
+    t.eq("last-line-without-newline-is-served", read_to_end(s), [PONG % 2])
+    s = raw_socket(d.sock)
+    s.shutdown(socket.SHUT_WR)
+    t.eq("nothing-sent-just-closes", read_to_end(s), [])
+    # a replay that is under way when the client stops sending is finished before its reply
+    c.call("process.spawn", {"id": "hr", "command": "head", "args": ["-c", "4000000", "/dev/zero"]})
+    frames = [x for x in c.frames if b'"hr"' in x] if c.wait_exit("hr", 30) else []
+    s = raw_socket(d.sock)
+    s.sendall(request(3, "process.reattach", {"id": "hr", "fromSeq": 0}))
+    s.shutdown(socket.SHUT_WR)
+    got = read_to_end(s)
+    t.ok("replay-in-flight-arrives", got[:-1] == frames and b'"found":true' in got[-1], (len(got), len(frames)))
+    # the relay ends its own half the same way
+    rc, o, e = run_bin(t.argv, ["-bridge", "-socket", d.sock], env=d.env,
+                       stdin=b"".join(request(i, "server.ping") for i in range(50)))
+    t.eq("bridge-delivers-replies-after-stdin-eof", (rc, e, sorted(o.encode().splitlines())), (0, "", sorted(PONG % i for i in range(50))))
+
+
+@area("pipelined-stdin")
+def pipelined_stdin(t):
+    d = t.common()
+    c = d.conn()
+    bad = []
+    for round in range(5):
+        id = "ps%d" % round
+        c.call("process.spawn", {"id": id, "command": "cat"})
+        lines = [b"%d:%d\n" % (round, i) for i in range(300)]
+        burst = b""
+        for i, line in enumerate(lines):
+            burst += request(round * 100000 + 1000 + i, "process.stdin", {"id": id, "data": b64(line)})
+            if i % 10 == 0:
+                burst += request(round * 100000 + 5000 + i, "server.ping")
+        c.send(burst)
+        if c.wait_out(id, lines[-1], 20) != b"".join(lines):
+            bad.append(round)
+        applied = 0
+        for i, line in enumerate(lines):
+            applied += len(line)
+            r = json.loads(c.find(round * 100000 + 1000 + i))["result"]
+            if r != {"success": True, "applied": applied}:
+                bad.append((round, i, r))
+                break
+        c.call("process.kill", {"id": id, "signal": "KILL"})
+    t.eq("wire-order-kept", bad, [])
+    # the same across a child that reads nothing until everything was accepted
+    c.call("process.spawn", sh("psl", "sleep 1; exec cat"))
+    blob = [os.urandom(20000) for _ in range(100)]
+    c.send(b"".join(request(900000 + i, "process.stdin", {"id": "psl", "data": b64(x)}) for i, x in enumerate(blob)))
+    t.ok("wire-order-kept-through-the-spool", c.wait_out("psl", blob[-1][-64:], 30) == b"".join(blob))
+    c.call("process.kill", {"id": "psl", "signal": "KILL"})
+
+
+@area("stdin-spool")
+def stdin_spool(t):
+    """A child that reads nothing: input is accepted up to the spool, then the caller waits and nobody else does."""
+    d = t.common()
+    c, other = d.conn(), d.conn()
+    c.call("process.spawn", sh("sp", "read go; exec sleep 300", wantPid=True))
+    c.call("process.stdin", {"id": "sp", "data": b64(b"go\n")})
+    chunk = b64(b"z" * 700000)
+    ids = [c.post("process.stdin", {"id": "sp", "data": chunk}) for _ in range(16)]
+    c.find(ids[9])
+    t.ok("7-mb-accepted", True)
+    time.sleep(1)
+    open_calls = [i for i in ids if not any(x.startswith(b'{"jsonrpc":"2.0","id":%d,' % i) for x in list(c.replies))]
+    t.ok("caller-waits-beyond-the-spool", open_calls and open_calls[0] > ids[9], (ids, open_calls))
+    t.eq("others-go-on", other.call("server.ping", timeout=2)["result"], {"pong": True})
+    t.eq("same-connection-goes-on", c.call("server.ping", timeout=2)["result"], {"pong": True})
+    c.call("process.kill", {"id": "sp", "signal": "KILL"})
+    last = json.loads(c.find(ids[-1], 10))
+    t.ok("waiting-calls-answered-at-exit", "result" in last or "error" in last, last)
+
+
+@area("slow-reader")
+def slow_reader(t):
+    d = t.daemon()
+    c = d.conn()
+    size = 48 << 20
+    script = "read go; head -c %d /dev/zero; echo end >&2" % size
+    c.call("process.spawn", sh("sr", script))
+    slow = [raw_socket(d.sock) for _ in range(3)]
+    for s in slow:
+        s.sendall(request(1, "process.reattach", {"id": "sr", "fromSeq": 0}))
+        if b'"found":true' not in s.recv(65536):
+            raise Fail("reattach refused")
+    before = anon_kib(d.pid)
+    started = time.monotonic()
+    c.call("process.stdin", {"id": "sr", "data": b64(b"go\n")})
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (c.frames and b'"stream":"exit"' in c.frames[-1]):
+        time.sleep(0.05)
+    took = time.monotonic() - started
+    t.ok("healthy-reader-gets-everything", c.frames and b'"stream":"exit"' in c.frames[-1], "%d frames in %.0f s" % (len(c.frames), took))
+    total = sum(len(base64.b64decode(json.loads(x).get("data", ""))) for x in c.frames)
+    t.eq("healthy-reader-bytes", total, size + 4)
+    t.eq("child-is-not-held-back", c.call("process.reattach", {"id": "sr", "fromSeq": 1 << 40})["result"]["running"], False)
+    grown = anon_kib(d.pid) - before
+    t.ok("memory-stays-bounded", grown < 24 << 10, "%d KiB more" % grown, "less than 24 MiB for 3 x 48 MiB unread")
+    # the slow ones were only late: what they then read is the same, byte for byte
+    frames = list(c.frames)
+    s = slow[0]
+    s.settimeout(30)
+    got, buf, tail = 0, bytearray(), b""
+    while b'"stream":"exit"' not in tail:
+        piece = s.recv(1 << 20)
+        if not piece:
+            break
+        buf += piece
+        tail = bytes(buf[-400:])
+    t.eq("late-reader-gets-the-same", bytes(buf).split(b"\n")[:-1] == frames, True)
+    slow[1].close()
+    slow[2].close()
+    t.eq("leaving-unread-harms-nobody", d.conn().call("server.ping")["result"], {"pong": True})
+
+
+@area("never-reads")
+def never_reads(t):
+    d = t.daemon()
+    other = d.conn()
+    other.call("server.ping")
+    # 192 MiB of output for somebody who subscribed and never reads
+    s = raw_socket(d.sock)
+    before = anon_kib(d.pid)
+    s.sendall(request(1, "process.spawn", {"id": "nv", "command": "head", "args": ["-c", str(192 << 20), "/dev/zero"]}))
+    done = lambda: not other.call("process.reattach", {"id": "nv", "fromSeq": 1 << 40})["result"].get("running", True)
+    t.ok("output-is-journaled-all-the-same", wait_for(done, 60, 0.2))
+    grown = anon_kib(d.pid) - before
+    t.ok("unread-output-costs-bounded-memory", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB for 192 MiB unread")
+    s.close()
+    # requests without end from somebody who never reads the replies
+    s = raw_socket(d.sock)
+    s.settimeout(2)
+    line = request(5, "server.capabilities")
+    block = line * (65536 // len(line))
+    sent, limit = 0, 64 << 20
+    before = anon_kib(d.pid)
+    try:
+        while sent < limit:
+            sent += s.send(block[sent % len(line):] if sent % len(line) else block)
+    except socket.timeout:
+        pass
+    t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
+    grown = anon_kib(d.pid) - before
+    t.ok("unread-replies-cost-bounded-memory", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
+    t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
+    # once it reads, every whole request that was taken is answered
+    s.shutdown(socket.SHUT_WR)
+    got = read_to_end(s, 60)
+    good = [x for x in got if x.startswith(b'{"jsonrpc":"2.0","id":5,"result":')]
+    t.eq("every-request-taken-is-answered", len(good), sent // len(line))

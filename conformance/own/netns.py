@@ -1,0 +1,97 @@
+"""Nothing leaves the machine: the daemon's whole life in a network namespace that has no network, not even loopback."""
+import os
+import shutil
+import subprocess
+import sys
+
+from kit import crash, parent_of, Fail
+from lib import area, b64, outp, pid_alive, wait_for
+from t_git import Repo
+from t_process import sh
+
+INSIDE = "OSTLER_TEST_IN_NETNS"
+FAMILIES = ("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "packet", "netlink", "icmp", "icmp6")
+
+
+def namespace():
+    """The command that opens an empty network namespace, with or without privileges; None where the kernel forbids it."""
+    for argv in (["unshare", "-n"], ["unshare", "-r", "-n"]):
+        if shutil.which("unshare") and subprocess.run(argv + ["true"], stderr=subprocess.DEVNULL).returncode == 0:
+            return argv
+    return None
+
+
+def sockets(pid):
+    """inode -> kind of every socket that the process holds, as its own namespace lists them."""
+    held = set()
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        try:
+            link = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+        except OSError:
+            continue
+        if link.startswith("socket:["):
+            held.add(link[8:-1])
+    kinds = {}
+    with open("/proc/%d/net/unix" % pid) as f:
+        for line in f:
+            kinds[line.split()[6]] = "unix"
+    return {ino: kinds.get(ino, "not unix") for ino in held}
+
+
+def listed(pid):
+    """Every socket that exists in the process's network namespace, besides unix ones."""
+    found = []
+    for family in FAMILIES:
+        try:
+            with open("/proc/%d/net/%s" % (pid, family)) as f:
+                rows = [x.split() for x in f.read().splitlines()[1:]]
+        except OSError:
+            continue
+        # netlink: pid 0 rows are the kernel's own ends
+        found += [(family, row) for row in rows if not (family == "netlink" and row[2] == "0")]
+    return found
+
+
+@area("netns")
+def netns(t):
+    argv = namespace()
+    if not argv:
+        return t.skip("all", "no network namespace can be opened here (unshare -n)")
+    if INSIDE not in os.environ:
+        p = subprocess.run(argv + [sys.executable, "-u", os.path.abspath(sys.argv[0]), "--suite", "netns", "--bin", t.argv[0]],
+                           env=dict(os.environ, **{INSIDE: "1"}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        # The run inside reports its cases; they are counted here.
+        for line in p.stdout.decode(errors="replace").splitlines():
+            if line.startswith("ok netns/"):
+                t.rec(line[len("ok netns/"):], True)
+            elif line.startswith("FAIL netns/"):
+                case, _, detail = line[len("FAIL netns/"):].partition(": ")
+                t.rec(case, False, detail)
+        if p.returncode not in (0, 1):
+            t.rec("inside", False, p.stdout.decode(errors="replace")[-300:])
+        return
+    with open("/proc/self/net/dev") as f:
+        devices = [line.split(":")[0].strip() for line in f.read().splitlines()[2:]]
+    t.eq("namespace-is-empty", (devices, listed(os.getpid())), (["lo"], []))
+    d = t.daemon()
+    c = d.conn()
+    t.eq("serves", c.call("server.ping")["result"], {"pong": True})
+    pid = c.call("process.spawn", sh("n", "echo up; while read x; do echo got-$x; done", wantPid=True))["result"]["pid"]
+    c.wait_out("n", b"up\n")
+    c.call("process.stdin", {"id": "n", "data": b64(b"a\n")})
+    t.eq("process-streams", c.wait_out("n", b"got-a\n"), b"up\ngot-a\n")
+    repo = Repo(t)
+    t.eq("git-works", c.call("git.info", {"path": repo.dir})["result"].get("branch"), "main")
+    t.eq("files-work", c.call("files.read", {"path": repo.dir + "/a.txt"})["result"].get("content"), "v0\n")
+    for moment in ("first", "after-a-crash"):
+        if moment != "first":
+            crash(d)
+            c = d.conn()
+            r = c.call("process.reattach", {"id": "n", "fromSeq": 0, "wantPid": True})["result"]
+            t.eq("survives-a-crash", (r.get("pid"), outp(c.frs("n"))), (pid, b"up\ngot-a\n"))
+        holders = {"daemon": d.pid, "keeper": parent_of(pid)}
+        for who, p in holders.items():
+            t.eq("%s-%s-holds-unix-sockets-only" % (who, moment), [i for i, kind in sockets(p).items() if kind != "unix"], [])
+        t.eq("%s-no-socket-of-any-network-family" % moment, listed(d.pid), [])
+    c.post("server.shutdown")
+    t.ok("ends", wait_for(lambda: not pid_alive(d.pid) and not pid_alive(pid), 10))

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Our own black-box checks of the claustrum door, beyond ../claustrum (same helpers, same output).
+
+  run.py --bin PATH [--suite claustrum|ssh|netns] [--filter AREA] [--list]
+
+PATH is the link named `claustrum` that `ostler link DIR` makes."""
+import argparse
+import importlib
+import os
+import sys
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kit
+import lib
+
+SUITES = {
+    "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
+                  "claustrum_sockets", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged"],
+    "ssh": ["ssh"],
+    "netns": ["netns"],
+}
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--bin", required=True)
+    ap.add_argument("--suite", choices=SUITES, default="claustrum")
+    ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
+    ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
+    opt = ap.parse_args()
+    opt.bin = os.path.abspath(opt.bin)
+    known = len(lib.AREAS)
+    for name in SUITES[opt.suite]:
+        importlib.import_module(name)
+    # Helpers of ../claustrum register their own areas on import: only ours run here.
+    areas = [(name, fn) for name, fn in lib.AREAS[known:] if fn.__module__ in SUITES[opt.suite] and opt.filter in name]
+    if opt.list:
+        for name, _ in areas:
+            print(name)
+        return 0
+    t = kit.Suite(opt)
+    try:
+        for name, fn in areas:
+            t.area = name
+            try:
+                fn(t)
+            except lib.Fail as e:
+                t.rec("aborted", False, "got %s want the area to run to its end" % e)
+            except Exception as e:
+                where = traceback.extract_tb(e.__traceback__)[-1]
+                t.rec("crashed", False, "got %r at %s:%d want no exception" % (e, os.path.basename(where.filename), where.lineno))
+    finally:
+        t.cleanup()
+    print(t.summary())
+    return 1 if t.nf else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
