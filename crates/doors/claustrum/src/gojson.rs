@@ -4,7 +4,7 @@
 //! A line is split into keys and raw values without copying; values are decoded only when a method
 //! asks for them. Nothing here may recurse, panic or allocate in proportion to nesting depth.
 
-mod fold;
+mod key;
 mod scan;
 mod text;
 mod value;
@@ -12,7 +12,7 @@ mod write;
 
 use std::borrow::Cow;
 
-use fold::key_matches;
+use key::Key;
 use scan::Scanner;
 pub use value::Raw;
 pub use write::{push_bytes_lossy, push_compact_id, push_int, push_string};
@@ -51,10 +51,10 @@ pub fn parse_object(raw: &[u8]) -> Result<Option<Object<'_>>, Malformed> {
     Ok(members.map(|members| Object { members }))
 }
 
-/// One member of an object: the key as written between its quotes, and the value as written.
+/// One member of an object: the key and the value, both as written.
 #[derive(Debug, Clone, Copy)]
 struct Member<'a> {
-    key: Raw<'a>,
+    key: Key<'a>,
     value: Raw<'a>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Object<'a> {
     fn all<'s>(&'s self, name: &'s str) -> impl DoubleEndedIterator<Item = Raw<'a>> + 's {
         self.members
             .iter()
-            .filter(move |member| key_matches(member.key, name))
+            .filter(move |member| member.key.matches(name))
             .map(|member| member.value)
     }
 

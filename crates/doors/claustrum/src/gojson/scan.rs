@@ -1,13 +1,16 @@
 //! The JSON grammar, checked in one pass over the bytes. Keeps its own stack of open brackets, so a
 //! hostile line can neither overflow the thread's stack nor nest beyond the limit.
 
-use super::{Malformed, Member, Raw};
+use super::{Key, Malformed, Member, Raw};
 
 /// Deepest nesting that Go's decoder accepts.
 const MAX_DEPTH: usize = 10_000;
 
 /// Bytes looked at in one step of a string body; the compiler turns a step into vector instructions.
 const LANE: usize = 32;
+
+/// Requests have five members and most params fewer: one allocation for nearly every object.
+const USUAL_MEMBERS: usize = 8;
 
 /// Length of the longest prefix in which no byte satisfies `stop`.
 pub(super) fn run_until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
@@ -91,7 +94,7 @@ impl<'a> Scanner<'a> {
             return Ok(None);
         }
         self.expect(b'{')?;
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(USUAL_MEMBERS);
         if self.accept(b'}') {
             return Ok(Some(members));
         }
@@ -123,11 +126,11 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key and the colon behind it.
-    fn key(&mut self) -> Result<Raw<'a>, Malformed> {
+    fn key(&mut self) -> Result<Key<'a>, Malformed> {
         self.blanks();
         let start = self.rest;
         let escaped = self.string()?;
-        let key = Raw::new(self.since(start), escaped);
+        let key = Key::new(Raw::new(self.since(start), escaped));
         self.expect(b':')?;
         Ok(key)
     }

@@ -93,7 +93,7 @@ impl<'a> Raw<'a> {
             .into_iter()
             .map(|member| {
                 Ok((
-                    member.key.string()?.into_owned(),
+                    member.key.decode().into_owned(),
                     member.value.string_or_null()?,
                 ))
             })
