@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when COVERAGE.md has a promise without a test, or names a test that does not exist.
+"""Fails when COVERAGE.md has a promise without a test, or it or DIVERGENCES.md names a test that does not exist.
 
   check_coverage.py --logs DIR
 
@@ -83,6 +83,9 @@ def main():
             if not tests:
                 bad.append("line %d names no test: %s" % (number, line.split("|")[1].strip()))
             bad += ["line %d: no test `%s: %s`" % (number, k, n) for k, n in tests if not exists(k, n)]
+    with open(os.path.join(ROOT, "DIVERGENCES.md")) as f:
+        for number, line in enumerate(f, 1):
+            bad += ["DIVERGENCES.md line %d: no test `%s: %s`" % (number, k, n) for k, n in NAMED.findall(line) if not exists(k, n)]
     print("\n".join(bad))
     print("%d promises, %d tests named, %d wrong" % (promises, named, len(bad)))
     return 1 if bad else 0
