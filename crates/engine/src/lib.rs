@@ -1,1 +1,80 @@
-//! Processes shared by every door.
+//! The engine: hosted processes, shared by every door.
+//!
+//! # Theory of operation
+//! The keeper is the parent of every hosted child and outlives this program. The journal is the only truth about what a
+//! child said. The engine ties the two together: it asks the keeper to fork, hands the child's descriptors to the pumps of
+//! the journal, and remembers what a process is called. After a crash it learns from the keeper which children live and
+//! from the disk what they were, and goes on as if nothing had happened.
+//!
+//! The engine knows no wire format, no error number and no field order: those are a door's.
+
+mod environment;
+mod id;
+mod instance;
+mod login;
+mod lookup;
+pub mod process;
+mod retention;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use environment::Environment;
+pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
+pub use login::{LoginPath, login_path};
+pub use ostler_journal::{Appended, Bounds, Cursor, FrameHead, Kind, Step, Subscription, Wake};
+pub use ostler_keeper::{GuardSpec, Scope};
+pub use process::{
+    About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,
+    SpawnRequest, StdinError, WinSize,
+};
+pub use retention::{PruneReport, Retention};
+
+/// What an engine needs to know to start.
+#[derive(Debug, Clone)]
+pub struct EngineConfig {
+    /// The instance's folder: keeper socket, lock, process folders.
+    pub dir: PathBuf,
+    /// What children inherit.
+    pub environment: Arc<Environment>,
+    /// How long and how much is kept.
+    pub retention: Retention,
+    /// The age at which journaled bytes are forced to disk.
+    pub sync_every: Duration,
+    /// The command that the keeper runs when this daemon dies unasked.
+    pub guard: Option<GuardSpec>,
+    /// The descriptor limit to give back to children; ours is raised.
+    pub child_nofile: Option<(u64, u64)>,
+}
+
+/// Why an engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The keeper could not be reached or started.
+    #[error("keeper in {}: {source}", dir.display())]
+    Keeper {
+        /// The instance's folder.
+        dir: PathBuf,
+        /// What happened.
+        source: ostler_keeper::ConnectError,
+    },
+    /// A file or folder of the instance is not usable.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which one.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The pump threads could not be started.
+    #[error("journal pumps: {0}")]
+    Pumps(#[source] io::Error),
+}
+
+/// The running engine; a cheap handle.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<process::Registry>,
+}

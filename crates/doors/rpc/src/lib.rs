@@ -1,1 +1,47 @@
-//! What newline-delimited doors share: line framing, the bounded connection.
+//! What newline-delimited doors share: lines in, replies and stream frames out, over one bounded connection.
+//!
+//! # Theory of operation
+//! A connection is one task. It reads lines and hands them to its door's [`Session`]; the session answers at once, or
+//! starts work whose answer comes later. Output of processes is not queued: each [`Watch`] is a cursor into a journal, and
+//! frames are read and encoded only while the socket takes them. A reader that stops costs its own buffers and nothing
+//! else. A reply can be made to wait for a frame (a *barrier*): reattach answers after its replay, a kill after the exit.
+//!
+//! This crate knows no protocol: what a line means and how a frame is written is the session's.
+
+mod connection;
+mod line;
+mod listen;
+mod outbox;
+mod watch;
+
+pub use connection::{Limits, serve};
+pub use line::{LineBuffer, TooLong};
+pub use listen::{Bound, bind, connect, is_ours};
+pub use outbox::{After, Later, Outbox};
+pub use watch::Watch;
+
+use ostler_engine::FrameHead;
+
+/// What a session wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// More lines.
+    Continue,
+    /// Nothing more: close without waiting for anybody.
+    Close,
+}
+
+/// A door's side of one connection.
+pub trait Session: Send {
+    /// What a watch is remembered by, and what its frames are written with.
+    type Tag: Send;
+
+    /// One line from the client, without its newline.
+    fn line(&mut self, line: &[u8], out: &mut Outbox<Self::Tag>) -> Flow;
+
+    /// Writes one frame. `false` ends the watch: this was the last frame that the client may see.
+    fn frame(&mut self, tag: &Self::Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool;
+
+    /// Frames before `first_seq` are no longer kept.
+    fn gap(&mut self, tag: &Self::Tag, first_seq: u64, out: &mut Vec<u8>);
+}

@@ -1,0 +1,323 @@
+//! The connection's loop: one task, never more buffered than its limits, fair between requests and output.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ostler_engine::{Cursor, Step, Wake};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
+
+/// The bounds of one connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The longest line that is served, newline not counted.
+    pub line: usize,
+    /// Answers being worked on at once; beyond that no further line is read.
+    pub in_flight: usize,
+    /// Bytes of the requests being worked on at once.
+    pub in_flight_bytes: usize,
+}
+
+/// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
+const OUT_LOW: usize = 256 * 1024;
+/// Beyond this no request is read: a client that asks and never reads is bounded too.
+const OUT_HIGH: usize = 1024 * 1024;
+/// A buffer that grew for one large reply is given back.
+const OUT_KEEP: usize = 512 * 1024;
+
+/// Wakes a connection: raised by pump threads, lowered by the connection.
+#[derive(Default)]
+pub(crate) struct Signal {
+    raised: AtomicBool,
+    notify: Notify,
+}
+
+impl Signal {
+    pub(crate) fn raise(&self) {
+        if !self.raised.swap(true, Ordering::AcqRel) {
+            self.notify.notify_one();
+        }
+    }
+
+    fn lower(&self) -> bool {
+        self.raised.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for Signal {
+    fn wake(&self) {
+        self.raise();
+    }
+}
+
+/// A cursor that waits for the disk on another thread.
+struct Reading<Tag> {
+    process: String,
+    work: JoinHandle<(Cursor, io::Result<Step>, Vec<u8>)>,
+    _tag: std::marker::PhantomData<Tag>,
+}
+
+/// Serves one client until it goes, or the session closes.
+pub async fn serve<S: Session>(stream: UnixStream, session: S, limits: Limits) -> io::Result<()>
+where
+    S::Tag: 'static,
+{
+    // One place per answer in flight, and one more for the line that reached the limit.
+    let (sender, answers) = mpsc::channel(limits.in_flight + 1);
+    let signal = Arc::new(Signal::default());
+    let out = Outbox::new(sender, Arc::clone(&signal));
+    let input = LineBuffer::new(limits.line);
+    let connection =
+        Connection { stream, session, limits, out, answers, signal, input, written: 0, frame: Vec::new(), reading: None, next: 0, half_closed: false };
+    connection.run().await
+}
+
+struct Connection<S: Session> {
+    stream: UnixStream,
+    session: S,
+    limits: Limits,
+    out: Outbox<S::Tag>,
+    answers: mpsc::Receiver<Later<S::Tag>>,
+    signal: Arc<Signal>,
+    input: LineBuffer,
+    /// How much of `out.ready` has been written.
+    written: usize,
+    /// One frame's raw bytes, reused.
+    frame: Vec<u8>,
+    reading: Option<Reading<S::Tag>>,
+    /// Which watch is served next: none starves another.
+    next: usize,
+    half_closed: bool,
+}
+
+impl<S: Session> Connection<S>
+where
+    S::Tag: 'static,
+{
+    async fn run(mut self) -> io::Result<()> {
+        loop {
+            while let Ok(later) = self.answers.try_recv() {
+                self.out.arrived(later);
+            }
+            if self.handle_lines()? == Flow::Close {
+                return Ok(());
+            }
+            let busy = self.add_frames()?;
+            self.write()?;
+            if self.is_finished() {
+                return Ok(());
+            }
+            if busy && self.pending() == 0 {
+                // The socket took everything and there is more: let others run, then go on.
+                tokio::task::yield_now().await;
+                self.read()?;
+                continue;
+            }
+            self.wait().await?;
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.out.ready.len() - self.written
+    }
+
+    fn accepts_lines(&self) -> bool {
+        self.out.in_flight < self.limits.in_flight
+            && self.out.in_flight_bytes < self.limits.in_flight_bytes
+            && self.pending() < OUT_HIGH
+    }
+
+    fn handle_lines(&mut self) -> io::Result<Flow> {
+        while self.accepts_lines() {
+            match self.input.next_line() {
+                Err(TooLong) => return Ok(Flow::Close),
+                Ok(None) => return Ok(Flow::Continue),
+                Ok(Some([])) => {}
+                Ok(Some(line)) => {
+                    self.out.weight = line.len();
+                    if self.session.line(line, &mut self.out) == Flow::Close {
+                        return Ok(Flow::Close);
+                    }
+                }
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Encodes frames of the watches in turn; says whether there is more to be had right now.
+    fn add_frames(&mut self) -> io::Result<bool> {
+        if self.out.watches.is_empty() {
+            return Ok(false);
+        }
+        if self.signal.lower() {
+            for watch in &self.out.watches {
+                watch.arm();
+            }
+        }
+        let mut quiet = 0;
+        while quiet < self.out.watches.len() {
+            if self.pending() >= OUT_LOW {
+                return Ok(true);
+            }
+            self.next = (self.next + 1) % self.out.watches.len();
+            match self.add_frame(self.next)? {
+                true => quiet = 0,
+                false => quiet += 1,
+            }
+        }
+        Ok(false)
+    }
+
+    /// One frame of one watch; `false` when it has none just now.
+    fn add_frame(&mut self, index: usize) -> io::Result<bool> {
+        let Some(watch) = self.out.watches.get_mut(index) else { return Ok(false) };
+        if watch.process().is_superseded() {
+            watch.finish(&mut self.out.ready);
+            self.out.watches.swap_remove(index);
+            return Ok(true);
+        }
+        let Some(cursor) = watch.cursor.as_mut() else { return Ok(false) };
+        self.frame.clear();
+        match cursor.try_next(&mut self.frame) {
+            Ok(Step::UpToDate) => Ok(false),
+            Ok(Step::WouldBlock) => {
+                if self.reading.is_none()
+                    && let Some(mut cursor) = watch.cursor.take()
+                {
+                    let work = tokio::task::spawn_blocking(move || {
+                        let mut frame = Vec::new();
+                        let step = cursor.next_blocking(&mut frame);
+                        (cursor, step, frame)
+                    });
+                    let process = watch.process().id().to_owned();
+                    self.reading = Some(Reading { process, work, _tag: std::marker::PhantomData });
+                }
+                Ok(false)
+            }
+            step => {
+                let frame = std::mem::take(&mut self.frame);
+                self.emit(index, step, &frame);
+                self.frame = frame;
+                Ok(true)
+            }
+        }
+    }
+
+    fn emit(&mut self, index: usize, step: io::Result<Step>, frame: &[u8]) {
+        let Some(watch) = self.out.watches.get_mut(index) else { return };
+        let ready = &mut self.out.ready;
+        let ended = match step {
+            Ok(Step::Frame(head)) => {
+                let more = self.session.frame(watch.tag(), &head, frame, ready);
+                watch.advance(head.seq, ready);
+                !more
+            }
+            Ok(Step::Gap { first_seq }) => {
+                self.session.gap(watch.tag(), first_seq, ready);
+                watch.advance(first_seq.saturating_sub(1), ready);
+                false
+            }
+            Ok(Step::UpToDate | Step::WouldBlock) => false,
+            Err(error) => {
+                tracing::error!("journal of {}: {error}", watch.process().id());
+                true
+            }
+        };
+        if ended {
+            watch.finish(ready);
+            self.out.watches.swap_remove(index);
+        }
+    }
+
+    fn read_back(&mut self, process: &str, (cursor, step, frame): (Cursor, io::Result<Step>, Vec<u8>)) {
+        let index = self.out.watches.iter().position(|watch| watch.process().id() == process && watch.cursor.is_none());
+        if let Some(index) = index {
+            if let Some(watch) = self.out.watches.get_mut(index) {
+                watch.cursor = Some(cursor);
+            }
+            self.emit(index, step, &frame);
+        }
+        self.signal.raise();
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while self.pending() > 0 {
+            match self.stream.try_write(self.out.ready.get(self.written..).unwrap_or_default()) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.pending() == 0 {
+            self.out.ready.clear();
+            self.written = 0;
+            if self.out.ready.capacity() > OUT_KEEP {
+                self.out.ready = Vec::new();
+            }
+        } else if self.written > OUT_HIGH {
+            self.out.ready.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived; a client that has closed its side gets what it still waits for.
+    fn read(&mut self) -> io::Result<()> {
+        if self.half_closed || !self.accepts_lines() {
+            return Ok(());
+        }
+        match self.stream.try_read_buf(self.input.room()) {
+            Ok(0) => {
+                self.half_closed = true;
+                if let Some(rest) = self.input.rest() {
+                    self.out.weight = rest.len();
+                    self.session.line(&rest, &mut self.out);
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a client that sends no more has got all the replies it waits for.
+    fn is_finished(&self) -> bool {
+        self.half_closed
+            && self.out.in_flight == 0
+            && self.pending() == 0
+            && !self.out.watches.iter().any(|watch| watch.is_holding_back())
+    }
+
+    async fn wait(&mut self) -> io::Result<()> {
+        let reads = !self.half_closed && self.accepts_lines();
+        let writes = self.pending() > 0;
+        let interest = match (reads, writes) {
+            (true, true) => Interest::READABLE | Interest::WRITABLE,
+            (true, false) => Interest::READABLE,
+            (false, true) => Interest::WRITABLE,
+            (false, false) => Interest::ERROR,
+        };
+        tokio::select! {
+            ready = self.stream.ready(interest) => {
+                if ready?.is_readable() {
+                    self.read()?;
+                }
+            }
+            Some(later) = self.answers.recv() => self.out.arrived(later),
+            () = self.signal.notify.notified(), if self.pending() < OUT_LOW => {}
+            read = async { match self.reading.as_mut() { Some(reading) => (&mut reading.work).await, None => std::future::pending().await } } => {
+                if let Some(Reading { process, .. }) = self.reading.take() {
+                    self.read_back(&process, read.map_err(io::Error::other)?);
+                }
+            }
+        }
+        Ok(())
+    }
+}

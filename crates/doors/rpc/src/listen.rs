@@ -1,0 +1,171 @@
+//! Unix sockets as doors need them: owner-only from the first moment, of any path length, never another program's.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use tokio::net::{UnixListener, UnixStream};
+
+/// The longest path that fits a socket address, its final NUL left out.
+const ADDRESS_MAX: usize = 107;
+/// Clients that connect in one burst wait here instead of being refused.
+const BACKLOG: i32 = 1024;
+
+/// A listening socket. Its file is removed with it, unless another socket has taken the place.
+#[derive(Debug)]
+pub struct Bound {
+    listener: UnixListener,
+    path: PathBuf,
+    file: (u64, u64),
+}
+
+impl Bound {
+    /// The next client.
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        Ok(self.listener.accept().await?.0)
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the file at the path is still this socket's.
+    pub fn is_in_place(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|meta| identity(&meta) == self.file)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            // Somebody may have removed it in this very moment; either way it is gone.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn identity(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
+}
+
+/// Listens at `path` with mode 0600. A dead socket or an empty file there is replaced; a living socket, or anything that
+/// somebody could miss, is left alone and `AddrInUse` comes back. Needs a tokio runtime.
+pub fn bind(path: &Path) -> io::Result<Bound> {
+    make_way(path)?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    let address = Address::of(path)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(&address.path)?)?;
+    // Nobody can connect before `listen`, so nobody can slip in before the mode is set.
+    rustix::fs::chmod(&address.path, Mode::RUSR | Mode::WUSR)?;
+    let file = identity(&fs::symlink_metadata(&address.path)?);
+    rustix::net::listen(&socket, BACKLOG)?;
+    let listener = UnixListener::from_std(socket.into())?;
+    Ok(Bound { listener, path: path.to_owned(), file })
+}
+
+/// Connects to the socket at `path`, however long that is.
+pub fn connect(path: &Path) -> io::Result<StdUnixStream> {
+    StdUnixStream::connect(&Address::of(path)?.path)
+}
+
+fn make_way(path: &Path) -> io::Result<()> {
+    let meta = match fs::symlink_metadata(path) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let kind = meta.file_type();
+    let dead = kind.is_socket()
+        && matches!(connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
+    let empty = kind.is_file() && meta.len() == 0;
+    match dead || empty {
+        true => fs::remove_file(path),
+        false => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}
+
+/// A path that fits a socket address: the given one, or one through a descriptor of its folder.
+struct Address {
+    path: PathBuf,
+    _folder: Option<OwnedFd>,
+}
+
+impl Address {
+    fn of(path: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if path.as_os_str().len() <= ADDRESS_MAX {
+            return Ok(Self { path: path.to_owned(), _folder: None });
+        }
+        let folder = rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+        Ok(Self { path, _folder: Some(folder) })
+    }
+}
+
+/// Whether the peer is the user that this daemon runs as.
+pub fn is_ours(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::getuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[tokio::test]
+    async fn a_socket_is_private_and_goes_with_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let bound = bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(bound);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_living_socket_and_a_file_with_content_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (living, file, dead) = (dir.path().join("living"), dir.path().join("file"), dir.path().join("dead"));
+        let _other = std::os::unix::net::UnixListener::bind(&living).unwrap();
+        fs::write(&file, "precious").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
+        assert_eq!(bind(&living).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(bind(&file).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(fs::read(&file).unwrap(), b"precious");
+        bind(&dead).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_replaced_ours_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let ours = bind(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let _theirs = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        drop(ours);
+        assert!(path.exists());
+    }
+
+    #[tokio::test]
+    async fn paths_longer_than_an_address_work() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("d".repeat(100)).join("e".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let bound = bind(&deep.join("s")).unwrap();
+        let (client, server) = (connect(&deep.join("s")), bound.accept().await);
+        assert!(client.is_ok() && is_ours(&server.unwrap()));
+    }
+}

@@ -1,0 +1,115 @@
+//! What a connection owes its client: bytes ready to be written, answers still being worked on, and the cursors that
+//! feed it. Everything here is bounded by the connection's limits.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use ostler_engine::Process;
+use tokio::sync::mpsc;
+
+use crate::Watch;
+use crate::connection::Signal;
+
+/// An answer that was worked on elsewhere.
+pub struct Later<Tag> {
+    /// The bytes of the reply; may be empty.
+    pub reply: Vec<u8>,
+    /// A process to watch from now on, after the reply has been queued.
+    pub watch: Option<Watch<Tag>>,
+    /// What the reply must not overtake.
+    pub after: Option<After>,
+    /// How much of the in-flight allowance it gives back.
+    weight: usize,
+}
+
+/// A place in a process's output.
+#[derive(Debug, Clone)]
+pub struct After {
+    /// The process's generation id.
+    pub process: String,
+    /// The frame.
+    pub seq: u64,
+}
+
+impl<Tag> Later<Tag> {
+    /// Just a reply.
+    pub fn reply(reply: Vec<u8>) -> Self {
+        Self { reply, watch: None, after: None, weight: 0 }
+    }
+}
+
+/// A session's view of its connection.
+pub struct Outbox<Tag> {
+    /// Bytes for the client, in order.
+    pub ready: Vec<u8>,
+    pub(crate) watches: Vec<Watch<Tag>>,
+    pub(crate) signal: Arc<Signal>,
+    pub(crate) in_flight: usize,
+    pub(crate) in_flight_bytes: usize,
+    sender: mpsc::Sender<Later<Tag>>,
+    /// The length of the line being handled.
+    pub(crate) weight: usize,
+}
+
+impl<Tag: Send + 'static> Outbox<Tag> {
+    pub(crate) fn new(sender: mpsc::Sender<Later<Tag>>, signal: Arc<Signal>) -> Self {
+        Self { ready: Vec::new(), watches: Vec::new(), signal, in_flight: 0, in_flight_bytes: 0, sender, weight: 0 }
+    }
+
+    /// Takes a place among the answers in flight; the returned function delivers, once, from any thread.
+    pub fn later(&mut self) -> impl FnOnce(Later<Tag>) + Send + 'static + use<Tag> {
+        self.in_flight += 1;
+        self.in_flight_bytes += self.weight;
+        let (sender, weight) = (self.sender.clone(), self.weight);
+        move |mut later| {
+            later.weight = weight;
+            // The channel has a place for every answer in flight, so this fails only when the connection is gone.
+            let _ = sender.try_send(later);
+        }
+    }
+
+    /// Works on an answer beside the connection.
+    pub fn spawn(&mut self, work: impl Future<Output = Later<Tag>> + Send + 'static) {
+        let deliver = self.later();
+        tokio::spawn(async move { deliver(work.await) });
+    }
+
+    /// Works on an answer on a thread that may wait for disks and programs.
+    pub fn spawn_blocking(&mut self, work: impl FnOnce() -> Later<Tag> + Send + 'static) {
+        let deliver = self.later();
+        tokio::task::spawn_blocking(move || deliver(work()));
+    }
+
+    /// The watch on this process, if there is one.
+    pub fn watch_of(&mut self, process: &Process) -> Option<&mut Watch<Tag>> {
+        self.watches.iter_mut().find(|watch| watch.process().id() == process.id())
+    }
+
+    /// Watches a process from now on.
+    pub fn watch(&mut self, mut watch: Watch<Tag>) {
+        watch.begin(&self.signal);
+        self.watches.push(watch);
+        self.signal.raise();
+    }
+
+    /// A reply that must not overtake `after`; at once if this connection does not wait for that frame.
+    pub fn reply_after(&mut self, reply: Vec<u8>, after: &After) {
+        let watch = self.watches.iter_mut().find(|watch| watch.process().id() == after.process);
+        match watch.filter(|watch| watch.position() < after.seq) {
+            Some(watch) => watch.hold_back(after.seq, reply),
+            None => self.ready.extend_from_slice(&reply),
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, later: Later<Tag>) {
+        self.in_flight -= 1;
+        self.in_flight_bytes -= later.weight;
+        match &later.after {
+            Some(after) => self.reply_after(later.reply, after),
+            None => self.ready.extend_from_slice(&later.reply),
+        }
+        if let Some(watch) = later.watch {
+            self.watch(watch);
+        }
+    }
+}

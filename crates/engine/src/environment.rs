@@ -1,0 +1,88 @@
+//! What a hosted child inherits: the daemon's environment as it was at start, with the PATH that a login shell would have.
+
+use std::ffi::{OsStr, OsString};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One variable.
+pub type Variable = (OsString, OsString);
+
+/// The inherited variables; only PATH ever changes after start.
+#[derive(Debug)]
+pub struct Environment {
+    variables: RwLock<Arc<Vec<Variable>>>,
+}
+
+impl Environment {
+    /// These variables.
+    pub fn new(variables: Vec<Variable>) -> Self {
+        Self { variables: RwLock::new(Arc::new(variables)) }
+    }
+
+    /// This process's own variables, without the named ones.
+    pub fn of_this_process(without: &[&str]) -> Self {
+        Self::new(std::env::vars_os().filter(|(name, _)| !without.iter().any(|hidden| name == hidden)).collect())
+    }
+
+    /// All variables as they are now.
+    pub fn snapshot(&self) -> Arc<Vec<Variable>> {
+        Arc::clone(&self.variables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The PATH in which bare command names are looked up.
+    pub fn path(&self) -> OsString {
+        self.get("PATH").unwrap_or_default()
+    }
+
+    /// One variable.
+    pub fn get(&self, name: &str) -> Option<OsString> {
+        self.snapshot().iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+    }
+
+    /// Replaces PATH for every child started from now on.
+    pub fn set_path(&self, path: OsString) {
+        let mut variables = self.snapshot().as_ref().clone();
+        set(&mut variables, OsStr::new("PATH"), path);
+        *self.variables.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(variables);
+    }
+
+    /// These variables with `over` on top, each name once.
+    pub fn merged(&self, over: &[Variable]) -> Vec<Variable> {
+        let mut variables = self.snapshot().as_ref().clone();
+        for (name, value) in over {
+            set(&mut variables, name, value.clone());
+        }
+        variables
+    }
+}
+
+fn set(variables: &mut Vec<Variable>, name: &OsStr, value: OsString) {
+    match variables.iter_mut().find(|(key, _)| key == name) {
+        Some((_, old)) => *old = value,
+        None => variables.push((name.to_owned(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn var(name: &str, value: &str) -> Variable {
+        (name.into(), value.into())
+    }
+
+    #[test]
+    fn a_merge_replaces_in_place_and_appends_the_rest() {
+        let base = Environment::new(vec![var("A", "1"), var("B", "2")]);
+        assert_eq!(base.merged(&[var("A", "x"), var("C", "")]), vec![var("A", "x"), var("B", "2"), var("C", "")]);
+        assert_eq!(base.merged(&[]), vec![var("A", "1"), var("B", "2")]);
+    }
+
+    #[test]
+    fn a_new_path_reaches_later_readers_only_through_the_environment() {
+        let base = Environment::new(vec![var("PATH", "/bin")]);
+        let before = base.snapshot();
+        base.set_path("/opt/bin".into());
+        assert_eq!(base.path(), "/opt/bin");
+        assert_eq!(before.first(), Some(&var("PATH", "/bin")));
+    }
+}

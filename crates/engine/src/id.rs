@@ -1,0 +1,27 @@
+//! Generation ids: one per started process, never reused, short enough to type.
+
+use std::io;
+
+/// Lower-case base 32 without the letters that people confuse.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// 60 bits: a billion processes share one id with a chance below one in two.
+const LETTERS: usize = 12;
+
+/// A fresh process id, `p` and twelve letters.
+pub(crate) fn process() -> io::Result<String> {
+    let mut random = [0u8; LETTERS];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let letters = random.iter().filter_map(|byte| ALPHABET.get(usize::from(byte & 31)).copied()).map(char::from);
+    Ok(std::iter::once('p').chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_are_short_and_differ() {
+        let (a, b) = (super::process().unwrap(), super::process().unwrap());
+        assert_eq!(a.len(), 13);
+        assert!(a.starts_with('p'));
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,142 @@
+//! One daemon per instance folder, guarded by a lock that dies with its holder.
+//! A second daemon never takes over by accident; on purpose it asks the first to leave, and a first that does not listen is
+//! killed, which loses nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The signal that asks a daemon to leave its children with the keeper and end.
+pub const LEAVE: Signal = Signal::USR2;
+/// A daemon that leaves answers what is in flight first; longer than that is stuck.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// The lock is polled: an exit frees it without telling anybody.
+const POLL: Duration = Duration::from_millis(2);
+
+/// How badly the instance is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Only when nobody has it.
+    IfFree,
+    /// Also from a living daemon.
+    TakeOver,
+}
+
+/// The right to be this instance's daemon, for as long as it is held.
+#[derive(Debug)]
+pub struct Lease {
+    _lock: File,
+}
+
+/// What a claim brought.
+#[derive(Debug)]
+pub enum Claimed {
+    /// Nobody had it.
+    Free(Lease),
+    /// The daemon with this pid left for us.
+    TakenFrom(Lease, u32),
+    /// The daemon with this pid has it.
+    Held(Option<u32>),
+}
+
+/// Claims the instance in `dir`, which exists.
+pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
+    let path = dir.join("lock");
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    if try_lock(&file)? {
+        sign(&mut file)?;
+        return Ok(Claimed::Free(Lease { _lock: file }));
+    }
+    let holder = holder(&file)?;
+    let Some(pid) = holder.filter(|_| how == Claim::TakeOver) else {
+        return Ok(Claimed::Held(holder));
+    };
+    evict(&file, pid)?;
+    sign(&mut file)?;
+    Ok(Claimed::TakenFrom(Lease { _lock: file }, pid))
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The pid in the file is for people; who holds the lock is the kernel's to say.
+fn sign(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// The pid that holds the lock on this very file, as the kernel tells it.
+fn holder(file: &File) -> io::Result<Option<u32>> {
+    let inode = file.metadata()?.ino();
+    let locks = std::fs::read_to_string("/proc/locks")?;
+    Ok(locks.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        if words.next()? != "FLOCK" {
+            return None;
+        }
+        let pid = words.nth(2)?;
+        let matches = words.next()?.rsplit(':').next()?.parse::<u64>().ok()? == inode;
+        matches.then(|| pid.parse().ok()).flatten()
+    }))
+}
+
+fn evict(file: &File, pid: u32) -> io::Result<()> {
+    for signal in [LEAVE, Signal::KILL] {
+        if let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw)
+            && let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty())
+            && holder(file)? == Some(pid)
+        {
+            // It may end between the look and the signal; then the lock is free below.
+            let _ = pidfd_send_signal(pidfd, signal);
+        }
+        let deadline = Instant::now() + LEAVE_WITHIN;
+        while Instant::now() < deadline {
+            if try_lock(file)? {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::TimedOut, format!("pid {pid} holds the instance and does not end")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_claim_is_told_who_holds_the_instance() {
+        let dir = tempfile::tempdir().unwrap();
+        let Claimed::Free(lease) = claim(dir.path(), Claim::IfFree).unwrap() else { panic!("not free") };
+        assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Held(Some(pid)) if pid == std::process::id()));
+        drop(lease);
+        assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Free(_)));
+    }
+
+    #[test]
+    fn a_holder_that_ignores_the_request_is_killed_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = dir.path().join("lock");
+        let script = format!("trap '' USR2; exec 9>{}; flock 9; echo held; while :; do sleep 0.05; done", lock.display());
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+        let claimed = claim(dir.path(), Claim::TakeOver).unwrap();
+        child.wait().unwrap();
+        assert!(matches!(claimed, Claimed::TakenFrom(_, _)), "{claimed:?}");
+    }
+}

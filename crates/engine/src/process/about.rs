@@ -1,0 +1,145 @@
+//! What a process was started as: kept by the keeper while it lives, and in its folder for as long as its output is.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+/// The file in a process's folder that says what it was.
+const FILE: &str = "meta.json";
+/// Newer reads older; an older program refuses a newer file.
+const VERSION: u32 = 1;
+
+/// A client's own name for a process, valid at one endpoint of one door.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Alias {
+    /// The door and where it listens.
+    pub endpoint: String,
+    /// Any text; clients reuse it freely.
+    pub id: String,
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WinSize {
+    /// Lines.
+    pub rows: u16,
+    /// Columns.
+    pub cols: u16,
+}
+
+/// A process as it was asked for. Texts are for people: bytes that are not UTF-8 show as U+FFFD.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    version: u32,
+    /// The generation id.
+    pub id: String,
+    /// The command as given.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Where it was started.
+    pub cwd: PathBuf,
+    /// A name that people gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A client's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
+    /// Whether it runs on a terminal.
+    #[serde(default)]
+    pub tty: bool,
+    /// Whether its journal is in memory only.
+    #[serde(default)]
+    pub private: bool,
+    /// The bound on its live journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_max: Option<u64>,
+    /// The caller's key, by which the same request is known again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Epoch seconds, the very number that clients compare.
+    pub started: f64,
+    /// The pid, once there was one.
+    #[serde(default)]
+    pub pid: u32,
+}
+
+impl About {
+    pub(super) fn new(id: String, program: String, args: Vec<String>, cwd: PathBuf) -> Self {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            version: VERSION,
+            id,
+            program,
+            args,
+            cwd,
+            name: None,
+            alias: None,
+            tty: false,
+            private: false,
+            live_max: None,
+            key: None,
+            // Microseconds: more digits than that are noise in a 64-bit float.
+            started: now.as_micros() as f64 / 1e6,
+            pid: 0,
+        }
+    }
+
+    /// When it was started.
+    pub fn started_at(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(self.started).unwrap_or_default()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        // A struct of strings and numbers always serialises.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let about: Self = serde_json::from_slice(bytes).map_err(|error| Unreadable::Malformed(error.to_string()))?;
+        if about.version > VERSION {
+            return Err(Unreadable::Newer(about.version));
+        }
+        Ok(about)
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
+        let (file, fresh) = (dir.join(FILE), dir.join("meta.json.new"));
+        std::fs::write(&fresh, self.encode())?;
+        std::fs::rename(fresh, file)
+    }
+
+    pub(super) fn read(dir: &Path) -> Result<Self, Unreadable> {
+        let bytes = std::fs::read(dir.join(FILE)).map_err(Unreadable::Io)?;
+        Self::decode(&bytes)
+    }
+}
+
+/// Why a process folder does not say what it is.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unreadable {
+    #[error("{0}")]
+    Io(#[source] std::io::Error),
+    #[error("malformed description: {0}")]
+    Malformed(String),
+    #[error("written by a newer ostler (format {0}); this one reads up to {VERSION}")]
+    Newer(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_survives_the_disk_and_newer_ones_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut about = About::new("p1".into(), "sh".into(), vec!["-c".into()], "/".into());
+        about.alias = Some(Alias { endpoint: "e".into(), id: "a/b".into() });
+        about.write(dir.path()).unwrap();
+        assert_eq!(About::read(dir.path()).unwrap(), about);
+        about.version = VERSION + 1;
+        about.write(dir.path()).unwrap();
+        assert!(matches!(About::read(dir.path()), Err(Unreadable::Newer(_))));
+    }
+}

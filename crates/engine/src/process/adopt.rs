@@ -1,0 +1,161 @@
+//! The start of an engine: who lives is the keeper's to say, what they were and said is on disk.
+
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::sync::{Arc, Weak};
+
+use ostler_hooks::hook;
+use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, PumpConfig, Pumps};
+use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
+
+use super::about::Unreadable;
+use super::spawn::pump_io;
+use super::{About, Registry};
+use crate::{Engine, EngineConfig, StartError};
+
+impl Engine {
+    /// Starts the engine in `config.dir`: finds or starts the keeper, and takes up every child it holds.
+    /// Blocks until all of them are hosted again. The caller holds the instance's lease.
+    pub fn start(config: EngineConfig) -> Result<Self, StartError> {
+        let processes = config.dir.join("procs");
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&processes)
+            .map_err(|source| StartError::Io { path: processes.clone(), source })?;
+        let pumps = Pumps::start(PumpConfig { sync_every: config.sync_every, ..PumpConfig::default() })
+            .map_err(StartError::Pumps)?;
+        // Bounded by the number of children: each of them ends once.
+        let (report, events) = mpsc::channel();
+        let (keeper, adopted) = reach_keeper(&config.dir, report)
+            .map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
+        keeper.guard(config.guard.clone());
+        hook!("adopt.listed");
+        let registry = Registry::new(config, pumps, keeper);
+        registry.take_up(adopted);
+        let watcher = Arc::downgrade(&registry);
+        std::thread::Builder::new()
+            .name("exits".into())
+            .spawn(move || hear(&watcher, &events))
+            .map_err(StartError::Pumps)?;
+        Ok(Self { inner: registry })
+    }
+}
+
+/// Connects to the keeper of this folder, and starts one if there is none.
+fn reach_keeper(dir: &Path, report: mpsc::Sender<Event>) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    let connect = |report: mpsc::Sender<Event>| {
+        client::connect(dir, Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() }, move |event| {
+            // The engine is stopping when nobody listens.
+            let _ = report.send(event);
+        })
+    };
+    match connect(report.clone()) {
+        Err(ConnectError::NoKeeper) => {
+            client::launch(dir).map_err(ConnectError::Io)?;
+            connect(report)
+        }
+        other => other,
+    }
+}
+
+fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>) {
+    for event in events {
+        let Some(registry) = registry.upgrade() else { return };
+        match event {
+            Event::Exited { key, exit } => registry.child_exited(&key, exit),
+            Event::KeeperLost => tracing::error!("the keeper is gone: exits of running children will not be known"),
+            other => tracing::info!("keeper: {other:?}"),
+        }
+    }
+}
+
+impl Registry {
+    fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>) {
+        let mut alive: HashMap<String, Adopted> =
+            adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
+        let mut found = self.described();
+        // Oldest first, so that the newest bearer of an alias ends up with it.
+        found.sort_by(|a, b| a.started.total_cmp(&b.started));
+        for about in found {
+            let result = match alive.remove(&about.id) {
+                Some(child) => self.resume(about, child),
+                None => self.remember(about),
+            };
+            if let Err(error) = result {
+                tracing::error!("process not taken up: {error}");
+            }
+        }
+        for (key, child) in alive {
+            // Forked, but the daemon died before it could write down what it was: the keeper knows.
+            let result = About::decode(&child.meta)
+                .map_err(|error| io::Error::other(error.to_string()))
+                .and_then(|mut about| {
+                    about.pid = child.pid;
+                    if !about.private {
+                        about.write(&self.dir_of(&key))?;
+                    }
+                    self.resume(about, child)
+                });
+            if let Err(error) = result {
+                tracing::error!("child {key} not taken up: {error}");
+            }
+        }
+    }
+
+    /// Every described process folder; folders of spawns that came to nothing are cleared away.
+    fn described(&self) -> Vec<About> {
+        let entries = match std::fs::read_dir(self.processes_dir()) {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::error!("{}: {error}", self.processes_dir().display());
+                return Vec::new();
+            }
+        };
+        entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| match About::read(&entry.path()) {
+                Ok(about) => Some(about),
+                Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    tracing::error!("{}: {error}", entry.path().display());
+                    None
+                }
+            })
+            .collect()
+    }
+
+    fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {
+        let live_max = about.live_max.or(self.config.retention.live_max);
+        let options = JournalOptions { live_max, ..JournalOptions::default() };
+        let journal = match about.private {
+            true => Journal::from_held(child.io.held.split_off(1), options),
+            false => Journal::open_with(&self.dir_of(&about.id), options),
+        }
+        .map_err(io::Error::other)?;
+        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io), true);
+        self.close_stdin_with(&hosted, &about.id);
+        hook!("adopt.hosted");
+        let (process, old) = self.enter(about, journal, Some(hosted));
+        if let Some(old) = old {
+            self.supersede(&old);
+        }
+        if let Some(exit) = child.exit {
+            process.child_exited(exit);
+        }
+        Ok(())
+    }
+
+    /// A process that the keeper no longer has: over, and if nobody saw how, its end is unknown.
+    fn remember(self: &Arc<Self>, about: About) -> io::Result<()> {
+        let journal = Journal::open(&self.dir_of(&about.id)).map_err(io::Error::other)?;
+        journal.record_exit(ExitStatusRecord::Unknown)?;
+        journal.close_files();
+        self.enter(about, journal, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! How processes end: by themselves, by a signal that escalates, or with the whole engine.
+
+use std::time::Duration;
+
+use ostler_journal::ExitRecord;
+use ostler_keeper::Scope;
+
+use super::Process;
+use crate::Engine;
+
+/// SIGKILL, the signal that nothing survives.
+const KILL: i32 = 9;
+/// After a KILL to the whole tree only the kernel is left to wait for.
+const KILLED_WITHIN: Duration = Duration::from_secs(3);
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It is gone and nobody was there to see how.
+    Unknown,
+}
+
+impl Exit {
+    pub(super) fn from_record(record: &ExitRecord) -> Self {
+        match (record.unknown, record.signal) {
+            (true, _) => Self::Unknown,
+            (false, true) => Self::Signal(record.code),
+            (false, false) => Self::Code(record.code),
+        }
+    }
+}
+
+/// A signal that escalates.
+#[derive(Debug, Clone, Copy)]
+pub struct KillPlan {
+    /// What is sent first, to the process's group.
+    pub signal: i32,
+    /// How long the process may take to end.
+    pub grace: Duration,
+    /// Whether the whole tree is killed when the grace is over.
+    pub escalate: bool,
+}
+
+/// What became of a [`KillPlan`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillOutcome {
+    /// It had ended before; nothing was sent.
+    AlreadyEnded,
+    /// It ended within its grace.
+    Ended,
+    /// It ended after the whole tree had been killed.
+    Killed,
+    /// It still runs, and was not to be killed.
+    Running,
+    /// It was killed and has not ended: something in the kernel holds it.
+    Unkillable,
+}
+
+/// What becomes of the children when the engine stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every tree is killed.
+    Kill,
+    /// They go on without their pipes; nobody will know of them.
+    Abandon,
+    /// They stay with the keeper, for the next daemon.
+    Leave,
+}
+
+impl Process {
+    /// Sends one signal: KILL to the whole tree, any other to the process's group.
+    pub fn kill(&self, signal: i32) {
+        self.signal(signal, if signal == KILL { Scope::Tree } else { Scope::Group });
+    }
+
+    /// Carries out `plan` and waits for what comes of it.
+    pub async fn kill_and_wait(&self, plan: KillPlan) -> KillOutcome {
+        if !self.is_running() {
+            return KillOutcome::AlreadyEnded;
+        }
+        self.kill(plan.signal);
+        if self.ended_within(plan.grace).await {
+            return KillOutcome::Ended;
+        }
+        if !plan.escalate {
+            return KillOutcome::Running;
+        }
+        self.kill(KILL);
+        match self.ended_within(plan.grace.max(KILLED_WITHIN)).await {
+            true => KillOutcome::Killed,
+            false => KillOutcome::Unkillable,
+        }
+    }
+
+    async fn ended_within(&self, grace: Duration) -> bool {
+        tokio::time::timeout(grace, self.wait_exit()).await.is_ok()
+    }
+}
+
+impl Engine {
+    /// Ends the engine's work as `ending` says; gives back how many children were running.
+    pub async fn stop(&self, ending: Ending) -> usize {
+        let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
+        match ending {
+            Ending::Leave => return running.len(),
+            Ending::Abandon => {
+                for process in &running {
+                    if let Some(hosted) = process.hosted() {
+                        hosted.release();
+                    }
+                    process.let_go();
+                    self.inner.keeper().abandon(process.id());
+                }
+            }
+            Ending::Kill => {
+                for process in &running {
+                    process.kill(KILL);
+                }
+                let all = async {
+                    for process in &running {
+                        process.wait_exit().await;
+                    }
+                };
+                if tokio::time::timeout(KILLED_WITHIN, all).await.is_err() {
+                    let left: Vec<_> = running.iter().filter(|process| process.is_running()).map(Process::id).collect();
+                    tracing::warn!("still not gone after SIGKILL: {}", left.join(", "));
+                }
+            }
+        }
+        self.inner.keeper().farewell();
+        running.len()
+    }
+}

@@ -1,0 +1,44 @@
+//! Stdin: appended to the ledger first, delivered from there. The answer says what was accepted, never what was read.
+
+pub use ostler_journal::StdinError;
+
+use ostler_journal::Appended;
+use tokio::sync::oneshot;
+
+use super::Process;
+
+impl Process {
+    /// Accepts `data` for delivery; `done` hears what came of it, on a thread that must not be held up.
+    /// Calls made one after the other are accepted in that order.
+    pub fn write_stdin_then(
+        &self,
+        offset: Option<i64>,
+        data: Vec<u8>,
+        done: impl FnOnce(Result<Appended, StdinError>) + Send + 'static,
+    ) {
+        match self.hosted() {
+            Some(hosted) => hosted.append_stdin(offset, data, Box::new(done)),
+            None => done(Err(StdinError::NotRunning)),
+        }
+    }
+
+    /// Accepts `data` for delivery and waits until it has been accepted.
+    pub async fn write_stdin(&self, offset: Option<i64>, data: Vec<u8>) -> Result<Appended, StdinError> {
+        let (tell, told) = oneshot::channel();
+        self.write_stdin_then(offset, data, move |result| {
+            // The caller may have gone; the bytes are accepted all the same.
+            let _ = tell.send(result);
+        });
+        told.await.unwrap_or(Err(StdinError::NotRunning))
+    }
+
+    /// Closes stdin after everything accepted so far has been delivered.
+    pub async fn close_stdin(&self) -> Result<(), StdinError> {
+        let Some(hosted) = self.hosted() else { return Err(StdinError::NotRunning) };
+        let (tell, told) = oneshot::channel();
+        hosted.close_stdin(Box::new(move |result| {
+            let _ = tell.send(result.map(|_| ()));
+        }));
+        told.await.unwrap_or(Err(StdinError::NotRunning))
+    }
+}

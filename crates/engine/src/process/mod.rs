@@ -1,0 +1,127 @@
+//! A hosted process: its names, its journal, its stdin, its end.
+//! A process belongs to nobody's connection; doors hold handles and drop them as they like.
+
+mod about;
+mod adopt;
+mod end;
+mod input;
+mod registry;
+mod spawn;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::SystemTime;
+
+use ostler_journal::{Bounds, Cursor, Hosted, Journal, Subscription, Wake};
+use ostler_keeper::{Keeper, Scope};
+use tokio::sync::Notify;
+
+pub use about::{About, Alias, WinSize};
+pub use end::{Ending, Exit, KillOutcome, KillPlan};
+pub use input::StdinError;
+pub use ostler_journal::Appended;
+pub use registry::{Happening, Observer, ResolveError};
+pub(crate) use registry::Registry;
+pub use spawn::{SpawnError, SpawnRequest};
+
+/// A handle to one process generation.
+#[derive(Clone)]
+pub struct Process {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    about: About,
+    pid: u32,
+    journal: Arc<Journal>,
+    /// What drives the pipes; nothing once the process is over and drained.
+    hosted: RwLock<Option<Hosted>>,
+    keeper: Keeper,
+    /// Its alias was given to a newer process: nobody hears of this one through that name again.
+    superseded: AtomicBool,
+    ended: Notify,
+    acknowledged: AtomicBool,
+    /// Notices the end; set when the process is entered.
+    end_watch: OnceLock<Subscription>,
+}
+
+impl Process {
+    /// The generation id.
+    pub fn id(&self) -> &str {
+        &self.inner.about.id
+    }
+
+    /// What was started, as it was asked for.
+    pub fn about(&self) -> &About {
+        &self.inner.about
+    }
+
+    /// The child's pid; meaningful to the system only while it runs.
+    pub fn pid(&self) -> u32 {
+        self.inner.pid
+    }
+
+    /// When it was started, by this machine's wall clock.
+    pub fn started_at(&self) -> SystemTime {
+        self.inner.about.started_at()
+    }
+
+    /// What its journal holds right now.
+    pub fn bounds(&self) -> Bounds {
+        self.inner.journal.bounds()
+    }
+
+    /// How it ended; nothing while it runs or its last output is still being read.
+    pub fn exit(&self) -> Option<Exit> {
+        self.bounds().exit.as_ref().map(Exit::from_record)
+    }
+
+    /// Whether its end has not been journaled yet.
+    pub fn is_running(&self) -> bool {
+        self.bounds().exit.is_none()
+    }
+
+    /// A reader of its output, after the frame with this number.
+    pub fn cursor(&self, after_seq: u64) -> Cursor {
+        Cursor::new(Arc::clone(&self.inner.journal), after_seq)
+    }
+
+    /// Calls `wake` whenever the journal has grown, until the subscription is dropped.
+    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> Subscription {
+        self.inner.journal.subscribe(wake)
+    }
+
+    /// Whether a newer process has taken over the alias.
+    pub fn is_superseded(&self) -> bool {
+        self.inner.superseded.load(Ordering::Acquire)
+    }
+
+    /// Sends a signal; to a process that has been reaped, nothing.
+    pub fn signal(&self, signal: i32, scope: Scope) {
+        self.inner.keeper.signal(self.id(), signal, scope, |_| {});
+    }
+
+    /// Tells a terminal process its new size.
+    pub fn resize(&self, size: WinSize) {
+        self.inner.keeper.resize(self.id(), size.rows, size.cols);
+    }
+
+    /// Waits until the end has been journaled.
+    pub async fn wait_exit(&self) -> Exit {
+        loop {
+            let ended = self.inner.ended.notified();
+            if let Some(exit) = self.exit() {
+                return exit;
+            }
+            ended.await;
+        }
+    }
+
+    fn hosted(&self) -> Option<Hosted> {
+        self.inner.hosted.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn let_go(&self) {
+        self.inner.hosted.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

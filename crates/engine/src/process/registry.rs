@@ -1,0 +1,268 @@
+//! Every process of the instance by id, by alias, by name and by the caller's key.
+//! The registry forgets a process only when its journal goes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps, Wake};
+use ostler_keeper::Keeper;
+use tokio::sync::Notify;
+
+use super::{About, Alias, Exit, Inner, Process};
+use crate::{Engine, EngineConfig};
+
+/// What the engine tells those who watch all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happening {
+    /// A process was started.
+    Started,
+    /// Its end was journaled.
+    Ended(Exit),
+}
+
+/// Called for every happening, on threads that must not be held up.
+pub type Observer = Box<dyn Fn(&Process, Happening) + Send + Sync>;
+
+/// Why a text names no single process.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ResolveError {
+    /// Nothing is called that.
+    #[error("no process is called {0:?}")]
+    NotFound(String),
+    /// Several ids begin like that.
+    #[error("{text:?} could be any of {}", ids.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        text: String,
+        /// What it could mean.
+        ids: Vec<String>,
+    },
+}
+
+pub(crate) struct Registry {
+    pub(crate) config: EngineConfig,
+    pub(crate) pumps: Arc<Pumps>,
+    keeper: RwLock<Keeper>,
+    table: Mutex<Table>,
+    observers: RwLock<Vec<Observer>>,
+}
+
+#[derive(Default)]
+struct Table {
+    processes: BTreeMap<String, Process>,
+    aliases: HashMap<Alias, String>,
+    keys: HashMap<String, String>,
+    /// Exits that the keeper told of before the spawn that started them had come back here.
+    early: HashMap<String, ostler_keeper::Exit>,
+}
+
+impl Registry {
+    pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, keeper: Keeper) -> Arc<Self> {
+        Arc::new(Self {
+            config,
+            pumps,
+            keeper: RwLock::new(keeper),
+            table: Mutex::default(),
+            observers: RwLock::default(),
+        })
+    }
+
+    pub(crate) fn keeper(&self) -> Keeper {
+        self.keeper.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn processes_dir(&self) -> PathBuf {
+        self.config.dir.join("procs")
+    }
+
+    pub(crate) fn dir_of(&self, id: &str) -> PathBuf {
+        self.processes_dir().join(id)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a process under all its names. Whatever had its alias before loses it, and is given back.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        about: About,
+        journal: Arc<Journal>,
+        hosted: Option<Hosted>,
+    ) -> (Process, Option<Process>) {
+        let process = Process {
+            inner: Arc::new(Inner {
+                pid: about.pid,
+                about,
+                journal,
+                hosted: RwLock::new(hosted),
+                keeper: self.keeper(),
+                superseded: false.into(),
+                ended: Notify::new(),
+                acknowledged: false.into(),
+                end_watch: OnceLock::new(),
+            }),
+        };
+        let watch: Arc<dyn Wake> =
+            Arc::new(EndWatch { registry: Arc::downgrade(self), process: Arc::downgrade(&process.inner) });
+        // Set once, here.
+        let _ = process.inner.end_watch.set(process.subscribe(Arc::clone(&watch)));
+        let (old, early) = {
+            let mut table = self.table();
+            let about = process.about();
+            if let Some(key) = &about.key {
+                table.keys.insert(key.clone(), about.id.clone());
+            }
+            let old = about
+                .alias
+                .clone()
+                .and_then(|alias| table.aliases.insert(alias, about.id.clone()))
+                .and_then(|id| table.processes.get(&id))
+                .cloned();
+            if let Some(old) = &old {
+                old.inner.superseded.store(true, Ordering::Release);
+            }
+            let early = table.early.remove(process.id());
+            table.processes.insert(about.id.clone(), process.clone());
+            (old, early)
+        };
+        if let Some(exit) = early {
+            process.child_exited(exit);
+        }
+        // The end may have been journaled before the watch was set.
+        watch.wake();
+        (process, old)
+    }
+
+    /// The keeper reaped a child.
+    pub(super) fn child_exited(&self, id: &str, exit: ostler_keeper::Exit) {
+        let process = {
+            let mut table = self.table();
+            let known = table.processes.get(id).cloned();
+            if known.is_none() {
+                table.early.insert(id.to_owned(), exit);
+            }
+            known
+        };
+        if let Some(process) = process {
+            process.child_exited(exit);
+        }
+    }
+
+    pub(super) fn by_key(&self, key: &str) -> Option<Process> {
+        let table = self.table();
+        let id = table.keys.get(key)?;
+        table.processes.get(id).cloned()
+    }
+
+    pub(crate) fn remove(&self, process: &Process) {
+        let mut table = self.table();
+        let about = process.about();
+        table.processes.remove(&about.id);
+        if let Some(alias) = &about.alias
+            && table.aliases.get(alias) == Some(&about.id)
+        {
+            table.aliases.remove(alias);
+        }
+        if let Some(key) = &about.key {
+            table.keys.remove(key);
+        }
+    }
+
+    pub(super) fn tell(&self, process: &Process, happening: Happening) {
+        for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            observer(process, happening);
+        }
+    }
+}
+
+impl Process {
+    pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {
+        if let Some(hosted) = self.hosted() {
+            hosted.child_exited(match exit {
+                ostler_keeper::Exit::Code(code) => ExitStatusRecord::Code(code),
+                ostler_keeper::Exit::Signal(signal) => ExitStatusRecord::Signal(signal),
+                ostler_keeper::Exit::Unknown => ExitStatusRecord::Unknown,
+            });
+        }
+    }
+}
+
+/// Notices the one moment when an end has been journaled: waiters go on, and the keeper may forget the child.
+struct EndWatch {
+    registry: Weak<Registry>,
+    process: Weak<Inner>,
+}
+
+impl Wake for EndWatch {
+    fn wake(&self) {
+        let (Some(registry), Some(inner)) = (self.registry.upgrade(), self.process.upgrade()) else { return };
+        let process = Process { inner };
+        if let Some(watch) = process.inner.end_watch.get() {
+            watch.arm();
+        }
+        let Some(exit) = process.exit() else { return };
+        if process.inner.acknowledged.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        process.inner.ended.notify_waiters();
+        if process.hosted().is_some() {
+            registry.keeper().ack(process.id());
+            registry.tell(&process, Happening::Ended(exit));
+        }
+    }
+}
+
+impl Engine {
+    /// The process that a client calls `id` at `endpoint`.
+    pub fn find(&self, endpoint: &str, id: &str) -> Option<Process> {
+        let table = self.inner.table();
+        let alias = Alias { endpoint: endpoint.to_owned(), id: id.to_owned() };
+        let id = table.aliases.get(&alias)?;
+        table.processes.get(id).cloned()
+    }
+
+    /// The process meant by an id, a name (the newest that bears it), or the unique beginning of an id.
+    pub fn resolve(&self, text: &str) -> Result<Process, ResolveError> {
+        let table = self.inner.table();
+        if let Some(entry) = table.processes.get(text) {
+            return Ok(entry.clone());
+        }
+        let named = table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
+        if let Some(entry) = named.max_by(|a, b| {
+            let rank = |entry: &Process| (entry.is_running(), entry.about().started);
+            rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
+        }) {
+            return Ok(entry.clone());
+        }
+        let mut alike = table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));
+        match (alike.next().filter(|_| !text.is_empty()), alike.next()) {
+            (None, _) => Err(ResolveError::NotFound(text.to_owned())),
+            (Some((_, entry)), None) => Ok(entry.clone()),
+            (Some((first, _)), Some((second, _))) => {
+                let rest = alike.map(|(id, _)| id.clone());
+                let ids = [first.clone(), second.clone()].into_iter().chain(rest).take(8).collect();
+                Err(ResolveError::Ambiguous { text: text.to_owned(), ids })
+            }
+        }
+    }
+
+    /// Every process that is known, oldest first.
+    pub fn list(&self) -> Vec<Process> {
+        let mut all: Vec<Process> = self.inner.table().processes.values().cloned().collect();
+        all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
+        all
+    }
+
+    /// Calls `observer` for everything that happens from now on.
+    pub fn observe(&self, observer: Observer) {
+        self.inner.observers.write().unwrap_or_else(PoisonError::into_inner).push(observer);
+    }
+
+    /// What children inherit.
+    pub fn environment(&self) -> &Arc<crate::Environment> {
+        &self.inner.config.environment
+    }
+}

@@ -1,0 +1,251 @@
+//! Starting a process. Its folder and journal exist before the keeper forks, and are gone again if it cannot; a name that
+//! was taken passes to the new process only once that process runs.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ostler_hooks::hook;
+use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
+use ostler_keeper::{ChildIo, Own, Spawned, SpawnSpec, Step, StdioKind};
+use tokio::sync::oneshot;
+
+use super::{About, Alias, Happening, Process, Registry, WinSize};
+use crate::{Engine, id, lookup};
+
+/// SIGKILL, for what a reused alias leaves without a name.
+const KILL: i32 = 9;
+
+/// What to start. Only values that were checked for meaning come this far.
+#[derive(Debug, Default)]
+pub struct SpawnRequest {
+    /// A path, or a name to be looked up in the daemon's PATH.
+    pub program: OsString,
+    /// Its arguments, without the program.
+    pub args: Vec<OsString>,
+    /// Variables on top of the daemon's.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs; the daemon's own folder if not given.
+    pub cwd: Option<PathBuf>,
+    /// The client's own name for it.
+    pub alias: Option<Alias>,
+    /// A name for people.
+    pub name: Option<String>,
+    /// On a terminal of this size instead of pipes.
+    pub tty: Option<WinSize>,
+    /// Input and output stay in memory.
+    pub private: bool,
+    /// Bound on what is kept of its output while it runs.
+    pub live_max: Option<u64>,
+    /// The caller's key: the same key again gives the same process.
+    pub key: Option<String>,
+}
+
+/// Why nothing was started. Nothing is left behind and no name has changed hands.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// No such command in the daemon's PATH.
+    #[error("{0:?} is not in PATH")]
+    NotInPath(OsString),
+    /// A NUL byte in the command, an argument or the folder.
+    #[error("a command cannot contain a NUL byte")]
+    NulInCommand,
+    /// A NUL byte, or an empty name, in a variable.
+    #[error("an environment variable contains a NUL byte")]
+    NulInEnvironment,
+    /// The system refused.
+    #[error("{}: {source}", program.display())]
+    Refused {
+        /// The file that was to be executed.
+        program: PathBuf,
+        /// Whether the folder was the trouble, not the file.
+        in_cwd: bool,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The process folder could not be made.
+    #[error("journal: {0}")]
+    Journal(#[source] io::Error),
+    /// The keeper is gone; a new one is being started.
+    #[error("the keeper is not there")]
+    KeeperGone,
+}
+
+/// A folder and journal made ready before the fork.
+struct Prepared {
+    dir: PathBuf,
+    journal: Arc<Journal>,
+    held: Vec<OwnedFd>,
+}
+
+impl Engine {
+    /// Starts a process.
+    pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
+        let registry = &self.inner;
+        if let Some(known) = request.key.as_deref().and_then(|key| registry.by_key(key)) {
+            return Ok(known);
+        }
+        check(&request)?;
+        let environment = registry.config.environment.merged(&request.env);
+        let program = lookup::executable(&request.program, &registry.config.environment.path())
+            .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
+        let about = describe(&request).map_err(SpawnError::Journal)?;
+        let spec = SpawnSpec {
+            program: program.clone(),
+            argv: std::iter::once(request.program).chain(request.args).collect(),
+            env: environment,
+            cwd: about.cwd.clone(),
+            stdio: stdio(request.tty),
+            umask: None,
+            own: if request.tty.is_some() { Own::Session } else { Own::Group },
+            nofile: registry.config.child_nofile,
+            meta: about.encode(),
+            given: Vec::new(),
+        };
+        let prepared = blocking({
+            let (dir, private, live_max) = (registry.dir_of(&about.id), request.private, request.live_max);
+            let live_max = live_max.or(registry.config.retention.live_max);
+            move || prepare(dir, private, live_max)
+        })
+        .await
+        .map_err(SpawnError::Journal)?;
+        hook!("spawn.prepared");
+        let Prepared { dir, journal, held } = prepared;
+        let (tell, told) = oneshot::channel();
+        registry.keeper().spawn(&about.id, spec, held, move |result| {
+            let _ = tell.send(result);
+        });
+        let spawned = match told.await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone)) {
+            Ok(spawned) => spawned,
+            Err(error) => {
+                // The folder may never have been made (private), and a leftover is cleared at the next start.
+                let _ = blocking(move || std::fs::remove_dir_all(dir)).await;
+                return Err(refusal(error, program));
+            }
+        };
+        hook!("spawn.forked");
+        let registry = Arc::clone(registry);
+        blocking(move || Ok(begin(&registry, about, &dir, journal, spawned))).await.map_err(SpawnError::Journal)
+    }
+}
+
+/// Runs what touches the disk on a thread where it may wait.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
+}
+
+fn check(request: &SpawnRequest) -> Result<(), SpawnError> {
+    let nul = |text: &OsStr| text.as_bytes().contains(&0);
+    let cwd = request.cwd.as_deref().unwrap_or(Path::new("")).as_os_str();
+    if nul(&request.program) || nul(cwd) || request.args.iter().any(|arg| nul(arg)) {
+        return Err(SpawnError::NulInCommand);
+    }
+    match request.env.iter().any(|(name, value)| nul(name) || nul(value)) {
+        true => Err(SpawnError::NulInEnvironment),
+        false => Ok(()),
+    }
+}
+
+fn describe(request: &SpawnRequest) -> io::Result<About> {
+    let text = |bytes: &OsString| bytes.to_string_lossy().into_owned();
+    let cwd = match &request.cwd {
+        Some(cwd) => cwd.clone(),
+        None => std::env::current_dir()?,
+    };
+    let mut about = About::new(id::process()?, text(&request.program), request.args.iter().map(text).collect(), cwd);
+    about.alias.clone_from(&request.alias);
+    about.name.clone_from(&request.name);
+    about.key.clone_from(&request.key);
+    about.tty = request.tty.is_some();
+    about.private = request.private;
+    about.live_max = request.live_max;
+    Ok(about)
+}
+
+fn stdio(tty: Option<WinSize>) -> [StdioKind; 3] {
+    match tty {
+        None => [StdioKind::Pipe, StdioKind::Pipe, StdioKind::Pipe],
+        Some(WinSize { rows, cols }) => {
+            let pty = StdioKind::Pty { rows, cols };
+            [pty, pty, pty]
+        }
+    }
+}
+
+fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Prepared> {
+    let options = JournalOptions { live_max, ..JournalOptions::default() };
+    let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
+    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).collect();
+    Ok(Prepared { dir, journal, held })
+}
+
+fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Journal>, spawned: Spawned) -> Process {
+    about.pid = spawned.pid;
+    if !about.private
+        && let Err(error) = about.write(dir)
+    {
+        // The keeper holds the same description, so nothing is lost while it lives.
+        tracing::warn!("{}: description not written: {error}", dir.display());
+    }
+    hook!("spawn.described");
+    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io), false);
+    registry.close_stdin_with(&hosted, &about.id);
+    let (process, old) = registry.enter(about, journal, Some(hosted));
+    if let Some(old) = old {
+        registry.supersede(&old);
+    }
+    registry.tell(&process, Happening::Started);
+    process
+}
+
+impl Registry {
+    /// A process whose alias went to a newer one can no longer be reached by its client: its tree ends.
+    pub(super) fn supersede(&self, old: &Process) {
+        if old.is_running() {
+            old.kill(KILL);
+        }
+        let mut about = old.about().clone();
+        about.alias = None;
+        if !about.private
+            && let Err(error) = about.write(&self.dir_of(&about.id))
+        {
+            tracing::warn!("{}: alias not withdrawn: {error}", about.id);
+        }
+    }
+
+    /// Closing stdin takes both ends: the pump's, and the keeper's copy.
+    pub(super) fn close_stdin_with(&self, hosted: &ostler_journal::Hosted, id: &str) {
+        let (keeper, id) = (self.keeper(), id.to_owned());
+        hosted.on_close_stdin(Box::new(move || keeper.close_stdin(&id)));
+    }
+}
+
+pub(super) fn pump_io(io: ChildIo) -> PumpIo {
+    let mut held = io.held.into_iter();
+    PumpIo {
+        stdout: io.stdout,
+        stderr: io.stderr,
+        stdin: io.stdin,
+        ledger: held.next(),
+        pty: io.pty.map(|pty| PumpPty {
+            master: pty.master,
+            relay_read: pty.relay_read,
+            relay_write: pty.relay_write,
+        }),
+    }
+}
+
+fn refusal(error: ostler_keeper::SpawnError, program: PathBuf) -> SpawnError {
+    match error {
+        ostler_keeper::SpawnError::KeeperGone => SpawnError::KeeperGone,
+        ostler_keeper::SpawnError::Refused(why) => SpawnError::Journal(io::Error::other(why)),
+        ostler_keeper::SpawnError::Failed { step, errno } => SpawnError::Refused {
+            program,
+            in_cwd: step == Step::Chdir,
+            source: io::Error::from_raw_os_error(errno),
+        },
+    }
+}

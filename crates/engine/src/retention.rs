@@ -1,0 +1,85 @@
+//! What is kept of processes that are over: whole journals, for a while, up to a total.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{Engine, Process};
+
+/// The bounds on what is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// How long after its end a process is kept.
+    pub after_exit: Duration,
+    /// How much all ended processes may take together.
+    pub total: u64,
+    /// How much of a running process's output is kept; all of it if not given.
+    pub live_max: Option<u64>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { after_exit: Duration::from_secs(24 * 3600), total: 8 << 30, live_max: None }
+    }
+}
+
+/// What pruning did, or would do.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct PruneReport {
+    /// The ids that went.
+    pub removed: Vec<String>,
+    /// The disk space they had.
+    pub freed: u64,
+    /// Ended processes that stay.
+    pub kept: usize,
+}
+
+impl Engine {
+    /// Deletes what retention no longer keeps. Blocks on the disk.
+    pub fn prune(&self, dry_run: bool) -> PruneReport {
+        let retention = &self.inner.config.retention;
+        let now = SystemTime::now();
+        let mut ended: Vec<(SystemTime, u64, Process)> = self
+            .list()
+            .into_iter()
+            .filter_map(|process| {
+                let record = process.bounds().exit?;
+                let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(record.time_ns);
+                Some((at, crate::retention::disk_usage(&self.inner.dir_of(process.id())), process))
+            })
+            .collect();
+        ended.sort_by_key(|(at, ..)| *at);
+        let mut total: u64 = ended.iter().map(|(_, size, _)| size).sum();
+        let mut report = PruneReport::default();
+        for (at, size, process) in ended {
+            let expired = now.duration_since(at).is_ok_and(|age| age > retention.after_exit);
+            if !expired && total <= retention.total {
+                report.kept += 1;
+                continue;
+            }
+            total -= size;
+            report.freed += size;
+            report.removed.push(process.id().to_owned());
+            if !dry_run {
+                self.forget(&process);
+            }
+        }
+        report
+    }
+
+    /// Deletes an ended process's journal and names now; a running one is left alone and `false` comes back.
+    pub fn forget(&self, process: &Process) -> bool {
+        if process.is_running() {
+            return false;
+        }
+        self.inner.remove(process);
+        if let Err(error) = std::fs::remove_dir_all(self.inner.dir_of(process.id()))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!("{}: {error}", process.id());
+        }
+        true
+    }
+}
+
+fn disk_usage(_dir: &std::path::Path) -> u64 {
+    0
+}
