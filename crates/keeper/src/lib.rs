@@ -1,1 +1,31 @@
 //! Parent of every hosted child: holds its pipes, reaps its exit, outlives the daemon.
+//!
+//! # Theory of operation
+//! The keeper is this same binary under the name `ostler-keeper`: one thread, one poll loop, no
+//! client bytes. It alone forks hosted children and keeps a duplicate of every descriptor the
+//! daemon pumps, so a daemon may die at any instruction and the next one goes on with the same
+//! pipes. The two talk over a SEQPACKET socket: small JSON messages, descriptors beside them, and
+//! argument vectors in sealed memory files. What a daemon missed it learns at adoption: the keeper
+//! forgets a child only when its exit is acknowledged.
+//!
+//! The keeper must never block, never touch a disk on its own, and never hold a thing whose size a
+//! client decides.
+
+mod blob;
+mod channel;
+pub mod client;
+mod custody;
+mod procfs;
+mod server;
+mod spec;
+#[allow(unsafe_code)]
+mod sys;
+mod wire;
+
+pub use client::{Keeper, connect, launch};
+pub use server::run;
+pub use spec::{
+    Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty,
+    RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
+};
+pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};

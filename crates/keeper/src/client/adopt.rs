@@ -1,0 +1,165 @@
+//! Connecting: the versioned hello, then the children in batches that are acknowledged one by one,
+//! so that an unprivileged user's limit of descriptors in flight is never met.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
+
+use super::Keeper;
+use super::launch::{address, directory, socket};
+use super::link::Handle;
+use crate::channel::{self, Received};
+use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
+use crate::wire::{
+    Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode,
+    split,
+};
+
+/// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects to the keeper in `dir` and takes over its children. Blocks; `on_event` runs on the
+/// client's thread and may do so before this returns.
+pub fn connect(
+    dir: &Path,
+    hello: Hello,
+    on_event: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    let socket = reach(dir)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
+    let greeting = Verb::Hello(Greeting {
+        protocol: PROTOCOL,
+        oldest: OLDEST,
+        pid: std::process::id(),
+        program: hello.program,
+    });
+    say(&socket, greeting)?;
+    let mut buffer = vec![0; PACKET_MAX];
+    let keeper = match hear(&socket, &mut buffer)?.0 {
+        Body::Hello(keeper) => keeper,
+        Body::Busy { pid } => return Err(ConnectError::Busy { pid }),
+        Body::Version { protocol } => return Err(version(protocol)),
+        _ => return Err(nonsense()),
+    };
+    if keeper.protocol < OLDEST {
+        return Err(version(keeper.protocol));
+    }
+    let mut adopted = Vec::new();
+    loop {
+        let (Body::Batch { children, more }, mut fds, raw) = hear(&socket, &mut buffer)? else {
+            return Err(nonsense());
+        };
+        let mut raw = raw.as_slice();
+        for child in children {
+            let meta = raw.split_off(..child.meta).ok_or_else(nonsense)?.to_vec();
+            adopted.push(adopt(child, meta, &mut fds));
+        }
+        say(&socket, Verb::Adopted)?;
+        if !more {
+            break;
+        }
+    }
+    let handle = Handle::start(socket, buffer, keeper.pid, on_event)?;
+    let handle = std::sync::Arc::new(handle);
+    Ok((Keeper { handle }, adopted))
+}
+
+fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
+    let absent = |errno| match errno {
+        Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR => ConnectError::NoKeeper,
+        errno => io(errno),
+    };
+    let dir = directory(dir).map_err(absent)?;
+    let socket = socket().map_err(io)?;
+    connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
+    Ok(socket)
+}
+
+fn io(errno: Errno) -> ConnectError {
+    let errno = match errno {
+        // What a socket timeout looks like.
+        Errno::AGAIN => Errno::TIMEDOUT,
+        errno => errno,
+    };
+    ConnectError::Io(errno.into())
+}
+
+fn nonsense() -> ConnectError {
+    io(Errno::PROTO)
+}
+
+fn version(keeper: u32) -> ConnectError {
+    ConnectError::Version {
+        keeper,
+        ours: PROTOCOL,
+    }
+}
+
+fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
+    let packet = encode(&Request { id: 0, verb }, &[]);
+    match channel::send(socket, &packet, &[], SendFlags::empty()) {
+        Ok(()) => Ok(()),
+        // A refusal may close the socket before we have spoken; it is still there to be read.
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        Err(errno) => Err(io(errno)),
+    }
+}
+
+fn hear(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+) -> Result<(Body, VecDeque<OwnedFd>, Vec<u8>), ConnectError> {
+    match channel::receive(socket, buffer, RecvFlags::empty()).map_err(io)? {
+        Received::Closed => Err(ConnectError::NoKeeper),
+        Received::Packet { length, fds } => {
+            let packet = buffer.get(..length).unwrap_or_default();
+            let (head, raw) = split(packet).ok_or_else(nonsense)?;
+            let answer: Answer = serde_json::from_slice(head).map_err(|_| nonsense())?;
+            Ok((answer.body, fds.into(), raw.to_vec()))
+        }
+    }
+}
+
+pub(super) fn adopt(child: ChildWire, meta: Vec<u8>, fds: &mut VecDeque<OwnedFd>) -> Adopted {
+    Adopted {
+        io: take(&child.fds, fds),
+        key: child.key,
+        pid: child.pid,
+        start_ticks: child.start_ticks,
+        meta,
+        exit: child.exit,
+        starting: child.starting,
+    }
+}
+
+/// Sorts the descriptors beside a child by their roles.
+pub(crate) fn take(roles: &[Role], fds: &mut VecDeque<OwnedFd>) -> ChildIo {
+    let mut io = ChildIo::default();
+    let (mut master, mut relay_read, mut relay_write) = (None, None, None);
+    for role in roles {
+        let Some(fd) = fds.pop_front() else { break };
+        match role {
+            Role::Stdin => io.stdin = Some(fd),
+            Role::Stdout => io.stdout = Some(fd),
+            Role::Stderr => io.stderr = Some(fd),
+            Role::Master => master = Some(fd),
+            Role::RelayRead => relay_read = Some(fd),
+            Role::RelayWrite => relay_write = Some(fd),
+            Role::Held => io.held.push(fd),
+            Role::Other => {}
+        }
+    }
+    if let (Some(master), Some(relay_read), Some(relay_write)) = (master, relay_read, relay_write) {
+        io.pty = Some(Pty {
+            master,
+            relay_read,
+            relay_write,
+        });
+    }
+    io
+}

@@ -1,0 +1,244 @@
+//! The daemon's side: launching a keeper, connecting to it, and the verbs. Every verb only sends;
+//! answers arrive on the client's own thread, where a callback must not block.
+
+mod adopt;
+mod launch;
+mod link;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+pub use adopt::connect;
+pub use launch::launch;
+use link::{Handle, Pending};
+
+use crate::blob::{self, Command};
+use crate::spec::{
+    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned,
+    Step, Stray,
+};
+use crate::wire::{ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role, SpawnWire, Verb};
+
+/// How long [`Keeper::farewell`] waits for what was said before to leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A connection to the keeper. Clones share it; the last one to go closes it.
+#[derive(Clone)]
+pub struct Keeper {
+    handle: Arc<Handle>,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("pid", &self.pid()).finish()
+    }
+}
+
+impl Keeper {
+    /// The keeper's process id: hosted processes descend from it.
+    pub fn pid(&self) -> u32 {
+        self.handle.link().pid
+    }
+
+    /// Starts a child, or returns the one that already has this key. `held` descriptors are kept
+    /// with it and come back at adoption.
+    pub fn spawn(
+        &self,
+        key: &str,
+        spec: SpawnSpec,
+        held: Vec<OwnedFd>,
+        done: impl FnOnce(Result<Spawned, SpawnError>) + Send + 'static,
+    ) {
+        let done = Box::new(done);
+        match prepare(key, &spec, held.len()) {
+            Ok(command) => {
+                let verb = Verb::Spawn(SpawnWire {
+                    key: key.to_owned(),
+                    stdio: spec.stdio,
+                    umask: spec.umask,
+                    own: spec.own,
+                    nofile: spec.nofile,
+                    given: spec.given.len(),
+                });
+                let mut fds = vec![command];
+                fds.extend(spec.given);
+                fds.extend(held);
+                self.submit(verb, &spec.meta, fds, Some(Pending::Spawn(done)));
+            }
+            Err(error) => self.handle.link().refuse(Pending::Spawn(done), error),
+        }
+    }
+
+    /// Signals a child. Signal 0 asks whether it can be reached.
+    pub fn signal(
+        &self,
+        key: &str,
+        signal: i32,
+        scope: Scope,
+        done: impl FnOnce(Result<Signalled, RequestError>) + Send + 'static,
+    ) {
+        let key = key.to_owned();
+        self.submit(
+            Verb::Signal { key, signal, scope },
+            &[],
+            Vec::new(),
+            Some(Pending::Signal(Box::new(done))),
+        );
+    }
+
+    /// Closes the keeper's copy of the child's stdin; the daemon closes its own.
+    pub fn close_stdin(&self, key: &str) {
+        self.tell(Verb::CloseStdin { key: key.into() });
+    }
+
+    /// Changes the size of the child's terminal.
+    pub fn resize(&self, key: &str, rows: u16, cols: u16) {
+        let key = key.to_owned();
+        self.tell(Verb::Resize { key, rows, cols });
+    }
+
+    /// Closes the keeper's ends and forgets the child, which lives on.
+    pub fn abandon(&self, key: &str) {
+        self.tell(Verb::Abandon { key: key.into() });
+    }
+
+    /// The exit is journaled: forget the child. A child that still runs is not forgotten.
+    pub fn ack(&self, key: &str) {
+        self.tell(Verb::Ack { key: key.into() });
+    }
+
+    /// Sets or clears the command that brings the daemon back when it dies without a farewell.
+    pub fn guard(&self, spec: Option<GuardSpec>) -> std::io::Result<()> {
+        let command = spec.map(|spec| {
+            blob::seal(&Command {
+                program: spec.program.as_os_str(),
+                cwd: spec.cwd.as_os_str(),
+                log: spec.log.as_os_str(),
+                argv: &spec.argv,
+                env: &spec.env,
+            })
+        });
+        let fds = command.transpose()?.into_iter().collect();
+        self.submit(Verb::Guard, &[], fds, None);
+        Ok(())
+    }
+
+    /// The daemon leaves on purpose: no restart, and the keeper ends once it has no child left.
+    /// Returns when everything said before has left (or after a second).
+    pub fn farewell(&self) {
+        self.handle.link().leave();
+        self.tell(Verb::Farewell);
+        self.handle.link().drain(FAREWELL);
+    }
+
+    /// Replaces the keeper's program by ours, children and connection kept. `done` is called once
+    /// the new program serves, or with the reason why the old one stayed.
+    pub fn reexec(&self, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
+        let done = Pending::Plain(Box::new(done));
+        match std::fs::File::open("/proc/self/exe") {
+            Ok(program) => self.submit(Verb::Reexec, &[], vec![program.into()], Some(done)),
+            Err(error) => {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+                self.handle.link().refuse(done, failed(Step::Setup, errno));
+            }
+        }
+    }
+
+    /// Hands living children to a keeper that replaces a dead one. Keys it knows are left alone.
+    /// `done` is called once, after the last, with the first refusal if there was one.
+    pub fn import(
+        &self,
+        children: Vec<Import>,
+        done: impl FnOnce(Result<(), RequestError>) + Send + 'static,
+    ) {
+        let group = link::Group::new(children.len(), Box::new(done));
+        for child in children {
+            let mut fds = Vec::new();
+            let mut roles = Vec::new();
+            let mut add = |role, fd: Option<OwnedFd>| {
+                if let Some(fd) = fd {
+                    roles.push(role);
+                    fds.push(fd);
+                }
+            };
+            add(Role::Stdin, child.io.stdin);
+            add(Role::Stdout, child.io.stdout);
+            add(Role::Stderr, child.io.stderr);
+            if let Some(pty) = child.io.pty {
+                add(Role::Master, Some(pty.master));
+                add(Role::RelayRead, Some(pty.relay_read));
+                add(Role::RelayWrite, Some(pty.relay_write));
+            }
+            for fd in child.io.held {
+                add(Role::Held, Some(fd));
+            }
+            let verb = Verb::Import(ChildWire {
+                key: child.key,
+                pid: child.pid,
+                start_ticks: child.start_ticks,
+                meta: child.meta.len(),
+                fds: roles,
+                exit: child.exit,
+                starting: false,
+            });
+            self.submit(verb, &child.meta, fds, Some(Pending::Plain(group.member())));
+        }
+    }
+
+    /// The keeper's children as it knows them, without descriptors.
+    pub fn list(&self, done: impl FnOnce(Result<Vec<Listed>, RequestError>) + Send + 'static) {
+        let pending = Pending::List(Vec::new(), Box::new(done));
+        self.submit(Verb::List, &[], Vec::new(), Some(pending));
+    }
+
+    /// Processes that descend from hosted children but left their groups: reparented to the keeper
+    /// or known by their cookie.
+    pub fn strays(&self, done: impl FnOnce(Result<Vec<Stray>, RequestError>) + Send + 'static) {
+        let pending = Pending::Strays(Box::new(done));
+        self.submit(Verb::Strays, &[], Vec::new(), Some(pending));
+    }
+
+    fn tell(&self, verb: Verb) {
+        self.submit(verb, &[], Vec::new(), None);
+    }
+
+    fn submit(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>) {
+        self.handle.link().submit(verb, raw, fds, pending);
+    }
+}
+
+fn failed(step: Step, errno: Errno) -> SpawnError {
+    SpawnError::Failed {
+        step,
+        errno: errno.raw_os_error(),
+    }
+}
+
+/// Checks what the keeper would refuse and seals the command.
+fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<OwnedFd, SpawnError> {
+    let refuse = |why: &str| Err(SpawnError::Refused(why.to_owned()));
+    if key.is_empty() || key.len() > KEY_MAX || key.contains('\0') {
+        return refuse("a key has 1 to 128 bytes and no NUL");
+    }
+    if spec.meta.len() > META_MAX {
+        return refuse("too much metadata");
+    }
+    if held > HELD_MAX || spec.given.len() > HELD_MAX {
+        return refuse("too many descriptors");
+    }
+    blob::seal(&Command {
+        program: spec.program.as_os_str(),
+        cwd: spec.cwd.as_os_str(),
+        log: Path::new("").as_os_str(),
+        argv: &spec.argv,
+        env: &spec.env,
+    })
+    .map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        failed(Step::Setup, errno)
+    })
+}
