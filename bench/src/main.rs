@@ -1,1 +1,47 @@
-fn main() {}
+//! Shows what ostler promises: `bench crash` kills its daemon at random moments and counts what is missing;
+//! without a word it prints one table of speeds, each beside its raw limit measured in the same run.
+//! Everything goes through the product's own doors; nothing here reads the product's files.
+
+mod args;
+mod child;
+mod code;
+mod conn;
+mod crash;
+mod instance;
+mod procfs;
+mod rng;
+mod verifier;
+mod wire;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use args::Args;
+
+const HELP: &str = "\
+usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
+       bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
+--bin is the ostler program to measure; without it the one beside this program.";
+
+fn main() -> ExitCode {
+    match run(Args::new(std::env::args().skip(1))) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(mut args: Args) -> Result<u8> {
+    if args.flag("--help") {
+        println!("{HELP}");
+        return Ok(0);
+    }
+    match args.word().as_deref() {
+        Some("crash") => crash::run(args),
+        Some("child") => child::run(args),
+        Some(other) => bail!("no such command: {other}\n{HELP}"),
+        None => bail!("{HELP}"),
+    }
+}

@@ -1,0 +1,100 @@
+//! Children that write: each in its own manner, slowly enough for a thousand kills and in surges when told to.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use rustix::stdio::{stderr, stdin, stdout};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use super::control::{Command, Control};
+use super::output::Output;
+use super::{Kind, Report, Streams};
+use crate::rng::Rng;
+
+/// The size of a burst's writes.
+const BURST: usize = 32 << 10;
+
+/// Single-byte writes are slow; more of them than this in one surge would only make the child late.
+const MAX_BYTE_SURGE: u64 = 4000;
+
+struct Writer {
+    kind: Kind,
+    rng: Rng,
+    out: Output,
+    err: Output,
+}
+
+pub(crate) fn run(kind: Kind, seed: u64, streams: Streams, mut control: Control) -> Result<Report> {
+    if kind == Kind::Terminal {
+        raw_terminal()?;
+    }
+    let mut writer = Writer {
+        kind,
+        rng: Rng::new(seed),
+        out: Output::new(stdout(), streams.stdout),
+        err: Output::new(stderr(), streams.stderr),
+    };
+    loop {
+        writer.round()?;
+        let pause = writer.pause();
+        match control.wait(pause)? {
+            Some(Command::Surge(bytes)) => writer.surge(bytes)?,
+            Some(Command::Quit(_)) => break,
+            None => {}
+        }
+    }
+    // The last bytes before an exit are where a careless host loses some.
+    writer.round()?;
+    Ok(Report { stdout: writer.out.written(), stderr: writer.err.written(), ..Report::default() })
+}
+
+/// The terminal must not translate bytes, or positions would move.
+fn raw_terminal() -> Result<()> {
+    let mut settings = tcgetattr(stdin()).context("not on a terminal")?;
+    settings.make_raw();
+    tcsetattr(stdin(), OptionalActions::Now, &settings).context("raw mode")
+}
+
+impl Writer {
+    /// One visit to the pipe in the manner of this kind.
+    fn round(&mut self) -> Result<()> {
+        match self.kind {
+            Kind::Bytes => (0..self.rng.between(1, 80)).try_for_each(|_| self.out.write(1)),
+            Kind::Burst => (0..self.rng.between(1, 6)).try_for_each(|_| self.out.write(BURST)),
+            Kind::Both => (0..self.rng.between(1, 8)).try_for_each(|_| self.one()),
+            _ => self.one(),
+        }
+    }
+
+    /// One write.
+    fn one(&mut self) -> Result<()> {
+        match self.kind {
+            Kind::Bytes => self.out.write(1),
+            Kind::Burst => self.out.write(BURST),
+            Kind::Text | Kind::Terminal => self.out.write(self.rng.size(1, 4096)),
+            Kind::Both => {
+                let size = self.rng.size(1, 3000);
+                if self.rng.percent(50) { self.out.write(size) } else { self.err.write(size) }
+            }
+            Kind::Binary | Kind::Echo | Kind::SlowEcho => self.out.write(self.rng.size(1, 100_000)),
+        }
+    }
+
+    fn surge(&mut self, bytes: u64) -> Result<()> {
+        let bytes = if self.kind == Kind::Bytes { bytes.min(MAX_BYTE_SURGE) } else { bytes };
+        let start = self.out.written() + self.err.written();
+        while self.out.written() + self.err.written() < start + bytes {
+            self.one()?;
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Duration {
+        match self.kind {
+            Kind::Bytes => self.rng.micros(200, 3_000),
+            Kind::Text | Kind::Terminal | Kind::Both => self.rng.micros(500, 6_000),
+            Kind::Binary | Kind::Echo | Kind::SlowEcho => self.rng.micros(2_000, 30_000),
+            Kind::Burst => self.rng.micros(5_000, 60_000),
+        }
+    }
+}

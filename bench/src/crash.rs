@@ -1,0 +1,59 @@
+//! The crash battery: kills the daemon at random moments and shows that nobody noticed.
+//!
+//! Eight children write position-coded streams, four clients follow them through the claustrum socket, reconnect with
+//! their last sequence number and resend stdin blindly. What the clients received is compared with what each child
+//! says it wrote (a file the product never sees), never with the journal.
+//!
+//! The battery must be able to fail. Its control is the product with a pump that reads and writes instead of splicing:
+//! `cargo build --release -p ostler --features lossy-pump --target-dir target/lossy`, then
+//! `cargo run --release -p bench -- crash --kills 60 --seed 1 --bin target/lossy/release/ostler` must report loss.
+
+mod battery;
+mod client;
+mod feeder;
+mod findings;
+mod hosted;
+mod killer;
+mod replay;
+mod track;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::args::Args;
+use crate::instance::{self, Instance};
+use battery::Battery;
+
+/// `bench crash --kills N --seed S [--bin PATH] [--keep-dir]`; the exit code of the program.
+pub(crate) fn run(mut args: Args) -> Result<u8> {
+    let kills: u64 = args.value("--kills")?.unwrap_or(60);
+    let seed: u64 = args.value("--seed")?.unwrap_or(1);
+    let bin: Option<PathBuf> = args.value("--bin")?;
+    let keep = args.flag("--keep-dir");
+    args.finish()?;
+    let bin = bin.map_or_else(instance::default_binary, Ok)?;
+    let mut instance = Instance::new(&bin, "crash")?;
+    println!("crash battery: {kills} kills, seed {seed}, {} in {}", bin.display(), instance.dir().display());
+
+    let started = Instant::now();
+    let mut battery = Battery::prepare(&instance, seed)?;
+    let outcome = battery.run(&instance, kills, seed);
+    if let Err(error) = &outcome {
+        battery.findings.fatal(&format!("{error:#}"));
+    }
+    let bytes = outcome.unwrap_or_default();
+    battery.clean_up(&instance);
+
+    println!("took {:.1} s", started.elapsed().as_secs_f64());
+    let clean = battery.findings.is_clean();
+    if !clean {
+        println!("FAILED with --seed {seed}; everything is kept in {}", instance.dir().display());
+    }
+    if keep || !clean {
+        instance.keep();
+    }
+    println!("{}", battery.findings.last_line(kills, bytes));
+    Ok(u8::from(!clean))
+}
