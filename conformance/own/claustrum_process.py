@@ -1,11 +1,11 @@
 """Processes: what a child starts with, grandchildren that hold pipes, kills after the end, survivors of -keep-children."""
 import json
 import os
-import signal
+import resource
 import time
 
-from kit import end, proc_bytes, Fail
-from lib import area, b64, outp, pid_alive, wait_for
+from kit import end
+from lib import area, outp, pid_alive, wait_for
 from t_process import sh
 
 SP, RE, K, KW = "process.spawn", "process.reattach", "process.kill", "process.killAndWait"
@@ -28,7 +28,6 @@ def child(t):
     mask = os.umask(0)
     os.umask(mask)
     t.eq("umask-as-the-caller's", int(got[0], 8), mask)
-    import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     t.eq("descriptor-limit-as-the-caller's", got[1:], [str(soft), str(hard)])
 

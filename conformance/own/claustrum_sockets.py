@@ -6,8 +6,8 @@ import struct
 import subprocess
 import time
 
-from kit import proc_bytes, raw_socket, read_to_end, request, serve_again, write_token
-from lib import area, clean_env, outp, pid_alive, run_bin, wait_for
+from kit import raw_socket, read_to_end, request, serve_again, write_token
+from lib import area, outp, pid_alive, run_bin, wait_for
 from t_process import sh
 
 SP, RE = "process.spawn", "process.reattach"
@@ -75,11 +75,7 @@ def foreign_socket(t):
     t.eq("other-program-keeps-its-socket", os.stat(d.sock).st_ino, ino)
     c = raw_socket(d.sock)
     s.settimeout(5)
-    # the daemon may have looked who listens: skip its probes
-    peers = []
-    me = struct.unpack("3i", c.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-    conn, _ = s.accept()
-    t.ok("other-program-still-answers", me == os.getpid() and conn is not None)
+    t.ok("other-program-still-answers", s.accept()[0])
     s.close()
     # a listener that is gone left a dead socket file: that one is replaced
     t.ok("dead-socket-file-stays-behind", stat.S_ISSOCK(os.stat(d.sock).st_mode))
@@ -117,7 +113,6 @@ def takeover(t):
     spawned = c.call(SP, sh("tk", "i=0; while [ $i -lt 4000 ]; do echo line-$i; i=$((i+1)); done; read x; echo got-$x; exit 6",
                             wantPid=True))["result"]
     c.call("process.stdin", {"id": "tk", "data": "aA=="})
-    first = c.frs("tk")
     old = d.pid
     serve_again(d)
     t.eq("launcher-exit-0", d.rc, 0)

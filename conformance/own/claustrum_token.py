@@ -1,8 +1,7 @@
 """Where the daemon's token comes from: -token-file, -token-fd, and nothing else."""
 import os
-import subprocess
 
-from lib import area, Conn, TOKEN, b64, outp, run_bin, wait_for
+from lib import area, Conn, TOKEN, outp, run_bin
 from t_process import sh
 
 NEED = "claustrum: daemonized child requires --token-file or --token-fd\n"
@@ -64,23 +63,18 @@ def token_required(t):
 
 @area("token-fd")
 def token_fd(t):
-    def start(fd, content):
+    def start(content, stdin=False):
         d = t.daemon(start=False)
         os.unlink(d.tf)
         before = set(os.listdir(d.dir))
         r, w = os.pipe()
         os.write(w, content)
         os.close(w)
-        args = ["-serve", "-socket", d.sock, "-token-fd", str(fd)]
-        if fd == 0:
-            d.start(args, stdin=r)
-        else:
-            os.dup2(r, fd)
-            d.start(args, pass_fds=(fd,))
-            os.close(fd)
+        args = ["-serve", "-socket", d.sock, "-token-fd", "0" if stdin else str(r)]
+        d.start(args, stdin=r) if stdin else d.start(args, pass_fds=(r,))
         os.close(r)
         return d, set(os.listdir(d.dir)) - before
-    d, new = start(0, TOKEN.encode() + b"\n")
+    d, new = start(TOKEN.encode() + b"\n", stdin=True)
     t.ok("from-stdin-authenticates", accepts(d, TOKEN))
     t.eq("no-token-file-made", sorted(n for n in new if n not in ("s.sock", "out", "err")), [])
     c = d.conn()
@@ -91,9 +85,9 @@ def token_fd(t):
     found = [os.path.join(f, n) for f, _, names in os.walk(d.dir) for n in names
              if os.path.isfile(os.path.join(f, n)) and TOKEN.encode() in open(os.path.join(f, n), "rb").read()]
     t.eq("not-on-disk", found, [])
-    d, _ = start(7, b" tok 7 \r\n")
+    d, _ = start(b" tok 7 \r\n")
     t.eq("any-descriptor-one-line-end-stripped", (accepts(d, " tok 7 "), accepts(d, "tok 7")), (True, False))
     d.token = " tok 7 "
-    d, _ = start(8, b"tok-8\n\n")
+    d, _ = start(b"tok-8\n\n")
     t.eq("one-newline-only-stripped", (accepts(d, "tok-8\n"), accepts(d, "tok-8")), (True, False))
     d.token = "tok-8\n"

@@ -30,11 +30,10 @@ def main():
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
     opt = ap.parse_args()
     opt.bin = os.path.abspath(opt.bin)
-    known = len(lib.AREAS)
     for name in SUITES[opt.suite]:
         importlib.import_module(name)
     # Helpers of ../claustrum register their own areas on import: only ours run here.
-    areas = [(name, fn) for name, fn in lib.AREAS[known:] if fn.__module__ in SUITES[opt.suite] and opt.filter in name]
+    areas = [(name, fn) for name, fn in lib.AREAS if fn.__module__ in SUITES[opt.suite] and opt.filter in name]
     if opt.list:
         for name, _ in areas:
             print(name)

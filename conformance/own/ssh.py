@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from kit import end, state_dir, write_token, Fail
+from kit import end, Fail
 from lib import area, b64, pid_alive, wait_for
 from t_life import free_port
 
