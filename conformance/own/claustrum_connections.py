@@ -6,7 +6,7 @@ import socket
 import time
 
 from kit import anon_kib, raw_socket, read_to_end, request, Fail
-from lib import area, b64, outp, run_bin, wait_for
+from lib import area, b64, run_bin, wait_for
 from t_process import sh
 
 PONG = b'{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}'

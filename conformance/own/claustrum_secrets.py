@@ -3,7 +3,7 @@ import os
 import stat
 
 from kit import crash, parent_of, proc_bytes, state_dir
-from lib import area, b64, outp, run_bin, wait_for
+from lib import area, b64, wait_for
 from t_process import sh
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the claustrum door, beyond ../claustrum (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -19,6 +19,7 @@ SUITES = {
                   "claustrum_sockets", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged"],
     "ssh": ["ssh"],
     "netns": ["netns"],
+    "cli": ["cli"],
 }
 
 

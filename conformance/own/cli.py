@@ -1,0 +1,280 @@
+"""The command line as a person uses it: what the README shows, exit codes, crashes of the daemon, terminals."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+from kit import end, Fail
+from lib import area, clean_env, pid_alive, wait_for
+
+
+class Home:
+    """A person's home folder with its own instance of ostler."""
+
+    def __init__(self, t):
+        self.program = t.ostler()
+        self.dir = t.tmp()
+        self.env = clean_env(self.dir)
+        self.state = self.dir + "/.local/state/ostler"
+
+    def __call__(self, *args, stdin=b"", timeout=60):
+        p = subprocess.run([self.program] + list(args), input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                           env=self.env, cwd=self.dir, timeout=timeout)
+        return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
+
+    def good(self, *args, **options):
+        rc, o, e = self(*args, **options)
+        if rc != 0:
+            raise Fail("ostler %s: exit %d, %s%s" % (" ".join(args), rc, o[-300:], e[-300:]))
+        return o
+
+    def json(self, *args):
+        return json.loads(self.good("--json", *args))
+
+    def daemon_pid(self):
+        m = re.search(r"pid (\d+)", "".join(self("up")[1:]))
+        return int(m.group(1)) if m else 0
+
+    def holds(self, text):
+        """Files below the home that hold this text."""
+        found = []
+        for folder, _, names in os.walk(self.dir):
+            for name in names:
+                path = os.path.join(folder, name)
+                if os.path.isfile(path) and text in open(path, "rb").read():
+                    found.append(path)
+        return found
+
+
+class Terminal:
+    """A program on a terminal of its own."""
+
+    def __init__(self, home, *args):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.chdir(home.dir)
+            os.execve(home.program, [home.program] + list(args), dict(home.env, TERM="xterm"))
+        self.seen = b""
+
+    def type(self, data):
+        os.write(self.fd, data)
+
+    def until(self, text, timeout=15):
+        stop = time.monotonic() + timeout
+        while text not in self.seen:
+            left = stop - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                raise Fail("terminal did not show %r: %r" % (text, self.seen[-300:]))
+            try:
+                piece = os.read(self.fd, 65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                raise Fail("terminal closed before %r: %r" % (text, self.seen[-300:]))
+            self.seen += piece
+        return self.seen
+
+    def wait(self, timeout=15):
+        """The exit code; what is still said is read meanwhile."""
+        stop = time.monotonic() + timeout
+        while time.monotonic() < stop:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    self.seen += os.read(self.fd, 65536)
+                except OSError:
+                    pass
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise Fail("still on the terminal: %r" % self.seen[-300:])
+
+
+def hosted(home, name):
+    rows = home.json("ps")
+    rows = rows.get("processes", rows) if isinstance(rows, dict) else rows
+    return [r for r in rows if r.get("name") == name]
+
+
+@area("cli-first-contact")
+def first_contact(t):
+    home = Home(t)
+    rc, o, e = home("ps")
+    t.ok("without-an-instance-exit-3", rc == 3 and "ostler up" in o + e, (rc, o, e))
+    rc, o, e = home("status")
+    t.eq("status-without-an-instance-exit-3", rc, 3)
+    started = time.monotonic()
+    rc, o, e = home("up")
+    t.ok("up-exit-0", rc == 0, (rc, o, e))
+    t.ok("up-names-its-doors", "claustrum" in o and "native" in o, o)
+    t.ok("up-is-quick", time.monotonic() - started < 10, time.monotonic() - started)
+    rc, o, e = home("up")
+    t.ok("up-again-says-already-running", rc == 0 and re.search(r"already running \(pid \d+\)", o + e), (rc, o, e))
+    t.ok("status-exit-0", home("status")[0] == 0)
+    t.ok("json-is-json", isinstance(home.json("status"), (dict, list)))
+    rc, o, e = home("frobnicate")
+    t.ok("unknown-verb-exit-2", rc == 2 and e, (rc, o, e))
+    rc, o, e = home("statsu")
+    t.ok("near-miss-is-suggested", rc == 2 and "status" in e, e)
+    for verb in (["logs", "nope"], ["kill", "nope"], ["attach", "nope"], ["forget", "nope"]):
+        rc, o, e = home(*verb)
+        t.ok("%s-of-nothing-exit-4" % verb[0], rc == 4 and "nope" in e, (rc, o, e))
+    rc, o, e = home("doctor")
+    t.ok("doctor-speaks-in-lines", rc in (0, 1) and len(o.splitlines()) >= 4, (rc, o, e))
+    t.ok("metrics-answers", home("metrics")[0] == 0)
+    rc, o, e = home("down", "--kill")
+    t.ok("down-exit-0", rc == 0, (rc, o, e))
+    t.eq("after-down-exit-3", home("status")[0], 3)
+
+
+@area("cli-processes")
+def processes(t):
+    home = Home(t)
+    home.good("up")
+    try:
+        rc, o, e = home("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+        t.eq("run-passes-output-and-code-on", (rc, o, "err" in e), (7, "out\n", True))
+        rc, o, e = home("run", "--", "cat", stdin=b"through\n")
+        t.eq("run-passes-stdin-on", (rc, o), (0, "through\n"))
+        rc, o, e = home("run", "--", "no-such-command-zz")
+        t.ok("run-of-nothing-says-so", rc != 0 and "no-such-command-zz" in e, (rc, o, e))
+        home.good("run", "-d", "--name", "loop", "--", "sh", "-c", "i=0; while :; do echo line-$i; i=$((i+1)); sleep 0.05; done")
+        t.eq("run-detached-is-listed", len(hosted(home, "loop")), 1)
+        t.ok("ps-shows-it", "loop" in home.good("ps"))
+        wait_for(lambda: "line-3" in home.good("logs", "loop"), 10)
+        t.ok("logs-from-the-start", home.good("logs", "loop").startswith("line-0\nline-1\n"))
+        whole = home.good("logs", "loop")
+        later = home.good("logs", "loop", "--from", "3")
+        t.ok("logs-from-a-number", not later.startswith("line-0\n") and later.splitlines()[0] in whole, later[:60])
+        t.ok("logs-with-time", re.match(r".*\d\d:\d\d.*line-0", home.good("logs", "loop", "--time").splitlines()[0]))
+        p = subprocess.Popen([home.program, "logs", "-f", "loop"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.env)
+        for _ in range(5):
+            p.stdout.readline()
+        p.send_signal(signal.SIGINT)
+        o, e = p.communicate(timeout=15)
+        t.ok("ctrl-c-leaves-and-says-how-to-come-back", b"ostler" in e, (p.returncode, e))
+        t.eq("ctrl-c-leaves-the-process", len(hosted(home, "loop")), 1)
+        rc, o, e = home("kill", "loop", "--wait")
+        t.ok("kill-waits", rc == 0, (rc, o, e))
+        whole = home.good("logs", "loop").split()
+        t.eq("logs-stay-after-the-end", whole, ["line-%d" % i for i in range(len(whole))])
+        home.good("run", "--name", "letter", "--", "echo", "dear-diary-4711")
+        t.ok("journal-holds-what-was-said", home.holds(b"dear-diary-4711"))
+        t.eq("forget-exit-0", home("forget", "letter")[0], 0)
+        t.eq("forget-deletes-now", home.holds(b"dear-diary-4711"), [])
+        t.eq("forgotten-is-not-found", home("logs", "letter")[0], 4)
+        home.good("run", "-d", "--private", "--name", "hush", "--", "sh", "-c", "echo secret-4711; sleep 300")
+        t.ok("private-output-is-there", wait_for(lambda: "secret-4711" in home("logs", "hush")[1], 10))
+        # the command itself is no secret, what it said is
+        t.eq("private-output-is-in-no-journal", [p for p in home.holds(b"secret-4711\n")], [])
+        rc, o, e = home("forget", "hush")
+        t.ok("a-running-process-is-not-forgotten", rc == 5, (rc, o, e))
+        t.eq("prune-dry-run-exit-0", home("prune", "--dry-run")[0], 0)
+        home.good("kill", "hush", "--wait", "--signal", "KILL")
+    finally:
+        home("down", "--kill")
+
+
+@area("cli-crash")
+def crash(t):
+    home = Home(t)
+    home.good("up")
+    try:
+        home.good("run", "-d", "--name", "ticks", "--", "sh", "-c", "i=0; while :; do echo t-$i; i=$((i+1)); sleep 0.02; done")
+        pid = hosted(home, "ticks")[0]["pid"]
+        follow = subprocess.Popen([home.program, "logs", "-f", "ticks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.env)
+        first = home.daemon_pid()
+        os.kill(first, signal.SIGKILL)
+        t.ok("keeper-restarts-a-killed-daemon", wait_for(lambda: home("status")[0] == 0 and home.daemon_pid() != first, 15, 0.2))
+        t.eq("process-has-the-same-pid", [p["pid"] for p in hosted(home, "ticks")], [pid])
+        second = home.daemon_pid()
+        rc, o, e = home("restart")
+        t.ok("restart-names-the-pid-it-replaces", rc == 0 and str(second) in o + e, (rc, o, e))
+        t.eq("restart-keeps-the-process", [p["pid"] for p in hosted(home, "ticks")], [pid])
+        follow.terminate()
+        follow.communicate(timeout=10)
+        home.good("kill", "ticks", "--wait")
+        lines = home.good("logs", "ticks").split()
+        t.eq("nothing-lost-or-doubled", lines, ["t-%d" % i for i in range(len(lines))])
+        home.good("run", "-d", "--name", "stays", "--", "sleep", "300")
+        pid = hosted(home, "stays")[0]["pid"]
+        rc, o, e = home("down", "--keep")
+        t.ok("down-keep-exit-0", rc == 0, (rc, o, e))
+        t.ok("down-keep-keeps", pid_alive(pid))
+        home.good("up")
+        t.eq("up-finds-it-again", [p["pid"] for p in hosted(home, "stays")], [pid])
+        home.good("down", "--kill")
+        t.ok("down-kill-ends-it", wait_for(lambda: not pid_alive(pid), 10))
+    finally:
+        home("down", "--kill")
+
+
+@area("cli-terminal")
+def terminal(t):
+    home = Home(t)
+    home.good("up")
+    try:
+        term = Terminal(home, "run", "-t", "--name", "sh", "--", "sh")
+        term.type(b"tty && echo is-a-ter'minal'; stty size\n")
+        term.until(b"is-a-terminal")
+        t.ok("run-t-is-a-terminal", b"/dev/pts/" in term.seen, term.seen)
+        term.type(b"\x1d")
+        rc = term.wait()
+        t.ok("ctrl-]-detaches", rc == 0 and hosted(home, "sh"), (rc, term.seen[-200:]))
+        t.ok("detaching-says-how-to-come-back", b"attach" in term.seen, term.seen[-200:])
+        again = Terminal(home, "attach", "sh")
+        again.until(b"is-a-terminal")
+        t.ok("attach-repaints", True)
+        fcntl.ioctl(again.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 41, 133, 0, 0))
+        os.kill(again.pid, signal.SIGWINCH)
+        time.sleep(0.3)
+        again.type(b"stty size\n")
+        again.until(b"41 133")
+        t.ok("size-follows-the-viewer", True)
+        again.type(b"\x03")
+        again.type(b"echo still-'here'\n")
+        again.until(b"still-here")
+        t.ok("every-key-reaches-the-child", True)
+        # the daemon dies under an attached terminal: the process does not notice
+        pid = hosted(home, "sh")[0]["pid"]
+        os.kill(home.daemon_pid(), signal.SIGKILL)
+        t.ok("terminal-process-survives-a-crash", wait_for(lambda: home("status")[0] == 0, 15, 0.2) and pid_alive(pid))
+        end(again.pid)
+        third = Terminal(home, "attach", "sh")
+        third.type(b"echo after-'crash'\n")
+        third.until(b"after-crash")
+        t.ok("attach-after-a-crash", True)
+        third.type(b"exit 5\n")
+        t.eq("attach-ends-with-the-child's-code", third.wait(), 5)
+    finally:
+        home("down", "--kill")
+
+
+@area("cli-configuration")
+def configuration(t):
+    home = Home(t)
+    path = home.good("config", "path").strip().splitlines()[-1]
+    home.good("config", "init")
+    file = next((w for w in path.split() if w.endswith(".toml")), path)
+    t.ok("init-writes-the-file-that-path-names", os.path.exists(file), path)
+    t.eq("check-of-the-template", home("config", "check")[0], 0)
+    t.ok("show-names-origins", "default" in home.good("config", "show"))
+    with open(file, "a") as f:
+        f.write("\n[journal]\nlive_maxx = \"1 GiB\"\n")
+    rc, o, e = home("config", "check")
+    t.ok("unknown-key-is-an-error-with-a-suggestion", rc != 0 and "live_maxx" in o + e and "live_max" in (o + e).replace("live_maxx", ""), (rc, o, e))
+    links = home.dir + "/bin"
+    os.mkdir(links)
+    home.good("link", links)
+    t.ok("link-makes-the-names", os.path.realpath(links + "/claustrum") == home.program, os.listdir(links))
+    before = sorted(home.holds(b""))
+    rc, o, e = home("uninstall", "--purge", "--dry-run")
+    t.ok("uninstall-dry-run-changes-nothing", rc == 0 and sorted(home.holds(b"")) == before, (rc, o, e))
