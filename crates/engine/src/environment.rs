@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// One variable.
-pub type Variable = (OsString, OsString);
+pub(crate) type Variable = (OsString, OsString);
 
 /// The inherited variables; only PATH ever changes after start.
 #[derive(Debug)]

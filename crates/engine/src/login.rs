@@ -27,10 +27,12 @@ pub enum LoginPath {
 }
 
 /// Asks `shell` (interactive and login, so that every profile is read) for its PATH.
-pub async fn login_path(shell: &OsStr) -> LoginPath {
+pub async fn login_path(shell: &OsStr, variables: &[(OsString, OsString)]) -> LoginPath {
     let print = format!(r#"/bin/sh -c 'printf "%s%s\n" {SENTINEL} "$PATH"'"#);
     let child = tokio::process::Command::new(shell)
         .args(["-l", "-i", "-c", &print])
+        .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .env("DISABLE_AUTO_UPDATE", "true")
         .env("ZSH_DISABLE_COMPFIX", "true")
         .stdin(Stdio::null())
@@ -94,7 +96,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_missing_shell_is_told_apart_from_a_silent_one() {
-        assert!(matches!(login_path("/no/such/shell".as_ref()).await, LoginPath::Failed(_)));
-        assert!(matches!(login_path("/bin/true".as_ref()).await, LoginPath::Missing));
+        assert!(matches!(login_path("/no/such/shell".as_ref(), &[]).await, LoginPath::Failed(_)));
+        assert!(matches!(login_path("/bin/true".as_ref(), &[]).await, LoginPath::Missing));
     }
 }

@@ -1,3 +1,139 @@
-//! The claustrum door: newline-delimited JSON-RPC for remote desktops.
+//! The claustrum door: newline-delimited JSON-RPC over an owner-only unix socket, as remote desktops speak it.
+//!
+//! It translates and decides nothing: processes are the engine's, files and git are the workspace's. What is here is the
+//! wire: the order of checks, the exact texts, the order of fields.
 
-pub mod gojson;
+mod counters;
+mod dispatch;
+mod env;
+mod envelope;
+mod error;
+mod files;
+mod git;
+mod gojson;
+mod goos;
+mod metrics;
+mod process;
+mod reply;
+mod server;
+mod stream;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_door_rpc::{Bound, Limits};
+use ostler_engine::{Engine, Happening};
+use tokio::sync::Notify;
+
+pub use counters::Counters;
+pub use dispatch::fuzz_line;
+pub use gojson::push_string as push_json_string;
+pub use goos::errno as errno_text;
+pub use metrics::serve as serve_metrics;
+
+/// A line of 1 MiB does not fit any more; the newline is not counted.
+const LINE_MAX: usize = 1024 * 1024 - 1;
+/// Far more than a client has open at once, and a bound on what a hostile one can make us hold.
+const IN_FLIGHT: usize = 256;
+/// Sixteen of the longest lines.
+const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
+/// A listener without descriptors tries again rather than spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// What a door must be told.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// What every request must carry. Empty: nobody gets in.
+    pub token: String,
+    /// The version that is reported to clients.
+    pub version: String,
+    /// Where client ids live: other endpoints of the same engine have their own.
+    pub endpoint: String,
+    /// The folder that must never be wiped.
+    pub home: Option<PathBuf>,
+}
+
+/// An open door; a cheap handle.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a door have in common.
+pub(crate) struct Shared {
+    config: Config,
+    engine: Engine,
+    counters: Arc<Counters>,
+    shutdown: Notify,
+}
+
+impl Door {
+    /// A door to `engine`.
+    pub fn new(engine: Engine, config: Config) -> Self {
+        let counters = Arc::new(Counters::new(engine.clone(), config.endpoint.clone()));
+        engine.observe(observer(Arc::clone(&counters), config.endpoint.clone()));
+        Self { shared: Arc::new(Shared { config, engine, counters, shutdown: Notify::new() }) }
+    }
+
+    /// Serves every client that comes, until dropped.
+    pub async fn serve(&self, listener: &Bound) {
+        loop {
+            match listener.accept().await {
+                Ok(stream) => drop(tokio::spawn(client(Arc::clone(&self.shared), stream))),
+                Err(error) => {
+                    tracing::error!("[Server] accept error: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Resolves when a client has asked the daemon to stop.
+    pub async fn shutdown_requested(&self) {
+        self.shared.shutdown.notified().await;
+    }
+
+    /// What has been counted so far.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.shared.counters)
+    }
+}
+
+async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
+    shared.counters.connected();
+    tracing::debug!("[Server] New connection from: @");
+    let limits = Limits { line: LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
+    let session = dispatch::Client::new(shared);
+    match ostler_door_rpc::serve(stream, session, limits).await {
+        Ok(()) => {}
+        Err(error) if is_farewell(&error) => {}
+        Err(error) => tracing::warn!("[Server] Failed to write response: {error}"),
+    }
+    tracing::debug!("[Server] Connection closed: @");
+}
+
+/// Clients leave without a word; that is no news.
+fn is_farewell(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// Logs and counts what happens to this door's processes, whoever is connected.
+fn observer(counters: Arc<Counters>, endpoint: String) -> ostler_engine::Observer {
+    Box::new(move |process, happening| {
+        let Some(alias) = process.about().alias.as_ref().filter(|alias| alias.endpoint == endpoint) else { return };
+        let id = reply::for_log(&alias.id);
+        match happening {
+            Happening::Started => {
+                counters.spawned();
+                let command = reply::for_log(&process.about().program);
+                tracing::info!("[process.Manager] Process {id} started, PID={}, command={command}", process.pid());
+            }
+            Happening::Ended(exit) => {
+                counters.exited();
+                tracing::info!("[process.Manager] Process {id} exited with code {}", stream::exit_code(exit));
+            }
+        }
+    })
+}

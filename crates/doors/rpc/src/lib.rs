@@ -12,12 +12,14 @@ mod connection;
 mod line;
 mod listen;
 mod outbox;
+mod payload;
 mod watch;
 
 pub use connection::{Limits, serve};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, bind, connect, is_ours};
 pub use outbox::{After, Later, Outbox};
+pub use payload::{NotBase64, decode_base64, push_base64};
 pub use watch::Watch;
 
 use ostler_engine::FrameHead;

@@ -33,7 +33,7 @@ impl Engine {
         let (report, events) = mpsc::channel();
         let (keeper, adopted) = reach_keeper(&config.dir, report)
             .map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
-        keeper.guard(config.guard.clone());
+        keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
         let registry = Registry::new(config, pumps, keeper);
         registry.take_up(adopted);

@@ -102,6 +102,27 @@ impl Process {
 }
 
 impl Engine {
+    /// Kills every process that was started through `endpoint`.
+    pub async fn end_all_at(&self, endpoint: &str) {
+        let is_at = |process: &Process| process.about().alias.as_ref().is_some_and(|alias| alias.endpoint == endpoint);
+        self.kill_all(self.list().into_iter().filter(|process| process.is_running() && is_at(process)).collect()).await;
+    }
+
+    async fn kill_all(&self, running: Vec<Process>) {
+        for process in &running {
+            process.kill(KILL);
+        }
+        let all = async {
+            for process in &running {
+                process.wait_exit().await;
+            }
+        };
+        if tokio::time::timeout(KILLED_WITHIN, all).await.is_err() {
+            let left: Vec<_> = running.iter().filter(|process| process.is_running()).map(Process::id).collect();
+            tracing::warn!("still not gone after SIGKILL: {}", left.join(", "));
+        }
+    }
+
     /// Ends the engine's work as `ending` says; gives back how many children were running.
     pub async fn stop(&self, ending: Ending) -> usize {
         let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
@@ -116,20 +137,7 @@ impl Engine {
                     self.inner.keeper().abandon(process.id());
                 }
             }
-            Ending::Kill => {
-                for process in &running {
-                    process.kill(KILL);
-                }
-                let all = async {
-                    for process in &running {
-                        process.wait_exit().await;
-                    }
-                };
-                if tokio::time::timeout(KILLED_WITHIN, all).await.is_err() {
-                    let left: Vec<_> = running.iter().filter(|process| process.is_running()).map(Process::id).collect();
-                    tracing::warn!("still not gone after SIGKILL: {}", left.join(", "));
-                }
-            }
+            Ending::Kill => self.kill_all(running.clone()).await,
         }
         self.inner.keeper().farewell();
         running.len()

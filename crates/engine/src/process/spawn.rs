@@ -51,8 +51,11 @@ pub enum SpawnError {
     #[error("{0:?} is not in PATH")]
     NotInPath(OsString),
     /// A NUL byte in the command, an argument or the folder.
-    #[error("a command cannot contain a NUL byte")]
-    NulInCommand,
+    #[error("{}: a command cannot contain a NUL byte", program.display())]
+    NulInCommand {
+        /// The file that was to be executed.
+        program: PathBuf,
+    },
     /// A NUL byte, or an empty name, in a variable.
     #[error("an environment variable contains a NUL byte")]
     NulInEnvironment,
@@ -88,10 +91,10 @@ impl Engine {
         if let Some(known) = request.key.as_deref().and_then(|key| registry.by_key(key)) {
             return Ok(known);
         }
-        check(&request)?;
-        let environment = registry.config.environment.merged(&request.env);
         let program = lookup::executable(&request.program, &registry.config.environment.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
+        check(&request, &program)?;
+        let environment = registry.config.environment.merged(&request.env);
         let about = describe(&request).map_err(SpawnError::Journal)?;
         let spec = SpawnSpec {
             program: program.clone(),
@@ -137,11 +140,11 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
 }
 
-fn check(request: &SpawnRequest) -> Result<(), SpawnError> {
+fn check(request: &SpawnRequest, program: &Path) -> Result<(), SpawnError> {
     let nul = |text: &OsStr| text.as_bytes().contains(&0);
     let cwd = request.cwd.as_deref().unwrap_or(Path::new("")).as_os_str();
     if nul(&request.program) || nul(cwd) || request.args.iter().any(|arg| nul(arg)) {
-        return Err(SpawnError::NulInCommand);
+        return Err(SpawnError::NulInCommand { program: program.to_owned() });
     }
     match request.env.iter().any(|(name, value)| nul(name) || nul(value)) {
         true => Err(SpawnError::NulInEnvironment),

@@ -1,0 +1,193 @@
+//! One instance: the right to it, its engine, its record for the command line, and its end.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_api::Timestamp;
+use ostler_engine::{
+    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError,
+};
+
+use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
+use crate::paths::{Paths, PathsError};
+
+/// How often ended processes are looked at for pruning.
+const PRUNE_EVERY: Duration = Duration::from_secs(300);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HostError {
+    #[error(transparent)]
+    Paths(#[from] PathsError),
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("instance {name} is already running{}", pid.map_or(String::new(), |pid| format!(" (pid {pid})")))]
+    Held { name: String, pid: Option<u32> },
+    #[error(transparent)]
+    Engine(#[from] StartError),
+    #[error("{0}")]
+    Lost(String),
+}
+
+/// What the engine of an instance is started with.
+pub(crate) struct Plan {
+    /// `up`, or the drop-in name that runs this engine.
+    pub(crate) door: &'static str,
+    pub(crate) environment: Environment,
+    pub(crate) guard: Option<GuardSpec>,
+    pub(crate) retention: Retention,
+    pub(crate) sync_every: Duration,
+}
+
+/// An instance that is ours, not started yet.
+pub(crate) struct Ours {
+    /// The daemon that left for us.
+    pub(crate) replaced: Option<u32>,
+    lease: Lease,
+    paths: Paths,
+    name: String,
+    dir: PathBuf,
+}
+
+/// A running instance.
+pub(crate) struct Host {
+    engine: Engine,
+    paths: Paths,
+    name: String,
+    dir: PathBuf,
+    door: &'static str,
+    _lease: Lease,
+}
+
+impl Host {
+    /// Claims an instance. Blocks while another daemon leaves.
+    pub(crate) fn claim(paths: &Paths, name: &str, how: Claim) -> Result<Ours, HostError> {
+        let dir = paths.prepare_instance(name)?;
+        let claimed =
+            ostler_engine::claim(&dir, how).map_err(|source| HostError::Io { path: dir.clone(), source })?;
+        let (lease, replaced) = match claimed {
+            Claimed::Free(lease) => (lease, None),
+            Claimed::TakenFrom(lease, pid) => (lease, Some(pid)),
+            Claimed::Held(pid) => return Err(HostError::Held { name: name.to_owned(), pid }),
+        };
+        Ok(Ours { replaced, lease, paths: paths.clone(), name: name.to_owned(), dir })
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn dir(&self) -> &std::path::Path {
+        &self.dir
+    }
+
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name space of a door's client ids. It outlives a crash, but not a stop that was asked for: whoever starts anew
+    /// after that starts with nothing.
+    pub(crate) fn endpoint(&self, door: &str) -> Result<String, HostError> {
+        let path = self.dir.join("epoch");
+        let io = |source| HostError::Io { path: path.clone(), source };
+        let epoch = match fs::read_to_string(&path) {
+            Ok(epoch) if !epoch.is_empty() => epoch,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => return self.fresh_endpoint(door),
+        };
+        Ok(format!("{door}@{epoch}"))
+    }
+
+    /// A name space with nothing in it.
+    pub(crate) fn fresh_endpoint(&self, door: &str) -> Result<String, HostError> {
+        let path = self.dir.join("epoch");
+        let epoch = Timestamp::now().to_string();
+        fs::write(&path, &epoch).map_err(|source| HostError::Io { path, source })?;
+        Ok(format!("{door}@{epoch}"))
+    }
+
+    /// Tells the command line where everything is.
+    pub(crate) fn register(&self, native: Option<PathBuf>, doors: Vec<DoorRecord>) -> Result<(), HostError> {
+        let pid = std::process::id();
+        let record = InstanceRecord {
+            version: RECORD_VERSION,
+            name: self.name.clone(),
+            door: self.door.to_owned(),
+            pid,
+            start_ticks: start_ticks(pid).unwrap_or_default(),
+            started: Timestamp::now(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            native,
+            doors,
+        };
+        record.write(&self.dir).map_err(|source| HostError::Io { path: self.dir.clone(), source })
+    }
+
+    /// Asks a login shell for its PATH, beside everything else; later children get it.
+    pub(crate) fn extract_login_path(&self) {
+        let environment = Arc::clone(self.engine.environment());
+        tokio::spawn(async move {
+            let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+            match ostler_engine::login_path(&shell, &environment.snapshot()).await {
+                LoginPath::Found(path) => {
+                    tracing::info!("[shellenv] Extracted shell PATH ({} chars)", path.len());
+                    environment.set_path(path);
+                }
+                LoginPath::Missing => tracing::warn!("[shellenv] PATH sentinel not found in shell output"),
+                LoginPath::Failed(why) => {
+                    tracing::warn!("[shellenv] Shell command exited with error (may still have PATH): {why}");
+                }
+            }
+        });
+    }
+
+    /// Ends the instance; gives back how many children were running.
+    pub(crate) async fn stop(self, ending: Ending) -> usize {
+        let running = self.engine.stop(ending).await;
+        if ending != Ending::Leave {
+            // The next start begins with an empty name space.
+            let _ = fs::remove_file(self.dir.join("epoch"));
+        }
+        if let Err(error) = InstanceRecord::remove_own(&self.dir) {
+            tracing::warn!("{}: record not removed: {error}", self.dir.display());
+        }
+        running
+    }
+}
+
+impl Ours {
+    /// Starts the engine and takes up whatever the keeper holds.
+    pub(crate) async fn open(self, plan: Plan) -> Result<Host, HostError> {
+        let config = EngineConfig {
+            dir: self.dir.clone(),
+            environment: Arc::new(plan.environment),
+            retention: plan.retention,
+            sync_every: plan.sync_every,
+            guard: plan.guard,
+            child_nofile: super::limits::raise_descriptors(),
+        };
+        let engine = tokio::task::spawn_blocking(move || Engine::start(config))
+            .await
+            .map_err(|lost| HostError::Lost(lost.to_string()))??;
+        prune_regularly(engine.clone());
+        let Self { lease, paths, name, dir, .. } = self;
+        Ok(Host { engine, paths, name, dir, door: plan.door, _lease: lease })
+    }
+}
+
+fn prune_regularly(engine: Engine) {
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(PRUNE_EVERY).await;
+            let engine = engine.clone();
+            // A pass that dies is tried again with the next.
+            let _ = tokio::task::spawn_blocking(move || engine.prune(false)).await;
+        }
+    });
+}

@@ -1,0 +1,37 @@
+//! Wiring: claims an instance, starts its engine, opens its doors, leaves on signals.
+//! What is here knows every part and none of their insides.
+
+mod host;
+mod launched;
+mod limits;
+mod log_writer;
+mod place;
+mod signals;
+mod up;
+
+pub(crate) use host::{Host, Plan};
+pub(crate) use launched::Launched;
+pub(crate) use log_writer::LogWriter;
+pub(crate) use signals::{Asked, Signals};
+pub(crate) use up::{Options, run};
+
+use std::io;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// Two: one busy connection must not hold up the others, and pumps have threads of their own.
+const WORKERS: usize = 2;
+
+/// The runtime that doors live on.
+pub(crate) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).thread_name("doors").enable_all().build()
+}
+
+/// The instance of a drop-in: one per user and place, by whatever name the place is reached.
+pub(crate) fn instance_name(door: &str, place: &Path) -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let digest = Sha256::digest([uid.to_string().as_bytes(), b"\0", place.as_os_str().as_encoded_bytes()].concat());
+    let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("{door}-{hex}")
+}

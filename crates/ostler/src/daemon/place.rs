@@ -1,0 +1,62 @@
+//! A socket that stays where it was announced: a logout may sweep the runtime folder, and the door opens again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ostler_door_rpc::Bound;
+
+use super::host::HostError;
+use crate::paths::ensure_private_dir;
+
+/// How soon a swept socket is back.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// A door's place.
+pub(crate) struct Place {
+    path: PathBuf,
+    listener: Bound,
+}
+
+impl Place {
+    /// Listens at `path`, whose folder is made (and kept) private.
+    pub(crate) fn open(path: &Path) -> Result<Self, HostError> {
+        let listener = listen(path)?;
+        Ok(Self { path: path.to_owned(), listener })
+    }
+
+    /// Serves with `serve`, again and again when the socket has been swept away.
+    pub(crate) async fn keep(mut self, serve: impl AsyncFn(&Bound)) {
+        loop {
+            tokio::select! {
+                () = serve(&self.listener) => return,
+                () = swept(&self.listener) => {}
+            }
+            tracing::warn!("{} was removed; opening it again", self.path.display());
+            loop {
+                match listen(&self.path) {
+                    Ok(listener) => {
+                        self.listener = listener;
+                        break;
+                    }
+                    Err(error) => tracing::error!("{error}"),
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+}
+
+async fn swept(listener: &Bound) {
+    while listener.is_in_place() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn listen(path: &Path) -> Result<Bound, HostError> {
+    let io = |source: io::Error| HostError::Io { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        ensure_private_dir(folder)?;
+    }
+    ostler_door_rpc::bind(path).map_err(io)
+}

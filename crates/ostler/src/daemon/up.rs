@@ -1,0 +1,191 @@
+//! `ostler up`: the instance with all doors open.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ostler_door_claustrum as claustrum;
+use ostler_door_rpc::Bound;
+use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention};
+
+use super::host::{Host, HostError, Plan};
+use super::place::Place;
+use super::{Asked, LogWriter, Signals};
+use crate::config::Config;
+use crate::instances::DoorRecord;
+use crate::paths::Paths;
+
+/// What `up --foreground` hands over.
+pub(crate) struct Options {
+    pub(crate) paths: Paths,
+    pub(crate) config: Config,
+    /// The instance's name; `main` unless told otherwise.
+    pub(crate) instance: String,
+    /// Other products' own places may be taken.
+    pub(crate) drop_in: bool,
+    /// Started by `up` without `--foreground`: leave the caller's session; stdout and stderr are daemon.log already.
+    pub(crate) detached: bool,
+    /// Take over from a living daemon of this instance instead of refusing (`ostler restart`).
+    pub(crate) take_over: bool,
+}
+
+/// Runs until told to leave.
+pub(crate) fn run(options: Options) -> ExitCode {
+    if options.detached {
+        // Fails only for a group leader, which has a session of its own already.
+        let _ = rustix::process::setsid();
+    }
+    let writer = LogWriter::to_stderr();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer.clone()).finish();
+    // A second call would keep the first logger, which is as good.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    let outcome = super::runtime()
+        .map_err(|source| HostError::Io { path: options.paths.state_dir().to_owned(), source })
+        .and_then(|runtime| {
+            let outcome = runtime.block_on(serve(&options));
+            runtime.shutdown_background();
+            outcome
+        });
+    writer.flush();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ostler: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(options: &Options) -> Result<(), HostError> {
+    let signals = Signals::catch().map_err(|source| HostError::Io { path: "signals".into(), source })?;
+    let how = if options.take_over { Claim::TakeOver } else { Claim::IfFree };
+    let ours = Host::claim(&options.paths, &options.instance, how)?;
+    if let Some(pid) = ours.replaced {
+        tracing::info!("taking over from pid {pid}");
+    }
+    let journal = &options.config.journal;
+    let host = ours
+        .open(Plan {
+            door: "up",
+            environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
+            guard: guard(options),
+            retention: Retention {
+                after_exit: journal.keep_for,
+                total: journal.total_max,
+                live_max: journal.live_max,
+            },
+            sync_every: journal.sync_every,
+        })
+        .await?;
+    let mut open = Vec::new();
+    let claustrum = match options.config.doors.claustrum {
+        true => Some(Claustrum::open(options, &host, &mut open)?),
+        false => None,
+    };
+    host.register(None, open)?;
+    host.extract_login_path();
+    let asked = tokio::select! {
+        () = async { match claustrum { Some(door) => door.serve(&host).await, None => std::future::pending().await } } => Asked::Stop,
+        asked = signals.next() => asked,
+    };
+    let ending = match asked {
+        Asked::Leave => Ending::Leave,
+        Asked::Stop => Ending::Kill,
+    };
+    host.stop(ending).await;
+    Ok(())
+}
+
+/// How the keeper brings this daemon back when it dies unasked.
+fn guard(options: &Options) -> Option<GuardSpec> {
+    let program = std::env::current_exe().ok()?;
+    // After an upgrade the old file is gone; the new one has its name.
+    let program = match program.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+        Some(path) => PathBuf::from(path),
+        None => program,
+    };
+    let mut argv: Vec<OsString> = ["ostler", "up", "--foreground", "--instance"].map(Into::into).to_vec();
+    argv.push(options.instance.clone().into());
+    if options.detached {
+        argv.push("--detached".into());
+    }
+    if options.drop_in {
+        argv.push("--drop-in".into());
+    }
+    let dir = options.paths.instance_dir(&options.instance);
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    Some(GuardSpec { program, argv, env: std::env::vars_os().collect(), cwd, log: dir.join("daemon.log") })
+}
+
+/// The claustrum door of a shared instance.
+struct Claustrum {
+    place: Place,
+    config: claustrum::Config,
+}
+
+impl Claustrum {
+    fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Result<Self, HostError> {
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let socket = match home.as_ref().filter(|_| options.drop_in) {
+            Some(home) => home.join(".claude/remote/rpc.sock"),
+            None => options.paths.runtime_dir().join(format!("{}-claustrum.sock", host.name())),
+        };
+        let place = Place::open(&socket)?;
+        let token_file = host.dir().join("claustrum.token");
+        let config = claustrum::Config {
+            token: token(&token_file).map_err(|source| HostError::Io { path: token_file.clone(), source })?,
+            version: crate::names::claustrum_version(),
+            endpoint: host.endpoint("claustrum")?,
+            home,
+        };
+        open.push(DoorRecord {
+            name: "claustrum".into(),
+            address: socket.display().to_string(),
+            connect: format!(
+                "ssh HOST ostler as claustrum -bridge -socket {}   (token: {})",
+                socket.display(),
+                token_file.display()
+            ),
+        });
+        Ok(Self { place, config })
+    }
+
+    /// A client that asks this door to shut down ends what came through this door; the daemon belongs to the others too.
+    async fn serve(self, host: &Host) {
+        let config = self.config;
+        let serve = async |listener: &Bound| {
+            let mut config = config.clone();
+            loop {
+                let door = claustrum::Door::new(host.engine().clone(), config.clone());
+                tokio::select! {
+                    () = door.serve(listener) => return,
+                    () = door.shutdown_requested() => {}
+                }
+                host.engine().end_all_at(&config.endpoint).await;
+                match host.fresh_endpoint("claustrum") {
+                    Ok(endpoint) => config.endpoint = endpoint,
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
+        };
+        self.place.keep(serve).await;
+    }
+}
+
+/// The door's token: made at the first start, readable by its owner only.
+fn token(path: &Path) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Ok(token) if !token.trim().is_empty() => return Ok(token.trim().to_owned()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut random = [0u8; 32];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    writeln!(file, "{token}")?;
+    Ok(token)
+}

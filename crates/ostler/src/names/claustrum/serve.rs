@@ -1,0 +1,172 @@
+//! `-serve`: the launcher, which waits until the daemon answers and ends with its verdict, and the daemon itself.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use ostler_door_claustrum::{Config, Door};
+use ostler_engine::{Claim, Ending, Environment, Retention};
+
+use super::flags::Flags;
+use super::{complain, fail, log, token, version};
+use crate::daemon::{Asked, Host, Launched, Plan, Signals};
+use crate::paths::Paths;
+
+/// Tells the re-executed program that it is the daemon. Never passed on to children.
+const SENTINEL: &str = "CLAUSTRUM_DAEMON_CHILD";
+/// What children of the daemon see, as they always have.
+const MARKER: &str = "CLAUDE_SSH_DAEMON_CHILD";
+/// For the clients of a daemon; a daemon neither reads nor passes it on.
+const CLIENT_TOKEN: &str = "CLAUDE_RPC_TOKEN";
+/// A daemon that has not answered by then never will.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What a power cut may take, at most.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// What the daemon says to its launcher.
+const READY: &[u8] = b"ready";
+
+pub(crate) fn run(flags: &Flags, socket: &Path, home: &Path) -> ExitCode {
+    if flags.token_file.is_empty() && flags.token_fd < 0 {
+        return fail("daemonized child requires --token-file or --token-fd");
+    }
+    let result = match std::env::var_os(SENTINEL) {
+        Some(_) => Launched::by_launcher().map_err(|error| format!("daemonize: {error}")).and_then(|launched| {
+            serve(flags, socket, home, launched)
+        }),
+        None => launch(flags, socket),
+    };
+    result.unwrap_or_else(|message| fail(&message))
+}
+
+/// Starts this program again as the daemon and waits for its first word.
+fn launch(flags: &Flags, socket: &Path) -> Result<ExitCode, String> {
+    let token = match flags.token_file.is_empty() {
+        true => token::from_descriptor(flags.token_fd)
+            .map_err(|error| format!("read --token-fd: read token-fd: {}", ostler_door_claustrum::errno_text(&error)))?,
+        false => String::new(),
+    };
+    let daemonize = |error: io::Error| format!("daemonize: {error}");
+    let (mut ours, theirs) = UnixStream::pair().map_err(daemonize)?;
+    let mut words = std::env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(called_as) = words.next() {
+        command.arg0(called_as);
+    }
+    let mut daemon = command
+        .args(words)
+        .env(SENTINEL, "1")
+        .env(MARKER, "1")
+        .env_remove(CLIENT_TOKEN)
+        .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
+        .spawn()
+        .map_err(daemonize)?;
+    // Drops the command's copy of the daemon's end, so that its death is noticed.
+    drop(command);
+    let handed = ours.write_all(token.as_bytes()).and_then(|()| ours.shutdown(Shutdown::Write));
+    let mut verdict = Vec::new();
+    let heard = ours.set_read_timeout(Some(READY_WITHIN)).and_then(|()| ours.read_to_end(&mut verdict));
+    if verdict == READY {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+        return Err(format!("timeout waiting for daemon to accept on {}", socket.display()));
+    }
+    // The daemon has said on standard error what is wrong, and ends with the code that says it again.
+    let code = daemon.wait().map_err(daemonize)?.code().and_then(|code| u8::try_from(code).ok());
+    match (code, handed) {
+        (Some(0) | None, Err(error)) => Err(daemonize(error)),
+        (code, _) => Ok(ExitCode::from(code.filter(|code| *code != 0).unwrap_or(1))),
+    }
+}
+
+fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> Result<ExitCode, String> {
+    let token = match flags.token_file.as_str() {
+        "" => token::from_launcher(launched.launcher()).map_err(|error| format!("read --token-fd: {error}"))?,
+        path => token::from_file(Path::new(path)).map_err(|error| {
+            format!("read --token-file: open {path}: {}", ostler_door_claustrum::errno_text(&error))
+        })?,
+    };
+    let writer = log::start();
+    let runtime = crate::daemon::runtime().map_err(|error| error.to_string())?;
+    let code = runtime.block_on(async {
+        let paths = Paths::from_env().map_err(|error| error.to_string())?;
+        let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+        let instance = instance_name(&socket);
+        let signals = Signals::catch().map_err(|error| error.to_string())?;
+        let lease = Host::claim(&paths, &instance, Claim::TakeOver).map_err(|error| error.to_string())?;
+        if let Some(pid) = lease.replaced {
+            tracing::info!("[Server] taking over from pid {pid}");
+        }
+        let listener = ostler_door_rpc::bind(&socket).map_err(|error| {
+            format!("listen unix: {}: bind: {}", socket.display(), ostler_door_claustrum::errno_text(&error))
+        })?;
+        let host = lease
+            .open(Plan {
+                door: "claustrum",
+                environment: Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
+                guard: None,
+                retention: Retention::default(),
+                sync_every: SYNC_EVERY,
+            })
+            .await
+            .map_err(|error| error.to_string())?;
+        let config = Config {
+            token,
+            version: version(),
+            endpoint: host.endpoint("claustrum").map_err(|error| error.to_string())?,
+            home: Some(home.to_owned()),
+        };
+        let door = Door::new(host.engine().clone(), config);
+        if !flags.metrics_addr.is_empty() {
+            serve_metrics(&flags.metrics_addr, &door).await;
+        }
+        println!("Claustrum remote server listening on {}", socket.display());
+        // The launcher may have been killed; the daemon is there all the same.
+        let _ = io::stdout().flush();
+        let _ = launched.launcher().write_all(READY);
+        drop(launched);
+        host.extract_login_path();
+        let asked = tokio::select! {
+            () = door.serve(&listener) => Asked::Stop,
+            () = door.shutdown_requested() => Asked::Stop,
+            asked = signals.next() => asked,
+        };
+        drop(listener);
+        let ending = match asked {
+            Asked::Leave => Ending::Leave,
+            Asked::Stop if flags.keep_children => Ending::Abandon,
+            Asked::Stop => Ending::Kill,
+        };
+        let running = host.stop(ending).await;
+        if ending == Ending::Abandon {
+            tracing::info!("[Server] -keep-children: leaving {running} running child process(es) alive across shutdown");
+        }
+        Ok(ExitCode::SUCCESS)
+    });
+    writer.flush();
+    runtime.shutdown_background();
+    code.inspect_err(|message: &String| complain(message)).or(Ok(ExitCode::FAILURE))
+}
+
+async fn serve_metrics(address: &str, door: &Door) {
+    match tokio::net::TcpListener::bind(address).await {
+        Ok(listener) => {
+            tracing::info!("[Server] metrics: serving Prometheus counters on {address}/metrics");
+            tokio::spawn(ostler_door_claustrum::serve_metrics(listener, door.counters()));
+        }
+        Err(error) => tracing::error!("[Server] metrics: listen {address}: {error}"),
+    }
+}
+
+/// The same socket is the same instance, by whatever path it is named.
+fn instance_name(socket: &Path) -> String {
+    let real = match (socket.parent().and_then(|folder| folder.canonicalize().ok()), socket.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => PathBuf::from(socket),
+    };
+    crate::daemon::instance_name("claustrum", &real)
+}

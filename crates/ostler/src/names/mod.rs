@@ -1,0 +1,26 @@
+//! The programs that ostler can stand in for.
+
+mod claustrum;
+
+pub(crate) use claustrum::version as claustrum_version;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Every name that a link may carry.
+pub(crate) const NAMES: &[&str] = &["claustrum"];
+
+pub(crate) fn is_known(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// Behaves exactly like the program of that name.
+pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
+    match name {
+        "claustrum" => claustrum::run(name, &args),
+        other => {
+            eprintln!("ostler: cannot stand in for {other:?}; known names: {}", NAMES.join(", "));
+            ExitCode::from(2)
+        }
+    }
+}
