@@ -32,10 +32,6 @@ impl Conn {
         Ok(Self { stream, inbox: Vec::new(), outbox: Vec::new(), buffer: vec![0; READ] })
     }
 
-    pub(crate) fn stream(&self) -> &UnixStream {
-        &self.stream
-    }
-
     /// Queues a line; `turn` sends it.
     pub(crate) fn send(&mut self, line: &str) {
         self.outbox.extend_from_slice(line.as_bytes());

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -24,6 +25,9 @@ pub(crate) const START_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The token every client of a private instance sends.
 pub(crate) const TOKEN: &str = "bench-token-0123456789";
+
+/// Instances made so far: each has a folder of its own.
+static CREATED: AtomicU32 = AtomicU32::new(0);
 
 /// The user of the unprivileged rows.
 const NOBODY: u32 = 65534;
@@ -61,7 +65,8 @@ impl Instance {
     }
 
     fn create(bin: &Path, label: &str, unprivileged: bool) -> Result<Self> {
-        let dir = std::env::temp_dir().join(format!("ostler-bench-{label}-{}", std::process::id()));
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("ostler-bench-{label}-{}-{number}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("create {}", dir.display()))?;
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
         for part in ["state", "run", "home"] {

@@ -7,9 +7,16 @@ mod child;
 mod code;
 mod conn;
 mod crash;
+mod flood;
 mod instance;
+mod lines;
+mod measure;
 mod procfs;
+mod raw;
 mod rng;
+mod rows;
+mod running;
+mod table;
 mod verifier;
 mod wire;
 
@@ -24,6 +31,10 @@ usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
 --bin is the ostler program to measure; without it the one beside this program.";
 
 fn main() -> ExitCode {
+    // The raw limit of spawning starts a keeper, which is this program under another name.
+    if std::env::args_os().next().is_some_and(|name| name == ostler_keeper::NAME) {
+        return ostler_keeper::run();
+    }
     match run(Args::new(std::env::args().skip(1))) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -41,7 +52,9 @@ fn run(mut args: Args) -> Result<u8> {
     match args.word().as_deref() {
         Some("crash") => crash::run(args),
         Some("child") => child::run(args),
+        Some("flood") => flood::run(args),
+        Some("raw") => raw::run(args),
         Some(other) => bail!("no such command: {other}\n{HELP}"),
-        None => bail!("{HELP}"),
+        None => rows::run(args),
     }
 }

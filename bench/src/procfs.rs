@@ -67,11 +67,6 @@ fn status_kib(pid: Pid, name: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// The program name the kernel knows.
-pub(crate) fn comm(pid: Pid) -> Result<String> {
-    Ok(read(pid, "comm")?.trim_end().to_owned())
-}
-
 /// Direct children of a process, whichever of its threads made them.
 pub(crate) fn children(pid: Pid) -> Result<Vec<Pid>> {
     let mut found = Vec::new();

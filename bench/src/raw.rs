@@ -1,0 +1,94 @@
+//! Raw limits: the least a program must do for a row, each in a process of its own.
+//! They are hidden modes of this program and must stay as bare as they are: what they leave out is the product's price.
+
+pub(crate) mod echo;
+mod encode;
+mod replay;
+mod spawn;
+mod stream;
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::process::Pid;
+
+use crate::args::Args;
+
+/// How long a bare program may take to listen.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// `bench raw NAME --socket PATH ...`.
+pub(crate) fn run(mut args: Args) -> Result<u8> {
+    let name = args.word().unwrap_or_default();
+    let socket: PathBuf = args.required("--socket")?;
+    match name.as_str() {
+        "echo" => echo::run(&socket, args)?,
+        "stream" => stream::run(&socket, args)?,
+        "spawn" => spawn::run(&socket, args)?,
+        "replay" => replay::run(&socket, args)?,
+        _ => bail!("no raw limit is called {name}"),
+    }
+    Ok(0)
+}
+
+/// A raw limit that runs; ended when dropped.
+pub(crate) struct Peer {
+    child: Child,
+    socket: PathBuf,
+    pub(crate) started: Instant,
+}
+
+impl Peer {
+    pub(crate) fn start(dir: &Path, name: &str, extra: &[&str]) -> Result<Self> {
+        let socket = dir.join(format!("raw-{name}.sock"));
+        // Left by the peer of an earlier pair.
+        let _ = std::fs::remove_file(&socket);
+        let started = Instant::now();
+        let child = Command::new(std::env::current_exe()?)
+            .args(["raw", name, "--socket"])
+            .arg(&socket)
+            .args(extra)
+            .stdin(Stdio::null())
+            .spawn()
+            .context("start a raw limit")?;
+        Ok(Self { child, socket, started })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Connects as soon as it listens.
+    pub(crate) fn connect(&self) -> Result<UnixStream> {
+        connect(&self.socket, START_LIMIT)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Ending twice is no error worth a word.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Connects to a socket that may not be there yet.
+pub(crate) fn connect(socket: &Path, limit: Duration) -> Result<UnixStream> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match UnixStream::connect(socket) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).with_context(|| format!("nothing listens on {} after {limit:?}", socket.display()));
+            }
+            Err(_) => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+fn listen(socket: &Path) -> Result<UnixListener> {
+    UnixListener::bind(socket).with_context(|| format!("listen on {}", socket.display()))
+}

@@ -1,0 +1,81 @@
+//! The rows of the table, a family to a file. A row that cannot be measured is a missed row, never a missing one.
+
+mod memory;
+mod replay;
+mod rpc;
+mod slow_reader;
+mod spawn;
+mod start;
+mod stream;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::args::Args;
+use crate::instance;
+use crate::table::{self, Row, Target};
+
+/// What every family gets.
+pub(crate) struct Bench {
+    pub(crate) bin: PathBuf,
+    pub(crate) pairs: usize,
+    /// Smaller sizes: for a first look, not for a verdict.
+    pub(crate) quick: bool,
+}
+
+impl Bench {
+    /// One size for a real run, a smaller one for a quick look.
+    pub(crate) fn size(&self, full: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { full }
+    }
+}
+
+type Family = fn(&Bench) -> Result<Vec<Row>>;
+
+const FAMILIES: [(&str, Family); 7] = [
+    ("rpc", rpc::rows),
+    ("stream", stream::rows),
+    ("replay", replay::rows),
+    ("spawn", spawn::rows),
+    ("memory", memory::rows),
+    ("slow-reader", slow_reader::rows),
+    ("start", start::rows),
+];
+
+/// The whole table; exit code 1 when a row missed its target.
+pub(crate) fn run(mut args: Args) -> Result<u8> {
+    let quick = args.flag("--quick");
+    let pairs: usize = args.value("--pairs")?.unwrap_or(if quick { 3 } else { 9 });
+    let only: Option<String> = args.value("--rows")?;
+    let bin: Option<PathBuf> = args.value("--bin")?;
+    args.finish()?;
+    let bin = bin.map_or_else(instance::default_binary, Ok)?;
+    let wanted: Vec<&str> = only.as_deref().map_or_else(Vec::new, |names| names.split(',').collect());
+    if let Some(unknown) = wanted.iter().find(|name| !FAMILIES.iter().any(|(known, _)| known == *name)) {
+        bail!("no rows are called {unknown}; there are {}", FAMILIES.map(|(name, _)| name).join(", "));
+    }
+    let bench = Bench { bin, pairs, quick };
+    println!("{}, median of {pairs} pairs, raw limit and product by turns", bench.bin.display());
+
+    let mut rows = Vec::new();
+    for (name, family) in FAMILIES {
+        if !wanted.is_empty() && !wanted.contains(&name) {
+            continue;
+        }
+        let started = Instant::now();
+        match family(&bench) {
+            Ok(measured) => rows.extend(measured),
+            Err(error) => {
+                let broken = Target { text: "measured".to_owned(), met: false };
+                rows.push(Row::alone(name, "-", f64::NAN, broken).profile(format!("not measured: {error:#}")));
+            }
+        }
+        eprintln!("  {name}: {:.0} s", started.elapsed().as_secs_f64());
+    }
+    print!("{}", table::render(&rows));
+    let missed = rows.iter().filter(|row| !row.met()).count();
+    println!("{} rows, {missed} missed", rows.len());
+    Ok(u8::from(missed > 0))
+}

@@ -1,0 +1,81 @@
+//! Resident memory: of an idle daemon, and of one idle child more. The children are hosted as an ordinary user
+//! with a soft limit of 1024 descriptors, because root hides every such limit.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::Bench;
+use crate::instance::Instance;
+use crate::measure::{Sample, median, pairs};
+use crate::procfs;
+use crate::raw::Peer;
+use crate::running::Running;
+use crate::table::{Row, Target};
+
+/// The login shell has been asked and threads have settled by then.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Memory does not vary as time does: fewer repetitions say as much.
+const REPEATS: usize = 3;
+
+const MB: f64 = 1e6;
+const KB: f64 = 1e3;
+
+pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
+    let mut rows = vec![idle(bench)?];
+    rows.extend(children(bench)?);
+    Ok(rows)
+}
+
+fn idle(bench: &Bench) -> Result<Row> {
+    let measured = pairs(
+        bench.pairs.min(REPEATS),
+        || {
+            let instance = Instance::new(&bench.bin, "raw-idle")?;
+            let peer = Peer::start(instance.dir(), "echo", &[])?;
+            peer.connect()?;
+            std::thread::sleep(SETTLE);
+            Ok(Sample::of(procfs::rss(peer.pid())? as f64 / MB))
+        },
+        || {
+            let running = Running::start(&bench.bin, "idle")?;
+            std::thread::sleep(SETTLE);
+            Ok(Sample::of(procfs::rss(running.pid())? as f64 / MB))
+        },
+    )?;
+    let target = Target::at_most(measured.ours, 10.0, "MB");
+    Ok(Row::paired("idle daemon, RSS", "MB", measured, vec![target]).against("an idle program that listens"))
+}
+
+fn children(bench: &Bench) -> Result<Vec<Row>> {
+    let counts = [100_usize, 1000];
+    let mut daemon = [Vec::new(), Vec::new()];
+    let mut keeper = [Vec::new(), Vec::new()];
+    for _ in 0..bench.pairs.min(REPEATS) {
+        let running = Running::unprivileged(&bench.bin, "children")?;
+        std::thread::sleep(SETTLE);
+        let empty = procfs::rss(running.pid())? as f64;
+        let mut hosted = 0;
+        for ((count, daemon), keeper) in counts.iter().zip(&mut daemon).zip(&mut keeper) {
+            let pids = running.sleepers(&format!("to{count}-"), count - hosted)?;
+            hosted = *count;
+            std::thread::sleep(SETTLE);
+            daemon.push((procfs::rss(running.pid())? as f64 - empty) / *count as f64 / KB);
+            let parent = running.keeper_of(*pids.first().context("children")?)?;
+            keeper.push(procfs::rss_anon(parent)? as f64 / MB);
+        }
+    }
+    let mut rows = Vec::new();
+    for (count, values) in counts.iter().zip(daemon) {
+        let each = median(values).unwrap_or(f64::NAN);
+        let target = Target::at_most(each, 20.0, "kB");
+        rows.push(Row::alone(format!("daemon's RSS per idle child, {count} children"), "kB", each, target));
+    }
+    for (count, values) in counts.iter().zip(keeper) {
+        let anon = median(values).unwrap_or(f64::NAN);
+        let target = Target::at_most(anon, 1.0 + 8e-3 * *count as f64, "MB");
+        rows.push(Row::alone(format!("keeper's RssAnon, {count} children"), "MB", anon, target));
+    }
+    Ok(rows)
+}
