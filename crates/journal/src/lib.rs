@@ -7,16 +7,41 @@
 //! A pump thread moves bytes from pipe to file with `splice`, which either happened or did not when the daemon is
 //! killed, then writes the record, and only then is the frame visible. A reader is a [`Cursor`], never a queue.
 //!
-//! Never: a byte that is shown before it is in a file; an indexed frame that changes; a reader that blocks.
+//! Stdin goes the other way: accepted bytes are appended to `in`, whose length is the answer to "how much did you
+//! accept", and a splice through a file description shared with the keeper delivers them, so that the kernel remembers
+//! how much was delivered.
+//!
+//! # Never
+//! A byte that is shown before it is in a file; an indexed frame that changes; a reader that makes a pump wait; a pump
+//! that runs on an asynchronous worker.
+//!
+//! # Promises
+//! Survives SIGKILL of the daemon always; survives power loss up to the last group sync. Flipped bits in an index
+//! record are noticed (a 16-bit check in each); flipped bits inside raw output are not.
+//!
+//! The program must ignore SIGPIPE (Rust programs do): a child may close its stdin at any time.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("ostler needs Linux: the journal is built on splice");
+
+mod floor;
 mod pump;
 mod raw;
+mod sync;
+mod sys;
 
-pub use pump::{Appended, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use pump::{AppendDone, Appended, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
 pub use raw::{
-    Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal,
-    JournalOptions, Kind, OpenError, Step, Subscription, Wake,
+    Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,
+    OpenError, Step, Subscription, Wake, disk_usage,
 };
 
 /// 32 KiB: the frame size clients rely on.
 pub const FRAME_MAX: usize = 32 * 1024;
+
+/// A lock whose holder panicked is still a lock: every critical section here leaves its data whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,11 +1,29 @@
-//! The threads that move bytes between children and journals.
+//! The threads that move bytes between children and journals. Dedicated, never asynchronous workers: the disk may make
+//! them wait. A process is served by exactly one of them at a time; a heavy one is given a thread of its own.
+
+mod hosted;
+mod lane;
+mod load;
+mod output;
+mod poller;
+mod stdin;
+mod thread;
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::raw::{ExitStatusRecord, Journal};
+use crate::floor::Floor;
+use crate::lock;
+use crate::raw::Journal;
+use crate::sync::{self, Sync};
+pub use hosted::{AppendDone, Hosted};
+pub(crate) use hosted::{Message, Shared};
+use lane::Lane;
+use thread::{Notice, ThreadHandle};
 
 /// Settings of the pumps.
 #[derive(Clone, Debug)]
@@ -18,7 +36,7 @@ pub struct PumpConfig {
     pub sync_every: Duration,
     /// Undelivered stdin per process before the writer waits.
     pub spool_cap: u64,
-    /// Writers that may wait per process.
+    /// Writers that may wait for that, per process.
     pub spool_waiters: usize,
     /// Below this much free space the largest writer is held back; zero = never.
     pub floor_bytes: u64,
@@ -100,50 +118,132 @@ pub enum StdinError {
     Io(Arc<io::Error>),
 }
 
-/// Called once with the outcome, on a pump thread; must not block.
-pub type AppendDone = Box<dyn FnOnce(Result<Appended, StdinError>) + Send>;
+/// What all pump threads share.
+pub(crate) struct Core {
+    config: PumpConfig,
+    sync: Sync,
+    base: Mutex<Vec<Arc<ThreadHandle>>>,
+    next_base: AtomicUsize,
+    heavy: Mutex<Vec<Heavy>>,
+    joins: Mutex<Vec<JoinHandle<()>>>,
+    sync_join: Mutex<Option<JoinHandle<()>>>,
+}
 
-/// The pump threads.
-pub struct Pumps {}
+struct Heavy {
+    thread: Arc<ThreadHandle>,
+    busy: bool,
+}
+
+impl Core {
+    /// One of the threads that serve everybody, in turn.
+    fn base_thread(&self) -> Option<Arc<ThreadHandle>> {
+        let threads = lock(&self.base);
+        let turn = self.next_base.fetch_add(1, Ordering::Relaxed);
+        threads.get(turn.checked_rem(threads.len())?).cloned()
+    }
+
+    /// A thread for one heavy process; started when needed, kept afterwards. `None`: there are enough.
+    fn heavy_claim(self: &Arc<Self>) -> Option<Arc<ThreadHandle>> {
+        let mut heavy = lock(&self.heavy);
+        if let Some(free) = heavy.iter_mut().find(|slot| !slot.busy) {
+            free.busy = true;
+            return Some(Arc::clone(&free.thread));
+        }
+        if heavy.len() >= self.config.heavy_threads {
+            return None;
+        }
+        let name = format!("pump-heavy-{}", heavy.len());
+        let (thread, join) = thread::start(name, Arc::clone(self)).ok()?;
+        lock(&self.joins).push(join);
+        heavy.push(Heavy { thread: Arc::clone(&thread), busy: true });
+        Some(thread)
+    }
+
+    fn heavy_free(&self, thread: &Arc<ThreadHandle>) {
+        for slot in lock(&self.heavy).iter_mut() {
+            slot.busy &= !Arc::ptr_eq(&slot.thread, thread);
+        }
+    }
+}
+
+/// The pump threads and the sync thread. Dropping it stops them; children and pipes are the keeper's and live on.
+pub struct Pumps {
+    core: Arc<Core>,
+    next_id: AtomicU64,
+}
 
 impl Pumps {
     /// Starts the threads.
-    pub fn start(_config: PumpConfig) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self {}))
+    pub fn start(config: PumpConfig) -> io::Result<Arc<Self>> {
+        let floor = Floor::new(&config);
+        let (threads, every) = (config.threads.max(2), config.sync_every);
+        let core = Arc::new(Core {
+            config,
+            sync: Sync::default(),
+            base: Mutex::default(),
+            next_base: AtomicUsize::new(0),
+            heavy: Mutex::default(),
+            joins: Mutex::default(),
+            sync_join: Mutex::default(),
+        });
+        // From here on a failure stops what was started.
+        let pumps = Arc::new(Self { core: Arc::clone(&core), next_id: AtomicU64::new(1) });
+        for number in 0..threads {
+            let (thread, join) = thread::start(format!("pump-{number}"), Arc::clone(&core))?;
+            lock(&core.joins).push(join);
+            lock(&core.base).push(thread);
+        }
+        let syncing = Arc::clone(&core);
+        let join = std::thread::Builder::new()
+            .name("journal-sync".into())
+            .spawn(move || sync::run(&syncing.sync, every, floor))?;
+        lock(&core.sync_join).replace(join);
+        Ok(pumps)
     }
 
-    /// Takes over the stdio of a process. `resumed`: it was hosted before (by a daemon that died).
-    pub fn host(self: &Arc<Self>, _journal: Arc<Journal>, _io: PumpIo, _resumed: bool) -> Hosted {
-        Hosted {}
+    /// Takes over the stdio of a process. `resumed`: a daemon that died hosted it before; what it left gathered or
+    /// undelivered goes on from there.
+    pub fn host(self: &Arc<Self>, journal: Arc<Journal>, io: PumpIo, resumed: bool) -> Hosted {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let thread = self.core.base_thread();
+        let shared = Arc::new(Shared::new(id, journal, thread.clone(), &self.core.config));
+        let lane = Box::new(Lane::new(Arc::clone(&shared), Arc::clone(&self.core), io, resumed));
+        if let Some(thread) = thread {
+            thread.notify(Notice::Arrive(lane));
+        }
+        Hosted { shared }
     }
 
     /// Age of the oldest byte that was not synced yet.
     pub fn oldest_unsynced(&self) -> Duration {
-        Duration::ZERO
+        self.core.sync.oldest()
+    }
+
+    /// Syncs everything that is dirty now; returns when it is on the disk.
+    pub fn sync_now(&self) {
+        self.core.sync.sync_now();
     }
 }
 
-/// A process whose stdio is pumped. Every verb is a message to its pump thread and returns at once.
-#[derive(Clone)]
-pub struct Hosted {}
-
-impl Hosted {
-    /// Accepts stdin at `offset` (`None` = at the end); `done` may come later, when the spool has room.
-    pub fn append_stdin(&self, _offset: Option<i64>, _data: Vec<u8>, done: AppendDone) {
-        done(Err(StdinError::NotRunning));
+impl Drop for Pumps {
+    fn drop(&mut self) {
+        for thread in lock(&self.core.base).iter() {
+            thread.notify(Notice::Stop);
+        }
+        for heavy in lock(&self.core.heavy).iter() {
+            heavy.thread.notify(Notice::Stop);
+        }
+        let pumps = std::mem::take(&mut *lock(&self.core.joins));
+        pumps.into_iter().for_each(join);
+        // Last, so that what the pumps did last is synced too.
+        self.core.sync.stop();
+        lock(&self.core.sync_join).take().into_iter().for_each(join);
     }
+}
 
-    /// Closes stdin after everything accepted so far was delivered.
-    pub fn close_stdin(&self, done: AppendDone) {
-        done(Err(StdinError::NotRunning));
+/// Waits for a thread to end, unless it is the one that asks (a callback dropped the last handle).
+fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        let _ = thread.join();
     }
-
-    /// Sets what is called (once) when stdin was closed here, so that the keeper closes its copy too.
-    pub fn on_close_stdin(&self, _callback: Box<dyn FnOnce() + Send>) {}
-
-    /// The keeper reaped the child.
-    pub fn child_exited(&self, _status: ExitStatusRecord) {}
-
-    /// Drops every descriptor without an exit record (abandon).
-    pub fn release(&self) {}
 }

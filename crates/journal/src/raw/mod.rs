@@ -1,148 +1,52 @@
-//! The journal of one process generation.
+//! The journal of one process generation: its files, their end, and who reads them.
+
+mod files;
+mod index;
+mod ledger;
+mod notify;
+mod reader;
+mod recovery;
+mod retention;
+mod types;
+mod writer;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::{Arc, Mutex};
 
-/// Which stream a frame belongs to, or that it is the exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Bytes of stdout (or of the terminal).
-    Stdout,
-    /// Bytes of stderr.
-    Stderr,
-    /// The end of the process; no bytes.
-    Exit,
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatusRecord {
-    /// It returned this code.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-    /// Nobody was there to see it.
-    Unknown,
-}
-
-/// The exit as journaled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExitRecord {
-    /// Its sequence number.
-    pub seq: u64,
-    /// Exit code, or the signal's number when `signal` is set.
-    pub code: i32,
-    /// Ended by a signal.
-    pub signal: bool,
-    /// Nobody saw the status.
-    pub unknown: bool,
-    /// When it was journaled (nanoseconds since the epoch).
-    pub time_ns: u64,
-}
-
-/// Why nothing is being taken from the child at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeldReason {
-    /// No space left.
-    Full,
-    /// Quota exhausted.
-    Quota,
-    /// The disk reports errors.
-    Disk,
-    /// Free space is below the floor and this process writes the most.
-    Floor,
-}
-
-/// The child's output is held back: it waits in the pipe, nothing is lost, and it goes on by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldBack {
-    /// Why.
-    pub reason: HeldReason,
-    /// Since when (nanoseconds since the epoch).
-    pub since_ns: u64,
-}
-
-/// What a journal holds at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// First frame still kept; 1 until something was cut (also when there is no frame yet).
-    pub first_seq: u64,
-    /// Last visible frame; 0 = none yet.
-    pub last_seq: u64,
-    /// Bytes of stdout indexed.
-    pub out_end: u64,
-    /// Bytes of stderr indexed.
-    pub err_end: u64,
-    /// Bytes ever accepted for stdin.
-    pub applied: u64,
-    /// The exit, once journaled.
-    pub exit: Option<ExitRecord>,
-    /// Set while output is held back.
-    pub held_back: Option<HeldBack>,
-    /// First frame that may not survive a power loss although it was synced, or that is unreadable.
-    pub damaged_from: Option<u64>,
-}
-
-/// Options of a journal.
-#[derive(Clone, Debug, Default)]
-pub struct JournalOptions {
-    /// Keep at most about this many bytes of output; older frames are cut while the process lives.
-    pub live_max: Option<u64>,
-    /// Keep delivered stdin instead of punching it out (needed where state is derived from it).
-    pub keep_stdin: bool,
-}
-
-/// Why a journal cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is none.
-    #[error("no journal here")]
-    NotFound,
-    /// Creation was cut short; it never held anything.
-    #[error("the journal was never finished being created, and holds nothing")]
-    Unfinished,
-    /// Written by a newer ostler. Nothing was changed.
-    #[error(
-        "the journal has format {found}, this ostler knows up to {ours}; use a newer ostler (nothing was changed)"
-    )]
-    Version {
-        /// Its format.
-        found: u32,
-        /// The newest we know.
-        ours: u32,
-    },
-    /// It cannot be trusted. Nothing was changed.
-    #[error("the journal is damaged: {what}")]
-    Damaged {
-        /// What is wrong.
-        what: String,
-    },
-    /// The operating system said no.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
-/// Told by a pump thread that something new is visible. Must be cheap and must not block.
-pub trait Wake: Send + Sync {
-    /// Something is visible that was not before.
-    fn wake(&self);
-}
-
-/// One subscriber of a journal; dropping it unsubscribes.
-///
-/// A wake comes once per [`arm`](Self::arm): arm, read with a cursor until `UpToDate`, sleep until woken, repeat.
-/// Whatever becomes visible after `arm` wakes, so nothing is missed; a busy reader is not woken for every frame.
-pub struct Subscription {}
-
-impl Subscription {
-    /// Asks for one wake at the next change (frames, exit, held back, damage). A new subscription is armed.
-    pub fn arm(&self) {}
-}
+use crate::lock;
+pub(crate) use files::Files;
+use files::Home;
+use ledger::Ctl;
+pub(crate) use ledger::Fact;
+use notify::Subscribers;
+pub use notify::{Subscription, Wake};
+pub use reader::Cursor;
+pub use retention::disk_usage;
+pub use types::{
+    Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, OpenError, Step,
+};
+pub(crate) use writer::Writer;
 
 /// The journal of one process generation.
-pub struct Journal {}
+pub struct Journal {
+    home: Home,
+    pub(crate) options: JournalOptions,
+    /// What readers look at for every frame; the rest is in `state`.
+    last_seq: AtomicU64,
+    first_seq: AtomicU64,
+    state: Mutex<Bounds>,
+    writer: Mutex<Writer>,
+    ctl: Mutex<Ctl>,
+    cutting: Mutex<()>,
+    subscribers: Arc<Subscribers>,
+    /// Files with bytes that were not synced; see `sync`.
+    pub(crate) dirty: AtomicU8,
+    /// Frames up to here are on the disk.
+    pub(crate) synced_seq: AtomicU64,
+}
 
 impl Journal {
     /// Creates a journal in `dir` (made, 0700; files 0600).
@@ -151,131 +55,167 @@ impl Journal {
     }
 
     /// As [`create`](Self::create), with options.
-    pub fn create_with(_dir: &Path, _options: JournalOptions) -> io::Result<Arc<Self>> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub fn create_with(dir: &Path, options: JournalOptions) -> io::Result<Arc<Self>> {
+        Self::new(Home::create(dir)?, options).map_err(into_io)
     }
 
-    /// Opens and recovers.
+    /// Opens what is in `dir`: cuts a torn index, indexes bytes that were journaled but never became visible.
     pub fn open(dir: &Path) -> Result<Arc<Self>, OpenError> {
         Self::open_with(dir, JournalOptions::default())
     }
 
     /// As [`open`](Self::open), with options.
-    pub fn open_with(_dir: &Path, _options: JournalOptions) -> Result<Arc<Self>, OpenError> {
-        Err(OpenError::NotFound)
+    pub fn open_with(dir: &Path, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
+        Self::new(Home::at(dir), options)
     }
 
     /// A journal in memory files, for private processes.
-    pub fn in_memory(_options: JournalOptions) -> io::Result<Arc<Self>> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub fn in_memory(options: JournalOptions) -> io::Result<Arc<Self>> {
+        Self::new(Home::memory()?, options).map_err(into_io)
+    }
+
+    /// Reopens an in-memory journal from what [`held`](Self::held) gave, and recovers.
+    pub fn from_held(fds: Vec<OwnedFd>, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
+        Self::new(Home::from_held(fds)?, options)
+    }
+
+    fn new(home: Home, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
+        // The version first: a newer journal is refused before anything is touched.
+        let ctl = match home.ctl() {
+            Ok(file) => Ctl::read(&file)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing(&home)),
+            Err(error) => return Err(error.into()),
+        };
+        let files = home.files()?;
+        let applied = files.input.metadata()?.len();
+        let found = recovery::recover(&files, ctl.first)?;
+        let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
+        let last = found.writer.last;
+        let bounds = Bounds {
+            first_seq: ctl.first.seq,
+            last_seq: found.writer.seq,
+            out_end: last.out_end,
+            err_end: last.err_end,
+            applied,
+            exit: found.exit,
+            held_back: None,
+            damaged_from,
+        };
+        let journal = Self {
+            home,
+            options,
+            last_seq: AtomicU64::new(bounds.last_seq),
+            first_seq: AtomicU64::new(bounds.first_seq),
+            state: Mutex::new(bounds),
+            writer: Mutex::new(found.writer),
+            ctl: Mutex::new(ctl),
+            cutting: Mutex::new(()),
+            subscribers: Arc::default(),
+            dirty: AtomicU8::new(0),
+            synced_seq: AtomicU64::new(bounds.last_seq),
+        };
+        // On a full disk the rest becomes visible later, when it is hosted or opened again.
+        let _ = journal.index_rest(&files);
+        Ok(Arc::new(journal))
+    }
+
+    fn index_rest(&self, files: &Files) -> io::Result<()> {
+        let mut writer = lock(&self.writer);
+        for kind in [Kind::Stdout, Kind::Stderr] {
+            while writer.pending(kind) > 0 {
+                self.index(&mut writer, files, kind)?;
+                ostler_hooks::hook!("recovery.indexed");
+            }
+        }
+        Ok(())
     }
 
     /// The memory files of an in-memory journal, for the keeper to hold; empty for one on disk.
     pub fn held(&self) -> io::Result<Vec<OwnedFd>> {
-        Ok(Vec::new())
-    }
-
-    /// Reopens an in-memory journal from what [`held`](Self::held) gave, and recovers.
-    pub fn from_held(_fds: Vec<OwnedFd>, _options: JournalOptions) -> Result<Arc<Self>, OpenError> {
-        Err(OpenError::NotFound)
+        self.home.share()
     }
 
     /// A fresh read-only description of `in`, at position 0, for the keeper to hold (its position is shared).
     pub fn ledger_reader(&self) -> io::Result<OwnedFd> {
-        Err(io::ErrorKind::Unsupported.into())
+        self.home.ledger_reader()
     }
 
     /// What it holds at the moment. Cheap.
     pub fn bounds(&self) -> Bounds {
-        Bounds {
-            first_seq: 1,
-            last_seq: 0,
-            out_end: 0,
-            err_end: 0,
-            applied: 0,
-            exit: None,
-            held_back: None,
-            damaged_from: None,
-        }
+        *lock(&self.state)
     }
 
-    /// Subscribes.
-    pub fn subscribe(&self, _wake: Arc<dyn Wake>) -> Subscription {
-        Subscription {}
+    /// The directory; `None` in memory.
+    pub fn dir(&self) -> Option<&Path> {
+        self.home.dir()
+    }
+
+    /// Stdin was closed after this many bytes; `None` while it is open.
+    pub fn stdin_closed_at(&self) -> Option<u64> {
+        lock(&self.ctl).stdin_closed
+    }
+
+    /// Has `wake` called when something becomes visible, once per [`Subscription::arm`].
+    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> Subscription {
+        self.subscribers.add(wake)
     }
 
     /// Journals the exit of a process that nobody hosts (found dead at start). Does nothing if there is one.
-    pub fn record_exit(&self, _status: ExitStatusRecord) -> io::Result<()> {
-        Ok(())
+    pub fn record_exit(&self, status: ExitStatusRecord) -> io::Result<()> {
+        let files = self.home.files()?;
+        self.index_exit(&mut lock(&self.writer), &files, status)
     }
 
     /// Closes the files until the next use; an exited process then costs no descriptor.
-    pub fn close_files(&self) {}
+    pub fn close_files(&self) {
+        self.home.close();
+    }
 
-    /// Cuts every frame before `seq` and gives its space back. May block on the disk.
-    pub fn cut_before(&self, _seq: u64) -> io::Result<()> {
-        Ok(())
+    pub(crate) fn files(&self) -> io::Result<Arc<Files>> {
+        self.home.files()
+    }
+
+    pub(crate) fn writer(&self) -> std::sync::MutexGuard<'_, Writer> {
+        lock(&self.writer)
+    }
+
+    /// Changes what [`bounds`](Self::bounds) says and tells the subscribers.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Bounds)) {
+        let (before, after) = {
+            let mut state = lock(&self.state);
+            let before = *state;
+            change(&mut state);
+            (before, *state)
+        };
+        if before != after {
+            self.subscribers.wake();
+        }
+    }
+
+    /// Writes a fact into `ctl`.
+    pub(crate) fn record(&self, fact: Fact) -> io::Result<()> {
+        let file = self.home.ctl()?;
+        lock(&self.ctl).append(&file, fact)
+    }
+
+    /// Frames from `seq` on cannot be relied upon.
+    pub(crate) fn damaged(&self, seq: u64) {
+        self.update(|bounds| {
+            bounds.damaged_from = Some(bounds.damaged_from.map_or(seq, |old| old.min(seq)));
+        });
     }
 }
 
-/// Head of a frame; the bytes are in the caller's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameHead {
-    /// Sequence number, from 1.
-    pub seq: u64,
-    /// What it is.
-    pub kind: Kind,
-    /// When it was journaled (nanoseconds since the epoch).
-    pub time_ns: u64,
-    /// Bytes appended to the buffer.
-    pub len: usize,
-    /// Exit: code, or the signal's number.
-    pub code: i32,
-    /// Exit: ended by a signal.
-    pub signal: bool,
-    /// Exit: nobody saw the status.
-    pub unknown: bool,
-    /// Came after the exit record (something else kept the pipe open).
-    pub late: bool,
+fn missing(home: &Home) -> OpenError {
+    match home.dir() {
+        Some(dir) if dir.join("out").exists() => OpenError::Unfinished,
+        _ => OpenError::NotFound,
+    }
 }
 
-/// What a cursor found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The next frame.
-    Frame(FrameHead),
-    /// Nothing new yet.
-    UpToDate,
-    /// Frames were cut; the cursor now stands before `first_seq`.
-    Gap {
-        /// The first frame still kept.
-        first_seq: u64,
-    },
-    /// The bytes are not in memory: call `next_blocking` on a thread that may block.
-    WouldBlock,
-}
-
-/// A reader's place in a journal.
-pub struct Cursor {}
-
-impl Cursor {
-    /// Stands after frame `after_seq` (0 = before the first).
-    pub fn new(_journal: Arc<Journal>, _after_seq: u64) -> Self {
-        Self {}
-    }
-
-    /// The frame it stands after.
-    pub fn position(&self) -> u64 {
-        0
-    }
-
-    /// The next frame, its bytes appended to `buf`; never blocks.
-    pub fn try_next(&mut self, _buf: &mut Vec<u8>) -> io::Result<Step> {
-        Ok(Step::UpToDate)
-    }
-
-    /// As [`try_next`](Self::try_next), but waits for the disk; never answers `WouldBlock`.
-    pub fn next_blocking(&mut self, _buf: &mut Vec<u8>) -> io::Result<Step> {
-        Ok(Step::UpToDate)
+fn into_io(error: OpenError) -> io::Error {
+    match error {
+        OpenError::Io(error) => error,
+        other => io::Error::other(other),
     }
 }

@@ -1,0 +1,83 @@
+//! The free-space floor: below it the largest writer is held back, one per pass, so that the others, and whoever else
+//! uses the disk, can go on. It waits in its pipe until space is back.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::fstatvfs;
+
+use crate::pump::{Message, PumpConfig, Shared};
+
+/// Who wrote less than this since the last pass is not worth holding back (200 ms: 1.25 MB/s).
+const LARGE: u64 = 256 * 1024;
+/// Let go only with this much more than the floor, so that nobody is held back and let go in turns.
+const MARGIN: u64 = 64 << 20;
+
+pub(crate) struct Floor {
+    bytes: u64,
+    percent: u64,
+    held: Vec<Arc<Shared>>,
+}
+
+impl Floor {
+    pub(crate) fn new(config: &PumpConfig) -> Self {
+        Self { bytes: config.floor_bytes, percent: u64::from(config.floor_percent.min(100)), held: Vec::new() }
+    }
+
+    /// Somebody is held back, so free space must be looked at although nothing is written.
+    pub(crate) fn is_watching(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Looks at the free space of the file systems that were written to: one call each.
+    pub(crate) fn check(&mut self, written: &[Arc<Shared>]) {
+        if self.bytes == 0 && self.percent == 0 {
+            return;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        held.retain(|shared| {
+            let keep = self.is_below(shared, MARGIN).is_some_and(|(_, below)| below);
+            if !keep {
+                shared.post(Message::Floor(false));
+            }
+            keep && !shared.is_closed()
+        });
+        self.held = held;
+        let mut largest: Vec<(u64, u64, &Arc<Shared>)> = Vec::new();
+        for shared in written {
+            let bounds = shared.journal.bounds();
+            let total = bounds.out_end + bounds.err_end;
+            let grown = total - shared.seen_bytes.swap(total, Ordering::Relaxed).min(total);
+            if grown < LARGE || self.is_held(shared) {
+                continue;
+            }
+            let Some((device, true)) = self.is_below(shared, 0) else { continue };
+            match largest.iter_mut().find(|(other, _, _)| *other == device) {
+                Some(slot) if slot.1 < grown => *slot = (device, grown, shared),
+                Some(_) => {}
+                None => largest.push((device, grown, shared)),
+            }
+        }
+        for (_, _, shared) in largest {
+            shared.post(Message::Floor(true));
+            self.held.push(Arc::clone(shared));
+        }
+    }
+
+    fn is_held(&self, shared: &Arc<Shared>) -> bool {
+        self.held.iter().any(|other| Arc::ptr_eq(other, shared))
+    }
+
+    /// The device, and whether less than the floor (and `margin` more) is free there; `None` in memory.
+    fn is_below(&self, shared: &Shared, margin: u64) -> Option<(u64, bool)> {
+        shared.journal.dir()?;
+        let files = shared.journal.files().ok()?;
+        let device = files.out.metadata().ok()?.dev();
+        let stat = fstatvfs(&files.out).ok()?;
+        let size = stat.f_blocks.saturating_mul(stat.f_frsize);
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        let floor = self.bytes.max(size / 100 * self.percent);
+        Some((device, free < floor + margin.min(floor / 8)))
+    }
+}

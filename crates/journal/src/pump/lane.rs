@@ -1,0 +1,318 @@
+//! One hosted process on its pump thread: two outputs, the stdin spool, the exit. Exactly one thread has it at a time,
+//! so nothing here is locked but the end of the journal, and nothing is ever done twice.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::hosted::{Message, Shared};
+use super::load::Load;
+use super::output::{Feed, Flow, Output};
+use super::poller::{Poller, Source, Token};
+use super::stdin::Spool;
+use super::{Core, PumpIo, StdinError};
+use crate::raw::{ExitStatusRecord, HeldBack, HeldReason, Kind};
+use crate::{sync, sys};
+
+/// How long a disk that said no is left alone.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The disk said no. What could not be done is tried again, until then nothing is taken from the child.
+struct Trouble {
+    held: HeldBack,
+    retry_at: Instant,
+}
+
+struct Exit {
+    status: ExitStatusRecord,
+    /// Not later than this, open pipes or not.
+    by: Instant,
+}
+
+pub(crate) struct Lane {
+    pub(crate) shared: Arc<Shared>,
+    core: Arc<Core>,
+    outputs: [Option<Output>; 2],
+    spool: Spool,
+    exit: Option<Exit>,
+    exit_done: bool,
+    released: bool,
+    trouble: Option<Trouble>,
+    /// Free space is scarce: since when this one is held back for it.
+    floor: Option<u64>,
+    pub(crate) load: Load,
+    /// The deadline the thread has noted for it.
+    pub(crate) timer: Option<Instant>,
+}
+
+impl Lane {
+    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, io: PumpIo, resumed: bool) -> Self {
+        let id = shared.id;
+        let journal = &shared.journal;
+        let terminal = io.pty.as_ref().and_then(|pty| pty.master.try_clone().ok());
+        let sink = (io.stdin, terminal);
+        let spool = Spool::new(sink, io.ledger, Token::Lane(id, Source::Stdin), core.config.spool_cap, journal);
+        let stdout = match io.pty {
+            Some(pty) => Some(Feed::terminal(pty, resumed)),
+            None => io.stdout.map(Feed::Pipe),
+        };
+        let exit_done = journal.bounds().exit.is_some();
+        Self {
+            outputs: [
+                stdout.map(|feed| Output::new(feed, Kind::Stdout, id)),
+                io.stderr.map(|pipe| Output::new(Feed::Pipe(pipe), Kind::Stderr, id)),
+            ],
+            spool,
+            shared,
+            core,
+            exit: None,
+            exit_done,
+            released: false,
+            trouble: None,
+            floor: None,
+            load: Load::new(Instant::now()),
+            timer: None,
+        }
+    }
+
+    /// It came to this thread: everything that may be ready is looked at once.
+    pub(crate) fn arrive(&mut self, poller: &Poller, now: Instant) {
+        self.take_mail(now);
+        self.retry(poller, now);
+    }
+
+    /// It goes to another thread: nothing of it stays behind.
+    pub(crate) fn depart(&mut self, poller: &Poller) {
+        for output in self.outputs.iter_mut().flatten() {
+            let _ = output.poll(poller, false);
+        }
+        self.spool.unpoll(poller);
+    }
+
+    /// Nothing is left to do for it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.released || (self.exit_done && self.outputs.iter().all(Option::is_none))
+    }
+
+    /// It is over, or the thread stops: gathered bytes become visible, whoever waits is told.
+    pub(crate) fn end(&mut self, poller: &Poller) {
+        self.depart(poller);
+        for slot in 0..self.outputs.len() {
+            // What fails here is done by recovery.
+            let _ = self.index(slot);
+        }
+        self.outputs = [None, None];
+        self.spool.refuse_all(&StdinError::NotRunning);
+        self.shared.close_mail();
+        if self.is_over() {
+            // Nobody will ever read what is left. (When the thread stops, the next daemon delivers it.)
+            self.shared.consumed.store(u64::MAX, Ordering::Relaxed);
+            self.core.sync.mark(&self.shared, sync::IN);
+        }
+    }
+
+    /// A descriptor is ready.
+    pub(crate) fn ready(&mut self, source: Source, poller: &Poller, now: Instant) {
+        let outcome = match source {
+            Source::Stdin => self.stdin(poller),
+            // Stale: it was taken out of the set after the kernel had reported it.
+            _ if self.is_held() => return,
+            Source::Stdout => self.pump(0, poller, now),
+            Source::Stderr => self.pump(1, poller, now),
+        };
+        self.settle(outcome, poller, now);
+    }
+
+    /// Messages are there.
+    pub(crate) fn mail(&mut self, poller: &Poller, now: Instant) {
+        let was_held = self.floor.is_some();
+        self.take_mail(now);
+        if was_held && self.floor.is_none() {
+            self.retry(poller, now);
+        } else {
+            let outcome = self.stdin(poller);
+            self.settle(outcome, poller, now);
+        }
+    }
+
+    fn take_mail(&mut self, now: Instant) {
+        for message in self.shared.take_mail() {
+            match message {
+                Message::Stdin(request) => self.spool.push(request),
+                Message::OnClose(callback) => self.spool.on_close(callback),
+                Message::Exited(status) => {
+                    let by = now + self.core.config.exit_grace;
+                    self.exit.get_or_insert(Exit { status, by });
+                }
+                Message::Floor(held) => self.floor = held.then(sys::now_ns),
+                Message::Release => self.released = true,
+            }
+        }
+    }
+
+    /// A deadline has passed.
+    pub(crate) fn tick(&mut self, poller: &Poller, now: Instant) {
+        if self.trouble.is_some() {
+            self.retry(poller, now);
+            return;
+        }
+        let outcome = self.gather(poller, now).and_then(|()| self.stdin(poller));
+        self.settle(outcome, poller, now);
+    }
+
+    /// Indexes gathered bytes that are due, with whatever arrived meanwhile.
+    fn gather(&mut self, poller: &Poller, now: Instant) -> io::Result<()> {
+        for slot in 0..self.outputs.len() {
+            let due = self.outputs.get(slot).and_then(Option::as_ref).and_then(Output::due);
+            if due.is_some_and(|due| due <= now) {
+                self.pump(slot, poller, now)?;
+                self.index(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries everything, records first: one that could not be written comes before anything more is taken.
+    fn retry(&mut self, poller: &Poller, now: Instant) {
+        let outcome = self.everything(poller, now);
+        if outcome.is_ok() {
+            self.trouble = None;
+        }
+        self.settle(outcome, poller, now);
+    }
+
+    fn everything(&mut self, poller: &Poller, now: Instant) -> io::Result<()> {
+        for slot in 0..self.outputs.len() {
+            self.index(slot)?;
+        }
+        for slot in 0..self.outputs.len() {
+            if self.floor.is_none() {
+                self.pump(slot, poller, now)?;
+            }
+        }
+        self.stdin(poller)
+    }
+
+    fn pump(&mut self, slot: usize, poller: &Poller, now: Instant) -> io::Result<()> {
+        let Some(entry) = self.outputs.get_mut(slot) else { return Ok(()) };
+        let Some(output) = entry else { return Ok(()) };
+        let journal = &self.shared.journal;
+        let files = journal.files()?;
+        let mut moved = 0;
+        let flow = output.pump(journal, &mut journal.writer(), &files, now, &mut moved);
+        if moved > 0 {
+            self.load.add(moved);
+            let raw = if output.kind == Kind::Stderr { sync::ERR } else { sync::OUT };
+            self.core.sync.mark(&self.shared, raw | sync::IDX);
+        }
+        if flow? == Flow::Ended {
+            output.poll(poller, false)?;
+            *entry = None;
+        }
+        Ok(())
+    }
+
+    /// Indexes everything gathered of one output.
+    fn index(&mut self, slot: usize) -> io::Result<()> {
+        let Some(Some(output)) = self.outputs.get_mut(slot) else { return Ok(()) };
+        let journal = &self.shared.journal;
+        let files = journal.files()?;
+        output.index_all(journal, &mut journal.writer(), &files)?;
+        self.core.sync.mark(&self.shared, sync::IDX);
+        Ok(())
+    }
+
+    /// Accepts, delivers, and accepts again what then has room.
+    fn stdin(&mut self, poller: &Poller) -> io::Result<()> {
+        let journal = &self.shared.journal;
+        let before = journal.bounds().applied;
+        let files = journal.files()?;
+        let capped = self.exit.is_none();
+        let mut outcome = self.spool.serve(journal, &files, capped);
+        self.spool.deliver(poller)?;
+        if outcome.is_ok() && self.spool.has_waiting() {
+            outcome = self.spool.serve(journal, &files, capped);
+            self.spool.deliver(poller)?;
+        }
+        if journal.bounds().applied != before {
+            self.core.sync.mark(&self.shared, sync::IN);
+        }
+        self.shared.consumed.store(self.spool.consumed(), Ordering::Relaxed);
+        outcome
+    }
+
+    /// Draws the consequences of an attempt: trouble, the exit, what to wait for.
+    fn settle(&mut self, outcome: io::Result<()>, poller: &Poller, now: Instant) {
+        let outcome = outcome.and_then(|()| self.try_exit(now)).and_then(|()| self.poll(poller));
+        if let Err(error) = outcome {
+            let held = match &self.trouble {
+                Some(before) => before.held,
+                None => held_back(&error),
+            };
+            self.trouble = Some(Trouble { held, retry_at: now + RETRY });
+            let _ = self.poll(poller);
+        }
+        self.publish();
+    }
+
+    fn is_held(&self) -> bool {
+        self.trouble.is_some() || self.floor.is_some()
+    }
+
+    fn poll(&mut self, poller: &Poller) -> io::Result<()> {
+        let wanted = !self.is_held();
+        self.outputs.iter_mut().flatten().try_for_each(|output| output.poll(poller, wanted))
+    }
+
+    fn publish(&self) {
+        let floor = self.floor.map(|since_ns| HeldBack { reason: HeldReason::Floor, errno: 0, since_ns });
+        let held = self.trouble.as_ref().map(|trouble| trouble.held).or(floor);
+        if self.shared.journal.bounds().held_back != held {
+            self.shared.journal.update(|bounds| bounds.held_back = held);
+        }
+    }
+
+    /// Journals the exit when it is known and both pipes have ended, or have had their time.
+    fn try_exit(&mut self, now: Instant) -> io::Result<()> {
+        let Some(exit) = &self.exit else { return Ok(()) };
+        let open = self.outputs.iter().any(Option::is_some);
+        if self.exit_done || self.trouble.is_some() || (open && now < exit.by) {
+            return Ok(());
+        }
+        let journal = &self.shared.journal;
+        let files = journal.files()?;
+        journal.index_exit(&mut journal.writer(), &files, exit.status)?;
+        self.core.sync.mark(&self.shared, sync::IDX);
+        self.exit_done = true;
+        self.spool.refuse_all(&StdinError::NotRunning);
+        Ok(())
+    }
+
+    /// When it wants to be looked at again, events or not.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        if let Some(trouble) = &self.trouble {
+            return Some(trouble.retry_at);
+        }
+        let gathered = self.outputs.iter().flatten().filter_map(Output::due);
+        let exit = self.exit.as_ref().filter(|_| !self.exit_done).map(|exit| exit.by);
+        // At once, after the others had their turn.
+        let stdin = self.spool.runnable().then(|| self.load.since());
+        gathered.chain(exit).chain(stdin).chain(self.load.deadline()).min()
+    }
+}
+
+fn held_back(error: &io::Error) -> HeldBack {
+    let errno = error.raw_os_error().unwrap_or(0);
+    HeldBack {
+        reason: match Errno::from_raw_os_error(errno) {
+            Errno::NOSPC => HeldReason::Full,
+            Errno::DQUOT => HeldReason::Quota,
+            _ => HeldReason::Disk,
+        },
+        errno,
+        since_ns: sys::now_ns(),
+    }
+}

@@ -1,0 +1,185 @@
+//! A pump thread: waits for the descriptors and deadlines of its lanes and serves them one after the other. Only the
+//! disk makes it wait.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use super::Core;
+use super::lane::Lane;
+use super::load::Verdict;
+use super::poller::{Poller, Token, Waker, token};
+use crate::lock;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 64;
+
+/// What other threads tell this one.
+pub(crate) enum Notice {
+    /// There is mail for a lane that is (or was) here.
+    Mail(u64),
+    /// A lane comes here.
+    Arrive(Box<Lane>),
+    Stop,
+}
+
+/// How other threads reach a pump thread.
+pub(crate) struct ThreadHandle {
+    notices: Mutex<Vec<Notice>>,
+    waker: Waker,
+}
+
+impl ThreadHandle {
+    pub(crate) fn notify(&self, notice: Notice) {
+        let mut notices = lock(&self.notices);
+        notices.push(notice);
+        if notices.len() == 1 {
+            self.waker.wake();
+        }
+    }
+}
+
+/// Starts a thread.
+pub(crate) fn start(name: String, core: Arc<Core>) -> io::Result<(Arc<ThreadHandle>, JoinHandle<()>)> {
+    let handle = Arc::new(ThreadHandle { notices: Mutex::default(), waker: Waker::new()? });
+    let thread = Thread {
+        poller: Poller::new(handle.waker.fd())?,
+        handle: Arc::clone(&handle),
+        core,
+        lanes: HashMap::new(),
+        timers: BTreeSet::new(),
+    };
+    let join = std::thread::Builder::new().name(name).spawn(move || thread.run())?;
+    Ok((handle, join))
+}
+
+struct Thread {
+    poller: Poller,
+    handle: Arc<ThreadHandle>,
+    core: Arc<Core>,
+    lanes: HashMap<u64, Box<Lane>>,
+    timers: BTreeSet<(Instant, u64)>,
+}
+
+impl Thread {
+    fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let timeout = self.timers.first().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+            if self.poller.wait(&mut events, timeout).is_err() {
+                // Cannot happen with a set of our own; never spin if it does.
+                std::thread::yield_now();
+            }
+            let now = Instant::now();
+            for event in &events {
+                match token(event) {
+                    Token::Wake => {
+                        self.handle.waker.clear();
+                        if self.notices(now).is_break() {
+                            return;
+                        }
+                    }
+                    Token::Lane(id, source) => {
+                        self.serve(id, now, |lane, poller| lane.ready(source, poller, now));
+                    }
+                }
+            }
+            while let Some(&(at, id)) = self.timers.first() {
+                if at > now {
+                    break;
+                }
+                self.timers.pop_first();
+                if let Some(lane) = self.lanes.get_mut(&id) {
+                    lane.timer = None;
+                }
+                self.serve(id, now, |lane, poller| lane.tick(poller, now));
+            }
+        }
+    }
+
+    fn notices(&mut self, now: Instant) -> std::ops::ControlFlow<()> {
+        let notices = std::mem::take(&mut *lock(&self.handle.notices));
+        for notice in notices {
+            match notice {
+                Notice::Mail(id) => self.serve(id, now, |lane, poller| lane.mail(poller, now)),
+                Notice::Arrive(lane) => {
+                    let id = lane.shared.id;
+                    self.lanes.insert(id, lane);
+                    self.serve(id, now, |lane, poller| lane.arrive(poller, now));
+                }
+                Notice::Stop => {
+                    for (_, mut lane) in self.lanes.drain() {
+                        lane.end(&self.poller);
+                    }
+                    return std::ops::ControlFlow::Break(());
+                }
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+
+    /// Does something with a lane, then sees to its deadline and whether it stays. One that has left is nobody's.
+    fn serve(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Lane, &Poller)) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        act(lane, &self.poller);
+        if lane.is_over() {
+            self.part(id, |mut lane, thread| {
+                if lane.load.is_apart() {
+                    thread.core.heavy_free(&thread.handle);
+                }
+                lane.end(&thread.poller);
+            });
+            return;
+        }
+        match lane.load.judge(now) {
+            Verdict::Apart if self.lanes.len() > 1 => {
+                if let Some(target) = self.core.heavy_claim() {
+                    self.send(id, &target, true, now);
+                    return;
+                }
+            }
+            Verdict::Together => {
+                if let Some(target) = self.core.base_thread() {
+                    self.send(id, &target, false, now);
+                    self.core.heavy_free(&self.handle);
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.note_deadline(id, now);
+    }
+
+    fn note_deadline(&mut self, id: u64, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        // Deadlines of the past would be served for ever within one round.
+        let deadline = lane.deadline().map(|at| at.max(now + std::time::Duration::from_nanos(1)));
+        if lane.timer != deadline {
+            if let Some(old) = lane.timer.take() {
+                self.timers.remove(&(old, id));
+            }
+            lane.timer = deadline;
+            self.timers.extend(deadline.map(|at| (at, id)));
+        }
+    }
+
+    fn send(&mut self, id: u64, target: &Arc<ThreadHandle>, apart: bool, now: Instant) {
+        self.part(id, |mut lane, thread| {
+            lane.depart(&thread.poller);
+            lane.load.moved_to(apart, now);
+            lane.shared.move_to(Arc::clone(target));
+            target.notify(Notice::Arrive(lane));
+        });
+    }
+
+    fn part(&mut self, id: u64, act: impl FnOnce(Box<Lane>, &mut Self)) {
+        if let Some(mut lane) = self.lanes.remove(&id) {
+            if let Some(at) = lane.timer.take() {
+                self.timers.remove(&(at, id));
+            }
+            act(lane, self);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Cutting the front of a journal. `first` is on the disk before anything is punched, and readers look at it after
+//! they have read, so a hole is never shown as data.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::Journal;
+use super::files::Files;
+use super::index::{RECORD, Record};
+use super::ledger::{Fact, First};
+use crate::lock;
+use crate::sys::{self, Wait};
+
+/// A live journal is cut when it exceeds its limit by a quarter, so that cutting is rare.
+const SLACK: u64 = 4;
+
+impl Journal {
+    /// Cuts every frame before `seq` and gives its space back. May block on the disk.
+    pub fn cut_before(&self, seq: u64) -> io::Result<()> {
+        let _one_at_a_time = lock(&self.cutting);
+        let files = self.home.files()?;
+        let last = self.last_seq.load(Ordering::SeqCst);
+        let seq = seq.min(last + 1);
+        if seq <= lock(&self.ctl).first.seq {
+            return Ok(());
+        }
+        let base = self.record_of(&files, seq - 1)?;
+        let first = First { seq, out_start: base.out_end, err_start: base.err_end };
+        self.cut(&files, first)
+    }
+
+    /// Keeps a live journal near its limit, if it has one.
+    pub(crate) fn cut_to_limit(&self) -> io::Result<()> {
+        let Some(max) = self.options.live_max else { return Ok(()) };
+        let bounds = self.bounds();
+        let first = lock(&self.ctl).first;
+        let end = bounds.out_end + bounds.err_end;
+        let kept = end.saturating_sub(first.out_start + first.err_start);
+        if kept <= max.saturating_add(max / SLACK) {
+            return Ok(());
+        }
+        // The first frame from which on no more than `max` bytes remain. The last frame always stays.
+        let files = self.home.files()?;
+        let (mut low, mut high) = (first.seq, bounds.last_seq);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let start = self.record_of(&files, middle - 1)?;
+            if end - (start.out_end + start.err_end).min(end) > max {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        self.cut_before(low)
+    }
+
+    fn cut(&self, files: &Files, first: First) -> io::Result<()> {
+        // The index first: `first` must never point past the end of what a power loss leaves.
+        files.idx.sync_data()?;
+        self.record(Fact::First(first))?;
+        self.home.ctl()?.sync_data()?;
+        ostler_hooks::hook!("retention.recorded");
+        self.first_seq.store(first.seq, Ordering::SeqCst);
+        self.update(|bounds| bounds.first_seq = first.seq);
+        sys::punch(&files.out, 0, first.out_start)?;
+        sys::punch(&files.err, 0, first.err_start)?;
+        ostler_hooks::hook!("retention.punched");
+        // The record before the first frame stays: it says where that frame begins.
+        sys::punch(&files.idx, 0, first.seq.saturating_sub(2) * RECORD as u64)
+    }
+
+    /// The record of an indexed frame; the default for frame 0.
+    fn record_of(&self, files: &Files, seq: u64) -> io::Result<Record> {
+        let Some(position) = seq.checked_sub(1) else {
+            return Ok(Record::default());
+        };
+        let mut bytes = [0; RECORD];
+        sys::read_at(&files.idx, &mut bytes, position * RECORD as u64, Wait::ForDisk)?;
+        Record::decode(&bytes, seq).ok_or_else(|| {
+            self.damaged(seq);
+            io::Error::new(io::ErrorKind::InvalidData, format!("the index record of frame {seq} is damaged"))
+        })
+    }
+}
+
+/// Bytes that the files in `dir` take on the disk (holes do not count).
+pub fn disk_usage(dir: &Path) -> io::Result<u64> {
+    let mut blocks = 0;
+    for entry in std::fs::read_dir(dir)? {
+        match entry?.metadata() {
+            Ok(meta) if meta.is_file() => blocks += meta.blocks(),
+            Ok(_) => {}
+            // Deleted meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(blocks * 512)
+}

@@ -1,0 +1,195 @@
+//! Group sync and housekeeping, on one thread: what is dirty goes to the disk, data before index, one pass at a time;
+//! delivered input is punched out; journals with a limit are cut; the largest writer is held back when space is scarce.
+//!
+//! The age of the oldest unsynced byte is what is promised about power loss, so it can be asked at any time.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::floor::Floor;
+use crate::pump::Shared;
+use crate::raw::{Fact, Files};
+use crate::{lock, sys};
+
+pub(crate) const OUT: u8 = 1;
+pub(crate) const ERR: u8 = 2;
+pub(crate) const IDX: u8 = 4;
+pub(crate) const IN: u8 = 8;
+
+/// How often there is housekeeping when nothing is to be synced.
+const HOUSEKEEPING: Duration = Duration::from_millis(200);
+
+#[derive(Default)]
+struct State {
+    dirty: Vec<(Instant, Arc<Shared>)>,
+    /// Since when something in the pass under way was dirty.
+    in_flight: Option<Instant>,
+    /// Passes begun and done; `sync_now` waits for one that began after it was called.
+    begun: u64,
+    done: u64,
+    hurry: bool,
+    stop: bool,
+}
+
+/// What is dirty.
+#[derive(Default)]
+pub(crate) struct Sync {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Sync {
+    /// Notes that files of a journal have bytes which are not on the disk. Costs an atomic load while it is noted.
+    pub(crate) fn mark(&self, shared: &Arc<Shared>, files: u8) {
+        let dirty = &shared.journal.dirty;
+        if dirty.load(Ordering::Relaxed) & files == files {
+            return;
+        }
+        if dirty.fetch_or(files, Ordering::AcqRel) == 0 {
+            let mut state = lock(&self.state);
+            let first = state.dirty.is_empty();
+            state.dirty.push((Instant::now(), Arc::clone(shared)));
+            drop(state);
+            if first {
+                self.changed.notify_all();
+            }
+        }
+    }
+
+    pub(crate) fn oldest(&self) -> Duration {
+        let state = lock(&self.state);
+        let first = state.dirty.first().map(|(since, _)| *since);
+        let oldest = first.into_iter().chain(state.in_flight).min();
+        oldest.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+impl Sync {
+    /// Asks for a pass now and waits until it is done.
+    pub(crate) fn sync_now(&self) {
+        let mut state = lock(&self.state);
+        let wanted = state.begun + 1;
+        state.hurry = true;
+        self.changed.notify_all();
+        while state.done < wanted && !state.stop {
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        lock(&self.state).stop = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is something to do and it is time for it; `None` = stop. `watching`: come back in any case.
+    fn next(&self, every: Duration, watching: bool) -> Option<Vec<Arc<Shared>>> {
+        let mut state = lock(&self.state);
+        let mut since = None;
+        loop {
+            let due = since.is_some_and(|since: Instant| since.elapsed() >= every);
+            if state.hurry || state.stop || due {
+                break;
+            }
+            if since.is_none() && (watching || !state.dirty.is_empty()) {
+                since = Some(Instant::now());
+            }
+            let left = since.map(|since| every.saturating_sub(since.elapsed()));
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner),
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0
+                }
+            };
+        }
+        if state.stop && state.dirty.is_empty() {
+            state.done = u64::MAX;
+            self.changed.notify_all();
+            return None;
+        }
+        state.hurry = false;
+        state.begun += 1;
+        let dirty = std::mem::take(&mut state.dirty);
+        state.in_flight = dirty.first().map(|(since, _)| *since);
+        Some(dirty.into_iter().map(|(_, shared)| shared).collect())
+    }
+
+    fn finished(&self) {
+        let mut state = lock(&self.state);
+        state.in_flight = None;
+        state.done = state.begun;
+        self.changed.notify_all();
+    }
+}
+
+/// The sync thread. Ends after [`Sync::stop`], with nothing left dirty.
+pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
+    let pause = if every.is_zero() { HOUSEKEEPING } else { every };
+    while let Some(dirty) = sync.next(pause, floor.is_watching()) {
+        for shared in &dirty {
+            let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
+            if !every.is_zero() {
+                sync_one(shared, files);
+            }
+            // Space that cannot be given back now is given back at the next chance.
+            let _ = shared.journal.cut_to_limit();
+            let _ = punch_input(shared);
+        }
+        floor.check(&dirty);
+        sync.finished();
+    }
+}
+
+/// Data before index. A failure is final for what was dirty: the kernel has dropped it or will, and a second try that
+/// succeeds proves nothing.
+fn sync_one(shared: &Shared, dirty: u8) {
+    let journal = &shared.journal;
+    if journal.dir().is_none() {
+        return;
+    }
+    let seq = journal.bounds().last_seq;
+    let outcome = journal.files().and_then(|files| sync_files(&files, dirty));
+    match outcome {
+        Ok(()) => journal.synced_seq.store(seq, Ordering::Relaxed),
+        Err(_) => {
+            let from = journal.synced_seq.load(Ordering::Relaxed) + 1;
+            // The record may fail too; readers of this daemon know either way.
+            let _ = journal.record(Fact::Damaged(from));
+            journal.damaged(from);
+        }
+    }
+}
+
+fn sync_files(files: &Files, dirty: u8) -> io::Result<()> {
+    if let Some(errno) = ostler_hooks::fault!("sync.data") {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    for (bit, file) in [(OUT, &files.out), (ERR, &files.err), (IN, &files.input), (IDX, &files.idx)] {
+        if dirty & bit != 0 {
+            file.sync_data()?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes input that the child has read out of the ledger: it holds what was typed, passwords too.
+fn punch_input(shared: &Shared) -> io::Result<()> {
+    if shared.journal.options.keep_stdin {
+        return Ok(());
+    }
+    let applied = shared.journal.bounds().applied;
+    let consumed = shared.consumed.load(Ordering::Relaxed);
+    let upto = if consumed == u64::MAX {
+        // Nobody will read any of it: the last page goes too.
+        applied.next_multiple_of(sys::PAGE)
+    } else {
+        consumed.min(applied) / sys::PAGE * sys::PAGE
+    };
+    let from = shared.punched.load(Ordering::Relaxed);
+    if upto > from {
+        sys::punch(&shared.journal.files()?.input, from, upto)?;
+        shared.punched.store(upto, Ordering::Relaxed);
+    }
+    Ok(())
+}

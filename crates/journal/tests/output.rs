@@ -1,0 +1,269 @@
+//! What children write, through real pipes.
+
+mod common;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use common::*;
+use ostler_journal::{Cursor, ExitStatusRecord, FRAME_MAX, Journal, Kind, PumpIo, Step};
+
+#[test]
+fn both_streams_and_the_exit_are_journaled_in_order() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let script = "echo one; sleep 0.05; echo two >&2; sleep 0.05; echo three; exit 7";
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), script);
+    let frames = proc.finish();
+    let kinds: Vec<_> = frames.iter().map(|frame| frame.head.kind).collect();
+    assert_eq!(kinds, [Kind::Stdout, Kind::Stderr, Kind::Stdout, Kind::Exit]);
+    let seqs: Vec<_> = frames.iter().map(|frame| frame.head.seq).collect();
+    assert_eq!(seqs, [1, 2, 3, 4]);
+    assert_eq!(text_of(&frames, Kind::Stdout), "one\nthree\n");
+    assert_eq!(text_of(&frames, Kind::Stderr), "two\n");
+    let exit = proc.journal.bounds().exit.unwrap();
+    assert_eq!((exit.seq, exit.code, exit.signal), (4, 7, false));
+}
+
+#[test]
+fn a_signal_is_told_apart_from_a_code() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "kill -9 $$");
+    proc.finish();
+    let exit = proc.journal.bounds().exit.unwrap();
+    assert_eq!((exit.code, exit.signal, exit.unknown), (9, true, false));
+}
+
+#[test]
+fn a_large_stream_arrives_whole_in_frames_that_fit() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let script = "head -c 20000000 /dev/urandom | tee \"$0\" | cat";
+    let script = script.replace("$0", dir.path().join("copy").to_str().unwrap());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), &script);
+    let frames = proc.finish();
+    assert!(frames.iter().all(|frame| frame.bytes.len() <= FRAME_MAX));
+    let truth = std::fs::read(dir.path().join("copy")).unwrap();
+    assert_eq!(bytes_of(&frames, Kind::Stdout), truth);
+    // Nearly all of them are full: a busy stream is not cut into crumbs.
+    assert!(frames.len() < 20_000_000 / FRAME_MAX * 2, "{} frames", frames.len());
+}
+
+#[test]
+fn single_bytes_are_gathered_but_the_first_is_visible_at_once() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let (read, write) = pipe();
+    let io = PumpIo { stdout: Some(nonblocking(read)), ..PumpIo::default() };
+    let hosted = pumps.host(Arc::clone(&journal), io, false);
+    let mut write = std::fs::File::from(write);
+    write.write_all(b"x").unwrap();
+    wait_until("the first byte", || journal.bounds().last_seq == 1);
+    let start = Instant::now();
+    for _ in 0..20_000 {
+        write.write_all(b"x").unwrap();
+    }
+    drop(write);
+    let millis = start.elapsed().as_millis() as u64;
+    hosted.child_exited(ExitStatusRecord::Code(0));
+    wait_until("the exit", || journal.bounds().exit.is_some());
+    let bounds = journal.bounds();
+    assert_eq!(bounds.out_end, 20_001);
+    // At most one a millisecond, and some room for a machine that sleeps short.
+    assert!(bounds.last_seq < millis * 2 + 10, "{} frames in {millis} ms", bounds.last_seq);
+}
+
+#[test]
+fn a_line_after_silence_is_visible_within_milliseconds() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let (read, write) = pipe();
+    let io = PumpIo { stdout: Some(nonblocking(read)), ..PumpIo::default() };
+    let _hosted = pumps.host(Arc::clone(&journal), io, false);
+    let mut write = std::fs::File::from(write);
+    let mut times = Vec::new();
+    for round in 1..=50 {
+        std::thread::sleep(Duration::from_millis(4));
+        let start = Instant::now();
+        write.write_all(b"line\n").unwrap();
+        while journal.bounds().last_seq < round {
+            std::hint::spin_loop();
+        }
+        times.push(start.elapsed());
+    }
+    times.sort();
+    assert!(times[25] < Duration::from_millis(1), "median {:?}", times[25]);
+}
+
+#[test]
+fn a_grandchild_that_keeps_the_pipe_delays_the_exit_only_so_long_and_loses_nothing() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let script = "echo early; (sleep 1; echo late) & exit 3";
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), script);
+    proc.reap();
+    let start = Instant::now();
+    wait_until("the exit record", || proc.journal.bounds().exit.is_some());
+    assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(900), "{:?}", start.elapsed());
+    assert!(proc.send(b"x").is_err(), "it has ended");
+    wait_until("late bytes", || proc.journal.bounds().last_seq == 3);
+    let frames = read_all(&proc.journal);
+    assert_eq!(text_of(&frames, Kind::Stdout), "early\nlate\n");
+    assert_eq!(frames[1].head.kind, Kind::Exit);
+    assert!(!frames[0].head.late && frames[2].head.late);
+}
+
+#[test]
+fn a_subscriber_is_woken_once_per_arming_and_misses_nothing() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let (wakes, main) = (Arc::new(AtomicUsize::new(0)), std::thread::current());
+    let counted = Arc::clone(&wakes);
+    let subscription = journal.subscribe(Arc::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        main.unpark();
+    }));
+    let mut proc = Proc::in_journal(&pumps, Arc::clone(&journal), "head -c 30000000 /dev/zero");
+    let reaper = {
+        let hosted = proc.hosted.clone();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        std::mem::swap(&mut child, &mut proc.child);
+        std::thread::spawn(move || hosted.child_exited(status_of(child.wait().unwrap())))
+    };
+    let mut cursor = Cursor::new(Arc::clone(&journal), 0);
+    let (mut bytes, mut rounds, mut buf) = (0, 0, Vec::new());
+    'reading: loop {
+        subscription.arm();
+        loop {
+            buf.clear();
+            match cursor.try_next(&mut buf).unwrap() {
+                Step::Frame(head) if head.kind == Kind::Exit => break 'reading,
+                Step::Frame(head) => bytes += head.len,
+                Step::UpToDate => break,
+                Step::WouldBlock => std::thread::yield_now(),
+                Step::Gap { .. } => panic!("nothing was cut"),
+            }
+        }
+        rounds += 1;
+        std::thread::park_timeout(LONG);
+    }
+    reaper.join().unwrap();
+    assert_eq!(bytes, 30_000_000);
+    assert!(wakes.load(Ordering::SeqCst) <= rounds + 2, "woken more often than asked for");
+}
+
+#[test]
+fn a_dropped_subscription_is_not_woken() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&wakes);
+    drop(journal.subscribe(Arc::new(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    })));
+    Proc::in_journal(&pumps, journal, "echo x").finish();
+    assert_eq!(wakes.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn release_leaves_no_exit_and_no_descriptor() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let proc = Proc::start(&pumps, &dir.path().join("j"), "echo x; exec sleep 60");
+    wait_until("output", || proc.journal.bounds().last_seq == 1);
+    proc.hosted.release();
+    wait_until("the release", || proc.send(b"x").is_err());
+    proc.hosted.child_exited(ExitStatusRecord::Code(0));
+    assert_eq!(proc.journal.bounds().exit, None);
+    proc.journal.close_files();
+    let open = open_files();
+    let mine: Vec<_> = open.iter().filter(|path| path.contains(dir.path().to_str().unwrap())).collect();
+    assert!(mine.is_empty(), "{mine:?}");
+}
+
+fn open_files() -> Vec<String> {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = fds.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
+    targets.map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn a_closed_journal_is_opened_again_by_whoever_reads_it() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "echo kept");
+    let before = proc.finish();
+    proc.journal.close_files();
+    assert_eq!(read_all(&proc.journal), before);
+}
+
+#[test]
+fn a_reopened_journal_says_the_same_and_goes_on_counting() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let path = dir.path().join("j");
+    let mut proc = Proc::start(&pumps, &path, "echo a; echo b >&2; exit 2");
+    let before = proc.finish();
+    let bounds = proc.journal.bounds();
+    drop(proc);
+    let again = Journal::open(&path).unwrap();
+    assert_eq!(again.bounds(), bounds);
+    assert_eq!(read_all(&again), before);
+    again.record_exit(ExitStatusRecord::Unknown).unwrap();
+    assert_eq!(again.bounds(), bounds, "one exit is enough");
+}
+
+#[test]
+fn a_process_found_dead_gets_an_unknown_exit_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    journal.record_exit(ExitStatusRecord::Unknown).unwrap();
+    journal.record_exit(ExitStatusRecord::Code(0)).unwrap();
+    let exit = journal.bounds().exit.unwrap();
+    assert!(exit.unknown && exit.seq == 1);
+}
+
+#[test]
+fn many_processes_share_two_threads() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let mut procs: Vec<_> = (0..60)
+        .map(|n| Proc::start(&pumps, &dir.path().join(n.to_string()), &format!("echo {n}; cat; exit {n}")))
+        .collect();
+    for (n, proc) in procs.iter().enumerate() {
+        proc.send(format!("to {n}\n").as_bytes()).unwrap();
+        proc.close_stdin().unwrap();
+    }
+    for (n, proc) in procs.iter_mut().enumerate() {
+        let frames = proc.finish();
+        assert_eq!(text_of(&frames, Kind::Stdout), format!("{n}\nto {n}\n"));
+        assert_eq!(proc.journal.bounds().exit.unwrap().code, n as i32);
+    }
+}
+
+#[test]
+fn a_heavy_stream_does_not_slow_a_small_one() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let heavy: Vec<_> = (0..2)
+        .map(|n| {
+            let script = "exec timeout 3 head -c 150000000 /dev/zero";
+            Proc::start(&pumps, &dir.path().join(format!("heavy{n}")), script)
+        })
+        .collect();
+    let small = Proc::start(&pumps, &dir.path().join("small"), "exec cat");
+    let mut worst = Duration::ZERO;
+    for round in 1..=100 {
+        let start = Instant::now();
+        small.send(b"ping\n").unwrap();
+        wait_until("the echo", || small.journal.bounds().out_end == round * 5);
+        worst = worst.max(start.elapsed());
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    assert!(worst < Duration::from_millis(500), "{worst:?}");
+    let names: Vec<_> = std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
+        .collect();
+    assert!(names.iter().any(|name| name.starts_with("pump-heavy")), "{names:?}");
+    for mut proc in heavy {
+        let exit_seen = proc.finish();
+        assert_eq!(exit_seen.last().unwrap().head.kind, Kind::Exit);
+        assert_eq!(proc.journal.bounds().out_end, 150_000_000);
+    }
+}
