@@ -1,1 +1,13 @@
-//! A directory: files and git.
+//! A directory: its files, and its git repository.
+//!
+//! Plain blocking functions with typed results and errors; whoever calls them chooses the thread and
+//! words the errors. Nothing here knows a protocol, a session or a process of the engine.
+
+pub mod extract;
+pub mod files;
+pub mod git;
+mod lexical;
+mod path_error;
+
+pub use lexical::clean;
+pub use path_error::{Op, PathError};

@@ -1,0 +1,331 @@
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use super::*;
+
+/// A repository in a temporary directory, and a git that knows nothing of the machine it runs on.
+struct Repo {
+    base: tempfile::TempDir,
+}
+
+fn env(home: &Path) -> Vec<(OsString, OsString)> {
+    [
+        ("HOME", home.as_os_str()),
+        ("GIT_CONFIG_NOSYSTEM", OsStr::new("1")),
+        ("GIT_AUTHOR_NAME", OsStr::new("t")),
+        ("GIT_AUTHOR_EMAIL", OsStr::new("t@example.invalid")),
+        ("GIT_COMMITTER_NAME", OsStr::new("t")),
+        ("GIT_COMMITTER_EMAIL", OsStr::new("t@example.invalid")),
+        ("LC_ALL", OsStr::new("C")),
+    ]
+    .map(|(name, value)| (name.into(), value.to_owned()))
+    .to_vec()
+}
+
+impl Repo {
+    fn empty() -> Self {
+        let repo = Repo { base: tempfile::tempdir().expect("a temporary directory") };
+        fs::create_dir(repo.dir()).expect("made");
+        repo.git(&["init", "-q", "-b", "main"]);
+        repo
+    }
+
+    fn new() -> Self {
+        let repo = Repo::empty();
+        fs::write(repo.dir().join("a.txt"), "1\n").expect("written");
+        repo.git(&["add", "-A"]);
+        repo.git(&["commit", "-q", "-m", "first"]);
+        repo
+    }
+
+    fn base(&self) -> PathBuf {
+        self.base.path().canonicalize().expect("there")
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.base().join("proj")
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let output = Command::new("git")
+            .current_dir(self.dir())
+            .args(["-c", "commit.gpgsign=false"])
+            .args(args)
+            .env_clear()
+            .envs(env(&self.base()))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .output()
+            .expect("git runs");
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    }
+
+    fn at(&self, dir: &Path) -> Git {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Git::new(dir, &path, &env(&self.base()))
+    }
+
+    fn here(&self) -> Git {
+        self.at(&self.dir())
+    }
+
+    /// A `git` of our own making, to see what happens when the real one would not do it. A child
+    /// writes it: a descriptor of ours, still open for writing, could slip into another test's child
+    /// and keep the program from being run.
+    fn fake(&self, script: &str) -> Git {
+        let bin = self.base().join("bin");
+        fs::create_dir_all(&bin).expect("made");
+        let status = Command::new("sh")
+            .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", script])
+            .arg(bin.join("git"))
+            .status()
+            .expect("sh runs");
+        assert!(status.success());
+        let mut path = bin.into_os_string();
+        path.push(":/usr/bin:/bin");
+        Git::new(&self.dir(), &path, &[])
+    }
+}
+
+fn new<'a>(branch: &'a str, path: &'a str, source: Option<&'a str>) -> NewWorktree<'a> {
+    NewWorktree { branch: OsStr::new(branch), path: OsStr::new(path), source: source.map(OsStr::new) }
+}
+
+fn said(error: WorktreeError) -> String {
+    match error {
+        WorktreeError::Refused(text) => String::from_utf8(text).expect("UTF-8"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_repository_tells_its_root_and_branch() {
+    let repo = Repo::new();
+    let sub = repo.dir().join("sub/deep");
+    fs::create_dir_all(&sub).expect("made");
+    let info = repo.at(&sub).info().expect("a repository");
+    assert_eq!(info.root, repo.dir());
+    assert_eq!(info.name(), "proj");
+    assert_eq!(info.head, Head::Branch("main".into()));
+    assert_eq!((info.slug, info.default_branch), (None, None));
+}
+
+#[test]
+fn what_is_no_work_tree_is_no_repository() {
+    let repo = Repo::new();
+    for dir in [
+        repo.base(),
+        repo.base().join("none"),
+        repo.dir().join("a.txt"),
+        repo.dir().join(".git"),
+        "a\0b".into(),
+        "-x".into(),
+        "--version".into(),
+    ] {
+        let git = repo.at(&dir);
+        assert_eq!(git.info(), None, "{}", dir.display());
+        assert_eq!(git.status().expect("ran"), None);
+        assert_eq!(git.branches().expect("ran"), None);
+        assert!(matches!(git.create_worktree(&new("b", "w", None)), Err(WorktreeError::NotARepo)));
+    }
+}
+
+#[test]
+fn a_branch_without_commits_and_a_detached_head_are_told() {
+    let repo = Repo::empty();
+    let head = |repo: &Repo| repo.here().info().expect("a repository").head;
+    assert_eq!(head(&repo), Head::Branch("main".into()));
+    let repo = Repo::new();
+    repo.git(&["tag", "main"]);
+    assert_eq!(head(&repo), Head::Branch("main".into()), "a tag of the same name changes nothing");
+    repo.git(&["checkout", "-q", "--detach"]);
+    let short = repo.git(&["rev-parse", "--short", "HEAD"]);
+    assert_eq!(head(&repo), Head::Detached(short.into()));
+}
+
+#[test]
+fn the_remote_gives_slug_and_default_branch() {
+    let repo = Repo::new();
+    repo.git(&["remote", "add", "origin", "git@github.com:owner/repo.git"]);
+    repo.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/rel/9"]);
+    let info = repo.here().info().expect("a repository");
+    assert_eq!(info.slug, Some("owner/repo".into()));
+    assert_eq!(info.default_branch, Some("rel/9".into()));
+}
+
+#[test]
+fn variables_that_name_another_repository_are_not_passed_on() {
+    let repo = Repo::new();
+    let mut vars = env(&repo.base());
+    vars.push(("GIT_DIR".into(), repo.dir().join(".git").into()));
+    vars.push(("GIT_WORK_TREE".into(), repo.dir().into()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    assert_eq!(Git::new(&repo.base(), &path, &vars).info(), None);
+}
+
+#[test]
+fn changes_are_listed_without_surrounding_blanks() {
+    let repo = Repo::new();
+    let changes = || -> Vec<String> {
+        let lines = repo.here().status().expect("ran").expect("a repository");
+        lines.into_iter().map(|line| String::from_utf8(line).expect("UTF-8")).collect()
+    };
+    assert!(changes().is_empty());
+    fs::write(repo.dir().join("a.txt"), "2\n").expect("written");
+    fs::write(repo.dir().join("new"), "").expect("written");
+    assert_eq!(changes(), ["M a.txt", "?? new"]);
+    repo.git(&["add", "-A"]);
+    assert_eq!(changes(), ["M  a.txt", "A  new"]);
+}
+
+#[test]
+fn status_does_not_run_the_monitor_that_a_repository_names() {
+    let repo = Repo::new();
+    let trap = repo.base().join("trap");
+    let script = repo.base().join("evil.sh");
+    fs::write(&script, format!("#!/bin/sh\ntouch {}\n", trap.display())).expect("written");
+    repo.git(&["config", "core.fsmonitor", &format!("sh {}", script.display())]);
+    repo.here().status().expect("ran");
+    assert!(!trap.exists());
+}
+
+#[test]
+fn branches_come_in_byte_order() {
+    let repo = Repo::new();
+    for name in ["b", "Z", "feature/x", "a"] {
+        repo.git(&["branch", name]);
+    }
+    repo.git(&["tag", "a"]);
+    let names = repo.here().branches().expect("ran").expect("a repository");
+    assert_eq!(names, ["Z", "a", "b", "feature/x", "main"]);
+    assert_eq!(Repo::empty().here().branches().expect("ran"), Some(Vec::new()));
+}
+
+#[test]
+fn a_worktree_starts_from_the_current_branch_or_the_one_given() {
+    let repo = Repo::new();
+    let path = repo.base().join("w1").into_os_string();
+    let path = path.to_str().expect("UTF-8");
+    let made = repo.here().create_worktree(&new("w1", path, None)).expect("made");
+    assert_eq!(made.source, Some("main".into()));
+    assert!(Path::new(path).join("a.txt").is_file());
+    assert!(repo.here().remove_worktree(OsStr::new(path)).expect("ran"));
+    assert!(!Path::new(path).exists());
+    assert!(!repo.here().remove_worktree(OsStr::new(path)).expect("ran"));
+    let made = repo.here().create_worktree(&new("w2", "rel", Some("w1"))).expect("made");
+    assert_eq!(made.source, Some("w1".into()));
+    assert!(repo.dir().join("rel/a.txt").is_file());
+}
+
+#[test]
+fn a_worktree_of_an_empty_repository_is_an_orphan() {
+    let repo = Repo::empty();
+    let made = repo.here().create_worktree(&new("orph", "../ow", None)).expect("made");
+    assert_eq!(made.source, None);
+    let head = repo.at(&repo.base().join("ow")).info().expect("a repository").head;
+    assert_eq!(head, Head::Branch("orph".into()));
+}
+
+#[test]
+fn git_words_its_own_refusals() {
+    let repo = Repo::new();
+    let refusal = |new: NewWorktree<'_>| said(repo.here().create_worktree(&new).expect_err("refused"));
+    assert!(refusal(new("main", "../w", None)).contains("'main' already exists"));
+    assert!(refusal(new("w", "../w", Some("no-such"))).contains("no-such"));
+    assert!(refusal(new("bad..name", "../w", None)).contains("valid branch name"));
+    assert!(!refusal(new("w9", "", None)).is_empty());
+    assert_eq!(repo.git(&["branch", "--list", "w9"]), "");
+}
+
+#[test]
+fn names_that_look_like_options_are_not_options() {
+    let repo = Repo::new();
+    repo.git(&["branch", "victim"]);
+    let refusal = |new: NewWorktree<'_>| said(repo.here().create_worktree(&new).expect_err("refused"));
+    for branch in ["-D", "--foo", "-", "--help"] {
+        assert_eq!(
+            refusal(new(branch, "../w", Some("victim"))),
+            format!("fatal: '{branch}' is not a valid branch name")
+        );
+    }
+    assert_ne!(repo.git(&["branch", "--list", "victim"]), "");
+    assert!(refusal(new("w", "../w", Some("--detach"))).contains("invalid reference: --detach"));
+    repo.here().create_worktree(&new("w", "-x", None)).expect("a path may begin with a dash");
+    assert!(repo.dir().join("-x/a.txt").is_file());
+    assert!(repo.here().remove_worktree(OsStr::new("-x")).expect("ran"));
+    assert!(!repo.dir().join("-x").exists());
+}
+
+#[test]
+fn a_nul_byte_is_an_error_and_not_a_shorter_name() {
+    let repo = Repo::new();
+    let result = repo.here().create_worktree(&new("a\0b", "../w", None));
+    assert!(matches!(result, Err(WorktreeError::Run(RunError::Io(_)))));
+    assert_eq!(repo.git(&["branch", "--list", "a"]), "");
+}
+
+#[test]
+fn without_git_nothing_is_a_repository() {
+    let repo = Repo::new();
+    let git = Git::new(&repo.dir(), OsStr::new("/nowhere:relative"), &[]);
+    assert_eq!(git.info(), None);
+    assert!(matches!(git.change(["gc"]), Err(RunError::NotFound)));
+}
+
+#[test]
+fn git_is_looked_up_in_the_path_given() {
+    let repo = Repo::new();
+    let git = repo.fake("echo true");
+    assert!(git.is_repo());
+    assert_eq!(git.status().expect("ran"), Some(vec![b"true".to_vec()]));
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_all_that_it_started() {
+    let repo = Repo::new();
+    let pid_file = repo.base().join("pid");
+    let mut git = repo.fake(&format!("trap '' TERM\nsleep 300 &\necho $! >{}\nsleep 300", pid_file.display()));
+    git.deadline = Duration::from_millis(300);
+    let started = Instant::now();
+    assert!(matches!(
+        git.change(["worktree"]),
+        Err(RunError::TimedOut(limit)) if limit == git.deadline
+    ));
+    assert!(started.elapsed() < Duration::from_secs(10));
+    let pid = fs::read_to_string(&pid_file).expect("written");
+    let gone = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        state.is_empty() || state.contains(") Z ")
+    });
+    assert!(gone, "the background process was killed too");
+}
+
+#[test]
+fn what_git_leaves_in_the_background_is_not_waited_for() {
+    let repo = Repo::new();
+    let git = repo.fake("echo done\nsleep 30 &\nexit 0");
+    let started = Instant::now();
+    let ran = git.change(["gc"]).expect("ran");
+    assert_eq!(ran.output, b"done\n");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn endless_output_is_cut_off() {
+    let repo = Repo::new();
+    let git = repo.fake("exec cat /dev/zero");
+    assert!(matches!(git.query(["status"]), Err(RunError::TooMuchOutput)));
+}
+
+#[test]
+fn git_has_no_terminal_and_no_input() {
+    let repo = Repo::new();
+    let git = repo.fake("cat; echo \"$GIT_TERMINAL_PROMPT\"; cut -d' ' -f5 </proc/self/stat; echo $$");
+    let ran = git.change(["x"]).expect("ran");
+    let text = String::from_utf8(ran.output).expect("UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "0");
+    assert_eq!(lines[1], lines[2], "a process group of its own");
+}
