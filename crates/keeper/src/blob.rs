@@ -16,9 +16,7 @@ const MAGIC: &[u8; 4] = b"OSK1";
 /// Largest command accepted: the kernel itself refuses arguments beyond 6 MiB.
 const BLOB_MAX: u64 = 8 * 1024 * 1024;
 /// What makes a mapping of the file safe.
-const SEALS: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::WRITE);
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::WRITE);
 
 /// A command as the daemon knows it.
 pub(crate) struct Command<'a> {
@@ -63,9 +61,7 @@ pub(crate) fn seal(command: &Command<'_>) -> std::io::Result<OwnedFd> {
 }
 
 fn length(value: usize) -> std::io::Result<[u8; 4]> {
-    u32::try_from(value)
-        .map(u32::to_le_bytes)
-        .map_err(|_| Errno::TOOBIG.into())
+    u32::try_from(value).map(u32::to_le_bytes).map_err(|_| Errno::TOOBIG.into())
 }
 
 fn push(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> std::io::Result<()> {
@@ -100,13 +96,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Mapped<'_>> {
     let program = text(rest)?;
     let cwd = text(rest)?;
     let log = text(rest)?;
-    Some(Mapped {
-        program,
-        cwd,
-        log,
-        argv: texts(rest, argc)?,
-        env: texts(rest, envc)?,
-    })
+    Some(Mapped { program, cwd, log, argv: texts(rest, argc)?, env: texts(rest, envc)? })
 }
 
 fn number(rest: &mut &[u8]) -> Option<usize> {
@@ -139,13 +129,7 @@ mod tests {
     use super::*;
 
     fn command<'a>(argv: &'a [OsString], env: &'a [(OsString, OsString)]) -> Command<'a> {
-        Command {
-            program: OsStr::new("/bin/true"),
-            cwd: OsStr::new("/"),
-            log: OsStr::new(""),
-            argv,
-            env,
-        }
+        Command { program: OsStr::new("/bin/true"), cwd: OsStr::new("/"), log: OsStr::new(""), argv, env }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
 };
 
 use crate::wire::FDS_MAX;
@@ -16,31 +16,22 @@ use crate::wire::FDS_MAX;
 /// What became of a read.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// A packet of this length is in the buffer.
-    Packet { length: usize, fds: Vec<OwnedFd> },
+    /// A packet of this length is in the buffer. `cut`: descriptors were dropped because our table
+    /// is full.
+    Packet { length: usize, fds: Vec<OwnedFd>, cut: bool },
     /// The other side is gone.
     Closed,
 }
 
 /// Sends one packet whole or not at all.
-pub(crate) fn send(
-    socket: impl AsFd,
-    packet: &[u8],
-    fds: &[BorrowedFd<'_>],
-    flags: SendFlags,
-) -> Result<(), Errno> {
+pub(crate) fn send(socket: impl AsFd, packet: &[u8], fds: &[BorrowedFd<'_>], flags: SendFlags) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(Errno::TOOMANYREFS);
     }
     loop {
-        match sendmsg(
-            socket.as_fd(),
-            &[IoSlice::new(packet)],
-            &mut control,
-            flags | SendFlags::NOSIGNAL,
-        ) {
+        match sendmsg(socket.as_fd(), &[IoSlice::new(packet)], &mut control, flags | SendFlags::NOSIGNAL) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -48,21 +39,12 @@ pub(crate) fn send(
     }
 }
 
-/// Receives one packet. A packet that did not fit, or whose descriptors did not, is an error.
-pub(crate) fn receive(
-    socket: impl AsFd,
-    buffer: &mut [u8],
-    flags: RecvFlags,
-) -> Result<Received, Errno> {
+/// Receives one packet. A packet that did not fit is an error.
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let message = loop {
-        match recvmsg(
-            socket.as_fd(),
-            &mut [IoSliceMut::new(buffer)],
-            &mut control,
-            flags | RecvFlags::CMSG_CLOEXEC,
-        ) {
+        match recvmsg(socket.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
             Ok(message) => break message,
             Err(Errno::INTR) => {}
             Err(Errno::CONNRESET) => return Ok(Received::Closed),
@@ -75,20 +57,13 @@ pub(crate) fn receive(
             fds.extend(rights);
         }
     }
-    if message.flags.contains(ReturnFlags::CTRUNC) {
-        // Descriptors were dropped because our table is full.
-        return Err(Errno::MFILE);
-    }
     if message.flags.contains(ReturnFlags::TRUNC) {
         return Err(Errno::MSGSIZE);
     }
     if message.bytes == 0 {
         return Ok(Received::Closed);
     }
-    Ok(Received::Packet {
-        length: message.bytes,
-        fds,
-    })
+    Ok(Received::Packet { length: message.bytes, fds, cut: message.flags.contains(ReturnFlags::CTRUNC) })
 }
 
 #[cfg(test)]
@@ -97,13 +72,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     fn pair() -> (OwnedFd, OwnedFd) {
-        socketpair(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        .unwrap()
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
     }
 
     #[test]
@@ -112,12 +81,10 @@ mod tests {
         let fds = vec![left.as_fd(); FDS_MAX];
         send(&left, b"x", &fds, SendFlags::empty()).unwrap();
         let mut buffer = [0; 16];
-        let Received::Packet { length, fds } =
-            receive(&right, &mut buffer, RecvFlags::empty()).unwrap()
-        else {
+        let Received::Packet { length, fds, cut } = receive(&right, &mut buffer, RecvFlags::empty()).unwrap() else {
             panic!("closed");
         };
-        assert_eq!((length, fds.len()), (1, FDS_MAX));
+        assert_eq!((length, fds.len(), cut), (1, FDS_MAX, false));
     }
 
     #[test]

@@ -1,1 +1,308 @@
-//! Custody.
+//! Finding the processes that belong to a child although they left its group: by the cookie in
+//! their environment, by descent, by session. Reading another process's environment can block, so
+//! all of this runs in a short-lived helper and never in the poll loop.
+//!
+//! Control groups are not used: making and removing them takes a kernel-wide lock that can be held
+//! for long, and a delegated one exists only under systemd. What escapes without one (a set-uid
+//! descendant, a daemon that cleared its environment and lost its parent) is listed.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde::{Deserialize, Serialize};
+
+use crate::procfs::{self, Stat};
+use crate::spec::Stray;
+use crate::sys;
+
+/// The variable that names the child a process belongs to.
+pub(crate) const COOKIE: &str = "OSTLER_PROCESS";
+/// How long killed processes are watched before they count as left.
+const GRACE: Duration = Duration::from_secs(2);
+/// Most survivors named in one answer: it has to fit into a message.
+const LEFT_MAX: usize = 32;
+/// Largest environment searched for the cookie.
+const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
+
+/// A child whose tree is to be signalled.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) id: u64,
+    pub(crate) key: String,
+    pub(crate) pid: u32,
+    /// While a process with this pid and start time exists, the pid, group and session of that
+    /// number are the child's own.
+    pub(crate) start_ticks: u64,
+    /// Only members of its former group.
+    pub(crate) group_only: bool,
+    pub(crate) signal: i32,
+}
+
+/// What became of a target.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) id: u64,
+    pub(crate) strays: u32,
+    pub(crate) left: Vec<Stray>,
+}
+
+struct Process {
+    pid: u32,
+    stat: Stat,
+    cookie: Option<String>,
+}
+
+/// Cookies of processes already looked at: an environment does not change without an exec.
+type Seen = HashMap<(u32, u64), Option<String>>;
+
+/// Signals all that belongs to the targets. For SIGKILL, goes on until nothing new appears and
+/// everything is gone, or the grace is over.
+pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> =
+        targets.iter().map(|target| Outcome { id: target.id, ..Outcome::default() }).collect();
+    let mut seen = Seen::new();
+    let mut reached = HashSet::new();
+    let mut denied = HashMap::new();
+    let deadline = Instant::now() + GRACE;
+    let mut pause = Duration::from_millis(2);
+    let deadly = targets.iter().any(|target| target.signal == libc::SIGKILL);
+    let mut round = 0;
+    loop {
+        let mut alive = false;
+        let mut news = false;
+        for outcome in &mut outcomes {
+            outcome.left.clear();
+        }
+        let processes = scan(&mut seen);
+        for owned in owned(&processes, targets, keeper) {
+            let process = owned.process;
+            let (Some(target), Some(outcome)) = (targets.get(owned.target), outcomes.get_mut(owned.target)) else {
+                continue;
+            };
+            // The keeper signalled the whole group itself; only SIGKILL bears repeating.
+            if owned.in_group && target.signal != libc::SIGKILL {
+                continue;
+            }
+            let name = (process.pid, process.stat.start_ticks);
+            if reached.insert(name) {
+                news = true;
+                match signal(process, target.signal) {
+                    Ok(()) => outcome.strays += u32::from(!owned.in_group),
+                    Err(Errno::SRCH) => continue,
+                    Err(errno) => drop(denied.insert(name, errno)),
+                }
+            }
+            let why = match denied.get(&name) {
+                Some(errno) => std::io::Error::from(*errno).to_string(),
+                None if target.signal == libc::SIGKILL => {
+                    alive = true;
+                    format!("killed, but still there (state {})", char::from(process.stat.state))
+                }
+                None => continue,
+            };
+            if outcome.left.len() < LEFT_MAX {
+                outcome.left.push(stray(process, Some(target.key.clone()), why));
+            }
+        }
+        round += 1;
+        let finished = if deadly { !alive && !news } else { round > 1 };
+        if finished || Instant::now() > deadline {
+            return outcomes;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// Processes of ours outside every child's group: descendants of the keeper, and owners of a
+/// cookie it knows. `children` are the known pids and keys, `helpers` what the keeper runs itself.
+pub(crate) fn survey(children: &HashMap<u32, String>, helpers: &[u32], keeper: u32) -> Vec<Stray> {
+    let processes = scan(&mut Seen::new());
+    let keys: HashSet<&str> = children.values().map(String::as_str).collect();
+    let mut below: HashSet<u32> = HashSet::from([keeper]);
+    spread(&processes, |process| below.contains(&process.stat.parent) && below.insert(process.pid));
+    let known = |process: &&Process| {
+        let ours = below.contains(&process.pid) || process.cookie.as_deref().is_some_and(|key| keys.contains(key));
+        ours && process.pid != keeper
+            && process.pid != std::process::id()
+            && !helpers.contains(&process.pid)
+            && !children.contains_key(&process.stat.group)
+            && !process.stat.is_zombie()
+    };
+    processes
+        .iter()
+        .filter(known)
+        .take(LEFT_MAX * 8)
+        .map(|process| stray(process, process.cookie.clone(), String::new()))
+        .collect()
+}
+
+fn stray(process: &Process, key: Option<String>, why: String) -> Stray {
+    Stray { key, pid: process.pid, name: process.stat.name.clone(), why }
+}
+
+/// Calls `visit` for every process until a pass changes nothing.
+fn spread<'a>(processes: &'a [Process], mut visit: impl FnMut(&'a Process) -> bool) {
+    let mut changed = true;
+    while changed {
+        changed = processes.iter().filter(|process| visit(process)).count() > 0;
+    }
+}
+
+/// A living process and the target it belongs to.
+struct Owned<'a> {
+    process: &'a Process,
+    target: usize,
+    /// It is in the group that the child leads.
+    in_group: bool,
+}
+
+fn owned<'a>(processes: &'a [Process], targets: &[Target], keeper: u32) -> Vec<Owned<'a>> {
+    let present: HashSet<(u32, u64)> =
+        processes.iter().map(|process| (process.pid, process.stat.start_ticks)).collect();
+    let by_key: HashMap<&str, (usize, &Target)> =
+        targets.iter().enumerate().map(|(index, target)| (target.key.as_str(), (index, target))).collect();
+    let by_pid: HashMap<u32, usize> = targets
+        .iter()
+        .enumerate()
+        .filter(|(_, target)| present.contains(&(target.pid, target.start_ticks)))
+        .filter(|(_, target)| !target.group_only)
+        .map(|(index, target)| (target.pid, index))
+        .collect();
+    let mut owners: HashMap<u32, usize> = HashMap::new();
+    for process in processes {
+        let stat = &process.stat;
+        let carried = process.cookie.as_deref().and_then(|key| by_key.get(key));
+        let carried =
+            carried.filter(|(_, target)| !target.group_only || stat.group == target.pid).map(|(index, _)| *index);
+        let owner = carried
+            .or_else(|| by_pid.get(&process.pid).copied())
+            .or_else(|| by_pid.get(&stat.group).copied())
+            .or_else(|| by_pid.get(&stat.session).copied());
+        if let Some(owner) = owner {
+            owners.insert(process.pid, owner);
+        }
+    }
+    spread(processes, |process| {
+        if owners.contains_key(&process.pid) {
+            return false;
+        }
+        let heir = owners.get(&process.stat.parent).copied();
+        let heir = heir.filter(|index| targets.get(*index).is_some_and(|target| !target.group_only));
+        heir.is_some_and(|index| owners.insert(process.pid, index).is_none())
+    });
+    let spared = [keeper, std::process::id(), 1];
+    processes
+        .iter()
+        .filter(|process| !process.stat.is_zombie() && !spared.contains(&process.pid))
+        .filter_map(|process| {
+            let target = *owners.get(&process.pid)?;
+            Some(Owned { process, target, in_group: by_pid.get(&process.stat.group) == Some(&target) })
+        })
+        .collect()
+}
+
+/// Signals exactly this process: the descriptor is opened first, then it is checked to be the one
+/// that was seen.
+fn signal(process: &Process, signal: i32) -> Result<(), Errno> {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    let fd = pidfd_open(pid.ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
+    if procfs::stat(process.pid)?.start_ticks != process.stat.start_ticks {
+        return Err(Errno::SRCH);
+    }
+    sys::pidfd_signal(&fd, signal, false)
+}
+
+fn scan(seen: &mut Seen) -> Vec<Process> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return found;
+    };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(stat) = procfs::stat(pid) else {
+            continue;
+        };
+        let cookie = match seen.get(&(pid, stat.start_ticks)) {
+            Some(cookie) => cookie.clone(),
+            None => {
+                let cookie = cookie(pid);
+                seen.insert((pid, stat.start_ticks), cookie.clone());
+                cookie
+            }
+        };
+        found.push(Process { pid, stat, cookie });
+    }
+    found
+}
+
+fn cookie(pid: u32) -> Option<String> {
+    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
+    let mut environ = Vec::new();
+    file.take(ENVIRON_MAX).read_to_end(&mut environ).ok()?;
+    let entry = environ
+        .split(|byte| *byte == 0)
+        .find_map(|entry| entry.strip_prefix(COOKIE.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")))?;
+    String::from_utf8(entry.to_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, parent: u32, group: u32, cookie: Option<&str>) -> Process {
+        Process { pid, stat: Stat::fake(parent, group), cookie: cookie.map(str::to_owned) }
+    }
+
+    fn target(key: &str, pid: u32) -> Target {
+        Target { id: 1, key: key.into(), pid, start_ticks: 1, group_only: false, signal: libc::SIGKILL }
+    }
+
+    fn pids(processes: &[Process], target: Target) -> Vec<u32> {
+        let found = owned(processes, &[target], 10);
+        found.iter().map(|owned| owned.process.pid).collect()
+    }
+
+    #[test]
+    fn a_tree_is_the_group_the_descendants_and_the_cookie() {
+        let processes = [
+            process(10, 1, 10, None),
+            process(20, 10, 20, Some("k")),
+            process(21, 20, 20, None),
+            process(22, 21, 22, None),
+            process(23, 22, 22, None),
+            process(30, 10, 30, Some("k")),
+            process(40, 10, 40, Some("other")),
+            process(41, 40, 40, None),
+        ];
+        assert_eq!(pids(&processes, target("k", 20)), [20, 21, 22, 23, 30]);
+    }
+
+    #[test]
+    fn a_reaped_childs_numbers_mean_nothing() {
+        let processes = [process(20, 1, 20, None), process(21, 20, 20, None), process(30, 10, 30, Some("k"))];
+        let mut gone = target("k", 20);
+        gone.start_ticks = 0;
+        assert_eq!(pids(&processes, gone), [30]);
+    }
+
+    #[test]
+    fn the_group_of_a_reaped_child_is_known_by_cookie_and_number() {
+        let processes = [process(21, 1, 20, Some("k")), process(22, 21, 22, Some("k")), process(23, 1, 20, None)];
+        let mut gone = target("k", 20);
+        gone.start_ticks = 0;
+        gone.group_only = true;
+        assert_eq!(pids(&processes, gone), [21]);
+    }
+
+    #[test]
+    fn the_keeper_and_init_are_never_hit() {
+        let processes = [process(1, 0, 1, Some("k")), process(10, 1, 10, Some("k"))];
+        assert!(pids(&processes, target("k", 20)).is_empty());
+    }
+}

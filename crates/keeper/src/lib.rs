@@ -25,7 +25,7 @@ mod wire;
 pub use client::{Keeper, connect, launch};
 pub use server::run;
 pub use spec::{
-    Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty,
-    RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
+    Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,
+    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
 };
 pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};

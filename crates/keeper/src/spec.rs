@@ -325,9 +325,7 @@ pub enum ConnectError {
         pid: u32,
     },
     /// The two share no protocol version.
-    #[error(
-        "the keeper speaks protocol {keeper}, this program {ours}: use the release that started it, or stop it"
-    )]
+    #[error("the keeper speaks protocol {keeper}, this program {ours}: use the release that started it, or stop it")]
     Version {
         /// The newest version the keeper speaks.
         keeper: u32,

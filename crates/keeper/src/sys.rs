@@ -1,10 +1,14 @@
 //! Every raw system call of this crate: what rustix does not wrap, and the child's side of a fork.
-//! Nothing outside this module is unsafe.
+//! Nothing outside this module is unsafe. The keeper has one thread; still, between fork and exec
+//! only async-signal-safe calls are made, on memory that was prepared before.
 
-use std::os::fd::AsFd;
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::spec::{Exit, Step};
 
 /// A private, read-only mapping of a sealed file.
 #[derive(Debug)]
@@ -18,16 +22,7 @@ impl Mapping {
     /// shrinking and writing.
     pub(crate) fn new(file: impl AsFd, length: usize) -> Result<Mapping, Errno> {
         // SAFETY: the kernel chooses the address, so no existing memory is replaced.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                length,
-                ProtFlags::READ,
-                MapFlags::PRIVATE,
-                file,
-                0,
-            )?
-        };
+        let start = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, MapFlags::PRIVATE, file, 0)? };
         Ok(Mapping { start, length })
     }
 }
@@ -47,4 +42,397 @@ impl Drop for Mapping {
         // SAFETY: start and length are those of the mapping made in `new`, unmapped only here.
         let _ = unsafe { munmap(self.start, self.length) };
     }
+}
+
+/// A null-terminated array of C strings, as exec wants it.
+pub(crate) struct Pointers<'a> {
+    raw: Vec<*const c_char>,
+    strings: std::marker::PhantomData<&'a CStr>,
+}
+
+impl<'a> Pointers<'a> {
+    pub(crate) fn new(strings: impl Iterator<Item = &'a CStr>) -> Pointers<'a> {
+        let mut raw: Vec<*const c_char> = strings.map(CStr::as_ptr).collect();
+        raw.push(std::ptr::null());
+        Pointers { raw, strings: std::marker::PhantomData }
+    }
+}
+
+/// Everything the child's side of a spawn needs, prepared before the fork.
+pub(crate) struct Plan<'a> {
+    pub(crate) program: &'a CStr,
+    pub(crate) argv: Pointers<'a>,
+    pub(crate) env: Pointers<'a>,
+    pub(crate) cwd: &'a CStr,
+    /// What becomes descriptors 0, 1 and 2; all above 2 or being `/dev/null` there already.
+    pub(crate) stdio: [BorrowedFd<'a>; 3],
+    /// Where the failing step and its errno go; closes on exec.
+    pub(crate) errors: BorrowedFd<'a>,
+    pub(crate) session: bool,
+    /// Which of the three descriptors becomes the controlling terminal.
+    pub(crate) terminal: Option<c_int>,
+    pub(crate) umask: Option<u32>,
+    pub(crate) nofile: (u64, u64),
+    /// Text for `/proc/self/oom_score_adj`, if the keeper lowered its own.
+    pub(crate) oom: Option<&'a [u8]>,
+    /// A file to be appended to as descriptors 1 and 2 instead.
+    pub(crate) log: Option<&'a CStr>,
+}
+
+/// Forks and executes. The answer is the child's pid; whether it got as far as exec is told by the
+/// error pipe.
+pub(crate) fn spawn(plan: &Plan<'_>) -> Result<u32, Errno> {
+    // SAFETY: this process has one thread, and the child calls only `start`, which allocates nothing.
+    match unsafe { libc::fork() } {
+        -1 => Err(last()),
+        0 => start(plan),
+        pid => Ok(pid.unsigned_abs()),
+    }
+}
+
+/// The child's side: never returns, tells the error pipe the step that failed.
+fn start(plan: &Plan<'_>) -> ! {
+    let fail = |step: Step| -> ! {
+        let report = report(step, last());
+        // SAFETY: writes eight bytes from this frame, then ends the process without destructors.
+        unsafe {
+            libc::write(plan.errors.as_raw_fd(), report.as_ptr().cast(), report.len());
+            libc::_exit(127)
+        }
+    };
+    // SAFETY: plain system calls on descriptors and C strings that the plan keeps alive; the
+    // closures above and the calls here touch no allocator and no lock.
+    unsafe {
+        if plan.session {
+            if libc::setsid() < 0 {
+                fail(Step::Setup);
+            }
+        } else if libc::setpgid(0, 0) < 0 {
+            fail(Step::Setup);
+        }
+        for (target, source) in (0..).zip(&plan.stdio) {
+            if libc::dup2(source.as_raw_fd(), target) < 0 {
+                fail(Step::Setup);
+            }
+        }
+        // Before anything that may hang: a stuck child must hold no pipe of another one open.
+        keep_only(plan.errors);
+        if let Some(fd) = plan.terminal
+            && libc::ioctl(fd, libc::TIOCSCTTY, 0) < 0
+        {
+            fail(Step::Setup);
+        }
+        if let Some(text) = plan.oom {
+            let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            if fd >= 0 {
+                libc::write(fd, text.as_ptr().cast(), text.len());
+                libc::close(fd);
+            }
+        }
+        let limit = libc::rlimit { rlim_cur: plan.nofile.0, rlim_max: plan.nofile.1 };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) < 0 {
+            fail(Step::Setup);
+        }
+        if let Some(mask) = plan.umask {
+            libc::umask(mask);
+        }
+        unblock_signals();
+        if let Some(log) = plan.log {
+            let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
+            let fd = libc::open(log.as_ptr(), flags, 0o600 as c_uint);
+            if fd >= 0 {
+                libc::dup2(fd, 1);
+                libc::dup2(fd, 2);
+            }
+        }
+        if libc::chdir(plan.cwd.as_ptr()) < 0 {
+            fail(Step::Chdir);
+        }
+        libc::execve(plan.program.as_ptr(), plan.argv.raw.as_ptr(), plan.env.raw.as_ptr());
+    }
+    fail(Step::Exec)
+}
+
+/// The eight bytes of an error pipe.
+fn report(step: Step, errno: Errno) -> [u8; 8] {
+    let step: u32 = match step {
+        Step::Pipe => 1,
+        Step::Fork => 2,
+        Step::Chdir => 3,
+        Step::Setup => 4,
+        Step::Exec => 5,
+    };
+    let mut bytes = [0; 8];
+    let (head, tail) = bytes.split_at_mut(4);
+    head.copy_from_slice(&step.to_le_bytes());
+    tail.copy_from_slice(&errno.raw_os_error().to_le_bytes());
+    bytes
+}
+
+/// Reads what `report` wrote.
+pub(crate) fn failure(bytes: [u8; 8]) -> (Step, i32) {
+    let [a, b, c, d, e, f, g, h] = bytes;
+    let step = match u32::from_le_bytes([a, b, c, d]) {
+        1 => Step::Pipe,
+        2 => Step::Fork,
+        3 => Step::Chdir,
+        5 => Step::Exec,
+        _ => Step::Setup,
+    };
+    (step, i32::from_le_bytes([e, f, g, h]))
+}
+
+/// Forks a helper that writes what `work` returns into `out` and ends. It has no descriptor but 0,
+/// 1, 2 and `out`; it works on a copy of our memory, so it may do whatever a program may, and its
+/// destructors never run.
+pub(crate) fn helper(out: BorrowedFd<'_>, work: impl FnOnce() -> Vec<u8>) -> Result<u32, Errno> {
+    // SAFETY: this process has one thread, so the child's copy of every lock and of the allocator
+    // is in a sound state; it ends by _exit and closes nothing on behalf of its copies.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(last()),
+            0 => {
+                keep_only(out);
+                unblock_signals();
+                let said = work();
+                let mut rest = said.as_slice();
+                while !rest.is_empty() {
+                    match rustix::io::write(out, rest) {
+                        Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                        Err(_) => break,
+                    }
+                }
+                libc::_exit(0)
+            }
+            pid => Ok(pid.unsigned_abs()),
+        }
+    }
+}
+
+/// Forks and executes the program behind a descriptor with `out` as its stdout and nothing on its
+/// stdin: it then says what it can do.
+pub(crate) fn ask(program: BorrowedFd<'_>, out: BorrowedFd<'_>) -> Result<u32, Errno> {
+    // SAFETY: one thread; the child makes system calls only and ends by exec or _exit.
+    unsafe {
+        match libc::fork() {
+            -1 => Err(last()),
+            0 => {
+                libc::dup2(out.as_raw_fd(), 1);
+                // Moved where closing the rest spares it.
+                libc::dup2(program.as_raw_fd(), 2);
+                libc::syscall(libc::SYS_close_range, 3 as c_uint, c_uint::MAX, 0);
+                unblock_signals();
+                become_program(BorrowedFd::borrow_raw(2));
+                libc::_exit(127)
+            }
+            pid => Ok(pid.unsigned_abs()),
+        }
+    }
+}
+
+/// Closes every descriptor above 2 but one. On a kernel without close_range they close on exec.
+///
+/// Only for a process that uses none of the others: one that was just forked, or has just begun.
+pub(crate) fn keep_only(fd: BorrowedFd<'_>) {
+    let Ok(fd) = c_uint::try_from(fd.as_raw_fd()) else {
+        return;
+    };
+    // SAFETY: by the rule above nobody uses these descriptors any more.
+    unsafe {
+        if fd > 3 {
+            libc::syscall(libc::SYS_close_range, 3 as c_uint, fd - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, fd + 1, c_uint::MAX, 0);
+    }
+}
+
+fn unblock_signals() {
+    // SAFETY: an empty set on this frame, then the mask of the only thread.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Blocks every signal and gives all dispositions back their default (only "ignore" survives an
+/// exec, so the children's are clean too). The descriptor becomes readable when a child changes
+/// state or somebody sends SIGTERM.
+pub(crate) fn take_signals() -> Result<OwnedFd, Errno> {
+    // SAFETY: sets and actions live on this frame; SIG_DFL is a valid handler for every signal, and
+    // the two that refuse it are refused by the kernel.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        }
+        let mut wanted: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut wanted);
+        libc::sigaddset(&raw mut wanted, libc::SIGCHLD);
+        libc::sigaddset(&raw mut wanted, libc::SIGTERM);
+        let fd = libc::signalfd(-1, &raw const wanted, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        owned(fd)
+    }
+}
+
+/// Empties the signal descriptor. `true`: SIGTERM was among them.
+pub(crate) fn drain_signals(fd: &OwnedFd) -> bool {
+    let mut asked_to_end = false;
+    let mut bytes = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    // The first field of a record is the signal's number.
+    while rustix::io::read(fd, &mut bytes) == Ok(bytes.len()) {
+        let number = bytes.first_chunk().copied().map(u32::from_ne_bytes);
+        asked_to_end |= number == Some(libc::SIGTERM.unsigned_abs());
+    }
+    asked_to_end
+}
+
+/// Leaves the process that started us: the parent ends with success, the child goes on in a session
+/// of its own.
+pub(crate) fn detach() -> Result<(), Errno> {
+    // SAFETY: one thread; the parent ends without destructors.
+    unsafe {
+        match libc::fork() {
+            -1 => return Err(last()),
+            0 => {}
+            _ => libc::_exit(0),
+        }
+        if libc::setsid() < 0 {
+            return Err(last());
+        }
+    }
+    Ok(())
+}
+
+/// Signals a process (or, negative, a group). Only for a child that was not reaped yet.
+pub(crate) fn kill(pid: i32, signal: i32) -> Result<(), Errno> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::kill(pid, signal) })
+}
+
+/// Signals through a process descriptor: the process or nobody.
+pub(crate) fn pidfd_signal(fd: impl AsFd, signal: i32, group: bool) -> Result<(), Errno> {
+    /// Reach the process's group (Linux 6.9).
+    const PROCESS_GROUP: c_uint = 1 << 2;
+    let flags = if group { PROCESS_GROUP } else { 0 };
+    // SAFETY: a null siginfo means "as kill would fill it".
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            fd.as_fd().as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            flags,
+        )
+    };
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// How a process that was not our child ended, where the kernel tells (Linux 6.15, once reaped).
+pub(crate) fn pidfd_exit(fd: impl AsFd) -> Option<Exit> {
+    /// `struct pidfd_info`, first version.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Info {
+        mask: u64,
+        cgroup: u64,
+        ids: [u32; 11],
+        exit_code: i32,
+    }
+    /// `_IOWR(0xFF, 11, struct pidfd_info)`.
+    const GET_INFO: u32 = (3 << 30) | (64 << 16) | (0xFF << 8) | 11;
+    const INFO_EXIT: u64 = 1 << 3;
+    let mut info = Info { mask: INFO_EXIT, ..Info::default() };
+    // SAFETY: the kernel fills at most the 64 bytes whose size is part of the request.
+    let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), GET_INFO as _, &raw mut info) };
+    (result >= 0 && info.mask & INFO_EXIT != 0).then(|| exit_of(info.exit_code))
+}
+
+/// Translates a wait status.
+pub(crate) fn exit_of(status: i32) -> Exit {
+    if libc::WIFEXITED(status) {
+        Exit::Code(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Exit::Signal(libc::WTERMSIG(status))
+    } else {
+        Exit::Unknown
+    }
+}
+
+/// Replaces this program by the one behind `program`, under our name and with no environment.
+/// Returns only if it failed.
+pub(crate) fn become_program(program: BorrowedFd<'_>) -> Errno {
+    let argv = [c"ostler-keeper".as_ptr(), std::ptr::null()];
+    let env = [std::ptr::null::<c_char>()];
+    // SAFETY: both arrays are null-terminated and outlive the call; the path is empty on purpose.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            argv.as_ptr(),
+            env.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
+    last()
+}
+
+/// Takes ownership of a descriptor that the program before us left open, and closes it on exec
+/// again.
+pub(crate) fn inherit(fd: RawFd) -> Result<OwnedFd, Errno> {
+    if fd < 3 {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the flags call fails on a number that is not open; the caller names each number once.
+    unsafe {
+        check(libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Lets a descriptor survive the next exec, or not.
+pub(crate) fn survive(fd: impl AsFd, survive: bool) -> Result<(), Errno> {
+    let flags = if survive { 0 } else { libc::FD_CLOEXEC };
+    // SAFETY: only a flag of an open descriptor changes.
+    check(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFD, flags) })
+}
+
+/// Keeps large, short-lived buffers out of the heap, so that they leave nothing behind.
+pub(crate) fn tame_allocator() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: parameters of the allocator, set before any other thread could exist.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 64 * 1024);
+    }
+}
+
+/// Gives free memory back to the kernel.
+pub(crate) fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: only touches memory that the allocator holds free.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+fn last() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+fn check(result: c_int) -> Result<(), Errno> {
+    if result < 0 { Err(last()) } else { Ok(()) }
+}
+
+/// # Safety
+/// `fd` is negative or a new descriptor that nobody owns.
+unsafe fn owned(fd: c_int) -> Result<OwnedFd, Errno> {
+    check(fd)?;
+    // SAFETY: by the contract of this function.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -147,47 +147,21 @@ pub(crate) struct Answer {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Body {
     Hello(Greeting),
-    Busy {
-        pid: u32,
-    },
-    Version {
-        protocol: u32,
-    },
-    Batch {
-        children: Vec<ChildWire>,
-        more: bool,
-    },
+    Busy { pid: u32 },
+    Version { protocol: u32 },
+    Batch { children: Vec<ChildWire>, more: bool },
     Spawned(ChildWire),
-    SpawnFailed {
-        step: Step,
-        errno: i32,
-    },
-    List {
-        children: Vec<Listed>,
-        more: bool,
-    },
-    Strays {
-        strays: Vec<Stray>,
-    },
+    SpawnFailed { step: Step, errno: i32 },
+    List { children: Vec<Listed>, more: bool },
+    Strays { strays: Vec<Stray> },
     Signalled(Signalled),
     Done,
     NoSuchChild,
     AlreadyExited,
-    System {
-        errno: i32,
-    },
-    Refused {
-        why: String,
-    },
-    Exited {
-        key: String,
-        exit: Exit,
-    },
-    NeverStarted {
-        key: String,
-        step: Step,
-        errno: i32,
-    },
+    System { errno: i32 },
+    Refused { why: String },
+    Exited { key: String, exit: Exit },
+    NeverStarted { key: String, step: Step, errno: i32 },
 }
 
 /// Frames a message and its raw bytes.
@@ -215,13 +189,7 @@ mod tests {
 
     #[test]
     fn a_packet_comes_apart_as_it_was_put_together() {
-        let packet = encode(
-            &Request {
-                id: 7,
-                verb: Verb::Ack { key: "k".into() },
-            },
-            b"\0raw",
-        );
+        let packet = encode(&Request { id: 7, verb: Verb::Ack { key: "k".into() } }, b"\0raw");
         let (head, raw) = split(&packet).unwrap();
         let request: Request = serde_json::from_slice(head).unwrap();
         assert!(matches!(request, Request { id: 7, verb: Verb::Ack { key } } if key == "k"));

@@ -15,8 +15,7 @@ use super::link::Handle;
 use crate::channel::{self, Received};
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
-    Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode,
-    split,
+    Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
 };
 
 /// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
@@ -32,12 +31,8 @@ pub fn connect(
     let socket = reach(dir)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
-    let greeting = Verb::Hello(Greeting {
-        protocol: PROTOCOL,
-        oldest: OLDEST,
-        pid: std::process::id(),
-        program: hello.program,
-    });
+    let greeting =
+        Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid: std::process::id(), program: hello.program });
     say(&socket, greeting)?;
     let mut buffer = vec![0; PACKET_MAX];
     let keeper = match hear(&socket, &mut buffer)?.0 {
@@ -94,10 +89,7 @@ fn nonsense() -> ConnectError {
 }
 
 fn version(keeper: u32) -> ConnectError {
-    ConnectError::Version {
-        keeper,
-        ours: PROTOCOL,
-    }
+    ConnectError::Version { keeper, ours: PROTOCOL }
 }
 
 fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
@@ -110,13 +102,11 @@ fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
     }
 }
 
-fn hear(
-    socket: &OwnedFd,
-    buffer: &mut [u8],
-) -> Result<(Body, VecDeque<OwnedFd>, Vec<u8>), ConnectError> {
+fn hear(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(Body, VecDeque<OwnedFd>, Vec<u8>), ConnectError> {
     match channel::receive(socket, buffer, RecvFlags::empty()).map_err(io)? {
         Received::Closed => Err(ConnectError::NoKeeper),
-        Received::Packet { length, fds } => {
+        Received::Packet { cut: true, .. } => Err(io(Errno::MFILE)),
+        Received::Packet { length, fds, .. } => {
             let packet = buffer.get(..length).unwrap_or_default();
             let (head, raw) = split(packet).ok_or_else(nonsense)?;
             let answer: Answer = serde_json::from_slice(head).map_err(|_| nonsense())?;
@@ -155,11 +145,7 @@ pub(crate) fn take(roles: &[Role], fds: &mut VecDeque<OwnedFd>) -> ChildIo {
         }
     }
     if let (Some(master), Some(relay_read), Some(relay_write)) = (master, relay_read, relay_write) {
-        io.pty = Some(Pty {
-            master,
-            relay_read,
-            relay_write,
-        });
+        io.pty = Some(Pty { master, relay_read, relay_write });
     }
     io
 }

@@ -9,9 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, unlinkat};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use crate::wire::{NAME, SOCKET};
 
@@ -31,22 +29,12 @@ pub fn launch(dir: &Path) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!(
-            "the keeper did not start: {status}"
-        )))
-    }
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("the keeper did not start: {status}"))) }
 }
 
 /// Test hooks reach the keeper of an armed build; nothing else of our environment does.
 fn hooks() -> Option<(&'static str, std::ffi::OsString)> {
-    if cfg!(feature = "armed") {
-        std::env::var_os("OSTLER_HOOKS").map(|dir| ("OSTLER_HOOKS", dir))
-    } else {
-        None
-    }
+    if cfg!(feature = "armed") { std::env::var_os("OSTLER_HOOKS").map(|dir| ("OSTLER_HOOKS", dir)) } else { None }
 }
 
 fn listener(dir: &Path) -> io::Result<OwnedFd> {
@@ -64,20 +52,11 @@ fn listener(dir: &Path) -> io::Result<OwnedFd> {
 }
 
 pub(super) fn directory(dir: &Path) -> Result<OwnedFd, Errno> {
-    open(
-        dir,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
+    open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 pub(super) fn socket() -> Result<OwnedFd, Errno> {
-    socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC,
-        None,
-    )
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
 /// The socket's address through the descriptor of its directory: a path of any length fits, and no

@@ -16,10 +16,7 @@ use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, S
 use crate::wire::{Answer, Body, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
-const CROWDED: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 5_000_000,
-};
+const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
@@ -69,17 +66,9 @@ impl Group {
     pub(super) fn new(size: usize, done: Done<(), RequestError>) -> Group {
         if size == 0 {
             done(Ok(()));
-            return Group(Arc::new(Mutex::new(GroupState {
-                left: 0,
-                first: Ok(()),
-                done: None,
-            })));
+            return Group(Arc::new(Mutex::new(GroupState { left: 0, first: Ok(()), done: None })));
         }
-        Group(Arc::new(Mutex::new(GroupState {
-            left: size,
-            first: Ok(()),
-            done: Some(done),
-        })))
+        Group(Arc::new(Mutex::new(GroupState { left: size, first: Ok(()), done: Some(done) })))
     }
 
     pub(super) fn member(&self) -> Done<(), RequestError> {
@@ -158,9 +147,7 @@ impl Handle {
             drained: Condvar::new(),
         });
         let served = Arc::clone(&link);
-        std::thread::Builder::new()
-            .name("keeper-link".into())
-            .spawn(move || served.serve(buffer, &on_event))?;
+        std::thread::Builder::new().name("keeper-link".into()).spawn(move || served.serve(buffer, &on_event))?;
         Ok(Handle(link))
     }
 }
@@ -171,13 +158,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Link {
     /// Sends a request now if nothing waits before it, else when there is room.
-    pub(super) fn submit(
-        &self,
-        verb: Verb,
-        raw: &[u8],
-        fds: Vec<OwnedFd>,
-        pending: Option<Pending>,
-    ) {
+    pub(super) fn submit(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>) {
         let mut state = lock(&self.state);
         state.last_id += 1;
         let id = state.last_id;
@@ -256,10 +237,7 @@ impl Link {
             if waiting && !crowded {
                 interest |= PollFlags::OUT;
             }
-            let mut fds = [
-                PollFd::new(&self.socket, interest),
-                PollFd::new(&self.wake, PollFlags::IN),
-            ];
+            let mut fds = [PollFd::new(&self.socket, interest), PollFd::new(&self.wake, PollFlags::IN)];
             let _ = poll(&mut fds, crowded.then_some(&CROWDED));
             self.calm();
             if !self.read_all(&mut buffer, on_event) {
@@ -315,7 +293,7 @@ impl Link {
     fn read_all(&self, buffer: &mut [u8], on_event: &dyn Fn(Event)) -> bool {
         loop {
             match channel::receive(&self.socket, buffer, RecvFlags::DONTWAIT) {
-                Ok(Received::Packet { length, fds }) => {
+                Ok(Received::Packet { length, fds, cut: false }) => {
                     let packet = buffer.get(..length).unwrap_or_default();
                     if let Some((head, raw)) = split(packet)
                         && let Ok(answer) = serde_json::from_slice(head)
@@ -325,7 +303,7 @@ impl Link {
                 }
                 Ok(Received::Closed) => return false,
                 Err(Errno::AGAIN) => return true,
-                Err(_) => {
+                Ok(Received::Packet { .. }) | Err(_) => {
                     // Something was lost on the way: only a new adoption can tell what.
                     let _ = shutdown(&self.socket, Shutdown::Both);
                     return false;
@@ -349,11 +327,7 @@ impl Link {
         match (answer.body, pending) {
             (Body::Spawned(child), Pending::Spawn(done)) => {
                 let child = adopt::adopt(child, raw.to_vec(), &mut fds.into());
-                done(Ok(Spawned {
-                    pid: child.pid,
-                    start_ticks: child.start_ticks,
-                    io: child.io,
-                }));
+                done(Ok(Spawned { pid: child.pid, start_ticks: child.start_ticks, io: child.io }));
             }
             (Body::SpawnFailed { step, errno }, pending) => {
                 pending.fail(SpawnError::Failed { step, errno });

@@ -13,13 +13,13 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 pub use adopt::connect;
+pub(crate) use adopt::take;
 pub use launch::launch;
 use link::{Handle, Pending};
 
 use crate::blob::{self, Command};
 use crate::spec::{
-    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned,
-    Step, Stray,
+    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, Step, Stray,
 };
 use crate::wire::{ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role, SpawnWire, Verb};
 
@@ -82,12 +82,7 @@ impl Keeper {
         done: impl FnOnce(Result<Signalled, RequestError>) + Send + 'static,
     ) {
         let key = key.to_owned();
-        self.submit(
-            Verb::Signal { key, signal, scope },
-            &[],
-            Vec::new(),
-            Some(Pending::Signal(Box::new(done))),
-        );
+        self.submit(Verb::Signal { key, signal, scope }, &[], Vec::new(), Some(Pending::Signal(Box::new(done))));
     }
 
     /// Closes the keeper's copy of the child's stdin; the daemon closes its own.
@@ -150,11 +145,7 @@ impl Keeper {
 
     /// Hands living children to a keeper that replaces a dead one. Keys it knows are left alone.
     /// `done` is called once, after the last, with the first refusal if there was one.
-    pub fn import(
-        &self,
-        children: Vec<Import>,
-        done: impl FnOnce(Result<(), RequestError>) + Send + 'static,
-    ) {
+    pub fn import(&self, children: Vec<Import>, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
         let group = link::Group::new(children.len(), Box::new(done));
         for child in children {
             let mut fds = Vec::new();
@@ -212,10 +203,7 @@ impl Keeper {
 }
 
 fn failed(step: Step, errno: Errno) -> SpawnError {
-    SpawnError::Failed {
-        step,
-        errno: errno.raw_os_error(),
-    }
+    SpawnError::Failed { step, errno: errno.raw_os_error() }
 }
 
 /// Checks what the keeper would refuse and seals the command.

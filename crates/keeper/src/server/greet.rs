@@ -1,0 +1,123 @@
+//! Strangers: connections that have not said hello. One of them becomes the daemon if there is
+//! none; a stranger that says nothing is sent away, and one of another user is not let in.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, sockopt};
+use rustix::process::{PidfdFlags, geteuid, pidfd_open};
+
+use super::Server;
+use super::daemon::Daemon;
+use crate::channel::{self, Received};
+use crate::sys;
+use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encode, split};
+
+/// How long a stranger may stay silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most strangers at a time.
+const STRANGERS_MAX: usize = 8;
+/// Pause when there is no descriptor left for a stranger.
+const DEAF: Duration = Duration::from_millis(100);
+
+pub(super) struct Stranger {
+    pub(super) socket: OwnedFd,
+    pub(super) deadline: Instant,
+    pid: u32,
+    life: Option<OwnedFd>,
+}
+
+impl Server {
+    pub(super) fn let_in(&mut self) {
+        self.deaf_until = None;
+        if self.strangers.len() >= STRANGERS_MAX {
+            self.strangers.remove(0);
+        }
+        let socket = match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
+                self.deaf_until = Some(Instant::now() + DEAF);
+                return;
+            }
+            Err(_) => return,
+        };
+        let Ok(peer) = sockopt::socket_peercred(&socket) else {
+            return;
+        };
+        if peer.uid != geteuid() && !peer.uid.is_root() {
+            return;
+        }
+        self.strangers.push(Stranger {
+            socket,
+            deadline: Instant::now() + PATIENCE,
+            pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
+            life: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
+        });
+    }
+
+    pub(super) fn send_strangers_away(&mut self, now: Instant) {
+        self.strangers.retain(|stranger| stranger.deadline > now);
+    }
+
+    pub(super) fn hear_stranger(&mut self, index: usize) {
+        if index >= self.strangers.len() {
+            return;
+        }
+        let stranger = self.strangers.remove(index);
+        let received = channel::receive(&stranger.socket, &mut self.buffer, RecvFlags::DONTWAIT);
+        let length = match received {
+            Ok(Received::Packet { length, .. }) => length,
+            Err(Errno::AGAIN) => return self.strangers.push(stranger),
+            Ok(Received::Closed) | Err(_) => return,
+        };
+        let packet = self.buffer.get(..length).unwrap_or_default();
+        let request = split(packet).and_then(|(head, _)| serde_json::from_slice(head).ok());
+        let Some(Request { id, verb: Verb::Hello(hello) }) = request else {
+            return;
+        };
+        let body = match &self.daemon {
+            _ if hello.protocol < OLDEST || hello.oldest > PROTOCOL => Body::Version { protocol: PROTOCOL },
+            Some(daemon) => Body::Busy { pid: daemon.pid },
+            None => Body::Hello(Greeting {
+                protocol: PROTOCOL,
+                oldest: OLDEST,
+                pid: std::process::id(),
+                program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
+            }),
+        };
+        let welcome = matches!(body, Body::Hello(_));
+        let packet = encode(&Answer { id, body }, &[]);
+        let sent = channel::send(&stranger.socket, &packet, &[], SendFlags::DONTWAIT);
+        if welcome && sent.is_ok() {
+            for child in self.children.values_mut() {
+                child.told = false;
+            }
+            self.daemon = Some(Daemon::greeted(stranger.socket, stranger.pid, stranger.life));
+            self.guard.relieve();
+            self.left = false;
+        }
+    }
+
+    /// The connection is over; what the daemon asked for but did not hear is told to the next one.
+    pub(super) fn lose_daemon(&mut self) {
+        let Some(daemon) = self.daemon.take() else {
+            return;
+        };
+        self.idle_since = Instant::now();
+        self.successor = None;
+        self.orphan_errands();
+        for child in self.children.values_mut() {
+            if let Some(start) = &mut child.start {
+                start.waiters.clear();
+                start.announced = false;
+            }
+        }
+        if daemon.farewell {
+            self.left = true;
+        } else {
+            self.guard_lost(daemon.life);
+        }
+        sys::trim();
+    }
+}

@@ -1,0 +1,277 @@
+//! Making a child: descriptors, fork, and the wait for its exec. A failure leaves nothing behind,
+//! and a directory or binary that hangs keeps only its own child waiting.
+
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::process::{Pid, setpgid};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
+
+use super::Server;
+use super::child::{Child, Start, WAITERS_MAX};
+use crate::custody::COOKIE;
+use crate::spec::{ChildIo, Own, Pty, StdioKind, Step};
+use crate::sys::{self, Plan, Pointers};
+use crate::wire::{Body, HELD_MAX, KEY_MAX, META_MAX, SpawnWire};
+use crate::{blob, procfs};
+
+/// A stdin pipe holds one page: what waits there is lost to nobody, but counts against the user.
+const STDIN_PIPE: usize = 4096;
+/// Descriptors left free, so that a full table still lets a daemon connect and ask.
+const SPARE_FDS: u64 = 32;
+
+/// Why a spawn failed before there was a process to tell it.
+enum Failure {
+    Refused(&'static str),
+    Failed(Step, Errno),
+}
+
+fn at(step: Step) -> impl Fn(Errno) -> Failure {
+    move |errno| Failure::Failed(step, errno)
+}
+
+/// Both sides of a child's stdio.
+#[derive(Default)]
+struct Ends {
+    ours: ChildIo,
+    theirs: [Option<OwnedFd>; 3],
+    terminal: Option<i32>,
+}
+
+impl Server {
+    /// Answers now if the child exists or cannot be made, else when it runs.
+    pub(super) fn spawn(&mut self, id: u64, spec: SpawnWire, meta: &[u8], fds: Vec<OwnedFd>) {
+        if let Some(child) = self.children.get_mut(&spec.key) {
+            if let Some(start) = &mut child.start {
+                if start.waiters.len() < WAITERS_MAX {
+                    start.waiters.push(id);
+                } else {
+                    self.refuse(id, "too many ask for this child");
+                }
+                return;
+            }
+            child.told = false;
+            let exited = child.exit.is_some();
+            let key: Rc<str> = spec.key.into();
+            if let Some(daemon) = &mut self.daemon {
+                daemon.answer_spawned(id, Rc::clone(&key));
+                if exited {
+                    daemon.tell_exit(key);
+                }
+            }
+            return;
+        }
+        match self.make(spec, meta, fds) {
+            Ok((key, mut child)) => {
+                if let Some(start) = &mut child.start {
+                    start.waiters.push(id);
+                }
+                self.children.insert(key, child);
+            }
+            Err(Failure::Refused(why)) => self.refuse(id, why),
+            Err(Failure::Failed(step, errno)) => {
+                let errno = errno.raw_os_error();
+                self.answer(id, Body::SpawnFailed { step, errno });
+            }
+        }
+    }
+
+    fn make(&mut self, spec: SpawnWire, meta: &[u8], fds: Vec<OwnedFd>) -> Result<(Rc<str>, Child), Failure> {
+        if spec.key.is_empty() || spec.key.len() > KEY_MAX || meta.len() > META_MAX {
+            return Err(Failure::Refused("key or metadata too long"));
+        }
+        let cookie =
+            CString::new(format!("{COOKIE}={}", spec.key)).map_err(|_| Failure::Refused("a key contains no NUL"))?;
+        let mut fds = VecDeque::from(fds);
+        let command = fds.pop_front().ok_or(Failure::Refused("no command"))?;
+        if spec.given > fds.len() {
+            return Err(Failure::Refused("fewer descriptors than announced"));
+        }
+        let held: Vec<OwnedFd> = fds.split_off(spec.given).into();
+        if held.len() > HELD_MAX {
+            return Err(Failure::Refused("too many descriptors"));
+        }
+        let given: Vec<OwnedFd> = fds.into();
+
+        let mapping = blob::map(&command).map_err(at(Step::Setup))?;
+        let command = blob::parse(&mapping).ok_or(Failure::Refused("not a command"))?;
+        if command.argv.is_empty() {
+            return Err(Failure::Refused("an empty argument vector"));
+        }
+        let mut ends = Ends::make(&spec).map_err(at(Step::Pipe))?;
+        let (errors, errors_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(at(Step::Pipe))?;
+        fcntl_setfl(&errors, OFlags::NONBLOCK).map_err(at(Step::Pipe))?;
+        if u64::from(errors_theirs.as_raw_fd().unsigned_abs()) + SPARE_FDS > self.origin.fds_max {
+            return Err(Failure::Failed(Step::Pipe, Errno::MFILE));
+        }
+
+        let mut stdio = [self.null.as_fd(); 3];
+        for ((slot, kind), theirs) in stdio.iter_mut().zip(spec.stdio).zip(&ends.theirs) {
+            *slot = match (kind, theirs) {
+                (StdioKind::Given(index), _) => given.get(index).ok_or(Failure::Refused("no such descriptor"))?.as_fd(),
+                (_, Some(theirs)) => theirs.as_fd(),
+                (_, None) => continue,
+            };
+        }
+        let plan = Plan {
+            program: command.program,
+            argv: Pointers::new(command.argv.iter().copied()),
+            env: Pointers::new(environment(&command.env, &cookie)),
+            cwd: command.cwd,
+            stdio,
+            errors: errors_theirs.as_fd(),
+            session: spec.own == Own::Session || ends.terminal.is_some(),
+            terminal: ends.terminal,
+            umask: spec.umask,
+            nofile: spec.nofile.unwrap_or(self.origin.nofile),
+            oom: self.origin.oom.as_deref(),
+            log: None,
+        };
+        let pid = sys::spawn(&plan).map_err(at(Step::Fork))?;
+        if !plan.session {
+            // The child does it too: whoever comes first, a signal to the group finds it.
+            let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            let _ = setpgid(raw, raw);
+        }
+        // Our child is not reaped yet, so its state is there to be read even if it is dead.
+        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
+        let mut io = std::mem::take(&mut ends.ours);
+        io.held = held;
+        let child = Child {
+            pid,
+            start_ticks,
+            meta: meta.into(),
+            io,
+            exit: None,
+            told: false,
+            start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false }),
+            watch: None,
+        };
+        Ok((spec.key.into(), child))
+    }
+
+    /// Looks at the error pipe of a child that is starting.
+    pub(super) fn look_at_start(&mut self, key: &str) {
+        let Some((_, child)) = self.children.get(key) else {
+            return;
+        };
+        let Some(start) = &child.start else { return };
+        let mut report = [0; 8];
+        match rustix::io::read(&start.errors, &mut report) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(8) => self.never_started(key, sys::failure(report)),
+            // Nothing was written before the pipe closed: exec did it.
+            _ => self.has_started(key),
+        }
+    }
+
+    fn has_started(&mut self, key: &str) {
+        let Some(start) = self.children.started(key) else {
+            return;
+        };
+        let Some((key, _)) = self.children.get(key) else {
+            return;
+        };
+        if let Some(daemon) = &mut self.daemon {
+            for id in start.waiters {
+                daemon.answer_spawned(id, Rc::clone(key));
+            }
+        }
+    }
+
+    fn never_started(&mut self, key: &str, (step, errno): (Step, i32)) {
+        let Some(start) = self.children.started(key) else {
+            return;
+        };
+        self.children.remove(key);
+        for id in start.waiters {
+            self.answer(id, Body::SpawnFailed { step, errno });
+        }
+        if start.announced {
+            let key = key.to_owned();
+            self.answer(0, Body::NeverStarted { key, step, errno });
+        }
+    }
+}
+
+/// The daemon's environment with our cookie instead of any it inherited itself.
+fn environment<'a>(env: &'a [&'a CStr], cookie: &'a CStr) -> impl Iterator<Item = &'a CStr> {
+    let is_cookie =
+        |entry: &CStr| entry.to_bytes().strip_prefix(COOKIE.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
+    env.iter().copied().filter(move |entry| !is_cookie(entry)).chain(std::iter::once(cookie))
+}
+
+impl Ends {
+    fn make(spec: &SpawnWire) -> Result<Ends, Errno> {
+        let mut ends = Ends::default();
+        let mut slave: Option<OwnedFd> = None;
+        for (number, (kind, theirs)) in (0..).zip(spec.stdio.iter().zip(&mut ends.theirs)) {
+            match *kind {
+                StdioKind::Null | StdioKind::Given(_) => {}
+                StdioKind::Pipe => {
+                    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+                    let (ours, child) = if number == 0 {
+                        // One page where the user's pipe budget allows any size at all.
+                        let _ = fcntl_setpipe_size(&write, STDIN_PIPE);
+                        (write, read)
+                    } else {
+                        (read, write)
+                    };
+                    fcntl_setfl(&ours, OFlags::NONBLOCK)?;
+                    *theirs = Some(child);
+                    match number {
+                        0 => ends.ours.stdin = Some(ours),
+                        1 => ends.ours.stdout = Some(ours),
+                        _ => ends.ours.stderr = Some(ours),
+                    }
+                }
+                StdioKind::Pty { rows, cols } => {
+                    let slave = match &slave {
+                        Some(slave) => slave,
+                        None => {
+                            let (pty, peer) = terminal(rows, cols)?;
+                            ends.ours.pty = Some(pty);
+                            ends.terminal = Some(number);
+                            slave.insert(peer)
+                        }
+                    };
+                    *theirs = Some(rustix::io::fcntl_dupfd_cloexec(slave, 3)?);
+                }
+            }
+        }
+        Ok(ends)
+    }
+}
+
+/// A pseudo terminal, its child's end, and the pipe that lies between it and the journal.
+fn terminal(rows: u16, cols: u16) -> Result<(Pty, OwnedFd), Errno> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags)?;
+    unlockpt(&master)?;
+    let peer = ioctl_tiocgptpeer(&master, flags)?;
+    let mut modes = tcgetattr(&peer)?;
+    // Erasing a character in line mode erases all of its bytes.
+    modes.input_modes |= InputModes::IUTF8;
+    tcsetattr(&peer, OptionalActions::Now, &modes)?;
+    tcsetwinsize(&master, window(rows, cols))?;
+    fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)?;
+    let (relay_read, relay_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let pty = Pty { master, relay_read, relay_write };
+    Ok((pty, peer))
+}
+
+/// The size of a terminal in characters.
+pub(super) fn window(rows: u16, cols: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// The descriptors of a plan that needs none of a child's.
+pub(super) fn nowhere(null: &OwnedFd) -> [BorrowedFd<'_>; 3] {
+    [null.as_fd(); 3]
+}
