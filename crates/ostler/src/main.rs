@@ -1,1 +1,33 @@
-fn main() {}
+//! One binary, several names: the command line, the programs it can stand in for, and the keeper.
+//!
+//! `main` only decides which of them was called; what each does lives in its own module.
+
+mod cli;
+mod config;
+mod daemon;
+mod instances;
+mod names;
+mod output;
+mod paths;
+mod verbs;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("ostler runs on Linux only: it needs splice, subreapers and pidfds");
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os();
+    let called_as = args.next().unwrap_or_default();
+    if called_as == "ostler-keeper" {
+        return ostler_keeper::run();
+    }
+    let rest: Vec<OsString> = args.collect();
+    let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
+    match base.filter(|name| names::is_known(name)) {
+        Some(name) => names::run(name, rest),
+        None => cli::run(rest),
+    }
+}

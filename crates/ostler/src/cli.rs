@@ -1,0 +1,97 @@
+//! The command line: global flags, the verbs, and the one place where an error becomes an exit code.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
+
+use crate::output::CommandError;
+use crate::paths::Paths;
+use crate::verbs::{self, Context, Verb};
+
+const EXAMPLES: &str = "\
+Examples:
+  ostler up                         start, and say how to connect
+  ostler run -t -- claude           host a terminal program; leave it with Ctrl-]
+  ostler run -d --name build -- make -j8
+  ostler ps                         what is hosted
+  ostler attach build               come back to it, from anywhere
+  ostler logs build -f              follow what it writes
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 no instance running, 4 not found, 5 refused.
+`run` and `attach` end with the hosted command's own code (128 + signal).";
+
+/// Hosts coding agents and commands: clients come, go, crash and come back without losing a byte.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ostler",
+    bin_name = "ostler",
+    version,
+    after_help = EXAMPLES,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    /// Answer in JSON, with RFC 3339 times
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Look at this instance only, instead of all of yours
+    #[arg(long, global = true, value_name = "NAME")]
+    instance: Option<String>,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// Runs a verb and turns what came of it into an exit code.
+pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
+    let args = std::iter::once(OsString::from("ostler")).chain(args);
+    let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let json = cli.json;
+    match act(cli) {
+        Ok(code) => code,
+        Err(error) => error.report(json),
+    }
+}
+
+fn act(cli: Cli) -> Result<ExitCode, CommandError> {
+    if let Some(name) = &cli.instance {
+        crate::paths::check_instance_name(name)?;
+    }
+    let context = Context::new(Paths::from_env()?, cli.instance, cli.json);
+    verbs::run(cli.verb, &context)
+}
+
+/// Help asked for is a result; anything else is a mistake in the call.
+fn usage(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // If nobody reads it, nobody misses it.
+    let _ = error.print();
+    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_of_the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_teaches_with_an_example() {
+        for verb in Cli::command().get_subcommands() {
+            let help = verb.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{} has no example:\n{help}", verb.get_name());
+            assert!(help.contains(&format!("ostler {}", verb.get_name())), "{help}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Reads the configuration file into settings that know their line.
+
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{ConfigError, KEYS, Origin, Setting};
+use crate::output::nearest;
+
+/// The file's settings; what is wrong with it goes to `problems`. No file, no settings.
+pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Vec<Setting> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(source) => {
+            problems.push(ConfigError::Unreadable { path: path.to_owned(), source });
+            return Vec::new();
+        }
+    };
+    let table = match DeTable::parse(&text) {
+        Ok(table) => table,
+        Err(error) => {
+            let line = line_of(&text, error.span().map_or(0, |span| span.start));
+            let message = error.message().to_owned();
+            problems.push(ConfigError::Syntax { path: path.to_owned(), line, message });
+            return Vec::new();
+        }
+    };
+    let mut reader = Reader { path, text: &text, found: Vec::new(), problems };
+    reader.table("", table.get_ref());
+    // The parser keeps keys by name; problems read better in the order of the file.
+    reader.problems.sort_by_key(|problem| match problem {
+        ConfigError::Unknown { at: Origin::File { line, .. }, .. } => *line,
+        _ => 0,
+    });
+    reader.found
+}
+
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+    found: Vec<Setting>,
+    problems: &'a mut Vec<ConfigError>,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let full =
+                if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
+            let origin = Origin::File { path: self.path.to_owned(), line: line_of(self.text, name.span().start) };
+            if let DeValue::Table(inner) = value.get_ref() {
+                // An empty section of a known name says nothing and harms nobody.
+                self.table(&full, inner);
+                continue;
+            }
+            let Some(key) = KEYS.iter().find(|key| key.name == full) else {
+                let suggestion = nearest(&full, KEYS.iter().map(|key| key.name)).map(str::to_owned);
+                self.problems.push(ConfigError::Unknown { at: origin, name: full, suggestion });
+                continue;
+            };
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) => number.to_string(),
+                DeValue::Float(number) => number.to_string(),
+                DeValue::Boolean(value) => value.to_string(),
+                other => {
+                    let reason = "expected a string, a number or true/false".to_owned();
+                    let text = other.type_str().to_owned();
+                    self.problems.push(ConfigError::Bad { at: origin, key: key.name, text, reason });
+                    continue;
+                }
+            };
+            self.found.push(Setting { key, text, origin });
+        }
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+}

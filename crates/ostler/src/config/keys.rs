@@ -1,0 +1,97 @@
+//! Every setting there is: name, default, meaning, and how its text becomes a value.
+
+use super::{Config, DetachKey, parse_duration, parse_size};
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// `section.name`, as in the file.
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) doc: &'static str,
+    pub(super) apply: fn(&mut Config, &str) -> Result<(), String>,
+}
+
+impl Key {
+    /// The environment variable that overrides it.
+    pub(crate) fn variable(&self) -> String {
+        format!("OSTLER_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "journal.live_max",
+        default: "all",
+        doc: "How much output of a running process is kept: `all`, or a size such as 2GiB.",
+        apply: |config, text| {
+            config.journal.live_max = if text == "all" { None } else { Some(parse_size(text)?) };
+            Ok(())
+        },
+    },
+    Key {
+        name: "journal.keep_for",
+        default: "24h",
+        doc: "How long the journal of an exited process is kept.",
+        apply: |config, text| parse_duration(text).map(|value| config.journal.keep_for = value),
+    },
+    Key {
+        name: "journal.total_max",
+        default: "8GiB",
+        doc: "How much all exited processes' journals may occupy together; the oldest go first.",
+        apply: |config, text| parse_size(text).map(|value| config.journal.total_max = value),
+    },
+    Key {
+        name: "journal.sync_every",
+        default: "200ms",
+        doc: "The longest a byte stays in memory only: what a power loss may take. A killed daemon loses nothing.",
+        apply: |config, text| parse_duration(text).map(|value| config.journal.sync_every = value),
+    },
+    Key {
+        name: "process.kill_grace",
+        default: "5s",
+        doc: "How long a process may take to end after the first signal before it is killed.",
+        apply: |config, text| parse_duration(text).map(|value| config.process.kill_grace = value),
+    },
+    Key {
+        name: "attach.detach_key",
+        default: "ctrl-]",
+        doc: "The key that leaves an attached terminal: ctrl- and a letter or one of @ [ \\ ] ^ _.",
+        apply: |config, text| DetachKey::parse(text).map(|value| config.attach.detach_key = value),
+    },
+    Key {
+        name: "attach.tail",
+        default: "64KiB",
+        doc: "How much of the past an attach shows first.",
+        apply: |config, text| parse_size(text).map(|value| config.attach.tail = value),
+    },
+    Key {
+        name: "doors.claustrum",
+        default: "true",
+        doc: "Whether `ostler up` opens the claustrum door, in its own runtime folder.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.claustrum = value),
+    },
+    Key {
+        name: "doors.drop_in",
+        default: "false",
+        doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "log.level",
+        default: "info",
+        doc: "What the daemon logs: error, warn, info, debug or trace; per module as in `info,ostler_engine=debug`.",
+        apply: |config, text| {
+            let filter = tracing_subscriber::EnvFilter::try_new(text);
+            filter.map(|_| config.log.level = text.to_owned()).map_err(|error| error.to_string())
+        },
+    },
+];
+
+fn parse_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "yes" | "on" | "1" => Ok(true),
+        "false" | "no" | "off" | "0" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}

@@ -1,0 +1,224 @@
+//! Settings: defaults, the configuration file, the environment, in that order of strength.
+//!
+//! Every value remembers where it came from. An unknown key is an error with a suggestion, never ignored:
+//! a mistyped retention would otherwise delete what it should keep.
+
+mod detach_key;
+mod file;
+mod keys;
+mod value;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) use detach_key::DetachKey;
+pub(crate) use keys::{KEYS, Key};
+pub(crate) use value::{parse_duration, parse_size, show_duration, show_size};
+
+/// Where a value was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    Environment(String),
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => out.write_str("default"),
+            Self::File { path, line } => write!(out, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(out, "environment {name}"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path}:{line}: {message}")]
+    Syntax { path: PathBuf, line: usize, message: String },
+    #[error("{at}: there is no setting `{name}`{}", suggestion.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
+    Unknown { at: Origin, name: String, suggestion: Option<String> },
+    #[error("{at}: {key} = {text}: {reason}")]
+    Bad { at: Origin, key: &'static str, text: String, reason: String },
+}
+
+/// One setting with its origin, as `config show` prints it.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static Key,
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// Every setting, resolved.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) journal: Journal,
+    pub(crate) process: Process,
+    pub(crate) attach: Attach,
+    pub(crate) doors: Doors,
+    pub(crate) log: Log,
+    settings: Vec<Setting>,
+}
+
+/// What is kept, and how soon it is safe from a power loss.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    /// Bytes of output kept while a process runs; `None` keeps all.
+    pub(crate) live_max: Option<u64>,
+    /// How long a journal stays after the exit.
+    pub(crate) keep_for: Duration,
+    /// What all exited processes' journals may occupy together.
+    pub(crate) total_max: u64,
+    /// The longest a byte stays in memory only.
+    pub(crate) sync_every: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Process {
+    /// How long a process may take to end before SIGKILL.
+    pub(crate) kill_grace: Duration,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attach {
+    pub(crate) detach_key: DetachKey,
+    /// How much of the past an attach shows.
+    pub(crate) tail: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doors {
+    /// Whether `up` opens the claustrum door in its own runtime folder.
+    pub(crate) claustrum: bool,
+    /// Whether `up` takes other products' own places without `--drop-in`.
+    pub(crate) drop_in: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    /// What the daemon writes to its log, in `tracing` filter syntax.
+    pub(crate) level: String,
+}
+
+impl Config {
+    /// Reads the file if it exists, then the environment. The first problem found is returned.
+    pub(crate) fn load(path: &Path) -> Result<Self, ConfigError> {
+        let (config, problems) = Self::load_all(path, |name| std::env::var(name).ok());
+        match problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(config),
+        }
+    }
+
+    /// As `load`, but keeps going: every problem is returned, and defaults stand where values were bad.
+    pub(crate) fn load_all(path: &Path, env: impl Fn(&str) -> Option<String>) -> (Self, Vec<ConfigError>) {
+        let mut problems = Vec::new();
+        let from_file = file::read(path, &mut problems);
+        let mut config = Self {
+            journal: Journal::default(),
+            process: Process::default(),
+            attach: Attach::default(),
+            doors: Doors::default(),
+            log: Log::default(),
+            settings: Vec::with_capacity(KEYS.len()),
+        };
+        for key in KEYS {
+            let variable = key.variable();
+            let default = (key.default.to_owned(), Origin::Default);
+            let filed = from_file.iter().find(|setting| setting.key.name == key.name);
+            let filed = filed.map(|setting| (setting.text.clone(), setting.origin.clone()));
+            let exported = env(&variable).map(|text| (text, Origin::Environment(variable)));
+            // Weakest first: a bad value is reported and the weaker one stands.
+            for (text, origin) in [Some(default), filed, exported].into_iter().flatten() {
+                match (key.apply)(&mut config, &text) {
+                    Ok(()) => config.remember(key, text, origin),
+                    Err(reason) => problems.push(ConfigError::Bad { at: origin, key: key.name, text, reason }),
+                }
+            }
+        }
+        (config, problems)
+    }
+
+    fn remember(&mut self, key: &'static Key, text: String, origin: Origin) {
+        self.settings.retain(|setting| setting.key.name != key.name);
+        self.settings.push(Setting { key, text, origin });
+    }
+
+    pub(crate) fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, env: &[(&str, &str)]) -> (Config, Vec<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, text).unwrap();
+        let env: Vec<(String, String)> = env.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
+        let find = |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+        let (config, problems) = Config::load_all(&path, find);
+        let short = |problem: &ConfigError| problem.to_string().replace(path.to_str().unwrap(), "FILE");
+        (config, problems.iter().map(short).collect())
+    }
+
+    #[test]
+    fn every_default_is_valid_and_every_key_is_shown() {
+        let (config, problems) = load("", &[]);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(config.settings().len(), KEYS.len());
+        assert_eq!(config.journal.keep_for, Duration::from_secs(24 * 3600));
+        assert_eq!(config.journal.total_max, 8 << 30);
+        assert_eq!(config.journal.live_max, None);
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_each_names_its_place() {
+        let text = "\n[journal]\nkeep_for = \"2h\"\ntotal_max = 1024\n";
+        let (config, problems) = load(text, &[("OSTLER_JOURNAL_KEEP_FOR", "3h")]);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(config.journal.keep_for, Duration::from_secs(3 * 3600));
+        let origin = |name: &str| config.settings().iter().find(|s| s.key.name == name).unwrap().origin.clone();
+        assert_eq!(origin("journal.keep_for").to_string(), "environment OSTLER_JOURNAL_KEEP_FOR");
+        assert!(matches!(origin("journal.total_max"), Origin::File { line: 4, .. }));
+        assert_eq!(origin("log.level"), Origin::Default);
+    }
+
+    #[test]
+    fn an_unknown_key_is_an_error_with_a_suggestion() {
+        let (_, problems) = load("[journal]\nkeep_fro = \"2h\"\n", &[]);
+        assert_eq!(problems, ["FILE:2: there is no setting `journal.keep_fro`; did you mean `journal.keep_for`?"]);
+        let (_, problems) = load("[jurnal]\nkeep_for = \"2h\"\n", &[]);
+        assert_eq!(problems, ["FILE:2: there is no setting `jurnal.keep_for`; did you mean `journal.keep_for`?"]);
+        let (_, problems) = load("zebra = 1\n", &[]);
+        assert_eq!(problems, ["FILE:1: there is no setting `zebra`"]);
+    }
+
+    #[test]
+    fn all_problems_are_told_at_once_with_their_lines() {
+        let (config, problems) =
+            load("[journal]\nkeep_for = \"soon\"\ntotal_max = true\n[process]\nkill_grace = \"1s\"\n", &[]);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].starts_with("FILE:2: journal.keep_for = soon"), "{problems:?}");
+        assert!(problems[1].starts_with("FILE:3: journal.total_max"), "{problems:?}");
+        assert_eq!(config.process.kill_grace, Duration::from_secs(1));
+        assert_eq!(config.journal.keep_for, Duration::from_secs(24 * 3600));
+    }
+
+    #[test]
+    fn broken_toml_is_named_by_line() {
+        let (_, problems) = load("[journal]\nkeep_for = \n", &[]);
+        assert_eq!(problems.len(), 1);
+        assert!(problems[0].starts_with("FILE:2: "), "{problems:?}");
+    }
+}

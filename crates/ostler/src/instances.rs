@@ -1,0 +1,198 @@
+//! The register of this user's instances: one `instance.json` per instance folder.
+//!
+//! The daemon writes its record once every door listens and removes it when it leaves; the command line
+//! reads them all. A record alone proves nothing: pid and start time must still name a living process.
+
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use ostler_api::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::paths::Paths;
+
+/// Newer reads older; a record of a newer version is reported by name and left alone.
+pub(crate) const RECORD_VERSION: u32 = 1;
+
+const RECORD_FILE: &str = "instance.json";
+
+/// What a running daemon says about itself on disk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct InstanceRecord {
+    pub(crate) version: u32,
+    pub(crate) name: String,
+    /// `up`, or the drop-in name that runs this engine.
+    pub(crate) door: String,
+    pub(crate) pid: u32,
+    /// Field 22 of /proc/PID/stat: with the pid it names one process, even after the pid is reused.
+    pub(crate) start_ticks: u64,
+    pub(crate) started: Timestamp,
+    /// The version of the program that runs.
+    pub(crate) program: String,
+    /// The native door's socket.
+    pub(crate) native: Option<PathBuf>,
+    pub(crate) doors: Vec<DoorRecord>,
+}
+
+/// One open door, as `up` prints it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DoorRecord {
+    pub(crate) name: String,
+    /// Socket path or host:port.
+    pub(crate) address: String,
+    /// A command or sentence that says how to connect.
+    pub(crate) connect: String,
+}
+
+/// An instance folder with what could be learnt about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) record: Option<InstanceRecord>,
+    /// The recorded daemon is alive.
+    pub(crate) alive: bool,
+}
+
+impl InstanceRecord {
+    /// Replaces the folder's record in one step, readable by the owner only.
+    pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
+        let temporary = dir.join(format!("{RECORD_FILE}.{}", std::process::id()));
+        let text = serde_json::to_vec_pretty(self)?;
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(&text)?;
+        file.write_all(b"\n")?;
+        std::fs::rename(&temporary, dir.join(RECORD_FILE))
+    }
+
+    /// The folder's record; `None` when there is none. A newer version or a broken file is an error.
+    pub(crate) fn read(dir: &Path) -> io::Result<Option<Self>> {
+        let path = dir.join(RECORD_FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let broken = |what: String| io::Error::other(format!("{}: {what}", path.display()));
+        #[derive(Deserialize)]
+        struct Version {
+            version: u32,
+        }
+        let found: Version = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+        if found.version > RECORD_VERSION {
+            return Err(broken(format!(
+                "written by a newer ostler (record version {}, this one reads up to {RECORD_VERSION})",
+                found.version
+            )));
+        }
+        serde_json::from_slice(&text).map(Some).map_err(|error| broken(error.to_string()))
+    }
+
+    /// Removes the folder's record if it is still this process's own.
+    pub(crate) fn remove_own(dir: &Path) -> io::Result<()> {
+        match Self::read(dir)? {
+            Some(record) if record.pid == std::process::id() => std::fs::remove_file(dir.join(RECORD_FILE)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        start_ticks(self.pid) == Some(self.start_ticks)
+    }
+}
+
+/// When a process started, in clock ticks since boot; `None` if there is no such process (or only its zombie).
+pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold spaces and parentheses; everything after the last one is plain.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    if fields.next()? == "Z" {
+        return None;
+    }
+    // state is field 3, starttime field 22: 18 fields lie between.
+    fields.nth(18)?.parse().ok()
+}
+
+/// Every instance folder of this user, by name; `only` narrows to one.
+pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
+    let entries = match std::fs::read_dir(paths.instances_dir()) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if crate::paths::check_instance_name(&name).is_err() || only.is_some_and(|only| only != name) {
+            continue;
+        }
+        let dir = entry.path();
+        // One unreadable record must not hide the other instances.
+        let record = InstanceRecord::read(&dir).unwrap_or_default();
+        let alive = record.as_ref().is_some_and(InstanceRecord::is_alive);
+        found.push(Found { name, dir, record, alive });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(pid: u32, start_ticks: u64) -> InstanceRecord {
+        InstanceRecord {
+            version: RECORD_VERSION,
+            name: "main".into(),
+            door: "up".into(),
+            pid,
+            start_ticks,
+            started: Timestamp::now(),
+            program: "0".into(),
+            native: None,
+            doors: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_record_survives_the_round_trip_and_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        record(7, 8).write(dir.path()).unwrap();
+        assert_eq!(InstanceRecord::read(dir.path()).unwrap().unwrap().start_ticks, 8);
+        let mode = std::fs::metadata(dir.path().join(RECORD_FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_reused_pid_is_not_mistaken_for_the_daemon() {
+        let own = std::process::id();
+        let ticks = start_ticks(own).unwrap();
+        assert!(record(own, ticks).is_alive());
+        assert!(!record(own, ticks + 1).is_alive());
+    }
+
+    #[test]
+    fn a_newer_record_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let newer = InstanceRecord { version: RECORD_VERSION + 1, ..record(1, 1) };
+        newer.write(dir.path()).unwrap();
+        let error = InstanceRecord::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("newer ostler"), "{error}");
+    }
+
+    #[test]
+    fn only_its_own_record_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        record(1, 1).write(dir.path()).unwrap();
+        InstanceRecord::remove_own(dir.path()).unwrap();
+        assert!(InstanceRecord::read(dir.path()).unwrap().is_some());
+        record(std::process::id(), 1).write(dir.path()).unwrap();
+        InstanceRecord::remove_own(dir.path()).unwrap();
+        assert!(InstanceRecord::read(dir.path()).unwrap().is_none());
+    }
+}

@@ -1,0 +1,14 @@
+//! How the command line speaks: errors with a next step, tables, colour, JSON, and bytes that are safe to show.
+
+mod error;
+pub(crate) mod escape;
+mod nearest;
+mod screen;
+mod table;
+mod when;
+
+pub(crate) use error::{CommandError, Kind};
+pub(crate) use nearest::nearest;
+pub(crate) use screen::{Paint, Screen};
+pub(crate) use table::{Align, Table};
+pub(crate) use when::ago;

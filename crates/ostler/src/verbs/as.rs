@@ -1,0 +1,28 @@
+//! `ostler as NAME ...`: behaves exactly like the program of that name.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use crate::names;
+
+/// Behave exactly like another program, flags and exit codes included
+#[derive(Debug, Args)]
+#[command(after_help = "Everything after NAME belongs to that program.\n\nExample:\n  ostler as claustrum -version")]
+pub(crate) struct As {
+    /// The program to stand in for
+    #[arg(value_parser = PossibleValuesParser::new(names::NAMES.iter().copied()))]
+    name: String,
+
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+impl As {
+    pub(super) fn run(self) -> ExitCode {
+        names::run(&self.name, self.args)
+    }
+}

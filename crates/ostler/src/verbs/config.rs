@@ -1,0 +1,172 @@
+//! `ostler config`: where settings come from, what they are, and whether they are right.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use crate::config::{Config, KEYS, Origin};
+use crate::output::{Align, CommandError, Kind, Paint, Table};
+
+/// Show, check or start the configuration
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each setting can be overridden by an environment variable: journal.keep_for by OSTLER_JOURNAL_KEEP_FOR.
+
+Examples:
+  ostler config show       every setting, its value and where it was set
+  ostler config init       write a file with every setting explained
+  OSTLER_JOURNAL_KEEP_FOR=7d ostler config show")]
+pub(crate) struct ConfigVerb {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum What {
+    /// Where the file is
+    Path,
+    /// Every setting, its value and where it was set (the default)
+    Show,
+    /// Look for mistakes; exit 1 if there are any
+    Check,
+    /// Write a file that explains every setting, unless there is one
+    Init,
+}
+
+impl ConfigVerb {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        match self.what.unwrap_or(What::Show) {
+            What::Path => path(context),
+            What::Show => show(context),
+            What::Check => check(context),
+            What::Init => init(context),
+        }
+    }
+}
+
+fn path(context: &Context) -> Result<ExitCode, CommandError> {
+    let path = context.paths.config_file();
+    if context.json() {
+        context.screen.value(&serde_json::json!({"path": path, "exists": path.exists()}))?;
+    } else {
+        context.screen.line(&path.display().to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(context: &Context) -> Result<ExitCode, CommandError> {
+    let config = Config::load(context.paths.config_file())?;
+    if context.json() {
+        let rows: Vec<_> = config
+            .settings()
+            .iter()
+            .map(|setting| {
+                serde_json::json!({
+                    "key": setting.key.name, "value": setting.text,
+                    "origin": setting.origin.to_string(), "doc": setting.key.doc,
+                })
+            })
+            .collect();
+        context.screen.value(&rows)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&[("SETTING", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
+    for setting in config.settings() {
+        let paint = if setting.origin == Origin::Default { Paint::Dim } else { Paint::Plain };
+        table.row(vec![
+            (setting.key.name.to_owned(), Paint::Plain),
+            (setting.text.clone(), Paint::Head),
+            (setting.origin.to_string(), paint),
+        ]);
+    }
+    table.print(&context.screen)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(context: &Context) -> Result<ExitCode, CommandError> {
+    let path = context.paths.config_file();
+    let (_, problems) = Config::load_all(path, |name| std::env::var(name).ok());
+    let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    if context.json() {
+        context.screen.value(&serde_json::json!({"path": path, "problems": problems}))?;
+    } else if problems.is_empty() {
+        let state = if path.exists() { "is fine" } else { "does not exist; defaults apply" };
+        context.screen.line(&format!("{} {state}", path.display()))?;
+    } else {
+        for problem in &problems {
+            context.screen.line(problem)?;
+        }
+    }
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn init(context: &Context) -> Result<ExitCode, CommandError> {
+    let path = context.paths.config_file();
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = match created {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(CommandError::new(Kind::Refused, format!("{} exists", path.display()))
+                .hint("edit it, or move it away first"));
+        }
+        other => other.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?,
+    };
+    file.write_all(template().as_bytes())?;
+    if context.json() {
+        context.screen.value(&serde_json::json!({ "path": path }))?;
+    } else {
+        context.screen.line(&format!("{} written", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every setting with its meaning, commented out at its default.
+fn template() -> String {
+    let mut text = String::from("# Settings of ostler. Every line that is commented out shows the default.\n");
+    let mut section = "";
+    for key in KEYS {
+        let (own, name) = key.name.split_once('.').unwrap_or(("", key.name));
+        if own != section {
+            text.push_str(&format!("\n[{own}]\n"));
+            section = own;
+        }
+        let quoted = toml::Value::String(key.default.to_owned());
+        let value = if matches!(key.default, "true" | "false") { key.default.to_owned() } else { quoted.to_string() };
+        text.push_str(&format!("# {}\n# {name} = {value}\n", key.doc));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_with_every_line_switched_on_is_valid_and_says_the_defaults() {
+        let on: String = template()
+            .lines()
+            .map(|line| {
+                let setting = line.strip_prefix("# ").filter(|rest| {
+                    KEYS.iter().any(|key| {
+                        key.name.split_once('.').is_some_and(|(_, name)| rest.starts_with(&format!("{name} = ")))
+                    })
+                });
+                format!("{}\n", setting.unwrap_or(line))
+            })
+            .collect();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, &on).unwrap();
+        let (config, problems) = Config::load_all(&path, |_| None);
+        assert!(problems.is_empty(), "{problems:?}\n{on}");
+        for setting in config.settings() {
+            assert_eq!(setting.text, setting.key.default);
+            assert_ne!(setting.origin, Origin::Default, "{} is not in the template", setting.key.name);
+        }
+    }
+}

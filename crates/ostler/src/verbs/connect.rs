@@ -1,0 +1,102 @@
+//! Reaching instances: all of the user's, or the one that `--instance` names.
+
+use ostler_api::client::{Client, ClientError};
+use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, methods};
+
+use super::Context;
+use crate::instances::{self, Found};
+use crate::output::{CommandError, Kind};
+
+/// What the daemon's log calls us.
+const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
+
+/// A living instance and a connection to it.
+pub(crate) struct Reached {
+    pub(crate) found: Found,
+    pub(crate) hello: Hello,
+    pub(crate) client: Client,
+}
+
+impl Context {
+    /// Every instance of the user that answers. One that lives and does not answer is told, and left out.
+    pub(crate) fn reach_all(&self) -> Result<Vec<Reached>, CommandError> {
+        let mut reached = Vec::new();
+        let mut silent = None;
+        for found in self.living()? {
+            match self.reach(found) {
+                Ok(instance) => reached.push(instance),
+                Err(error) => {
+                    self.screen.note(&format!("ostler: {}", error.message));
+                    silent = Some(error);
+                }
+            }
+        }
+        match silent {
+            Some(error) if reached.is_empty() => Err(error),
+            _ if reached.is_empty() => Err(self.nobody()),
+            _ => Ok(reached),
+        }
+    }
+
+    /// The one instance a verb acts on: `--instance`, else `main`.
+    pub(crate) fn reach_one(&self) -> Result<Reached, CommandError> {
+        let name = self.instance_name();
+        let found = instances::find(&self.paths, Some(name))?.into_iter().find(|found| found.alive);
+        self.reach(found.ok_or_else(|| self.nobody())?)
+    }
+
+    /// The living instances, narrowed by `--instance`.
+    pub(crate) fn living(&self) -> Result<Vec<Found>, CommandError> {
+        let mut found = instances::find(&self.paths, self.instance.as_deref())?;
+        found.retain(|instance| instance.alive);
+        Ok(found)
+    }
+
+    pub(crate) fn reach(&self, found: Found) -> Result<Reached, CommandError> {
+        let recorded = found.record.as_ref().and_then(|record| record.native.clone());
+        let socket = recorded.unwrap_or_else(|| self.paths.native_socket(&found.name));
+        let answered = Client::connect(&socket).and_then(|mut client| {
+            let hello = client.hello(CLIENT_NAME)?;
+            Ok((client, hello))
+        });
+        let (client, hello) = answered.map_err(|error| {
+            let pid = found.record.as_ref().map_or(0, |record| record.pid);
+            let mut told = CommandError::from(error);
+            told.message = format!("instance {} (pid {pid}) does not answer: {}", found.name, told.message);
+            told
+        })?;
+        Ok(Reached { found, hello, client })
+    }
+
+    /// The process that `id` means, in whichever instance it lives.
+    pub(crate) fn find_process(&self, id: &str) -> Result<(Reached, ProcessInfo), CommandError> {
+        let mut matches = Vec::new();
+        for mut reached in self.reach_all()? {
+            match reached.client.call::<methods::ProcessGet>(&IdParams { id: id.to_owned() }) {
+                Ok(info) => matches.push((reached, info)),
+                Err(ClientError::Rpc(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if matches.len() > 1 {
+            let names: Vec<&str> = matches.iter().map(|(reached, _)| reached.found.name.as_str()).collect();
+            return Err(CommandError::usage(format!(
+                "`{id}` fits processes of several instances: {}",
+                names.join(", ")
+            ))
+            .hint("choose one with --instance NAME, or give more of the id"));
+        }
+        matches.pop().ok_or_else(|| {
+            CommandError::new(Kind::NotFound, format!("there is no process `{id}`"))
+                .hint("`ostler ps -a` lists all of them, also those that have exited")
+        })
+    }
+
+    pub(crate) fn nobody(&self) -> CommandError {
+        match &self.instance {
+            Some(name) => CommandError::new(Kind::NoInstance, format!("instance `{name}` is not running"))
+                .hint("`ostler status` lists the instances that are"),
+            None => CommandError::new(Kind::NoInstance, "no ostler is running; start it with: ostler up"),
+        }
+    }
+}

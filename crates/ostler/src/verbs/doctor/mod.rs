@@ -1,0 +1,136 @@
+//! `ostler doctor`: which promises hold on this machine, one line each, with what follows from it.
+
+mod disk;
+mod limits;
+mod service;
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Context;
+use crate::config::Config;
+use crate::output::{CommandError, Paint};
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    /// It works, but not as well as it could.
+    Weak,
+    /// A promise does not hold here.
+    Broken,
+}
+
+/// One line of the report.
+struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    /// What was found, and what follows from it.
+    text: String,
+}
+
+impl Check {
+    fn new(name: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
+        Self { name, verdict, text: text.into() }
+    }
+
+    fn good(name: &'static str, text: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Good, text)
+    }
+
+    fn weak(name: &'static str, text: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Weak, text)
+    }
+
+    fn broken(name: &'static str, text: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Broken, text)
+    }
+}
+
+/// Check what ostler can promise on this machine
+#[derive(Debug, Args)]
+#[command(after_help = "Exit code 1 if a promise does not hold.\n\nExample:\n  ostler doctor")]
+pub(crate) struct Doctor {}
+
+impl Doctor {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut checks = vec![settings(context)];
+        checks.extend(disk::checks(&context.paths));
+        checks.extend(limits::checks());
+        checks.push(daemon(context));
+        checks.extend(service::checks(context));
+        checks.push(git());
+        report(context, &checks)
+    }
+}
+
+fn report(context: &Context, checks: &[Check]) -> Result<ExitCode, CommandError> {
+    let broken = checks.iter().any(|check| check.verdict == Verdict::Broken);
+    if context.json() {
+        let rows: Vec<_> = checks
+            .iter()
+            .map(|check| {
+                let verdict = match check.verdict {
+                    Verdict::Good => "good",
+                    Verdict::Weak => "weak",
+                    Verdict::Broken => "broken",
+                };
+                serde_json::json!({"check": check.name, "verdict": verdict, "text": check.text})
+            })
+            .collect();
+        context.screen.value(&rows)?;
+    } else {
+        let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        for check in checks {
+            let (mark, paint) = match check.verdict {
+                Verdict::Good => ("ok  ", Paint::Good),
+                Verdict::Weak => ("weak", Paint::Warn),
+                Verdict::Broken => ("FAIL", Paint::Bad),
+            };
+            context.screen.line(&format!(
+                "{} {:width$}  {}",
+                context.screen.paint(paint, mark),
+                check.name,
+                check.text
+            ))?;
+        }
+    }
+    Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn settings(context: &Context) -> Check {
+    let path = context.paths.config_file();
+    match Config::load(path) {
+        Ok(_) if path.exists() => Check::good("settings", format!("{} is fine", path.display())),
+        Ok(_) => Check::good("settings", "no file, defaults apply"),
+        Err(error) => Check::broken("settings", format!("{error}; the daemon will not start with it")),
+    }
+}
+
+fn daemon(context: &Context) -> Check {
+    let living = match context.living() {
+        Ok(living) => living,
+        Err(error) => return Check::broken("daemon", error.message),
+    };
+    let (mut answering, mut silent) = (Vec::new(), Vec::new());
+    for found in living {
+        let name = found.name.clone();
+        match context.reach(found) {
+            Ok(reached) => answering.push(format!("{name} (pid {})", reached.hello.pid)),
+            Err(error) => silent.push(error.message),
+        }
+    }
+    match (silent.first(), answering.is_empty()) {
+        (Some(_), _) => Check::broken("daemon", format!("{}; replace it with: ostler restart", silent.join("; "))),
+        (None, true) => Check::good("daemon", "not running; start it with: ostler up"),
+        (None, false) => Check::good("daemon", format!("{} answering", answering.join(", "))),
+    }
+}
+
+fn git() -> Check {
+    match service::output("git", &["--version"]) {
+        Some(text) => Check::good("git", text.trim().to_owned()),
+        None => Check::weak("git", "not found in PATH: clients' git requests will fail"),
+    }
+}

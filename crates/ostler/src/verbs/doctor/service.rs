@@ -1,0 +1,122 @@
+//! What the service manager will do to the daemon and its children: at logout, and when a unit restarts.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Check, Context};
+
+/// A program that does not answer in this time is treated as not there.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+pub(super) fn checks(context: &Context) -> Vec<Check> {
+    if !Path::new("/run/systemd/system").exists() {
+        return vec![Check::good("systemd", "not here: nothing ends processes at logout or with a unit")];
+    }
+    vec![linger(), kill_mode(context)]
+}
+
+/// Without lingering, systemd removes the runtime folder and ends the user's services at the last logout.
+fn linger() -> Check {
+    let uid = rustix::process::geteuid().as_raw();
+    if uid == 0 {
+        return Check::good("linger", "not needed for root");
+    }
+    let property = output("loginctl", &["show-user", &uid.to_string(), "--property=Linger", "--value"]);
+    match property.as_deref().map(str::trim) {
+        Some("yes") => Check::good("linger", "on: what runs goes on after logout and starts before login"),
+        Some(_) => Check::weak(
+            "linger",
+            "off: a daemon started as a user service ends at your last logout; switch it on with: loginctl enable-linger",
+        ),
+        None => Check::weak("linger", "loginctl does not answer; at logout services of yours may be ended"),
+    }
+}
+
+/// A unit that kills its whole control group takes the keeper and every child with the daemon.
+fn kill_mode(context: &Context) -> Check {
+    let running = context.living().unwrap_or_default().into_iter().find_map(|found| Some(found.record?.pid));
+    let (pid, who) = match running {
+        Some(pid) => (pid, "the daemon"),
+        None => (std::process::id(), "this shell"),
+    };
+    let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let Some((unit, user)) = unit_of(&cgroup) else {
+        return Check::good("KillMode", format!("{who} is not in a service: no unit takes the children with it"));
+    };
+    let scope = if user { "--user" } else { "--system" };
+    let mode = output("systemctl", &[scope, "show", &unit, "--property=KillMode", "--value"]);
+    match mode.as_deref().map(str::trim) {
+        Some("process" | "none") => Check::good("KillMode", format!("{unit} leaves the children alone")),
+        Some(mode) => Check::broken(
+            "KillMode",
+            format!(
+                "{who} is in {unit} with KillMode={mode}: a restart of that unit kills every child; set KillMode=process and Delegate=yes"
+            ),
+        ),
+        None => Check::weak("KillMode", format!("{who} is in {unit} and systemctl does not answer")),
+    }
+}
+
+/// The innermost service of a process, and whether it is one of the user's own manager.
+fn unit_of(cgroup: &str) -> Option<(String, bool)> {
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let parts: Vec<&str> = path.split('/').collect();
+    let unit = parts.iter().rev().find(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
+    // user@1000.service is the user's manager itself; a scope is a login session.
+    if unit.ends_with(".scope") || unit.starts_with("user@") {
+        return None;
+    }
+    Some(((*unit).to_owned(), parts.iter().any(|part| part.starts_with("user@"))))
+}
+
+/// What a helper program prints, if it ends well and in time.
+pub(super) fn output(program: &str, args: &[&str]) -> Option<String> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait().ok()? {
+            Some(status) if status.success() => break,
+            Some(_) => return None,
+            None if Instant::now() > deadline => {
+                // It is ours and it hangs.
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+    let mut text = String::new();
+    child.stdout.take()?.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_surrounding_service_is_found_and_sessions_are_not_services() {
+        let user = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/ostler.service\n";
+        assert_eq!(unit_of(user), Some(("ostler.service".into(), true)));
+        assert_eq!(unit_of("0::/system.slice/ssh.service\n"), Some(("ssh.service".into(), false)));
+        assert_eq!(unit_of("0::/user.slice/user-1000.slice/session-3.scope\n"), None);
+        assert_eq!(unit_of("0::/user.slice/user-1000.slice/user@1000.service/tmux.scope\n"), None);
+        assert_eq!(unit_of("0::/\n"), None);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_or_fails_says_nothing() {
+        assert_eq!(output("true", &[]).as_deref(), Some(""));
+        assert_eq!(output("false", &[]), None);
+        assert_eq!(output("no-such-program-anywhere", &[]), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! `ostler down`: ends the daemon; the children go on with the keeper, or end too. Never by accident.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ostler_api::client::ClientError;
+use ostler_api::{Empty, KeyParams, methods};
+
+use super::Context;
+use super::connect::Reached;
+use crate::output::{CommandError, Kind};
+
+/// A daemon that was asked to leave has answered everybody by then.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+const POLL: Duration = Duration::from_millis(5);
+
+/// Stop the daemon
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back.
+Without a flag it asks if something runs; where it cannot ask, it refuses.
+
+Examples:
+  ostler down --keep
+  ostler down --kill")]
+pub(crate) struct Down {
+    /// Leave the children running
+    #[arg(long, conflicts_with = "kill")]
+    keep: bool,
+
+    /// End the children first
+    #[arg(long)]
+    kill: bool,
+}
+
+impl Down {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut reached = context.reach_one()?;
+        let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
+        let kill = match (self.kill, self.keep, status.running) {
+            (true, ..) => true,
+            (_, true, _) | (_, _, 0) => false,
+            (_, _, running) => ask(context, running)?,
+        };
+        let ended = if kill || status.running == 0 { stop(&mut reached)? } else { leave(&mut reached)? };
+        wait_until_gone(&reached, status.pid)?;
+        let (pid, kept) = (status.pid, if kill { 0 } else { status.running });
+        if context.json() {
+            context.screen.value(&serde_json::json!({"pid": pid, "ended": ended, "kept": kept}))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let children = match (kept, ended) {
+            (0, 0) => String::new(),
+            (0, ended) => format!("; {ended} processes ended"),
+            (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up"),
+        };
+        context.screen.line(&format!("ostler is down (pid {pid}){children}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn leave(reached: &mut Reached) -> Result<u64, CommandError> {
+    match reached.client.call::<methods::InstanceLeave>(&KeyParams { key: None }) {
+        // It may be gone before its answer is.
+        Ok(_) | Err(ClientError::Closed) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn stop(reached: &mut Reached) -> Result<u64, CommandError> {
+    // Ending the children takes as long as their grace.
+    reached.client.answer_within(None)?;
+    match reached.client.call::<methods::InstanceStop>(&KeyParams { key: None }) {
+        Ok(stopped) if stopped.survivors.is_empty() => Ok(stopped.ended),
+        Ok(stopped) => Err(CommandError::failed(format!("could not be ended: {}", stopped.survivors.join(", ")))
+            .hint("they need root, or wait for a device; the rest has ended")),
+        Err(ClientError::Closed) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn wait_until_gone(reached: &Reached, pid: u32) -> Result<(), CommandError> {
+    let started = reached.found.record.as_ref().map(|record| record.start_ticks);
+    let deadline = Instant::now() + GONE_WITHIN;
+    while crate::instances::start_ticks(pid).is_some_and(|ticks| started.is_none_or(|started| started == ticks)) {
+        if Instant::now() > deadline {
+            return Err(CommandError::failed(format!("the daemon (pid {pid}) has not ended in {GONE_WITHIN:?}"))
+                .hint("see `ostler logs --daemon`; a kill -9 of it loses nothing"));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// `true` to end the children, `false` to keep them.
+fn ask(context: &Context, running: u64) -> Result<bool, CommandError> {
+    let refusal = |message: String| {
+        CommandError::new(Kind::Refused, message)
+            .hint("`ostler down --keep` lets them go on, `ostler down --kill` ends them")
+    };
+    let noun = if running == 1 { "process is" } else { "processes are" };
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) || context.json() {
+        return Err(refusal(format!("{running} {noun} running")));
+    }
+    let mut err = io::stderr();
+    write!(err, "{running} {noun} running. Let them go on (k), end them (e), or stay up (anything else)? ")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    match answer.trim().to_ascii_lowercase().as_str() {
+        "k" | "keep" => Ok(false),
+        "e" | "end" | "kill" => Ok(true),
+        _ => Err(refusal("stayed up".to_owned())),
+    }
+}

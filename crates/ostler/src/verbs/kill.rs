@@ -1,0 +1,168 @@
+//! `ostler kill`: ends a process, or sends it any signal.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{KillParams, SignalParams, SignalScope, methods};
+
+use super::Context;
+use crate::config::Config;
+use crate::output::{CommandError, nearest};
+
+/// What escalation itself may take after the grace: SIGKILL, reaping, and 5 s for pipes that a grandchild holds.
+const AFTER_GRACE: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Linux signals by name; the numbers of x86-64 and arm64, where Rust's tier-one Linux runs.
+const SIGNALS: &[(&str, i32)] = &[
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ILL", 4),
+    ("TRAP", 5),
+    ("ABRT", 6),
+    ("BUS", 7),
+    ("FPE", 8),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("STKFLT", 16),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("TTIN", 21),
+    ("TTOU", 22),
+    ("URG", 23),
+    ("XCPU", 24),
+    ("XFSZ", 25),
+    ("VTALRM", 26),
+    ("PROF", 27),
+    ("WINCH", 28),
+    ("IO", 29),
+    ("PWR", 30),
+    ("SYS", 31),
+];
+/// The highest real-time signal.
+const SIGNAL_MAX: i32 = 64;
+
+/// End a process: SIGTERM first, SIGKILL to its whole tree if that does not help
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ostler kill build\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only the signal, no escalation"
+)]
+pub(crate) struct Kill {
+    /// Id, unique prefix of it, or name
+    id: String,
+
+    /// Send this signal to its process group and nothing more
+    #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal)]
+    signal: Option<i32>,
+
+    /// Come back only when it has ended; with --signal, do not escalate but wait
+    #[arg(short, long)]
+    wait: bool,
+}
+
+impl Kill {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let (mut reached, process) = context.find_process(&self.id)?;
+        let id = process.id.clone();
+        if process.exit.is_some() {
+            let (state, _) = super::ps::state(&process);
+            return self.done(context, &id, &state, serde_json::json!({"died": true, "already_exited": true}));
+        }
+        if let Some(signal) = self.signal {
+            let params = SignalParams { id: id.clone(), signal, scope: Some(SignalScope::Group), key: None };
+            reached.client.call::<methods::ProcessSignal>(&params)?;
+            if !self.wait {
+                let name = signal_name(signal);
+                return self.done(context, &id, &format!("{name} sent"), serde_json::json!({"sent": name}));
+            }
+            let exit = super::watch::wait_exit(&mut reached.client, &id)?;
+            return self.done(context, &id, "ended", serde_json::json!({"died": true, "exit": exit}));
+        }
+        let grace = Config::load(context.paths.config_file())?.process.kill_grace;
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let params = KillParams { id: id.clone(), signal: None, grace_ms: Some(grace_ms), key: None };
+        reached.client.answer_within(Some(grace.saturating_add(AFTER_GRACE)))?;
+        if !self.wait {
+            // The answer comes with the exit; the request alone is enough for who does not wait. Asking once more
+            // makes sure that it was taken before the connection goes.
+            reached.client.send::<methods::ProcessKill>(&params)?;
+            reached.client.hello("kill")?;
+            return self.done(context, &id, "ending", serde_json::json!({"sent": "SIGTERM"}));
+        }
+        let killed = reached.client.call::<methods::ProcessKill>(&params)?;
+        if !killed.died {
+            return Err(CommandError::failed(format!("{id} did not end"))
+                .hint("a process in uninterruptible sleep ends when its device answers; see `ostler ps`"));
+        }
+        let how = if killed.escalated { "ended by SIGKILL" } else { "ended" };
+        self.done(context, &id, how, serde_json::to_value(killed).unwrap_or_default())
+    }
+
+    fn done(
+        &self,
+        context: &Context,
+        id: &str,
+        text: &str,
+        mut value: serde_json::Value,
+    ) -> Result<ExitCode, CommandError> {
+        if context.json() {
+            if let Some(object) = value.as_object_mut() {
+                object.insert("id".into(), id.into());
+            }
+            context.screen.value(&value)?;
+        } else {
+            context.screen.line(&format!("{id} {text}"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `SIGTERM` for 15; a number for what has no name.
+pub(crate) fn signal_name(signal: i32) -> String {
+    match SIGNALS.iter().find(|(_, number)| *number == signal) {
+        Some((name, _)) => format!("SIG{name}"),
+        None => format!("signal {signal}"),
+    }
+}
+
+fn parse_signal(text: &str) -> Result<i32, String> {
+    if let Ok(number) = text.parse::<i32>() {
+        return if (1..=SIGNAL_MAX).contains(&number) {
+            Ok(number)
+        } else {
+            Err(format!("signals are 1 to {SIGNAL_MAX}"))
+        };
+    }
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    match SIGNALS.iter().find(|(name, _)| *name == bare) {
+        Some((_, number)) => Ok(*number),
+        None => Err(match nearest(bare, SIGNALS.iter().map(|(name, _)| *name)) {
+            Some(near) => format!("no such signal; did you mean {near}?"),
+            None => "no such signal; `kill -l` lists them".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_many_spellings() {
+        for text in ["15", "TERM", "term", "SIGTERM", "sigterm"] {
+            assert_eq!(parse_signal(text), Ok(15));
+        }
+        assert!(parse_signal("TREM").unwrap_err().contains("TERM"));
+        assert!(parse_signal("0").is_err() && parse_signal("65").is_err() && parse_signal("").is_err());
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(40), "signal 40");
+    }
+}

@@ -1,0 +1,78 @@
+//! `ostler link DIR`: links under the names ostler can stand in for.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Context;
+use crate::names;
+use crate::output::{CommandError, Kind};
+use crate::paths::Paths;
+
+/// The file that remembers which links were made, so that `uninstall` finds them.
+const REGISTER: &str = "links";
+
+/// Make links under the names of the programs ostler can stand in for
+#[derive(Debug, Args)]
+#[command(after_help = "A file that is not such a link is never replaced.\n\nExample:\n  ostler link ~/.local/bin")]
+pub(crate) struct Link {
+    /// Where to put them
+    dir: PathBuf,
+}
+
+impl Link {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let program = std::env::current_exe()?;
+        let dir = std::fs::canonicalize(&self.dir).map_err(|error| {
+            CommandError::failed(format!("{}: {error}", self.dir.display())).hint("make the folder first")
+        })?;
+        let links: Vec<PathBuf> = names::NAMES.iter().map(|name| dir.join(name)).collect();
+        // Look at all of them before touching one.
+        for link in &links {
+            if link.symlink_metadata().is_ok() && !is_ours(link) {
+                return Err(CommandError::new(
+                    Kind::Refused,
+                    format!("{} exists and is not a link of ours", link.display()),
+                )
+                .hint("move it away, or choose another folder"));
+            }
+        }
+        for link in &links {
+            if link.symlink_metadata().is_ok() {
+                std::fs::remove_file(link)?;
+            }
+            std::os::unix::fs::symlink(&program, link)?;
+        }
+        remember(&context.paths, &links)?;
+        if context.json() {
+            context.screen.value(&serde_json::json!({ "program": program, "links": links }))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for link in &links {
+            context.screen.line(&format!("{} -> {}", link.display(), program.display()))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A symbolic link to a program called ostler, also one that has moved since.
+pub(super) fn is_ours(link: &Path) -> bool {
+    std::fs::read_link(link).is_ok_and(|target| target.file_name().is_some_and(|name| name == "ostler"))
+}
+
+/// Every link ever made that is still there and still ours.
+pub(super) fn known(paths: &Paths) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(paths.state_dir().join(REGISTER)).unwrap_or_default();
+    text.lines().map(PathBuf::from).filter(|link| is_ours(link)).collect()
+}
+
+fn remember(paths: &Paths, links: &[PathBuf]) -> Result<(), CommandError> {
+    crate::paths::ensure_private_dir(paths.state_dir())?;
+    let mut all = known(paths);
+    all.extend_from_slice(links);
+    all.sort();
+    all.dedup();
+    let text: String = all.iter().map(|link| format!("{}\n", link.display())).collect();
+    Ok(std::fs::write(paths.state_dir().join(REGISTER), text)?)
+}

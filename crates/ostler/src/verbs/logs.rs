@@ -1,0 +1,96 @@
+//! `ostler logs`: what a process wrote, from any point of its journal; or what the daemon wrote.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Context;
+use super::watch::{Format, Input, Link, Outcome, Session, Sink, View};
+use crate::output::escape::Policy;
+use crate::output::{CommandError, Kind};
+
+/// How often a followed log file is looked at.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Print what a process wrote, whole and in order
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Its stdout goes to stdout, its stderr to stderr, byte for byte; only where a terminal shows it, control sequences other
+than colours are made visible. Sequence numbers never change: --from goes on exactly where you were.
+
+Examples:
+  ostler logs build
+  ostler logs build -f --from 120
+  ostler logs build --time 2>&1 | grep warning
+  ostler logs --daemon -f")]
+pub(crate) struct Logs {
+    /// Id, unique prefix of it, or name
+    #[arg(required_unless_present = "daemon")]
+    id: Option<String>,
+
+    /// Go on with what comes, until it ends; Ctrl-C leaves
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Begin with this frame
+    #[arg(long, value_name = "SEQ", conflicts_with = "daemon")]
+    from: Option<u64>,
+
+    /// Put the time before each line
+    #[arg(long, conflicts_with = "daemon")]
+    time: bool,
+
+    /// The daemon's own log instead
+    #[arg(long, conflicts_with = "id")]
+    daemon: bool,
+}
+
+impl Logs {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let Some(id) = &self.id else { return self.daemon_log(context) };
+        let (reached, process) = context.find_process(id)?;
+        let view = View { from: self.from, tail: None, until_now: !self.follow, keyboard: None, repaint: false };
+        let format = match (context.json(), process.tty) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Safe(Policy::Drop),
+            (_, false) => Format::Safe(Policy::Show),
+        };
+        let sink = Sink::new(format, self.time);
+        let id = &process.id;
+        match Session::new(Link::new(context, reached), id, view, sink, Input::none())?.run()? {
+            Outcome::Exited(_) | Outcome::UpToNow => Ok(ExitCode::SUCCESS),
+            Outcome::Left { next, .. } => {
+                context.screen.note(&format!("\nostler: go on with: ostler logs {id} -f --from {next}"));
+                Ok(super::attach::code(super::attach::INTERRUPTED))
+            }
+            Outcome::Ended { signal, .. } => Ok(super::attach::code(128 + signal)),
+        }
+    }
+
+    /// Also of an instance that is not running: that is when its log matters most.
+    fn daemon_log(&self, context: &Context) -> Result<ExitCode, CommandError> {
+        let path = context.paths.instance_dir(context.instance_name()).join("daemon.log");
+        let mut file = std::fs::File::open(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                CommandError::new(Kind::NotFound, format!("{} does not exist", path.display()))
+                    .hint("a daemon in the foreground logs to its terminal or to systemd's journal")
+            }
+            _ => CommandError::failed(format!("{}: {error}", path.display())),
+        })?;
+        let mut position = 0;
+        loop {
+            file.seek(SeekFrom::Start(position))?;
+            let mut text = Vec::new();
+            position += file.read_to_end(&mut text)? as u64;
+            let mut out = std::io::stdout().lock();
+            out.write_all(&text)?;
+            out.flush()?;
+            if !self.follow {
+                return Ok(ExitCode::SUCCESS);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}

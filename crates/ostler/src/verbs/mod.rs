@@ -1,0 +1,98 @@
+//! One file per verb, and what they share: where instances are and how to reach them.
+
+mod api;
+mod r#as;
+mod attach;
+mod config;
+mod connect;
+mod doctor;
+mod down;
+mod forget;
+mod kill;
+mod link;
+mod logs;
+mod metrics;
+mod prune;
+mod ps;
+mod restart;
+mod run;
+mod start;
+mod status;
+mod uninstall;
+mod up;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::output::{CommandError, Screen};
+use crate::paths::{DEFAULT_INSTANCE, Paths};
+
+/// What every verb is given.
+pub(crate) struct Context {
+    pub(crate) paths: Paths,
+    /// `--instance`.
+    pub(crate) instance: Option<String>,
+    pub(crate) screen: Screen,
+}
+
+impl Context {
+    pub(crate) fn new(paths: Paths, instance: Option<String>, json: bool) -> Self {
+        Self { paths, instance, screen: Screen::new(json) }
+    }
+
+    /// The instance that a verb about one instance means.
+    pub(crate) fn instance_name(&self) -> &str {
+        self.instance.as_deref().unwrap_or(DEFAULT_INSTANCE)
+    }
+
+    pub(crate) fn json(&self) -> bool {
+        self.screen.json()
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Up(up::Up),
+    Down(down::Down),
+    Restart(restart::Restart),
+    Status(status::Status),
+    Run(run::Run),
+    Ps(ps::Ps),
+    Attach(attach::Attach),
+    Logs(logs::Logs),
+    Kill(kill::Kill),
+    Prune(prune::Prune),
+    Forget(forget::Forget),
+    As(r#as::As),
+    Link(link::Link),
+    Config(config::ConfigVerb),
+    Doctor(doctor::Doctor),
+    Metrics(metrics::Metrics),
+    Api(api::Api),
+    Uninstall(uninstall::Uninstall),
+}
+
+pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandError> {
+    match verb {
+        Verb::Up(verb) => verb.run(context),
+        Verb::Down(verb) => verb.run(context),
+        Verb::Restart(verb) => verb.run(context),
+        Verb::Status(verb) => verb.run(context),
+        Verb::Run(verb) => verb.run(context),
+        Verb::Ps(verb) => verb.run(context),
+        Verb::Attach(verb) => verb.run(context),
+        Verb::Logs(verb) => verb.run(context),
+        Verb::Kill(verb) => verb.run(context),
+        Verb::Prune(verb) => verb.run(context),
+        Verb::Forget(verb) => verb.run(context),
+        Verb::As(verb) => Ok(verb.run()),
+        Verb::Link(verb) => verb.run(context),
+        Verb::Config(verb) => verb.run(context),
+        Verb::Doctor(verb) => verb.run(context),
+        Verb::Metrics(verb) => verb.run(context),
+        Verb::Api(verb) => verb.run(context),
+        Verb::Uninstall(verb) => verb.run(context),
+    }
+}

@@ -1,0 +1,53 @@
+//! `ostler prune`: applies retention now, or says what it would take.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{PruneParams, methods};
+
+use super::Context;
+use crate::config::show_size;
+use crate::output::CommandError;
+
+/// Let go of journals that are past their retention
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Retention is set by journal.keep_for and journal.total_max (see `ostler config show`).\n\nExample:\n  ostler prune --dry-run"
+)]
+pub(crate) struct Prune {
+    /// Say what would go, and keep it
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Prune {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut results = Vec::new();
+        for mut reached in context.reach_all()? {
+            // Deleting many large files takes as long as the disk needs.
+            reached.client.answer_within(None)?;
+            let result =
+                reached.client.call::<methods::InstancePrune>(&PruneParams { dry_run: self.dry_run, key: None })?;
+            results.push((reached.found.name, result));
+        }
+        if context.json() {
+            let rows: Vec<_> = results
+                .iter()
+                .map(|(name, result)| serde_json::json!({"instance": name, "dry_run": self.dry_run, "removed": result.removed, "bytes": result.bytes}))
+                .collect();
+            context.screen.value(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (would, verb) = if self.dry_run { ("would be ", "would free") } else { ("", "freed") };
+        let removed: Vec<_> = results.iter().flat_map(|(_, result)| &result.removed).collect();
+        for one in &removed {
+            context.screen.line(&format!("{} {would}removed ({}, {})", one.id, show_size(one.bytes), one.reason))?;
+        }
+        let bytes: u64 = results.iter().map(|(_, result)| result.bytes).sum();
+        match removed.len() {
+            0 => context.screen.line("nothing is past its retention")?,
+            count => context.screen.line(&format!("{count} processes, {verb} {}", show_size(bytes)))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

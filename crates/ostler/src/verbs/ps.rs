@@ -1,0 +1,122 @@
+//! `ostler ps`: what is hosted, across all instances of the user.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{ListParams, ProcessInfo, methods};
+
+use super::Context;
+use crate::config::show_size;
+use crate::output::{Align, CommandError, Paint, Table, ago};
+
+/// Ids are cut to what is needed to tell them apart, and never below this.
+const SHORTEST_ID: usize = 6;
+
+/// List hosted processes
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ostler ps\n  ostler ps -a --json | jq '.[] | select(.exit.code != 0)'")]
+pub(crate) struct Ps {
+    /// Also those that have exited and are still kept
+    #[arg(short, long)]
+    all: bool,
+}
+
+impl Ps {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut rows: Vec<(String, ProcessInfo)> = Vec::new();
+        let mut reached = context.reach_all()?;
+        for instance in &mut reached {
+            let list = instance.client.call::<methods::ProcessList>(&ListParams { all: self.all })?;
+            rows.extend(list.processes.into_iter().map(|process| (instance.found.name.clone(), process)));
+        }
+        rows.sort_by_key(|(_, process)| process.started);
+        if context.json() {
+            let rows: Vec<serde_json::Value> =
+                rows.iter().map(|(name, process)| with_instance(name, process)).collect();
+            context.screen.value(&rows)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if rows.is_empty() {
+            let hint =
+                if self.all { "ostler run -- COMMAND" } else { "ostler run -- COMMAND, or ostler ps -a for the past" };
+            context.screen.note(&format!("nothing is running; {hint}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        table(&rows, reached.len() > 1).print(&context.screen)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
+    let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("STATE", Align::Left), ("PID", Align::Right)];
+    columns.extend([("STARTED", Align::Left), ("OUTPUT", Align::Right), ("COMMAND", Align::Left)]);
+    if several {
+        columns.insert(1, ("INSTANCE", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    let length = id_length(rows.iter().map(|(_, process)| process.id.as_str()));
+    for (instance, process) in rows {
+        let (state, paint) = state(process);
+        let id = process.id.get(..length).unwrap_or(&process.id).to_owned();
+        let pid = if process.exit.is_some() { String::new() } else { process.pid.to_string() };
+        let mut row = vec![
+            (id, Paint::Head),
+            (process.name.clone().unwrap_or_default(), Paint::Plain),
+            (state, paint),
+            (pid, Paint::Plain),
+            (ago(process.started), Paint::Dim),
+            (show_size(process.stdout_bytes + process.stderr_bytes), Paint::Plain),
+            (process.command(), Paint::Plain),
+        ];
+        if several {
+            row.insert(1, (instance.clone(), Paint::Plain));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// One word or two about how a process is.
+pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
+    match &process.exit {
+        None if process.damaged_from.is_some() => ("running, damaged".to_owned(), Paint::Bad),
+        None => match &process.held_back {
+            Some(_) => ("held back".to_owned(), Paint::Warn),
+            None => ("running".to_owned(), Paint::Good),
+        },
+        Some(exit) => match (exit.code, exit.signal) {
+            (Some(0), _) => ("exited 0".to_owned(), Paint::Dim),
+            (Some(code), _) => (format!("exited {code}"), Paint::Bad),
+            (None, Some(signal)) => (super::kill::signal_name(signal), Paint::Bad),
+            (None, None) => ("exit unknown".to_owned(), Paint::Warn),
+        },
+    }
+}
+
+pub(super) fn with_instance(name: &str, process: &ProcessInfo) -> serde_json::Value {
+    let mut value = serde_json::to_value(process).unwrap_or_default();
+    if let Some(object) = value.as_object_mut() {
+        object.insert("instance".into(), name.into());
+    }
+    value
+}
+
+/// The shortest length at which all ids differ.
+fn id_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+    let mut ids: Vec<&str> = ids.collect();
+    ids.sort_unstable();
+    let pairs = ids.iter().zip(ids.iter().skip(1));
+    let shared = pairs.map(|(a, b)| a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count() + 1);
+    shared.max().unwrap_or(0).max(SHORTEST_ID)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::id_length;
+
+    #[test]
+    fn ids_are_cut_only_as_far_as_they_differ() {
+        assert_eq!(id_length(["p0123456789ab"].into_iter()), 6);
+        assert_eq!(id_length(["p01234567aaa", "p01234567abb", "q"].into_iter()), 11);
+    }
+}

@@ -1,0 +1,161 @@
+//! `ostler run`: hosts a command, and stays with it unless told otherwise.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{SpawnParams, WinSize, methods};
+
+use super::Context;
+use super::attach::{hold, takes_keyboard};
+use super::watch::{Format, Input, Sink, View, size};
+use crate::config::{Config, parse_size};
+use crate::output::CommandError;
+
+/// A terminal that nobody looks at yet; the first attach sets the true size.
+const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
+
+/// Host a command; without -d stay with it and end with its exit code
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The command gets your environment and folder, and goes on when you leave, when your connection breaks and when the
+daemon is killed. Ctrl-C leaves it running (exit code 130); with -t every key is its own and Ctrl-] leaves.
+
+Examples:
+  ostler run -- make -j8
+  ostler run -t --name claude -- claude
+  ostler run -d --name web --cwd ~/site -- python3 -m http.server
+  ostler run --private -- ./rotate-keys      nothing of it reaches the disk")]
+pub(crate) struct Run {
+    /// Give it a terminal
+    #[arg(short, long)]
+    tty: bool,
+
+    /// Come back at once and print its id
+    #[arg(short, long)]
+    detach: bool,
+
+    /// A name to find it by
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Where to start it, instead of here
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+
+    /// Set a variable; KEY alone passes yours on
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+
+    /// Keep input and output in memory only, until it ends
+    #[arg(long)]
+    private: bool,
+
+    /// Keep at most this much of its output while it runs
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    keep: Option<u64>,
+
+    /// Two runs with the same key start one process
+    #[arg(long)]
+    key: Option<String>,
+
+    /// The command
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let config = Config::load(context.paths.config_file())?;
+        let params = self.params()?;
+        let mut reached = context.reach_one()?;
+        let process = reached.client.call::<methods::ProcessSpawn>(&params)?;
+        if self.detach {
+            if context.json() {
+                context.screen.value(&super::ps::with_instance(&reached.found.name, &process))?;
+            } else {
+                context.screen.line(&process.id)?;
+                if io::stderr().is_terminal() {
+                    context.screen.note(&format!(
+                        "come back with: ostler attach {}",
+                        self.name.as_deref().unwrap_or(&process.id)
+                    ));
+                }
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        let keyboard = takes_keyboard(&process).then_some(config.attach.detach_key);
+        let view = View { from: Some(1), tail: None, until_now: false, keyboard, repaint: false };
+        let format = if context.json() { Format::Json } else { Format::Raw };
+        // With a key the process may be one that somebody else already talks to.
+        let input = if self.key.is_some() || self.tty { Input::shared() } else { Input::alone() };
+        hold(context, reached, &process, view, Sink::new(format, false), input)
+    }
+
+    fn params(&self) -> Result<SpawnParams, CommandError> {
+        let here = std::env::current_dir().map_err(|error| {
+            CommandError::failed(format!("the current folder: {error}")).hint("give one with --cwd")
+        })?;
+        let cwd = match &self.cwd {
+            Some(dir) => here.join(dir),
+            None => here,
+        };
+        let (program, args) = self.command.split_first().ok_or_else(|| CommandError::usage("no command"))?;
+        let program = resolve(Path::new(program), &cwd)?;
+        Ok(SpawnParams {
+            program: text(program.as_os_str().to_owned())?,
+            args: args.iter().cloned().map(text).collect::<Result<_, _>>()?,
+            env: self.environment()?,
+            cwd: Some(text(cwd.into_os_string())?),
+            name: self.name.clone(),
+            tty: self.tty.then(|| size().unwrap_or(UNSEEN)),
+            private: self.private,
+            live_max: self.keep,
+            key: self.key.clone(),
+        })
+    }
+
+    /// All of ours, then what the flags say.
+    fn environment(&self) -> Result<Vec<(String, String)>, CommandError> {
+        // A variable that is not text cannot travel in JSON; nobody has one on purpose.
+        let mut all: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            // Ours, when this very command line runs inside a hosted process.
+            .filter(|(name, _)| name != "OSTLER_PROCESS")
+            .collect();
+        for setting in &self.env {
+            let (name, value) = match setting.split_once('=') {
+                Some((name, value)) => (name, value.to_owned()),
+                None => (setting.as_str(), std::env::var(setting).unwrap_or_default()),
+            };
+            if name.is_empty() {
+                return Err(CommandError::usage(format!("--env {setting}: there is no name before the `=`")));
+            }
+            all.retain(|(known, _)| known != name);
+            all.push((name.to_owned(), value));
+        }
+        Ok(all)
+    }
+}
+
+/// The file to execute, found the way the caller's shell would find it.
+fn resolve(program: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
+    if program.as_os_str().as_encoded_bytes().contains(&b'/') {
+        return Ok(cwd.join(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let runs = |file: &PathBuf| {
+        std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    let found = std::env::split_paths(&path).map(|dir| cwd.join(dir).join(program)).find(runs);
+    found.ok_or_else(|| CommandError::failed(format!("{}: command not found in your PATH", program.display())))
+}
+
+fn text(value: OsString) -> Result<String, CommandError> {
+    value
+        .into_string()
+        .map_err(|value| CommandError::usage(format!("{}: not UTF-8, which cannot be passed on", value.display())))
+}

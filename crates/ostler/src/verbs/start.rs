@@ -1,0 +1,92 @@
+//! Starting a daemon in the background and waiting until it answers: what `up` and `restart` share.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::Context;
+use crate::instances::{self, InstanceRecord};
+use crate::output::{CommandError, escape};
+
+/// Recovery of many journals takes a moment; a daemon that says nothing for this long will not.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Short enough not to be felt, long enough not to load the machine.
+const POLL: Duration = Duration::from_millis(5);
+/// How much of the log is quoted when a start fails.
+const QUOTE: u64 = 4096;
+
+/// How to start.
+pub(super) struct Start {
+    pub(super) drop_in: bool,
+    pub(super) take_over: bool,
+}
+
+/// Starts the daemon and comes back when its doors answer.
+pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord, CommandError> {
+    let name = context.instance_name();
+    let dir = context.paths.prepare_instance(name)?;
+    let log_path = dir.join("daemon.log");
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path)?;
+    let from = log.metadata()?.len();
+    // Through /proc, so that a program replaced on disk does not change what is started half-way.
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["up", "--foreground", "--detached", "--instance", name]);
+    if start.drop_in {
+        command.arg("--drop-in");
+    }
+    if start.take_over {
+        command.arg("--take-over");
+    }
+    // A folder that is busy because a daemon stands in it is a nuisance.
+    command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let mut child = command.spawn()?;
+    wait_until_ready(context, &mut child, &dir).map_err(|mut error| {
+        let quote = quote(&log_path, from);
+        if !quote.is_empty() {
+            error.message = format!("{}:\n{quote}", error.message);
+        }
+        error
+    })
+}
+
+fn wait_until_ready(context: &Context, child: &mut Child, dir: &Path) -> Result<InstanceRecord, CommandError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Err(CommandError::failed(format!("the daemon ended before it was ready ({status})"))
+                .hint("`ostler doctor` checks this machine; `ostler up --foreground` shows what happens"));
+        }
+        let record = InstanceRecord::read(dir)?.filter(|record| record.pid == child.id());
+        if let Some(record) = record {
+            let found = instances::find(&context.paths, Some(context.instance_name()))?;
+            if found.into_iter().any(|found| context.reach(found).is_ok()) {
+                return Ok(record);
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(CommandError::failed(format!(
+                "the daemon (pid {}) has not become ready in {READY_WITHIN:?}",
+                child.id()
+            ))
+            .hint("it goes on trying; follow it with `ostler logs --daemon -f`"));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// What the daemon wrote since it was started, safe to show.
+fn quote(log: &Path, from: u64) -> String {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let end = file.metadata()?.len();
+        file.seek(SeekFrom::Start(from.max(end.saturating_sub(QUOTE))))?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        Ok(text)
+    };
+    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
+    text.lines().map(|line| format!("  {}", escape::visible(line))).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,104 @@
+//! `ostler up`: starts the daemon, waits until every door answers, and says how to connect.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Context;
+use super::start::{self, Start};
+use crate::config::Config;
+use crate::daemon;
+use crate::instances::InstanceRecord;
+use crate::output::{CommandError, Paint};
+
+/// Start ostler, wait until every door answers, and say how to connect
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Run again, it says that it is running and changes nothing. What runs under it survives `ostler restart`,
+a crash and a kill -9 of the daemon.
+
+Examples:
+  ostler up
+  ostler up --foreground            for systemd: KillMode=process, Delegate=yes, Restart=always
+  ostler up --instance lab          a second, separate instance")]
+pub(crate) struct Up {
+    /// Stay in the foreground and log to stderr
+    #[arg(short, long)]
+    foreground: bool,
+
+    /// Also take the places where clients of the programs ostler stands in for look by themselves
+    #[arg(long)]
+    drop_in: bool,
+
+    /// Leave the caller's session; what `up` itself passes on
+    #[arg(long, hide = true, requires = "foreground")]
+    detached: bool,
+
+    /// Take the place of a living daemon; what `restart` passes on
+    #[arg(long, hide = true, requires = "foreground")]
+    take_over: bool,
+}
+
+impl Up {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.foreground {
+            return self.stay(context);
+        }
+        // Mistakes in the settings are for the person who typed, not for a log.
+        let config = Config::load(context.paths.config_file())?;
+        if let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) {
+            let reached = context.reach(found)?;
+            let record = reached.found.record.unwrap_or_else(|| unreachable_record(&reached.hello));
+            return report(context, &record, &format!("already running (pid {})", record.pid));
+        }
+        let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
+        let record = start::launch(context, &start)?;
+        report(context, &record, &format!("ostler is up (pid {})", record.pid))
+    }
+
+    fn stay(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let config = Config::load(context.paths.config_file())?;
+        Ok(daemon::run(daemon::Options {
+            paths: context.paths.clone(),
+            drop_in: self.drop_in || config.doors.drop_in,
+            config,
+            instance: context.instance_name().to_owned(),
+            detached: self.detached,
+            take_over: self.take_over,
+        }))
+    }
+}
+
+/// A daemon that answers while its record has just been replaced: what it said of itself is enough.
+fn unreachable_record(hello: &ostler_api::Hello) -> InstanceRecord {
+    InstanceRecord {
+        version: crate::instances::RECORD_VERSION,
+        name: hello.instance.clone(),
+        door: "up".to_owned(),
+        pid: hello.pid,
+        start_ticks: 0,
+        started: hello.started,
+        program: hello.program.clone(),
+        native: None,
+        doors: Vec::new(),
+    }
+}
+
+/// The line that says how it stands, then one line per door.
+pub(super) fn report(context: &Context, record: &InstanceRecord, headline: &str) -> Result<ExitCode, CommandError> {
+    if context.json() {
+        context.screen.value(record)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let other = match record.name.as_str() {
+        crate::paths::DEFAULT_INSTANCE => String::new(),
+        name => format!(", instance {name}"),
+    };
+    context.screen.line(&context.screen.paint(Paint::Head, &format!("{headline}{other}")))?;
+    let doors = record.doors.iter();
+    super::status::doors(
+        context,
+        doors.map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,34 @@
+//! Watching a process: one loop over the daemon's socket, the keyboard and signals, shared by `run`, `attach` and `logs`.
+//!
+//! A watch is a position in the process's journal. Whatever happens to this program or to the daemon, the position is
+//! enough to go on, so a lost connection is taken up again and a person who leaves is told how to come back.
+
+mod input;
+mod link;
+mod repaint;
+mod session;
+mod signals;
+mod sink;
+mod terminal;
+
+use ostler_api::client::{Client, ClientError};
+use ostler_api::{AttachParams, Exit, Notification, methods};
+
+pub(super) use input::Input;
+pub(super) use link::Link;
+pub(super) use session::{Outcome, Session, View};
+pub(super) use sink::{Format, Sink};
+pub(super) use terminal::size;
+
+/// Waits for a process's exit without reading its output.
+pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientError> {
+    client.answer_within(None)?;
+    // Of the past only the last frame is of interest: it is the exit, or comes before it.
+    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0) };
+    client.call::<methods::ProcessAttach>(&params)?;
+    loop {
+        if let Notification::Exit(exited) = client.next_notification()? {
+            return Ok(exited.exit);
+        }
+    }
+}
