@@ -9,10 +9,7 @@ pub(crate) struct RpcError {
 
 impl RpcError {
     fn new(code: i32, message: impl Into<String>) -> Self {
-        RpcError {
-            code,
-            message: message.into(),
-        }
+        RpcError { code, message: message.into() }
     }
 
     /// The line is not JSON of the expected shape. Its reply carries a null id.

@@ -14,12 +14,13 @@ use std::borrow::Cow;
 
 use key::Key;
 use scan::Scanner;
-pub use value::Raw;
-pub use write::{push_bytes_lossy, push_compact_id, push_int, push_string};
+pub(crate) use value::Raw;
+pub use write::push_string;
+pub(crate) use write::{push_bool, push_bytes_lossy, push_compact_id, push_int};
 
 /// The text is not one JSON object (nor the literal `null`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed;
+pub(crate) struct Malformed;
 
 impl std::fmt::Display for Malformed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -31,7 +32,7 @@ impl std::error::Error for Malformed {}
 
 /// A field holds a value of another type than the one asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mistyped;
+pub(crate) struct Mistyped;
 
 impl std::fmt::Display for Mistyped {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -44,7 +45,7 @@ impl std::error::Error for Mistyped {}
 /// Splits one JSON object into its members; `None` for the literal `null`.
 ///
 /// The whole text is checked, nested values included, and nothing but blanks may follow it.
-pub fn parse_object(raw: &[u8]) -> Result<Option<Object<'_>>, Malformed> {
+pub(crate) fn parse_object(raw: &[u8]) -> Result<Option<Object<'_>>, Malformed> {
     let mut scanner = Scanner::new(raw);
     let members = scanner.object_or_null()?;
     scanner.end()?;
@@ -63,33 +64,26 @@ struct Member<'a> {
 /// Keys match without regard to case. When a key is repeated the last value that is not `null`
 /// counts, but every one of them must have the right type.
 #[derive(Debug, Clone, Default)]
-pub struct Object<'a> {
+pub(crate) struct Object<'a> {
     members: Vec<Member<'a>>,
 }
 
 impl<'a> Object<'a> {
     fn all<'s>(&'s self, name: &'s str) -> impl DoubleEndedIterator<Item = Raw<'a>> + 's {
-        self.members
-            .iter()
-            .filter(move |member| member.key.matches(name))
-            .map(|member| member.value)
+        self.members.iter().filter(move |member| member.key.matches(name)).map(|member| member.value)
     }
 
     /// The last value under `name`; `None` when it is absent or `null`.
-    pub fn get(&self, name: &str) -> Option<Raw<'a>> {
+    pub(crate) fn get(&self, name: &str) -> Option<Raw<'a>> {
         self.all(name).next_back().filter(|value| !value.is_null())
     }
 
     /// Whether `name` occurs at all, be it with `null`.
-    pub fn present(&self, name: &str) -> bool {
+    pub(crate) fn present(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }
 
-    fn scalar<T>(
-        &self,
-        name: &str,
-        decode: impl Fn(Raw<'a>) -> Result<T, Mistyped>,
-    ) -> Result<Option<T>, Mistyped> {
+    fn scalar<T>(&self, name: &str, decode: impl Fn(Raw<'a>) -> Result<T, Mistyped>) -> Result<Option<T>, Mistyped> {
         let mut last = None;
         for value in self.all(name).filter(|value| !value.is_null()) {
             last = Some(decode(value)?);
@@ -98,50 +92,44 @@ impl<'a> Object<'a> {
     }
 
     /// A string, decoded; borrowed from the line when it has no escapes.
-    pub fn string(&self, name: &str) -> Result<Option<Cow<'a, str>>, Mistyped> {
+    pub(crate) fn string(&self, name: &str) -> Result<Option<Cow<'a, str>>, Mistyped> {
         self.scalar(name, Raw::string)
     }
 
     /// A string's bytes without the check for UTF-8: for payloads such as base64, which are large
     /// and checked by their own decoder.
-    pub fn string_bytes(&self, name: &str) -> Result<Option<Cow<'a, [u8]>>, Mistyped> {
+    pub(crate) fn string_bytes(&self, name: &str) -> Result<Option<Cow<'a, [u8]>>, Mistyped> {
         self.scalar(name, Raw::string_bytes)
     }
 
     /// A boolean.
-    pub fn bool(&self, name: &str) -> Result<Option<bool>, Mistyped> {
+    pub(crate) fn bool(&self, name: &str) -> Result<Option<bool>, Mistyped> {
         self.scalar(name, Raw::bool)
     }
 
     /// An integer written as one: `5.0`, `1e2` and what leaves the 64-bit range are mistyped.
-    pub fn int(&self, name: &str) -> Result<Option<i64>, Mistyped> {
+    pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Mistyped> {
         self.scalar(name, Raw::int)
     }
 
     /// A list of strings; a `null` in it is the empty string.
-    pub fn strings(&self, name: &str) -> Result<Option<Vec<String>>, Mistyped> {
+    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<String>>, Mistyped> {
         let mut last = None;
         for value in self.all(name) {
-            last = if value.is_null() {
-                None
-            } else {
-                Some(value.strings()?)
-            };
+            last = if value.is_null() { None } else { Some(value.strings()?) };
         }
         Ok(last)
     }
 
     /// A map of strings in the order written; a `null` in it is the empty string. Of repeated keys
     /// the later one is meant to win; a repeated map adds to the former.
-    pub fn string_map(&self, name: &str) -> Result<Option<Vec<(String, String)>>, Mistyped> {
+    pub(crate) fn string_map(&self, name: &str) -> Result<Option<Vec<(String, String)>>, Mistyped> {
         let mut merged: Option<Vec<(String, String)>> = None;
         for value in self.all(name) {
             if value.is_null() {
                 merged = None;
             } else {
-                merged
-                    .get_or_insert_with(Vec::new)
-                    .append(&mut value.string_map()?);
+                merged.get_or_insert_with(Vec::new).append(&mut value.string_map()?);
             }
         }
         Ok(merged)

@@ -19,11 +19,7 @@ impl<'a> Key<'a> {
     pub(super) fn new(raw: Raw<'a>) -> Self {
         let body = raw.body().unwrap_or_default();
         let escaped = raw.is_escaped();
-        Key {
-            body,
-            escaped,
-            simple: !escaped && body.is_ascii(),
-        }
+        Key { body, escaped, simple: !escaped && body.is_ascii() }
     }
 
     pub(super) fn decode(self) -> Cow<'a, str> {
@@ -35,10 +31,7 @@ impl<'a> Key<'a> {
         if self.simple {
             return self.body.eq_ignore_ascii_case(name.as_bytes());
         }
-        self.decode()
-            .chars()
-            .map(fold)
-            .eq(name.chars().map(|letter| letter.to_ascii_uppercase()))
+        self.decode().chars().map(fold).eq(name.chars().map(|letter| letter.to_ascii_uppercase()))
     }
 }
 

@@ -23,11 +23,7 @@ pub(super) fn run_until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
         clear += LANE;
     }
     let tail = bytes.get(clear..).unwrap_or_default();
-    clear
-        + tail
-            .iter()
-            .position(|&byte| stop(byte))
-            .unwrap_or(tail.len())
+    clear + tail.iter().position(|&byte| stop(byte)).unwrap_or(tail.len())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,11 +68,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
-        if self.accept(byte) {
-            Ok(())
-        } else {
-            Err(Malformed)
-        }
+        if self.accept(byte) { Ok(()) } else { Err(Malformed) }
     }
 
     /// Nothing but blanks is left.
@@ -154,11 +146,7 @@ impl<'a> Scanner<'a> {
                         return Err(Malformed);
                     }
                     self.advance(1);
-                    let (kind, close) = if bracket == b'{' {
-                        (Open::Object, b'}')
-                    } else {
-                        (Open::Array, b']')
-                    };
+                    let (kind, close) = if bracket == b'{' { (Open::Object, b'}') } else { (Open::Array, b']') };
                     if !self.accept(close) {
                         open.push(kind);
                         if kind == Open::Object {
@@ -243,25 +231,17 @@ impl<'a> Scanner<'a> {
         self.rest = body;
         let mut escaped = false;
         loop {
-            let plain = run_until(self.rest, |byte| {
-                (byte < 0x20) | (byte == b'"') | (byte == b'\\')
-            });
+            let plain = run_until(self.rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\'));
             self.advance(plain);
             match self.rest {
                 [b'"', tail @ ..] => {
                     self.rest = tail;
                     return Ok(escaped);
                 }
-                [b'\\', b'u', a, b, c, d, tail @ ..]
-                    if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) =>
-                {
+                [b'\\', b'u', a, b, c, d, tail @ ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_hexdigit()) => {
                     self.rest = tail;
                 }
-                [
-                    b'\\',
-                    b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"',
-                    tail @ ..,
-                ] => self.rest = tail,
+                [b'\\', b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"', tail @ ..] => self.rest = tail,
                 _ => return Err(Malformed),
             }
             escaped = true;

@@ -6,9 +6,7 @@ use serde::de::IgnoredAny;
 use super::*;
 
 fn object(text: &str) -> Object<'_> {
-    parse_object(text.as_bytes())
-        .expect("well formed")
-        .expect("not null")
+    parse_object(text.as_bytes()).expect("well formed").expect("not null")
 }
 
 fn refused(text: &[u8]) -> bool {
@@ -45,9 +43,7 @@ fn members_are_split_with_their_raw_text() {
 #[test]
 fn only_an_object_or_null_is_taken() {
     assert!(parse_object(b" null ").expect("null").is_none());
-    for text in [
-        "", " ", "[]", "\"x\"", "5", "true", "nul", "nullx", "NaN", "{}{}",
-    ] {
+    for text in ["", " ", "[]", "\"x\"", "5", "true", "nul", "nullx", "NaN", "{}{}"] {
         assert!(refused(text.as_bytes()), "{text}");
     }
 }
@@ -111,10 +107,7 @@ fn keys_match_without_regard_to_case() {
     assert_eq!(members.bool("ks"), Ok(Some(true)));
     assert_eq!(members.bool("KS2"), Ok(Some(false)));
     assert!(!members.present("maxByte"));
-    assert!(
-        !object("{\"é\":1}").present("É"),
-        "only folding into ASCII is needed"
-    );
+    assert!(!object("{\"é\":1}").present("É"), "only folding into ASCII is needed");
 }
 
 #[test]
@@ -170,48 +163,26 @@ fn values_of_other_types_are_mistyped() {
 
 #[test]
 fn null_inside_a_list_or_map_is_the_empty_string() {
-    let members =
-        object(r#"{"l":["a",null,"\u0062"],"e":[],"m":{"A":"1","B":null},"M":{"A":"2"}}"#);
-    assert_eq!(
-        members.strings("l"),
-        Ok(Some(vec!["a".into(), String::new(), "b".into()]))
-    );
+    let members = object(r#"{"l":["a",null,"\u0062"],"e":[],"m":{"A":"1","B":null},"M":{"A":"2"}}"#);
+    assert_eq!(members.strings("l"), Ok(Some(vec!["a".into(), String::new(), "b".into()])));
     assert_eq!(members.strings("e"), Ok(Some(Vec::new())));
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    assert_eq!(
-        members.string_map("m"),
-        Ok(Some(vec![pair("A", "1"), pair("B", ""), pair("A", "2")]))
-    );
+    assert_eq!(members.string_map("m"), Ok(Some(vec![pair("A", "1"), pair("B", ""), pair("A", "2")])));
 }
 
 #[test]
 fn a_string_without_escapes_is_not_copied() {
     let members = object(r#"{"a":"plain é","b":"with \n"}"#);
-    assert!(matches!(
-        members.string("a"),
-        Ok(Some(Cow::Borrowed("plain é")))
-    ));
-    assert!(matches!(
-        members.string_bytes("a"),
-        Ok(Some(Cow::Borrowed(_)))
-    ));
-    assert_eq!(
-        members.string("b").expect("typed").as_deref(),
-        Some("with \n")
-    );
-    assert_eq!(
-        members.string_bytes("b").expect("typed").as_deref(),
-        Some(&b"with \n"[..])
-    );
+    assert!(matches!(members.string("a"), Ok(Some(Cow::Borrowed("plain é")))));
+    assert!(matches!(members.string_bytes("a"), Ok(Some(Cow::Borrowed(_)))));
+    assert_eq!(members.string("b").expect("typed").as_deref(), Some("with \n"));
+    assert_eq!(members.string_bytes("b").expect("typed").as_deref(), Some(&b"with \n"[..]));
 }
 
 #[test]
 fn escapes_are_resolved() {
     let members = object(r#"{"a":"\"\\\/\b\f\n\r\t\u0041\ud83d\ude00z"}"#);
-    assert_eq!(
-        members.string("a").expect("typed").as_deref(),
-        Some("\"\\/\u{8}\u{c}\n\r\tA😀z")
-    );
+    assert_eq!(members.string("a").expect("typed").as_deref(), Some("\"\\/\u{8}\u{c}\n\r\tA😀z"));
 }
 
 #[test]
@@ -224,27 +195,16 @@ fn half_a_surrogate_pair_becomes_the_replacement_character() {
         (r#"{"a":"\ud800\ud83d\ude00"}"#, "\u{fffd}😀"),
         (r#"{"a":"\ud800\n"}"#, "\u{fffd}\n"),
     ] {
-        assert_eq!(
-            object(text).string("a").expect("typed").as_deref(),
-            Some(want),
-            "{text}"
-        );
+        assert_eq!(object(text).string("a").expect("typed").as_deref(), Some(want), "{text}");
     }
 }
 
 #[test]
 fn every_byte_that_is_not_utf8_becomes_one_replacement_character() {
-    let members = parse_object(b"{\"a\":\"x\xff\xe2\x82y\",\"b\":\"\\n\xf0\x9f\x98\"}")
-        .expect("accepted")
-        .expect("object");
-    assert_eq!(
-        members.string("a").expect("typed").as_deref(),
-        Some("x\u{fffd}\u{fffd}\u{fffd}y")
-    );
-    assert_eq!(
-        members.string("b").expect("typed").as_deref(),
-        Some("\n\u{fffd}\u{fffd}\u{fffd}")
-    );
+    let members =
+        parse_object(b"{\"a\":\"x\xff\xe2\x82y\",\"b\":\"\\n\xf0\x9f\x98\"}").expect("accepted").expect("object");
+    assert_eq!(members.string("a").expect("typed").as_deref(), Some("x\u{fffd}\u{fffd}\u{fffd}y"));
+    assert_eq!(members.string("b").expect("typed").as_deref(), Some("\n\u{fffd}\u{fffd}\u{fffd}"));
 }
 
 #[test]
@@ -259,25 +219,16 @@ fn strings_are_written_with_go_escaping() {
 fn file_content_that_is_not_utf8_is_written_as_escapes() {
     assert_eq!(lossy(b"a\xff\xfeb\0c"), "\"a\\ufffd\\ufffdb\\u0000c\"");
     assert_eq!(lossy(b"\xe2\x80"), "\"\\ufffd\\ufffd\"");
-    assert_eq!(
-        lossy("\u{fffd}\u{2028}<".as_bytes()),
-        "\"\u{fffd}\\u2028\\u003c\""
-    );
+    assert_eq!(lossy("\u{fffd}\u{2028}<".as_bytes()), "\"\u{fffd}\\u2028\\u003c\"");
 }
 
 #[test]
 fn an_id_is_echoed_compact_and_otherwise_as_written() {
     for (raw, want) in [
         ("1.50", "1.50"),
-        (
-            "123456789012345678901234567890",
-            "123456789012345678901234567890",
-        ),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
         ("{ \"a\" : [ 1,\t2 ] }", "{\"a\":[1,2]}"),
-        (
-            r#""<a> & \u0041\/ \" b""#,
-            r#""\u003ca\u003e \u0026 \u0041\/ \" b""#,
-        ),
+        (r#""<a> & \u0041\/ \" b""#, r#""\u003ca\u003e \u0026 \u0041\/ \" b""#),
         (r#""a\\" "#, r#""a\\""#),
         ("\"\u{2028}é€\"", "\"\\u2028é€\""),
     ] {

@@ -18,11 +18,7 @@ pub(super) fn decode(body: &[u8], escaped: bool) -> Cow<'_, str> {
 
 /// The bytes of a string body that the scanner accepted, escapes resolved.
 pub(super) fn decode_bytes(body: &[u8], escaped: bool) -> Cow<'_, [u8]> {
-    if escaped {
-        Cow::Owned(unescape(body))
-    } else {
-        Cow::Borrowed(body)
-    }
+    if escaped { Cow::Owned(unescape(body)) } else { Cow::Borrowed(body) }
 }
 
 fn into_text(bytes: Vec<u8>) -> String {
@@ -42,9 +38,7 @@ fn replace_bad(bytes: &[u8]) -> String {
 fn unescape(mut body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len());
     loop {
-        let (plain, rest) = body
-            .split_at_checked(run_until(body, |byte| byte == b'\\'))
-            .unwrap_or((body, &[]));
+        let (plain, rest) = body.split_at_checked(run_until(body, |byte| byte == b'\\')).unwrap_or((body, &[]));
         out.extend_from_slice(plain);
         let [_, escape, tail @ ..] = rest else {
             return out;
@@ -77,10 +71,7 @@ fn unicode_escape(digits: &[u8]) -> (char, &[u8]) {
         let (second, rest) = hex4(low);
         if (0xD800..0xDC00).contains(&first) && (0xDC00..0xE000).contains(&second) {
             let code = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-            return (
-                char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER),
-                rest,
-            );
+            return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), rest);
         }
     }
     (char::REPLACEMENT_CHARACTER, tail)
@@ -88,8 +79,6 @@ fn unicode_escape(digits: &[u8]) -> (char, &[u8]) {
 
 fn hex4(digits: &[u8]) -> (u32, &[u8]) {
     let (four, tail) = digits.split_at_checked(4).unwrap_or((digits, &[]));
-    let value = four.iter().fold(0, |sum, &digit| {
-        sum * 16 + char::from(digit).to_digit(16).unwrap_or(0)
-    });
+    let value = four.iter().fold(0, |sum, &digit| sum * 16 + char::from(digit).to_digit(16).unwrap_or(0));
     (value, tail)
 }

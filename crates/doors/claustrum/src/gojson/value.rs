@@ -7,7 +7,7 @@ use super::{Malformed, Mistyped, text};
 
 /// The text of one complete, already checked JSON value.
 #[derive(Debug, Clone, Copy)]
-pub struct Raw<'a> {
+pub(crate) struct Raw<'a> {
     text: &'a [u8],
     /// For a string: it holds escapes, so it cannot be lent out as it stands.
     escaped: bool,
@@ -25,12 +25,12 @@ impl<'a> Raw<'a> {
     }
 
     /// The value as written, without surrounding blanks.
-    pub fn text(self) -> &'a [u8] {
+    pub(crate) fn text(self) -> &'a [u8] {
         self.text
     }
 
     /// Whether this is the literal `null`.
-    pub fn is_null(self) -> bool {
+    pub(crate) fn is_null(self) -> bool {
         self.text == b"null"
     }
 
@@ -44,19 +44,19 @@ impl<'a> Raw<'a> {
     }
 
     /// A string, decoded.
-    pub fn string(self) -> Result<Cow<'a, str>, Mistyped> {
+    pub(crate) fn string(self) -> Result<Cow<'a, str>, Mistyped> {
         let body = self.body().ok_or(Mistyped)?;
         Ok(text::decode(body, self.escaped))
     }
 
     /// A string's bytes, not checked for UTF-8.
-    pub fn string_bytes(self) -> Result<Cow<'a, [u8]>, Mistyped> {
+    pub(crate) fn string_bytes(self) -> Result<Cow<'a, [u8]>, Mistyped> {
         let body = self.body().ok_or(Mistyped)?;
         Ok(text::decode_bytes(body, self.escaped))
     }
 
     /// A boolean.
-    pub fn bool(self) -> Result<bool, Mistyped> {
+    pub(crate) fn bool(self) -> Result<bool, Mistyped> {
         match self.text {
             b"true" => Ok(true),
             b"false" => Ok(false),
@@ -65,38 +65,26 @@ impl<'a> Raw<'a> {
     }
 
     /// An integer written as one and within 64 bits.
-    pub fn int(self) -> Result<i64, Mistyped> {
-        std::str::from_utf8(self.text)
-            .ok()
-            .and_then(|digits| digits.parse().ok())
-            .ok_or(Mistyped)
+    pub(crate) fn int(self) -> Result<i64, Mistyped> {
+        std::str::from_utf8(self.text).ok().and_then(|digits| digits.parse().ok()).ok_or(Mistyped)
     }
 
     fn string_or_null(self) -> Result<String, Mistyped> {
-        if self.is_null() {
-            Ok(String::new())
-        } else {
-            Ok(self.string()?.into_owned())
-        }
+        if self.is_null() { Ok(String::new()) } else { Ok(self.string()?.into_owned()) }
     }
 
     /// A list of strings, `null` standing for the empty one.
-    pub fn strings(self) -> Result<Vec<String>, Mistyped> {
+    pub(crate) fn strings(self) -> Result<Vec<String>, Mistyped> {
         let elements = Scanner::new(self.text).array()?;
         elements.into_iter().map(Raw::string_or_null).collect()
     }
 
     /// An object of strings in the order written, `null` standing for the empty one.
-    pub fn string_map(self) -> Result<Vec<(String, String)>, Mistyped> {
+    pub(crate) fn string_map(self) -> Result<Vec<(String, String)>, Mistyped> {
         let members = Scanner::new(self.text).object_or_null()?.ok_or(Mistyped)?;
         members
             .into_iter()
-            .map(|member| {
-                Ok((
-                    member.key.decode().into_owned(),
-                    member.value.string_or_null()?,
-                ))
-            })
+            .map(|member| Ok((member.key.decode().into_owned(), member.value.string_or_null()?)))
             .collect()
     }
 }

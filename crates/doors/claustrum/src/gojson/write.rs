@@ -18,7 +18,7 @@ pub fn push_string(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Bytes that should be text, with quotes: every byte that is not UTF-8 is written as `\ufffd`.
-pub fn push_bytes_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn push_bytes_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
@@ -30,23 +30,25 @@ pub fn push_bytes_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// A boolean.
+pub(crate) fn push_bool(out: &mut Vec<u8>, value: bool) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
 /// An integer.
-pub fn push_int(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn push_int(out: &mut Vec<u8>, value: i64) {
     // Writing to memory cannot fail.
     let _ = write!(out, "{value}");
 }
 
 /// A value echoed as it was written, with blanks between tokens left out and HTML characters
 /// escaped. `raw` is the text of a value that was already checked.
-pub fn push_compact_id(out: &mut Vec<u8>, raw: &[u8]) {
+pub(crate) fn push_compact_id(out: &mut Vec<u8>, raw: &[u8]) {
     let mut rest = raw;
     let mut in_string = false;
     loop {
         let plain = run_until(rest, |byte| {
-            matches!(
-                byte,
-                b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\\' | b'<' | b'>' | b'&' | SEPARATOR_LEAD
-            )
+            matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'"' | b'\\' | b'<' | b'>' | b'&' | SEPARATOR_LEAD)
         });
         let (run, tail) = rest.split_at_checked(plain).unwrap_or((rest, &[]));
         out.extend_from_slice(run);
