@@ -30,6 +30,7 @@ const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
 /// A child whose tree is to be signalled.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
+    /// The request that waits.
     pub(crate) id: u64,
     pub(crate) key: String,
     pub(crate) pid: u32,
@@ -44,7 +45,7 @@ pub(crate) struct Target {
 /// What became of a target.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    pub(crate) id: u64,
+    pub(crate) key: String,
     pub(crate) strays: u32,
     pub(crate) left: Vec<Stray>,
 }
@@ -62,7 +63,7 @@ type Seen = HashMap<(u32, u64), Option<String>>;
 /// everything is gone, or the grace is over.
 pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> =
-        targets.iter().map(|target| Outcome { id: target.id, ..Outcome::default() }).collect();
+        targets.iter().map(|target| Outcome { key: target.key.clone(), ..Outcome::default() }).collect();
     let mut seen = Seen::new();
     let mut reached = HashSet::new();
     let mut denied = HashMap::new();
@@ -82,7 +83,8 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
             let (Some(target), Some(outcome)) = (targets.get(owned.target), outcomes.get_mut(owned.target)) else {
                 continue;
             };
-            // The keeper signalled the whole group itself; only SIGKILL bears repeating.
+            // The keeper signalled the whole group itself, or stopped it to be killed here: while
+            // it lives, its descendants are known by descent.
             if owned.in_group && target.signal != libc::SIGKILL {
                 continue;
             }

@@ -246,30 +246,49 @@ pub(crate) fn keep_only(fd: BorrowedFd<'_>) {
     }
 }
 
-fn unblock_signals() {
-    // SAFETY: an empty set on this frame, then the mask of the only thread.
+/// The kernel's own set of signals. The C library's hides two signals that it uses itself, and a
+/// program started by it may have inherited exactly those as ignored.
+type SignalSet = u64;
+
+fn set_mask(mask: SignalSet) {
+    // SAFETY: the kernel reads eight bytes; only the mask of the only thread changes.
     unsafe {
-        let mut none: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            &raw const mask,
+            std::ptr::null_mut::<SignalSet>(),
+            size_of::<SignalSet>(),
+        );
     }
+}
+
+fn unblock_signals() {
+    set_mask(0);
 }
 
 /// Blocks every signal and gives all dispositions back their default (only "ignore" survives an
 /// exec, so the children's are clean too). The descriptor becomes readable when a child changes
 /// state or somebody sends SIGTERM.
 pub(crate) fn take_signals() -> Result<OwnedFd, Errno> {
-    // SAFETY: sets and actions live on this frame; SIG_DFL is a valid handler for every signal, and
-    // the two that refuse it are refused by the kernel.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
-        let mut default: libc::sigaction = std::mem::zeroed();
-        default.sa_sigaction = libc::SIG_DFL;
-        for signal in 1..=libc::SIGRTMAX() {
-            libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+    set_mask(SignalSet::MAX);
+    // Handler, flags, restorer and mask of the kernel's sigaction, all zero: the default.
+    let default = [0_u64; 4];
+    for signal in 1..=64 {
+        // SAFETY: the kernel reads at most the four words; the two signals that have no other
+        // disposition are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                size_of::<SignalSet>(),
+            );
         }
+    }
+    // SAFETY: the set lives on this frame and is initialised before use.
+    unsafe {
         let mut wanted: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut wanted);
         libc::sigaddset(&raw mut wanted, libc::SIGCHLD);

@@ -10,8 +10,9 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Server;
+use super::verbs::reach;
 use crate::custody::{self, Outcome, Target};
-use crate::spec::Signalled;
+use crate::spec::{Scope, Signalled};
 use crate::sys;
 use crate::wire::Body;
 
@@ -19,19 +20,29 @@ use crate::wire::Body;
 const RESULT_MAX: usize = 512 * 1024;
 /// How long a helper may take; scanning a busy machine takes a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Helpers that may signal trees at a time: one that waits for the unkillable holds up nobody.
+const HUNTS_MAX: usize = 4;
 /// Tree signals that may wait for the helper before them.
 const TARGETS_MAX: usize = 4096;
 
 /// What a helper was sent for.
 pub(super) enum Task {
-    /// Signal trees; these requests wait for the outcome.
-    Hunt(Vec<u64>),
+    /// Signal trees.
+    Hunt(Vec<Hunted>),
     /// Look for strays.
     Survey(u64),
     /// Ask a program whether it can take over.
     Probe { id: u64, program: OwnedFd },
     /// Write a line into a log.
     Log,
+}
+
+/// A tree that a helper signals.
+pub(super) struct Hunted {
+    /// The request that waits for the outcome, 0 if nobody does any more.
+    id: u64,
+    key: String,
+    deadly: bool,
 }
 
 pub(super) struct Errand {
@@ -69,14 +80,20 @@ impl Server {
 
     /// Signals the trees that wait, all with one helper.
     pub(super) fn hunt(&mut self) {
-        let hunting = |errand: &Errand| matches!(errand.task, Task::Hunt(_));
-        if self.targets.is_empty() || self.errands.iter().any(hunting) {
+        let hunting = |errand: &&Errand| matches!(errand.task, Task::Hunt(_));
+        if self.targets.is_empty() || self.errands.iter().filter(hunting).count() >= HUNTS_MAX {
             return;
         }
         let targets = std::mem::take(&mut self.targets);
-        let ids = targets.iter().map(|target| target.id).collect();
+        let hunted = targets.iter().map(|target| Hunted {
+            id: target.id,
+            key: target.key.clone(),
+            deadly: target.signal == libc::SIGKILL,
+        });
         let keeper = std::process::id();
-        self.send_errand(Task::Hunt(ids), || serde_json::to_vec(&custody::hunt(&targets, keeper)).unwrap_or_default());
+        self.send_errand(Task::Hunt(hunted.collect()), || {
+            serde_json::to_vec(&custody::hunt(&targets, keeper)).unwrap_or_default()
+        });
     }
 
     pub(super) fn add_target(&mut self, target: Target) {
@@ -117,7 +134,7 @@ impl Server {
         }
         let errand = self.errands.swap_remove(index);
         match errand.task {
-            Task::Hunt(ids) => self.hunted(ids, &errand.text),
+            Task::Hunt(hunted) => self.hunted(hunted, &errand.text),
             Task::Survey(id) => match serde_json::from_slice(&errand.text) {
                 Ok(strays) => self.answer(id, Body::Strays { strays }),
                 Err(_) => self.errand_failed(Task::Survey(id), Errno::IO),
@@ -127,26 +144,42 @@ impl Server {
         }
     }
 
-    fn hunted(&mut self, mut waiting: Vec<u64>, text: &[u8]) {
-        let outcomes: Vec<Outcome> = serde_json::from_slice(text).unwrap_or_default();
-        for outcome in outcomes {
-            // The daemon that asked may be gone; another one must not get its answer.
-            let Some(place) = waiting.iter().position(|id| *id == outcome.id) else {
-                continue;
+    fn hunted(&mut self, hunted: Vec<Hunted>, text: &[u8]) {
+        let mut outcomes: Vec<Outcome> = serde_json::from_slice(text).unwrap_or_default();
+        for hunted in hunted {
+            self.make_sure(&hunted);
+            let place = outcomes.iter().position(|outcome| outcome.key == hunted.key);
+            let body = match place.map(|place| outcomes.swap_remove(place)) {
+                Some(outcome) => Body::Signalled(Signalled { strays: outcome.strays, left: outcome.left }),
+                None => Body::System { errno: Errno::IO.raw_os_error() },
             };
-            waiting.swap_remove(place);
-            let signalled = Signalled { strays: outcome.strays, left: outcome.left };
-            self.answer(outcome.id, Body::Signalled(signalled));
+            self.answer_hunted(&hunted, body);
         }
-        self.errand_failed(Task::Hunt(waiting), Errno::IO);
+    }
+
+    /// A group that was stopped to be killed is killed, whatever became of the helper.
+    fn make_sure(&self, hunted: &Hunted) {
+        if hunted.deadly
+            && let Some((_, child)) = self.children.get(&hunted.key)
+            && child.exit.is_none()
+        {
+            let _ = reach(child, libc::SIGKILL, Scope::Group);
+        }
+    }
+
+    fn answer_hunted(&mut self, hunted: &Hunted, body: Body) {
+        if hunted.id != 0 {
+            self.answer(hunted.id, body);
+        }
     }
 
     fn errand_failed(&mut self, task: Task, errno: Errno) {
         let errno = errno.raw_os_error();
         match task {
-            Task::Hunt(ids) => {
-                for id in ids {
-                    self.answer(id, Body::System { errno });
+            Task::Hunt(hunted) => {
+                for hunted in hunted {
+                    self.make_sure(&hunted);
+                    self.answer_hunted(&hunted, Body::System { errno });
                 }
             }
             Task::Survey(id) | Task::Probe { id, .. } => self.answer(id, Body::System { errno }),
@@ -161,8 +194,10 @@ impl Server {
         }
         self.errands.retain(|errand| !matches!(errand.task, Task::Survey(_) | Task::Probe { .. }));
         for errand in &mut self.errands {
-            if let Task::Hunt(ids) = &mut errand.task {
-                ids.clear();
+            if let Task::Hunt(hunted) = &mut errand.task {
+                for hunted in hunted {
+                    hunted.id = 0;
+                }
             }
         }
     }

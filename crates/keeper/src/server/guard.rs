@@ -63,8 +63,12 @@ impl Guard {
         while self.starts.front().is_some_and(|start| now.duration_since(*start) > WINDOW) {
             self.starts.pop_front();
         }
-        let doublings = u32::try_from(self.starts.len()).unwrap_or(u32::MAX).min(10);
-        self.due = Some(now + FIRST_DELAY * 2_u32.pow(doublings));
+        let delay = match u32::try_from(self.starts.len()) {
+            Ok(starts) if self.starts.len() < STARTS_MAX => FIRST_DELAY * 2_u32.pow(starts),
+            // It will not be started again; that is said at once.
+            _ => Duration::ZERO,
+        };
+        self.due = Some(now + delay);
     }
 }
 

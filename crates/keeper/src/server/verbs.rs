@@ -8,6 +8,7 @@ use rustix::net::RecvFlags;
 use rustix::termios::tcsetwinsize;
 
 use super::Server;
+use super::child::Child;
 use super::daemon::Broken;
 use super::spawn::window;
 use crate::channel::{self, Received};
@@ -96,7 +97,7 @@ impl Server {
             }
             Verb::Abandon { key } => drop(self.children.remove(&key)),
             Verb::Ack { key } => {
-                let gone = |child: &super::child::Child| child.exit.is_some();
+                let gone = |child: &Child| child.exit.is_some();
                 if self.children.get(&key).is_some_and(|(_, child)| gone(child)) {
                     self.children.remove(&key);
                 }
@@ -164,21 +165,10 @@ impl Server {
             signal,
         };
         if alive {
-            let pid = i32::try_from(child.pid).unwrap_or(0);
-            let reached = match (&child.watch, scope) {
-                _ if pid <= 1 => Err(Errno::SRCH),
-                (None, Scope::Process) => sys::kill(pid, signal),
-                (None, _) => match sys::kill(-pid, signal) {
-                    // It did not get as far as leading its group.
-                    Err(Errno::SRCH) => sys::kill(pid, signal),
-                    other => other,
-                },
-                (Some(watch), Scope::Process) => sys::pidfd_signal(watch, signal, false),
-                (Some(watch), _) => match sys::pidfd_signal(watch, signal, true) {
-                    // An older kernel: the descriptor proves that the number is still its own.
-                    Err(Errno::INVAL) => sys::pidfd_signal(watch, 0, false).and_then(|()| sys::kill(-pid, signal)),
-                    other => other,
-                },
+            let reached = match (scope, signal) {
+                // Stopped first, so that nothing forks and the tree can still be read.
+                (Scope::Tree, libc::SIGKILL) => reach(child, libc::SIGSTOP, scope),
+                _ => reach(child, signal, scope),
             };
             match (reached, scope) {
                 (_, Scope::Tree) => self.add_target(target),
@@ -193,5 +183,25 @@ impl Server {
         } else {
             self.add_target(target);
         }
+    }
+}
+
+/// Signals a child that was not reaped, or its group.
+pub(super) fn reach(child: &Child, signal: i32, scope: Scope) -> Result<(), Errno> {
+    let pid = i32::try_from(child.pid).unwrap_or(0);
+    match (&child.watch, scope) {
+        _ if pid <= 1 => Err(Errno::SRCH),
+        (None, Scope::Process) => sys::kill(pid, signal),
+        (None, _) => match sys::kill(-pid, signal) {
+            // It did not get as far as leading its group.
+            Err(Errno::SRCH) => sys::kill(pid, signal),
+            other => other,
+        },
+        (Some(watch), Scope::Process) => sys::pidfd_signal(watch, signal, false),
+        (Some(watch), _) => match sys::pidfd_signal(watch, signal, true) {
+            // An older kernel: the descriptor proves that the number is still its own.
+            Err(Errno::INVAL) => sys::pidfd_signal(watch, 0, false).and_then(|()| sys::kill(-pid, signal)),
+            other => other,
+        },
     }
 }
