@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use common::{Daemon, PATIENCE, Stable, alive, answer, command, read_line, sh, wait_until};
+use common::{Daemon, PATIENCE, Stable, alive, answer, command, kill, read_line, sh, wait_until};
 use ostler_keeper::{Event, Exit, GuardSpec, Hello, Import, RequestError, Scope, Stray, connect};
 
 fn main() -> ExitCode {
@@ -102,11 +102,6 @@ fn strays_of_a_forgotten_child_are_listed() {
     for pid in hidden {
         kill(pid);
     }
-}
-
-fn kill(pid: u32) {
-    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
 fn the_survivors_of_an_exited_child_are_reached() {
