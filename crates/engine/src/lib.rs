@@ -11,10 +11,12 @@
 mod environment;
 mod id;
 mod instance;
+mod keys;
 mod login;
 mod lookup;
 pub mod process;
 mod retention;
+mod stats;
 
 use std::io;
 use std::path::PathBuf;
@@ -31,6 +33,7 @@ pub use process::{
     SpawnRequest, StdinError, WinSize,
 };
 pub use retention::{PruneReport, Retention};
+pub use stats::Stats;
 
 /// What an engine needs to know to start.
 #[derive(Debug, Clone)]

@@ -43,7 +43,7 @@ impl Engine {
             .filter_map(|process| {
                 let record = process.bounds().exit?;
                 let at = SystemTime::UNIX_EPOCH + Duration::from_nanos(record.time_ns);
-                Some((at, crate::retention::disk_usage(&self.inner.dir_of(process.id())), process))
+                Some((at, ostler_journal::disk_usage(&self.inner.dir_of(process.id())).unwrap_or(0), process))
             })
             .collect();
         ended.sort_by_key(|(at, ..)| *at);
@@ -78,8 +78,4 @@ impl Engine {
         }
         true
     }
-}
-
-fn disk_usage(_dir: &std::path::Path) -> u64 {
-    0
 }

@@ -176,7 +176,7 @@ where
     /// One frame of one watch; `false` when it has none just now.
     fn add_frame(&mut self, index: usize) -> io::Result<bool> {
         let Some(watch) = self.out.watches.get_mut(index) else { return Ok(false) };
-        if watch.process().is_superseded() {
+        if watch.process().is_superseded() && self.session.leaves_superseded() {
             watch.finish(&mut self.out.ready);
             self.out.watches.swap_remove(index);
             return Ok(true);
@@ -225,6 +225,7 @@ where
             Ok(Step::UpToDate | Step::WouldBlock) => false,
             Err(error) => {
                 tracing::error!("journal of {}: {error}", watch.process().id());
+                self.session.lost(watch.tag(), &error, ready);
                 true
             }
         };

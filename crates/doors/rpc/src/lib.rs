@@ -46,4 +46,13 @@ pub trait Session: Send {
 
     /// Frames before `first_seq` are no longer kept.
     fn gap(&mut self, tag: &Self::Tag, first_seq: u64, out: &mut Vec<u8>);
+
+    /// The journal cannot be read any further; the watch ends.
+    fn lost(&mut self, _tag: &Self::Tag, _error: &std::io::Error, _out: &mut Vec<u8>) {}
+
+    /// Whether a watch ends without a word when the process's alias goes to a newer one: clients that know processes by
+    /// alias must not hear of the old one again.
+    fn leaves_superseded(&self) -> bool {
+        true
+    }
 }

@@ -92,6 +92,13 @@ impl<Tag: Send + 'static> Outbox<Tag> {
         self.signal.raise();
     }
 
+    /// Ends the watch on this process; what waited for its frames goes out. `false` if there was none.
+    pub fn unwatch(&mut self, process: &str) -> bool {
+        let Some(index) = self.watches.iter().position(|watch| watch.process().id() == process) else { return false };
+        self.watches.swap_remove(index).finish(&mut self.ready);
+        true
+    }
+
     /// A reply that must not overtake `after`; at once if this connection does not wait for that frame.
     pub fn reply_after(&mut self, reply: Vec<u8>, after: &After) {
         let watch = self.watches.iter_mut().find(|watch| watch.process().id() == after.process);

@@ -47,6 +47,7 @@ pub(crate) struct Registry {
     keeper: RwLock<Keeper>,
     table: Mutex<Table>,
     observers: RwLock<Vec<Observer>>,
+    pub(crate) keys: crate::keys::Keys,
 }
 
 #[derive(Default)]
@@ -66,6 +67,7 @@ impl Registry {
             keeper: RwLock::new(keeper),
             table: Mutex::default(),
             observers: RwLock::default(),
+            keys: crate::keys::Keys::default(),
         })
     }
 

@@ -1,0 +1,58 @@
+//! How the engine is doing, in numbers.
+
+use std::time::Duration;
+
+use crate::Engine;
+
+/// A look at the whole engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    /// Processes that run.
+    pub running: usize,
+    /// Processes that have ended and are kept.
+    pub ended: usize,
+    /// Processes whose output waits because the disk is full or failing.
+    pub held_back: usize,
+    /// Processes whose journal may be incomplete because the disk failed.
+    pub damaged: usize,
+    /// The age of the oldest byte that is not on the disk yet.
+    pub oldest_unsynced: Duration,
+    /// The parent of every child.
+    pub keeper_pid: u32,
+}
+
+impl Engine {
+    /// Counts without touching the disk.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            running: 0,
+            ended: 0,
+            held_back: 0,
+            damaged: 0,
+            oldest_unsynced: self.inner.pumps.oldest_unsynced(),
+            keeper_pid: self.inner.keeper().pid(),
+        };
+        for process in self.list() {
+            let bounds = process.bounds();
+            match bounds.exit {
+                Some(_) => stats.ended += 1,
+                None => stats.running += 1,
+            }
+            stats.held_back += usize::from(bounds.held_back.is_some());
+            stats.damaged += usize::from(bounds.damaged_from.is_some());
+        }
+        stats
+    }
+
+    /// What all journals occupy on the disk. Walks their folder: not for threads that must not wait.
+    pub fn journal_bytes(&self) -> u64 {
+        let folders = std::fs::read_dir(self.inner.processes_dir()).into_iter().flatten().flatten();
+        // A folder that goes while it is looked at counts as gone.
+        folders.map(|folder| ostler_journal::disk_usage(&folder.path()).unwrap_or(0)).sum()
+    }
+
+    /// Whether a request with this key comes for the first time; the same key again is the same request.
+    pub fn first_use(&self, key: &str) -> bool {
+        self.inner.keys.first_use(key)
+    }
+}
