@@ -53,10 +53,22 @@ pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
         sign(&mut file)?;
         return Ok(Claimed::Free(Lease { _lock: file }));
     }
-    let holder = holder(&file)?;
-    let Some(pid) = holder.filter(|_| how == Claim::TakeOver) else {
-        return Ok(Claimed::Held(holder));
+    // A holder that is not to be seen is just ending: its lock goes with it.
+    let deadline = Instant::now() + LEAVE_WITHIN;
+    let pid = loop {
+        match holder(&file)? {
+            Some(pid) => break pid,
+            None if try_lock(&file)? => {
+                sign(&mut file)?;
+                return Ok(Claimed::Free(Lease { _lock: file }));
+            }
+            None if Instant::now() > deadline => return Ok(Claimed::Held(None)),
+            None => std::thread::sleep(POLL),
+        }
     };
+    if how == Claim::IfFree {
+        return Ok(Claimed::Held(Some(pid)));
+    }
     evict(&file, pid)?;
     sign(&mut file)?;
     Ok(Claimed::TakenFrom(Lease { _lock: file }, pid))
