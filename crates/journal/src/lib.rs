@@ -25,6 +25,7 @@
 compile_error!("ostler needs Linux: the journal is built on splice");
 
 mod floor;
+mod probe;
 mod pump;
 mod raw;
 mod sync;
@@ -32,6 +33,7 @@ mod sys;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use probe::{FsKind, Probe, probe};
 pub use pump::{AppendDone, Appended, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
 pub use raw::{
     Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,

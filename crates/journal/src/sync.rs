@@ -149,7 +149,7 @@ fn sync_one(shared: &Shared, dirty: u8) {
         return;
     }
     let seq = journal.bounds().last_seq;
-    let outcome = journal.files().and_then(|files| sync_files(&files, dirty));
+    let outcome = journal.files().and_then(|files| sync_files(&files, dirty)).and_then(|()| journal.settle());
     match outcome {
         Ok(()) => journal.synced_seq.store(seq, Ordering::Relaxed),
         Err(_) => {

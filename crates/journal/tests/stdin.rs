@@ -1,4 +1,5 @@
 //! What children are sent: the offset contract, the cap, closing, and children that do not listen.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

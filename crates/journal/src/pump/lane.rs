@@ -228,7 +228,6 @@ impl Lane {
     /// Accepts, delivers, and accepts again what then has room.
     fn stdin(&mut self, poller: &Poller) -> io::Result<()> {
         let journal = &self.shared.journal;
-        let before = journal.bounds().applied;
         let files = journal.files()?;
         let capped = self.exit.is_none();
         let mut outcome = self.spool.serve(journal, &files, capped);
@@ -237,7 +236,7 @@ impl Lane {
             outcome = self.spool.serve(journal, &files, capped);
             self.spool.deliver(poller)?;
         }
-        if journal.bounds().applied != before {
+        if self.spool.take_touched() {
             self.core.sync.mark(&self.shared, sync::IN);
         }
         self.shared.consumed.store(self.spool.consumed(), Ordering::Relaxed);

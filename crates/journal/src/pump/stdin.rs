@@ -54,6 +54,8 @@ pub(crate) struct Spool {
     close_at: Option<u64>,
     on_close: Option<Box<dyn FnOnce() + Send>>,
     closed: bool,
+    /// The ledger or its facts changed since somebody asked.
+    touched: bool,
     cap: u64,
     waiting: VecDeque<Request>,
 }
@@ -81,6 +83,7 @@ impl Spool {
             close_at: journal.stdin_closed_at(),
             on_close: None,
             closed: false,
+            touched: false,
             cap,
             waiting: VecDeque::new(),
         }
@@ -127,6 +130,7 @@ impl Spool {
                             return Err(error);
                         }
                         self.close_at = Some(self.accepted);
+                        self.touched = true;
                         hook!("stdin.close_recorded");
                     }
                     Request::Close(done).answer(Ok(self.appended(false)));
@@ -204,6 +208,7 @@ impl Spool {
             }
             sys::write_all_at(&files.input, now, self.accepted)?;
             self.accepted += now.len() as u64;
+            self.touched = true;
             bytes = later;
         }
         Ok(())
@@ -299,6 +304,11 @@ impl Spool {
     /// Something to deliver and nothing that will say when.
     pub(crate) fn runnable(&self) -> bool {
         !self.blocked && self.delivered < self.accepted
+    }
+
+    /// The ledger changed since this was last asked.
+    pub(crate) fn take_touched(&mut self) -> bool {
+        std::mem::take(&mut self.touched)
     }
 
     pub(crate) fn has_waiting(&self) -> bool {

@@ -70,6 +70,11 @@ fn encode(kind: u16, version: u32, words: [u64; 3], position: u64) -> [u8; RECOR
     fill(check(&fill(0), position))
 }
 
+#[cfg(test)]
+pub(crate) fn head_of_version(version: u32) -> [u8; RECORD] {
+    encode(HEAD, version, [MAGIC, 0, 0], 0)
+}
+
 fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])> {
     let mut words = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(*chunk.first_chunk()?)));
     let word = words.next()?;
@@ -170,8 +175,7 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_by_name() {
         let file = file();
-        let newer = encode(HEAD, VERSION + 1, [MAGIC, 0, 0], 0);
-        file.write_all_at(&newer, 0).unwrap();
+        file.write_all_at(&head_of_version(VERSION + 1), 0).unwrap();
         let error = Ctl::read(&file).unwrap_err();
         assert!(matches!(error, OpenError::Version { found: 2, ours: 1 }), "{error}");
         assert!(error.to_string().contains("format 2"), "{error}");

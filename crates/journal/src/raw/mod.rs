@@ -7,13 +7,17 @@ mod notify;
 mod reader;
 mod recovery;
 mod retention;
+mod tail;
+#[cfg(test)]
+mod tests;
 mod types;
 mod writer;
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::lock;
@@ -46,6 +50,8 @@ pub struct Journal {
     pub(crate) dirty: AtomicU8,
     /// Frames up to here are on the disk.
     pub(crate) synced_seq: AtomicU64,
+    /// Its names and its facts are on the disk.
+    settled: AtomicBool,
 }
 
 impl Journal {
@@ -113,6 +119,7 @@ impl Journal {
             subscribers: Arc::default(),
             dirty: AtomicU8::new(0),
             synced_seq: AtomicU64::new(bounds.last_seq),
+            settled: AtomicBool::new(false),
         };
         // On a full disk the rest becomes visible later, when it is hosted or opened again.
         let _ = journal.index_rest(&files);
@@ -171,6 +178,22 @@ impl Journal {
         self.home.close();
     }
 
+    /// Puts its facts and its names on the disk; without a name its bytes would be there but not found.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        if self.settled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(dir) = self.home.dir() {
+            self.home.ctl()?.sync_data()?;
+            File::open(dir)?.sync_all()?;
+            if let Some(parent) = dir.parent() {
+                File::open(parent)?.sync_all()?;
+            }
+        }
+        self.settled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
     pub(crate) fn files(&self) -> io::Result<Arc<Files>> {
         self.home.files()
     }
@@ -195,7 +218,9 @@ impl Journal {
     /// Writes a fact into `ctl`.
     pub(crate) fn record(&self, fact: Fact) -> io::Result<()> {
         let file = self.home.ctl()?;
-        lock(&self.ctl).append(&file, fact)
+        lock(&self.ctl).append(&file, fact)?;
+        self.settled.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Frames from `seq` on cannot be relied upon.

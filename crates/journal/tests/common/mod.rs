@@ -1,5 +1,11 @@
 //! Real pipes and real children for the tests.
-#![allow(dead_code, unreachable_pub, reason = "every test binary uses its own part of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    dead_code,
+    unreachable_pub,
+    reason = "every test binary uses its own part of it"
+)]
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

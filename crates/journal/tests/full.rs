@@ -1,0 +1,101 @@
+//! A file system that is really full. Needs root for a small tmpfs; skipped without, but never in CI.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::*;
+use ostler_journal::{HeldReason, Kind, PumpConfig, Pumps};
+
+struct Mount(PathBuf);
+
+impl Mount {
+    /// A tmpfs of `size` MiB, or a printed reason.
+    fn new(dir: &Path, size: u32) -> Option<Self> {
+        let options = format!("size={size}m,mode=700");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir).output();
+        match mount {
+            Ok(output) if output.status.success() => Some(Self(dir.to_owned())),
+            other => {
+                let why = other.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
+                assert!(std::env::var_os("CI").is_none(), "CI must be able to mount: {why:?}");
+                println!("skipped: no small file system here ({why:?})");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn a_full_disk_holds_the_child_back_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::new(dir.path(), 24) else { return };
+    let filler = dir.path().join("filler");
+    std::fs::write(&filler, vec![0; 20 * MIB]).unwrap();
+    let pumps = pumps();
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "seq 1 1500000; exit 6");
+    wait_until("the hold", || proc.journal.bounds().held_back.is_some());
+    assert_eq!(proc.journal.bounds().held_back.unwrap().reason, HeldReason::Full);
+    let other = Proc::start(&pumps, Path::new("/dev/shm/ostler-full-other"), "exec cat");
+    other.send(b"others go on").unwrap();
+    wait_until("the other", || other.journal.bounds().out_end == 12);
+    drop(other);
+    std::fs::remove_dir_all("/dev/shm/ostler-full-other").unwrap();
+    let input = proc.send_later(None, &vec![b'x'; MIB]);
+    std::fs::remove_file(&filler).unwrap();
+    assert_eq!(input.recv_timeout(LONG).unwrap().unwrap().applied, MIB as u64);
+    let wanted: String = (1..=1_500_000).map(|n| format!("{n}\n")).collect();
+    assert!(text_of(&proc.finish(), Kind::Stdout) == wanted);
+    assert_eq!(proc.journal.bounds().exit.unwrap().code, 6);
+}
+
+#[test]
+fn below_the_floor_the_largest_writer_is_held_back_and_small_ones_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::new(dir.path(), 64) else { return };
+    let filler = dir.path().join("filler");
+    std::fs::write(&filler, vec![0; 20 * MIB]).unwrap();
+    let config = PumpConfig { floor_bytes: 24 * MIB as u64, sync_every: Duration::from_millis(20), ..quick() };
+    let pumps = Pumps::start(config).unwrap();
+    let slow = "while :; do head -c 1000000 /dev/zero; sleep 0.03; done";
+    let large = Proc::start(&pumps, &dir.path().join("large"), slow);
+    let small = Proc::start(&pumps, &dir.path().join("small"), "exec cat");
+    wait_until("the hold", || large.journal.bounds().held_back.is_some());
+    assert_eq!(large.journal.bounds().held_back.unwrap().reason, HeldReason::Floor);
+    small.send(b"still here").unwrap();
+    wait_until("the echo", || small.journal.bounds().out_end == 10);
+    let end = large.journal.bounds().out_end;
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(large.journal.bounds().out_end, end);
+    std::fs::remove_file(&filler).unwrap();
+    wait_until("the release", || large.journal.bounds().out_end > end);
+    assert_eq!(small.journal.bounds().held_back, None);
+}
+
+#[test]
+fn a_limit_keeps_a_live_journal_small() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::new(dir.path(), 32) else { return };
+    let options = ostler_journal::JournalOptions { live_max: Some(4 * MIB as u64), ..Default::default() };
+    let journal = ostler_journal::Journal::create_with(&dir.path().join("j"), options).unwrap();
+    let config = PumpConfig { sync_every: Duration::from_millis(10), ..quick() };
+    let pumps = Pumps::start(config).unwrap();
+    // Three times what fits: it can only end if the front is given back all the time.
+    let script = "i=0; while [ $i -lt 96 ]; do head -c 1048576 /dev/zero; i=$((i+1)); done";
+    let mut proc = Proc::in_journal(&pumps, journal, script);
+    proc.reap();
+    wait_until("the exit", || proc.journal.bounds().exit.is_some());
+    assert_eq!(proc.journal.bounds().out_end, 96 * MIB as u64);
+    assert!(proc.journal.bounds().first_seq > 1);
+}
