@@ -34,7 +34,11 @@ impl Conn {
 
     /// Queues a line; `turn` sends it.
     pub(crate) fn send(&mut self, line: &str) {
-        self.outbox.extend_from_slice(line.as_bytes());
+        self.send_bytes(line.as_bytes());
+    }
+
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
+        self.outbox.extend_from_slice(bytes);
     }
 
     /// Bytes queued and not yet taken by the kernel.

@@ -8,6 +8,7 @@ mod code;
 mod conn;
 mod crash;
 mod flood;
+mod fuzz;
 mod instance;
 mod lines;
 mod measure;
@@ -28,6 +29,7 @@ use args::Args;
 const HELP: &str = "\
 usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
        bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
+       bench fuzz --target lines|journal|daemon [--seconds N] [--seed S] [--bin PATH]
 --bin is the ostler program to measure; without it the one beside this program.";
 
 fn main() -> ExitCode {
@@ -52,6 +54,7 @@ fn run(mut args: Args) -> Result<u8> {
     match args.word().as_deref() {
         Some("crash") => crash::run(args),
         Some("child") => child::run(args),
+        Some("fuzz") => fuzz::run(args),
         Some("flood") => flood::run(args),
         Some("raw") => raw::run(args),
         Some(other) => bail!("no such command: {other}\n{HELP}"),

@@ -1,0 +1,69 @@
+//! What mutation begins with: requests of every shape, and scripts for journals.
+
+/// Whole requests; the token is the one of private instances. Nothing here destroys anything, however it is changed.
+pub(crate) fn requests() -> Vec<Vec<u8>> {
+    let with = |method: &str, params: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params},"auth":"{}"}}"#,
+            crate::instance::TOKEN
+        )
+    };
+    let mut all: Vec<String> = [
+        ("server.ping", "{}"),
+        ("server.version", "null"),
+        ("server.capabilities", "[]"),
+        ("files.list", r#"{"path":"/"}"#),
+        ("files.stat", r#"{"path":"/etc/passwd"}"#),
+        ("files.validate", r#"{"path":"/nonexistent"}"#),
+        ("files.read", r#"{"path":"/etc/hostname","maxBytes":100}"#),
+        ("git.info", r#"{"path":"/"}"#),
+        ("process.spawn", r#"{"id":"","command":""}"#),
+        ("process.stdin", r#"{"id":"none","data":"aGVsbG8=","offset":0}"#),
+        ("process.kill", r#"{"id":"none","signal":"SIGTERM"}"#),
+        ("process.killAndWait", r#"{"id":"none","timeoutMs":1,"escalate":false}"#),
+        ("process.reattach", r#"{"id":"none","fromSeq":0,"wantPid":true}"#),
+        ("process.nothing", r#"{"a":{"b":[1,2.5e3,"\u00e9\n",null,true]}}"#),
+    ]
+    .iter()
+    .map(|(method, params)| with(method, params))
+    .collect();
+    all.extend(
+        [
+            r#"{"jsonrpc":"2.0","id":"<a>&\u2028","method":"server.ping","auth":"wrong"}"#,
+            r#"{"JSONRPC":"2.0","ID":{ "a" : [ 1, 2 ] },"Method":"x","auth":null}"#,
+            r#"{"jsonrpc":"1.0","id":1.50,"method":"nodot"}"#,
+            "null",
+            "[]",
+            "{}",
+            "\"text\"",
+            "12",
+            " ",
+            "",
+        ]
+        .map(str::to_owned),
+    );
+    all.into_iter().map(String::into_bytes).collect()
+}
+
+/// Requests as they arrive: a few bytes that say how the stream is cut, then lines.
+pub(crate) fn lines() -> Vec<Vec<u8>> {
+    let mut all: Vec<Vec<u8>> =
+        requests().into_iter().map(|line| [b"\x07", line.as_slice(), b"\r\n"].concat()).collect();
+    all.push(b"\x01\n\n\r\n\nabc\r\r\n".to_vec());
+    all.push(b"\x10no newline at the end".to_vec());
+    all.push([b"\x40".as_slice(), &b"long".repeat(400), b"\nx\n"].concat());
+    all
+}
+
+/// Scripts for the journal target: see there for what a byte means.
+pub(crate) fn journals() -> Vec<Vec<u8>> {
+    vec![
+        vec![3, 0, 200, 1, 50, 4, 0, 0, 5],
+        vec![1, 0, 255, 2, 7, 255],
+        vec![6, 0, 10, 0, 20, 1, 30, 0, 40, 1, 50, 2, 60, 4, 9, 3],
+        vec![2, 0, 255, 0, 255, 5, 100, 2],
+        vec![4, 1, 1, 1, 2, 0, 3, 2, 0, 6, 0, 31],
+        vec![0, 8, 40, 200],
+        vec![5, 0, 90, 1, 90, 0, 90, 1, 90, 2, 0, 4, 20, 1, 7, 3, 8],
+    ]
+}

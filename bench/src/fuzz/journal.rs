@@ -1,0 +1,222 @@
+//! Journal recovery: whatever is cut off, torn or flipped in the files, what is read afterwards is a prefix of what was
+//! written, or the damage is named. Shared with `fuzz/`, so it uses nothing of this program.
+//!
+//! An input is a script. Its first byte is the number of steps that write a journal (stdout, stderr or reopen, each with
+//! a size), the rest is damage. Index damage is at most three bits in all or a cut tail: that much the index promises to
+//! notice.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Step};
+
+/// Flipped bits that the check of a record must notice.
+const MAX_FLIPS: usize = 3;
+
+/// Size of an index record.
+const RECORD: u64 = 32;
+
+/// A folder in memory if there is one; removed when dropped.
+pub(crate) struct Workshop(PathBuf);
+
+impl Workshop {
+    pub(crate) fn new() -> io::Result<Self> {
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let dir = base.join(format!("ostler-fuzz-{}", std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self(dir))
+    }
+
+    pub(crate) fn check(&self, input: &[u8]) -> Result<(), String> {
+        let dir = self.0.join("journal");
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut script = input.iter().copied();
+        let truth = Truth::write(&dir, &mut script).map_err(|error| format!("writing: {error}"))?;
+        let flips = damage(&dir, &mut script).map_err(|error| format!("damaging: {error}"))?;
+        truth.compare(&dir, flips)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What was written, stream by stream, and the frames it became.
+#[derive(Default)]
+struct Truth {
+    out: Vec<u8>,
+    err: Vec<u8>,
+    frames: Vec<(Kind, Vec<u8>)>,
+}
+
+/// Sizes from one byte up to a little more than a frame.
+fn size(byte: u8) -> usize {
+    match byte {
+        0..=199 => usize::from(byte),
+        _ => usize::from(byte - 199) * 650,
+    }
+}
+
+impl Truth {
+    fn write(dir: &Path, script: &mut impl Iterator<Item = u8>) -> io::Result<Self> {
+        drop(Journal::create(dir)?);
+        let mut truth = Self::default();
+        for _ in 0..script.next().unwrap_or(0) % 16 {
+            let (what, length) = (script.next().unwrap_or(0), size(script.next().unwrap_or(0)));
+            match what % 4 {
+                0 => append(&dir.join("out"), &mut truth.out, length, 0x55)?,
+                1 => append(&dir.join("err"), &mut truth.err, length, 0xaa)?,
+                // Opening indexes what was appended.
+                2 => drop(Journal::open(dir).map_err(io::Error::other)?),
+                _ => {
+                    Journal::open(dir).map_err(io::Error::other)?.record_exit(ExitStatusRecord::Code(7))?;
+                    break;
+                }
+            }
+        }
+        truth.frames = read(dir).map_err(io::Error::other)?.frames;
+        Ok(truth)
+    }
+
+    fn compare(&self, dir: &Path, flips: usize) -> Result<(), String> {
+        let found = match Journal::open(dir) {
+            Ok(journal) => read_open(&journal),
+            // Refusing a damaged journal by name is an answer.
+            Err(_) if flips > 0 => return Ok(()),
+            Err(error) => return Err(format!("a cut journal was refused: {error}")),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::InvalidData && flips > 0 => return Ok(()),
+            Err(error) => return Err(format!("reading: {error}")),
+        };
+        for (name, kind, written) in [("stdout", Kind::Stdout, &self.out), ("stderr", Kind::Stderr, &self.err)] {
+            let bytes = found.stream(kind);
+            if !written.starts_with(&bytes) {
+                let at = bytes.iter().zip(written).take_while(|(a, b)| a == b).count();
+                return Err(format!("{name} differs from what was written at byte {at} of {}", bytes.len()));
+            }
+        }
+        let exits = found.frames.iter().filter(|(kind, _)| *kind == Kind::Exit).count();
+        if exits > 1 {
+            return Err(format!("{exits} exits"));
+        }
+        Ok(())
+    }
+}
+
+fn append(path: &Path, truth: &mut Vec<u8>, length: usize, salt: u8) -> io::Result<()> {
+    let start = truth.len();
+    truth.extend((start..start + length).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ salt));
+    let mut file = OpenOptions::new().append(true).open(path)?;
+    file.write_all(truth.get(start..).unwrap_or_default())
+}
+
+/// Everything that a reader gets, in order.
+#[derive(Default)]
+struct Found {
+    frames: Vec<(Kind, Vec<u8>)>,
+}
+
+impl Found {
+    fn stream(&self, wanted: Kind) -> Vec<u8> {
+        self.frames.iter().filter(|(kind, _)| *kind == wanted).flat_map(|(_, bytes)| bytes.iter().copied()).collect()
+    }
+}
+
+fn read(dir: &Path) -> Result<Found, String> {
+    let journal = Journal::open(dir).map_err(|error| error.to_string())?;
+    read_open(&journal).map_err(|error| error.to_string())
+}
+
+fn read_open(journal: &std::sync::Arc<Journal>) -> io::Result<Found> {
+    let mut cursor = Cursor::new(std::sync::Arc::clone(journal), 0);
+    let mut found = Found::default();
+    loop {
+        let mut bytes = Vec::new();
+        match cursor.next_blocking(&mut bytes)? {
+            Step::Frame(head) => found.frames.push((head.kind, bytes)),
+            Step::UpToDate => return Ok(found),
+            Step::Gap { .. } | Step::WouldBlock => return Err(io::Error::other("a gap that nobody cut")),
+        }
+    }
+}
+
+/// Damages the files as the script says; how many bits of the index were flipped.
+fn damage(dir: &Path, script: &mut impl Iterator<Item = u8>) -> io::Result<usize> {
+    let mut flips = 0;
+    while let Some(what) = script.next() {
+        let (a, b) = (script.next().unwrap_or(0), script.next().unwrap_or(0));
+        let at = u64::from(a) | u64::from(b) << 8;
+        match what % 6 {
+            0 => cut(&dir.join("idx"), at)?,
+            1 => cut(&dir.join("idx"), at * RECORD)?,
+            2 => cut(&dir.join("out"), at)?,
+            3 => cut(&dir.join("err"), at)?,
+            4 if flips < MAX_FLIPS => flips += flip(&dir.join("idx"), at, what >> 5)?,
+            // What a crash of the machine leaves behind a file that had grown.
+            5 => OpenOptions::new().append(true).open(dir.join("idx"))?.write_all(&vec![0; usize::from(a)])?,
+            _ => {}
+        }
+    }
+    Ok(flips)
+}
+
+fn cut(path: &Path, length: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    if file.metadata()?.len() > length { file.set_len(length) } else { Ok(()) }
+}
+
+fn flip(path: &Path, at: u64, bit: u8) -> io::Result<usize> {
+    let file: File = OpenOptions::new().read(true).write(true).open(path)?;
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(0);
+    }
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at % length)?;
+    file.write_all_at(&byte.map(|byte| byte ^ 1 << bit), at % length)?;
+    Ok(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes 300 bytes of stdout and 40 of stderr as frames, then an exit.
+    fn written(workshop: &Workshop) -> (PathBuf, Truth) {
+        let dir = workshop.0.join("journal");
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut script = [5, 0, 150, 2, 0, 0, 150, 1, 40, 3, 0].into_iter();
+        let truth = Truth::write(&dir, &mut script).unwrap();
+        assert_eq!((truth.out.len(), truth.err.len(), truth.frames.len()), (300, 40, 4));
+        (dir, truth)
+    }
+
+    #[test]
+    fn a_cut_journal_is_a_prefix_and_a_changed_byte_is_found() {
+        let workshop = Workshop::new().unwrap();
+        let (dir, truth) = written(&workshop);
+        truth.compare(&dir, 0).unwrap();
+
+        cut(&dir.join("idx"), RECORD + 5).unwrap();
+        truth.compare(&dir, 0).unwrap();
+
+        let (dir, truth) = written(&workshop);
+        flip(&dir.join("out"), 200, 3).unwrap();
+        let why = truth.compare(&dir, 0).unwrap_err();
+        assert!(why.contains("stdout differs from what was written at byte 200"), "{why}");
+
+        let (dir, truth) = written(&workshop);
+        assert_eq!(flip(&dir.join("idx"), RECORD + 3, 2).unwrap(), 1);
+        truth.compare(&dir, 1).unwrap();
+        let (dir, truth) = written(&workshop);
+        flip(&dir.join("idx"), RECORD + 3, 2).unwrap();
+        assert!(truth.compare(&dir, 0).is_err(), "a flipped bit must not pass unnoticed");
+    }
+}
