@@ -19,6 +19,11 @@ struct Seen {
 }
 
 impl Keys {
+    /// Whether this key has come before.
+    pub(crate) fn has_seen(&self, key: &str) -> bool {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).set.contains(key)
+    }
+
     /// Whether this key comes for the first time; from now on it does not.
     pub(crate) fn first_use(&self, key: &str) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +47,7 @@ mod tests {
     #[test]
     fn a_key_counts_once_and_memory_is_bounded() {
         let keys = Keys::default();
-        assert!(keys.first_use("a") && !keys.first_use("a"));
+        assert!(!keys.has_seen("a") && keys.first_use("a") && !keys.first_use("a") && keys.has_seen("a"));
         for number in 0..REMEMBERED {
             assert!(keys.first_use(&number.to_string()));
         }

@@ -51,6 +51,11 @@ impl Engine {
         folders.map(|folder| ostler_journal::disk_usage(&folder.path()).unwrap_or(0)).sum()
     }
 
+    /// Whether a request with this key was carried out before.
+    pub fn has_seen(&self, key: &str) -> bool {
+        self.inner.keys.has_seen(key)
+    }
+
     /// Whether a request with this key comes for the first time; the same key again is the same request.
     pub fn first_use(&self, key: &str) -> bool {
         self.inner.keys.first_use(key)

@@ -1,5 +1,8 @@
 //! What a process was started as: kept by the keeper while it lives, and in its folder for as long as its output is.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -106,7 +109,8 @@ impl About {
 
     pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
         let (file, fresh) = (dir.join(FILE), dir.join("meta.json.new"));
-        std::fs::write(&fresh, self.encode())?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?.write_all(&self.encode())?;
         std::fs::rename(fresh, file)
     }
 

@@ -108,7 +108,7 @@ impl Host {
     pub(crate) fn fresh_endpoint(&self, door: &str) -> Result<String, HostError> {
         let path = self.dir.join("epoch");
         let epoch = Timestamp::now().to_string();
-        fs::write(&path, &epoch).map_err(|source| HostError::Io { path, source })?;
+        super::write_private(&path, &epoch).map_err(|source| HostError::Io { path, source })?;
         Ok(format!("{door}@{epoch}"))
     }
 

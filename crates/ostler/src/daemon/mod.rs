@@ -15,7 +15,9 @@ pub(crate) use log_writer::LogWriter;
 pub(crate) use signals::{Asked, Signals};
 pub(crate) use up::{Options, run};
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -34,4 +36,9 @@ pub(crate) fn instance_name(door: &str, place: &Path) -> String {
     let digest = Sha256::digest([uid.to_string().as_bytes(), b"\0", place.as_os_str().as_encoded_bytes()].concat());
     let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("{door}-{hex}")
+}
+
+/// Replaces a file that is nobody else's business.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -185,7 +184,6 @@ fn token(path: &Path) -> io::Result<String> {
     let mut random = [0u8; 32];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    writeln!(file, "{token}")?;
+    super::write_private(path, &format!("{token}\n"))?;
     Ok(token)
 }
