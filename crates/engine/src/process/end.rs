@@ -67,8 +67,10 @@ pub enum Ending {
     Kill,
     /// They go on without their pipes; nobody will know of them.
     Abandon,
-    /// They stay with the keeper, for the next daemon.
+    /// They stay with the keeper, for the daemon that takes over now.
     Leave,
+    /// They stay with the keeper, until somebody starts a daemon again.
+    Keep,
 }
 
 impl Process {
@@ -127,7 +129,14 @@ impl Engine {
     pub async fn stop(&self, ending: Ending) -> usize {
         let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
         match ending {
-            Ending::Leave => return running.len(),
+            Ending::Leave => {
+                // Leaving is not crashing: the keeper must not bring this daemon back beside its successor.
+                if let Err(error) = self.inner.keeper().guard(None) {
+                    tracing::warn!("the keeper may start this daemon again: {error}");
+                }
+                return running.len();
+            }
+            Ending::Keep => {}
             Ending::Abandon => {
                 for process in &running {
                     if let Some(hosted) = process.hosted() {

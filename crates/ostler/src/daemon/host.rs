@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
+use ostler_door_native::Identity;
 use ostler_engine::{
     Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError,
 };
@@ -39,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) guard: Option<GuardSpec>,
     pub(crate) retention: Retention,
     pub(crate) sync_every: Duration,
+    /// How long a process may take to end when nobody says otherwise.
+    pub(crate) kill_grace: Duration,
 }
 
 /// An instance that is ours, not started yet.
@@ -58,6 +61,8 @@ pub(crate) struct Host {
     name: String,
     dir: PathBuf,
     door: &'static str,
+    kill_grace: Duration,
+    started: Timestamp,
     _lease: Lease,
 }
 
@@ -91,6 +96,17 @@ impl Host {
         &self.name
     }
 
+    /// Who answers at the native door.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            name: self.name.clone(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.started,
+            state_dir: self.dir.display().to_string(),
+            kill_grace: self.kill_grace,
+        }
+    }
+
     /// The name space of a door's client ids. It outlives a crash, but not a stop that was asked for: whoever starts anew
     /// after that starts with nothing.
     pub(crate) fn endpoint(&self, door: &str) -> Result<String, HostError> {
@@ -113,7 +129,7 @@ impl Host {
     }
 
     /// Tells the command line where everything is.
-    pub(crate) fn register(&self, native: Option<PathBuf>, doors: Vec<DoorRecord>) -> Result<(), HostError> {
+    pub(crate) fn register(&self, native: PathBuf, doors: Vec<DoorRecord>) -> Result<(), HostError> {
         let pid = std::process::id();
         let record = InstanceRecord {
             version: RECORD_VERSION,
@@ -121,9 +137,9 @@ impl Host {
             door: self.door.to_owned(),
             pid,
             start_ticks: start_ticks(pid).unwrap_or_default(),
-            started: Timestamp::now(),
+            started: self.started,
             program: env!("CARGO_PKG_VERSION").to_owned(),
-            native,
+            native: Some(native),
             doors,
         };
         record.write(&self.dir).map_err(|source| HostError::Io { path: self.dir.clone(), source })
@@ -150,7 +166,7 @@ impl Host {
     /// Ends the instance; gives back how many children were running.
     pub(crate) async fn stop(self, ending: Ending) -> usize {
         let running = self.engine.stop(ending).await;
-        if ending != Ending::Leave {
+        if !matches!(ending, Ending::Leave | Ending::Keep) {
             // The next start begins with an empty name space.
             let _ = fs::remove_file(self.dir.join("epoch"));
         }
@@ -177,7 +193,8 @@ impl Ours {
             .map_err(|lost| HostError::Lost(lost.to_string()))??;
         prune_regularly(engine.clone());
         let Self { lease, paths, name, dir, .. } = self;
-        Ok(Host { engine, paths, name, dir, door: plan.door, _lease: lease })
+        let (door, kill_grace, started) = (plan.door, plan.kill_grace, Timestamp::now());
+        Ok(Host { engine, paths, name, dir, door, kill_grace, started, _lease: lease })
     }
 }
 

@@ -5,6 +5,7 @@ mod host;
 mod launched;
 mod limits;
 mod log_writer;
+mod native;
 mod place;
 mod signals;
 mod up;
@@ -12,6 +13,7 @@ mod up;
 pub(crate) use host::{Host, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
+pub(crate) use native::Native;
 pub(crate) use signals::{Asked, Signals};
 pub(crate) use up::{Options, run};
 

@@ -9,8 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) enum Asked {
     /// End, and end what this door's contract says ends with it.
     Stop,
-    /// End, and leave everything running.
+    /// End, and leave everything running for the daemon that takes over now.
     Leave,
+    /// End, and leave everything running until somebody starts a daemon again.
+    Keep,
 }
 
 /// The signals that mean something to us.

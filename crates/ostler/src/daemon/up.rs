@@ -12,7 +12,7 @@ use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention};
 
 use super::host::{Host, HostError, Plan};
 use super::place::Place;
-use super::{Asked, LogWriter, Signals};
+use super::{Asked, LogWriter, Native, Signals};
 use crate::config::Config;
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
@@ -77,6 +77,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
                 live_max: journal.live_max,
             },
             sync_every: journal.sync_every,
+            kill_grace: options.config.process.kill_grace,
         })
         .await?;
     let mut open = Vec::new();
@@ -84,18 +85,28 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         true => Some(Claustrum::open(options, &host, &mut open)?),
         false => None,
     };
-    host.register(None, open)?;
+    let native = Native::open(&host, open)?;
     host.extract_login_path();
     let asked = tokio::select! {
-        () = async { match claustrum { Some(door) => door.serve(&host).await, None => std::future::pending().await } } => Asked::Stop,
-        asked = signals.next() => asked,
+        asked = native.serve() => asked,
+        () = serve_claustrum(claustrum, &host) => Asked::Stop,
+        // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
+        asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };
     let ending = match asked {
         Asked::Leave => Ending::Leave,
+        Asked::Keep => Ending::Keep,
         Asked::Stop => Ending::Kill,
     };
     host.stop(ending).await;
     Ok(())
+}
+
+async fn serve_claustrum(door: Option<Claustrum>, host: &Host) {
+    match door {
+        Some(door) => door.serve(host).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// How the keeper brings this daemon back when it dies unasked.

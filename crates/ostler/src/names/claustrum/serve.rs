@@ -13,7 +13,8 @@ use ostler_engine::{Claim, Ending, Environment, Retention};
 
 use super::flags::Flags;
 use super::{complain, fail, log, token, version};
-use crate::daemon::{Asked, Host, Launched, Plan, Signals};
+use crate::daemon::{Asked, Host, Launched, Native, Plan, Signals};
+use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
 /// Tells the re-executed program that it is the daemon. Never passed on to children.
@@ -26,6 +27,8 @@ const CLIENT_TOKEN: &str = "CLAUDE_RPC_TOKEN";
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// What a power cut may take, at most.
 const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// How long a process may take to end when the command line ends it.
+const KILL_GRACE: Duration = Duration::from_secs(5);
 /// What the daemon says to its launcher.
 const READY: &[u8] = b"ready";
 
@@ -111,6 +114,7 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
                 guard: None,
                 retention: Retention::default(),
                 sync_every: SYNC_EVERY,
+                kill_grace: KILL_GRACE,
             })
             .await
             .map_err(|error| error.to_string())?;
@@ -130,14 +134,17 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
         let _ = launched.launcher().write_all(READY);
         drop(launched);
         host.extract_login_path();
+        let native = native_door(&host, &socket);
         let asked = tokio::select! {
             () = door.serve(&listener) => Asked::Stop,
             () = door.shutdown_requested() => Asked::Stop,
+            asked = serve_native(native) => asked,
             asked = signals.next() => asked,
         };
         drop(listener);
         let ending = match asked {
             Asked::Leave => Ending::Leave,
+            Asked::Keep => Ending::Keep,
             Asked::Stop if flags.keep_children => Ending::Abandon,
             Asked::Stop => Ending::Kill,
         };
@@ -150,6 +157,23 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     writer.flush();
     runtime.shutdown_background();
     code.inspect_err(|message: &String| complain(message)).or(Ok(ExitCode::FAILURE))
+}
+
+/// The command line's way to what this daemon hosts. Its own clients do not need it, so they never fail for it.
+fn native_door(host: &Host, socket: &Path) -> Option<Native> {
+    let own = DoorRecord {
+        name: "claustrum".into(),
+        address: socket.display().to_string(),
+        connect: format!("claustrum -bridge -socket {}", socket.display()),
+    };
+    Native::open(host, vec![own]).inspect_err(|error| tracing::warn!("[Server] native door: {error}")).ok()
+}
+
+async fn serve_native(native: Option<Native>) -> Asked {
+    match native {
+        Some(native) => native.serve().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn serve_metrics(address: &str, door: &Door) {

@@ -1,0 +1,71 @@
+//! The native door of an instance: what the command line speaks, whichever name the daemon was started under.
+
+use std::sync::Arc;
+
+use ostler_door_native::{Door, Identity, Instance};
+use ostler_door_rpc::Bound;
+use tokio::sync::watch;
+
+use super::host::{Host, HostError};
+use super::place::Place;
+use super::signals::Asked;
+use crate::instances::DoorRecord;
+
+/// The door, open, and the place where it stays.
+pub(crate) struct Native {
+    place: Place,
+    door: Door,
+    asked: watch::Receiver<Option<Asked>>,
+}
+
+/// What the door's clients may know and ask of the program around the engine.
+struct Around {
+    identity: Identity,
+    doors: Vec<ostler_api::Door>,
+    ask: watch::Sender<Option<Asked>>,
+}
+
+impl Native {
+    /// Opens it, and enters the instance in the register with all its doors.
+    pub(crate) fn open(host: &Host, others: Vec<DoorRecord>) -> Result<Self, HostError> {
+        let socket = host.paths().native_socket(host.name());
+        let place = Place::open(&socket)?;
+        let native = DoorRecord {
+            name: "native".into(),
+            address: socket.display().to_string(),
+            connect: "the command line: ostler ps, ostler run, ostler attach".into(),
+        };
+        let doors: Vec<DoorRecord> = std::iter::once(native).chain(others).collect();
+        host.register(socket, doors.clone())?;
+        let (ask, asked) = watch::channel(None);
+        let doors = doors
+            .into_iter()
+            .map(|door| ostler_api::Door { name: door.name, address: door.address, connect: door.connect })
+            .collect();
+        let door = Door::new(host.engine().clone(), Arc::new(Around { identity: host.identity(), doors, ask }));
+        Ok(Self { place, door, asked })
+    }
+
+    /// Serves until one of its clients asks the daemon to end.
+    pub(crate) async fn serve(self) -> Asked {
+        let Self { place, door, mut asked } = self;
+        tokio::select! {
+            () = place.keep(async |listener: &Bound| door.serve(listener).await) => Asked::Stop,
+            end = asked.wait_for(Option::is_some) => end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
+        }
+    }
+}
+
+impl Instance for Around {
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn doors(&self) -> Vec<ostler_api::Door> {
+        self.doors.clone()
+    }
+
+    fn end(&self, keep: bool) {
+        self.ask.send_replace(Some(if keep { Asked::Keep } else { Asked::Stop }));
+    }
+}
