@@ -130,7 +130,7 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
         for shared in &dirty {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
             if !every.is_zero() {
-                sync_one(shared, files);
+                sync_one(sync, shared, files);
             }
             // Space that cannot be given back now is given back at the next chance.
             let _ = shared.journal.cut_to_limit();
@@ -143,22 +143,27 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
 
 /// Data before index. A failure is final for what was dirty: the kernel has dropped it or will, and a second try that
 /// succeeds proves nothing.
-fn sync_one(shared: &Shared, dirty: u8) {
+fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) {
     let journal = &shared.journal;
     if journal.dir().is_none() {
         return;
     }
     let seq = journal.bounds().last_seq;
-    let outcome = journal.files().and_then(|files| sync_files(&files, dirty)).and_then(|()| journal.settle());
-    match outcome {
-        Ok(()) => journal.synced_seq.store(seq, Ordering::Relaxed),
-        Err(_) => {
-            let from = journal.synced_seq.load(Ordering::Relaxed) + 1;
-            // The record may fail too; readers of this daemon know either way.
-            let _ = journal.record(Fact::Damaged(from));
-            journal.damaged(from);
-        }
+    let Ok(files) = journal.files() else {
+        // Nothing was tried, so nothing is lost: too many open files, or deleted meanwhile.
+        sync.mark(shared, dirty);
+        return;
+    };
+    if sync_files(&files, dirty).is_ok() {
+        journal.synced_seq.store(seq, Ordering::Relaxed);
+        // Names and facts; what could not be done now is done with the next bytes.
+        let _ = journal.settle();
+        return;
     }
+    let from = journal.synced_seq.load(Ordering::Relaxed) + 1;
+    // The record may fail too; readers of this daemon know either way.
+    let _ = journal.record(Fact::Damaged(from));
+    journal.damaged(from);
 }
 
 fn sync_files(files: &Files, dirty: u8) -> io::Result<()> {

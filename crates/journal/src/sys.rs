@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,9 +81,6 @@ pub(crate) fn punch(file: &File, from: u64, to: u64) -> io::Result<()> {
     }
 }
 
-/// Set once a file system said that it cannot read without blocking; plain reads from then on.
-static NO_NOWAIT: AtomicBool = AtomicBool::new(false);
-
 /// How a read may behave when the bytes are not in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -94,22 +91,18 @@ pub(crate) enum Wait {
 }
 
 /// Fills `bytes` from `offset`. `Ok(false)` = it would have to wait for the disk. A file that ends early is an error:
-/// indexed bytes exist.
-pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64, wait: Wait) -> io::Result<bool> {
-    if wait == Wait::ForDisk || NO_NOWAIT.load(Ordering::Relaxed) {
-        return file.read_exact_at(bytes, offset).map(|()| true);
-    }
-    loop {
-        match rustix::io::preadv2(file.as_fd(), &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
+/// indexed bytes exist. `nowait` is cleared when the file system cannot promise not to wait (memory files cannot, and
+/// do not); plain reads from then on.
+pub(crate) fn read_at(file: &File, bytes: &mut [u8], offset: u64, wait: Wait, nowait: &AtomicBool) -> io::Result<bool> {
+    while wait == Wait::Never && nowait.load(Ordering::Relaxed) {
+        match rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, ReadWriteFlags::NOWAIT) {
             Ok(n) if n == bytes.len() => return Ok(true),
             // Partly in memory, or the file ends: the waiting read tells which.
             Ok(_) | Err(Errno::AGAIN) => return Ok(false),
             Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
-                NO_NOWAIT.store(true, Ordering::Relaxed);
-                return file.read_exact_at(bytes, offset).map(|()| true);
-            }
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => nowait.store(false, Ordering::Relaxed),
             Err(errno) => return Err(errno.into()),
         }
     }
+    file.read_exact_at(bytes, offset).map(|()| true)
 }

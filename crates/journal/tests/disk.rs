@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use common::*;
-use ostler_journal::{HeldReason, Journal, Kind, PumpConfig, Pumps};
+use ostler_journal::{Cursor, HeldReason, Journal, Kind, PumpConfig, Pumps, Step};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -160,6 +161,26 @@ fn a_failed_sync_marks_the_journal_from_there_on_for_good() {
     pumps.sync_now();
     assert_eq!(proc.journal.bounds().damaged_from, Some(2), "a later success proves nothing");
     assert_eq!(Journal::open(&path).unwrap().bounds().damaged_from, Some(2));
+}
+
+#[test]
+fn a_frame_that_is_cut_while_it_is_read_is_a_gap_not_zeros() {
+    let (faults, dir, pumps) = (Faults::new(), tempfile::tempdir().unwrap(), pumps());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "head -c 100000 /dev/zero | tr '\\0' x");
+    let last = proc.finish().last().unwrap().head.seq;
+    let fifo = faults.dir.join("cursor.read");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut cursor = Cursor::new(Arc::clone(&proc.journal), 0);
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        (cursor.next_blocking(&mut bytes).unwrap(), bytes, cursor.position())
+    });
+    wait_until("the read", || faults.dir.join("cursor.read.hit").exists());
+    proc.journal.cut_before(last).unwrap();
+    std::fs::write(&fifo, "x").unwrap();
+    let (step, bytes, position) = reader.join().unwrap();
+    assert_eq!(step, Step::Gap { first_seq: last });
+    assert_eq!((bytes.len(), position), (0, last - 1));
 }
 
 #[test]

@@ -60,6 +60,7 @@ impl Lane {
             None => io.stdout.map(Feed::Pipe),
         };
         let exit_done = journal.bounds().exit.is_some();
+        let load = Load::new(core.config.heavy_rate, Instant::now());
         Self {
             outputs: [
                 stdout.map(|feed| Output::new(feed, Kind::Stdout, id)),
@@ -73,7 +74,7 @@ impl Lane {
             released: false,
             trouble: None,
             floor: None,
-            load: Load::new(Instant::now()),
+            load,
             timer: None,
         }
     }

@@ -5,10 +5,8 @@ use std::time::{Duration, Instant};
 
 /// A stream is judged over this time.
 const WINDOW: Duration = Duration::from_millis(250);
-/// More than this per window (64 MB/s) is heavy.
-const HEAVY: u64 = 16 << 20;
-/// Less than this per window is light again.
-const LIGHT: u64 = 1 << 20;
+/// Light again is who moves less than this part of what is heavy: nobody goes back and forth.
+const LIGHT: u64 = 16;
 
 /// Where a process belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +20,18 @@ pub(crate) enum Verdict {
 
 pub(crate) struct Load {
     moved: u64,
+    /// So many bytes per window are heavy.
+    heavy: u64,
     since: Instant,
     /// It has a thread of its own.
     apart: bool,
 }
 
 impl Load {
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { moved: 0, since: now, apart: false }
+    /// `heavy`: bytes per second.
+    pub(crate) fn new(heavy: u64, now: Instant) -> Self {
+        let windows = u64::try_from(Duration::from_secs(1).as_nanos() / WINDOW.as_nanos()).unwrap_or(1);
+        Self { moved: 0, heavy: heavy / windows, since: now, apart: false }
     }
 
     pub(crate) fn add(&mut self, bytes: u64) {
@@ -38,7 +40,9 @@ impl Load {
 
     /// It went to another thread.
     pub(crate) fn moved_to(&mut self, apart: bool, now: Instant) {
-        *self = Self { apart, ..Self::new(now) };
+        self.moved = 0;
+        self.since = now;
+        self.apart = apart;
     }
 
     pub(crate) fn is_apart(&self) -> bool {
@@ -65,8 +69,8 @@ impl Load {
         self.moved = 0;
         self.since = now;
         match self.apart {
-            false if rate >= u128::from(HEAVY) => Verdict::Apart,
-            true if rate < u128::from(LIGHT) => Verdict::Together,
+            false if rate >= u128::from(self.heavy) => Verdict::Apart,
+            true if rate < u128::from(self.heavy / LIGHT) => Verdict::Together,
             _ => Verdict::Stay,
         }
     }
@@ -76,15 +80,17 @@ impl Load {
 mod tests {
     use super::*;
 
+    const HEAVY: u64 = 64 << 20;
+
     #[test]
     fn a_stream_is_judged_by_what_it_moved_lately() {
         let start = Instant::now();
-        let mut load = Load::new(start);
-        load.add(HEAVY);
+        let mut load = Load::new(HEAVY, start);
+        load.add(HEAVY / 4);
         assert_eq!(load.judge(start + WINDOW / 2), Verdict::Stay);
         assert_eq!(load.judge(start + WINDOW), Verdict::Apart);
         load.moved_to(true, start);
-        load.add(LIGHT);
+        load.add(HEAVY / 4 / LIGHT);
         assert_eq!(load.judge(start + WINDOW), Verdict::Stay);
         assert_eq!(load.judge(start + WINDOW * 2), Verdict::Together);
     }
@@ -92,8 +98,8 @@ mod tests {
     #[test]
     fn a_burst_long_ago_is_not_heavy() {
         let start = Instant::now();
-        let mut load = Load::new(start);
-        load.add(HEAVY);
+        let mut load = Load::new(HEAVY, start);
+        load.add(HEAVY / 4);
         assert_eq!(load.judge(start + WINDOW * 10), Verdict::Stay);
     }
 }

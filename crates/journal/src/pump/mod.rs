@@ -32,6 +32,8 @@ pub struct PumpConfig {
     pub threads: usize,
     /// Threads a heavy stream may have of its own, together.
     pub heavy_threads: usize,
+    /// Bytes per second from which on a process is given one of them.
+    pub heavy_rate: u64,
     /// How often dirty files are synced; zero = never.
     pub sync_every: Duration,
     /// Undelivered stdin per process before the writer waits.
@@ -51,6 +53,7 @@ impl Default for PumpConfig {
         Self {
             threads: 2,
             heavy_threads: 4,
+            heavy_rate: 64 << 20,
             sync_every: Duration::from_millis(200),
             spool_cap: 8 << 20,
             spool_waiters: 1024,

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags, fadvise, memfd_create};
@@ -29,9 +30,15 @@ pub(crate) struct Files {
     pub(crate) err: File,
     pub(crate) idx: File,
     pub(crate) input: File,
+    /// Reads may be asked not to wait; memory files and some file systems cannot be.
+    pub(crate) nowait: AtomicBool,
 }
 
 impl Files {
+    fn open<E>(mut open: impl FnMut(&str) -> Result<File, E>) -> Result<Self, E> {
+        Ok(Self { out: open(OUT)?, err: open(ERR)?, idx: open(IDX)?, input: open(IN)?, nowait: AtomicBool::new(true) })
+    }
+
     pub(crate) fn raw(&self, kind: Kind) -> &File {
         if kind == Kind::Stderr { &self.err } else { &self.out }
     }
@@ -54,7 +61,7 @@ impl Home {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let create =
             |name: &str| OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(dir.join(name));
-        let files = Files { out: create(OUT)?, err: create(ERR)?, idx: create(IDX)?, input: create(IN)? };
+        let files = Files::open(create)?;
         Ctl::begin(&create(CTL)?)?;
         Ok(Self { place: Place::Disk(dir.to_owned()), open: Mutex::new(Some(Arc::new(files))) })
     }
@@ -67,7 +74,7 @@ impl Home {
     /// New memory files.
     pub(crate) fn memory() -> io::Result<Self> {
         let create = |name: &str| memfd_create(format!("ostler-{name}"), MemfdFlags::CLOEXEC).map(File::from);
-        let files = Files { out: create(OUT)?, err: create(ERR)?, idx: create(IDX)?, input: create(IN)? };
+        let files = Files::open(create)?;
         let ctl = create(CTL)?;
         Ctl::begin(&ctl)?;
         Ok(Self::held(files, ctl))
@@ -77,7 +84,13 @@ impl Home {
     pub(crate) fn from_held(fds: Vec<OwnedFd>) -> Result<Self, OpenError> {
         let [out, err, idx, input, ctl] = <[OwnedFd; 5]>::try_from(fds)
             .map_err(|fds| OpenError::Damaged { what: format!("{} memory files instead of 5", fds.len()) })?;
-        let files = Files { out: out.into(), err: err.into(), idx: idx.into(), input: input.into() };
+        let files = Files {
+            out: out.into(),
+            err: err.into(),
+            idx: idx.into(),
+            input: input.into(),
+            nowait: AtomicBool::new(true),
+        };
         Ok(Self::held(files, ctl.into()))
     }
 
@@ -115,8 +128,7 @@ impl Home {
             return Ok(Arc::clone(files));
         }
         let existing = |name: &str| OpenOptions::new().read(true).write(true).open(dir.join(name));
-        let files =
-            Arc::new(Files { out: existing(OUT)?, err: existing(ERR)?, idx: existing(IDX)?, input: existing(IN)? });
+        let files = Arc::new(Files::open(existing)?);
         *open = Some(Arc::clone(&files));
         Ok(files)
     }

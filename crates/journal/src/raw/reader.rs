@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use ostler_hooks::hook;
+
 use super::Journal;
 use super::files::Files;
 use super::index::{RECORD, Record};
@@ -81,7 +83,8 @@ impl Cursor {
         if frame.len > 0 {
             buf.resize(start + frame.len, 0);
             let bytes = buf.get_mut(start..).unwrap_or_default();
-            let read = sys::read_at(files.raw(frame.kind), bytes, from, wait);
+            let read = sys::read_at(files.raw(frame.kind), bytes, from, wait, &files.nowait);
+            hook!("cursor.read");
             // Only now: a hole punched meanwhile reads as zeros.
             let gap = self.gap();
             if gap.is_some() || !matches!(read, Ok(true)) {
@@ -122,14 +125,14 @@ impl Cursor {
         if self.before.is_none() {
             let mut bytes = [0; RECORD];
             let at = (self.at - 1) * RECORD as u64;
-            if !sys::read_at(&files.idx, &mut bytes, at, wait)? {
+            if !sys::read_at(&files.idx, &mut bytes, at, wait, &files.nowait)? {
                 return Ok(false);
             }
             self.before = Record::decode(&bytes, self.at);
         }
         let count = usize::try_from(last - self.at).unwrap_or(BATCH).min(BATCH);
         let bytes = self.batch.get_mut(..count * RECORD).unwrap_or_default();
-        let ready = sys::read_at(&files.idx, bytes, self.at * RECORD as u64, wait)?;
+        let ready = sys::read_at(&files.idx, bytes, self.at * RECORD as u64, wait, &files.nowait)?;
         if ready {
             self.filled = count * RECORD;
         }

@@ -5,13 +5,13 @@
 //! simply done again.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use super::files::Files;
 use super::index::{RECORD, Record};
 use super::ledger::First;
 use super::types::{ExitRecord, OpenError};
 use super::writer::Writer;
-use crate::sys::{self, Wait};
 
 /// Records read at once, from the end: 256 KiB, the part of an index that is checked when it is opened. Older records
 /// are checked when they are read.
@@ -29,7 +29,7 @@ pub(crate) struct Recovered {
 fn read(files: &Files, from: u64, to: u64) -> io::Result<Vec<Option<Record>>> {
     let len = usize::try_from(to.saturating_sub(from)).unwrap_or(0) * RECORD;
     let mut bytes = vec![0; len];
-    sys::read_at(&files.idx, &mut bytes, from * RECORD as u64, Wait::ForDisk)?;
+    files.idx.read_exact_at(&mut bytes, from * RECORD as u64)?;
     let records = bytes.chunks_exact(RECORD);
     Ok((from + 1..).zip(records).map(|(seq, bytes)| Record::decode(bytes, seq)).collect())
 }

@@ -2,16 +2,17 @@
 //! they have read, so a hole is never shown as data.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+
+use ostler_hooks::hook;
 
 use super::Journal;
 use super::files::Files;
 use super::index::{RECORD, Record};
 use super::ledger::{Fact, First};
-use crate::lock;
-use crate::sys::{self, Wait};
+use crate::{lock, sys};
 
 /// A live journal is cut when it exceeds its limit by a quarter, so that cutting is rare.
 const SLACK: u64 = 4;
@@ -20,20 +21,13 @@ impl Journal {
     /// Cuts every frame before `seq` and gives its space back. May block on the disk.
     pub fn cut_before(&self, seq: u64) -> io::Result<()> {
         let _one_at_a_time = lock(&self.cutting);
-        let files = self.home.files()?;
-        let last = self.last_seq.load(Ordering::SeqCst);
-        let seq = seq.min(last + 1);
-        if seq <= lock(&self.ctl).first.seq {
-            return Ok(());
-        }
-        let base = self.record_of(&files, seq - 1)?;
-        let first = First { seq, out_start: base.out_end, err_start: base.err_end };
-        self.cut(&files, first)
+        self.cut(&*self.home.files()?, seq)
     }
 
     /// Keeps a live journal near its limit, if it has one.
     pub(crate) fn cut_to_limit(&self) -> io::Result<()> {
         let Some(max) = self.options.live_max else { return Ok(()) };
+        let _one_at_a_time = lock(&self.cutting);
         let bounds = self.bounds();
         let first = lock(&self.ctl).first;
         let end = bounds.out_end + bounds.err_end;
@@ -47,42 +41,51 @@ impl Journal {
         while low < high {
             let middle = low + (high - low) / 2;
             let start = self.record_of(&files, middle - 1)?;
-            if end - (start.out_end + start.err_end).min(end) > max {
+            if end.saturating_sub(start.out_end + start.err_end) > max {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        self.cut_before(low)
+        self.cut(&files, low)
     }
 
-    fn cut(&self, files: &Files, first: First) -> io::Result<()> {
+    fn cut(&self, files: &Files, seq: u64) -> io::Result<()> {
+        let seq = seq.min(self.last_seq.load(Ordering::SeqCst) + 1);
+        if seq <= lock(&self.ctl).first.seq {
+            return Ok(());
+        }
+        let base = self.record_of(files, seq - 1)?;
+        let first = First { seq, out_start: base.out_end, err_start: base.err_end };
         // The index first: `first` must never point past the end of what a power loss leaves.
         files.idx.sync_data()?;
         self.record(Fact::First(first))?;
         self.home.ctl()?.sync_data()?;
-        ostler_hooks::hook!("retention.recorded");
-        self.first_seq.store(first.seq, Ordering::SeqCst);
-        self.update(|bounds| bounds.first_seq = first.seq);
+        hook!("retention.recorded");
+        self.first_seq.store(seq, Ordering::SeqCst);
+        self.update(|bounds| bounds.first_seq = seq);
         sys::punch(&files.out, 0, first.out_start)?;
         sys::punch(&files.err, 0, first.err_start)?;
-        ostler_hooks::hook!("retention.punched");
+        hook!("retention.punched");
         // The record before the first frame stays: it says where that frame begins.
-        sys::punch(&files.idx, 0, first.seq.saturating_sub(2) * RECORD as u64)
+        sys::punch(&files.idx, 0, seq.saturating_sub(2) * RECORD as u64)
     }
 
-    /// The record of an indexed frame; the default for frame 0.
+    /// The record of a frame that is kept, or of the one before the first.
     fn record_of(&self, files: &Files, seq: u64) -> io::Result<Record> {
-        let Some(position) = seq.checked_sub(1) else {
-            return Ok(Record::default());
-        };
-        let mut bytes = [0; RECORD];
-        sys::read_at(&files.idx, &mut bytes, position * RECORD as u64, Wait::ForDisk)?;
-        Record::decode(&bytes, seq).ok_or_else(|| {
+        read_record(files, seq)?.ok_or_else(|| {
             self.damaged(seq);
             io::Error::new(io::ErrorKind::InvalidData, format!("the index record of frame {seq} is damaged"))
         })
     }
+}
+
+/// The record of a frame, the default for frame 0; `None` = nothing of ours stands there. Waits for the disk.
+pub(super) fn read_record(files: &Files, seq: u64) -> io::Result<Option<Record>> {
+    let Some(position) = seq.checked_sub(1) else { return Ok(Some(Record::default())) };
+    let mut bytes = [0; RECORD];
+    files.idx.read_exact_at(&mut bytes, position * RECORD as u64)?;
+    Ok(Record::decode(&bytes, seq))
 }
 
 /// Bytes that the files in `dir` take on the disk (holes do not count).

@@ -199,6 +199,20 @@ proptest! {
 }
 
 #[test]
+fn the_last_bytes_begin_where_enough_is_left() {
+    let home = home();
+    let dir = home.path().join("j");
+    write(&dir, &vec![Piece::Output(Kind::Stdout, 100); 10]);
+    let journal = Journal::open(&dir).unwrap();
+    for (bytes, first) in [(0, 11), (1, 10), (100, 10), (101, 9), (999, 1), (1000, 1), (5000, 1)] {
+        assert_eq!(journal.tail_from(bytes).unwrap(), first, "{bytes} bytes");
+    }
+    journal.cut_before(4).unwrap();
+    assert_eq!(journal.tail_from(5000).unwrap(), 4);
+    assert_eq!(Journal::create(&home.path().join("empty")).unwrap().tail_from(10).unwrap(), 1);
+}
+
+#[test]
 fn a_tail_after_a_hole_of_zeros_is_cut_only_if_nothing_good_follows() {
     let home = home();
     let dir = home.path().join("j");
