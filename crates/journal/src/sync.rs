@@ -17,6 +17,8 @@ pub(crate) const OUT: u8 = 1;
 pub(crate) const ERR: u8 = 2;
 pub(crate) const IDX: u8 = 4;
 pub(crate) const IN: u8 = 8;
+/// Nothing to sync, but input to punch out.
+pub(crate) const READ: u8 = 16;
 
 /// How often there is housekeeping when nothing is to be synced.
 const HOUSEKEEPING: Duration = Duration::from_millis(200);
@@ -180,9 +182,6 @@ fn sync_files(files: &Files, dirty: u8) -> io::Result<()> {
 
 /// Takes input that the child has read out of the ledger: it holds what was typed, passwords too.
 fn punch_input(shared: &Shared) -> io::Result<()> {
-    if shared.journal.options.keep_stdin {
-        return Ok(());
-    }
     let applied = shared.journal.bounds().applied;
     let consumed = shared.consumed.load(Ordering::Relaxed);
     let upto = if consumed == u64::MAX {

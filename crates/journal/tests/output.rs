@@ -39,7 +39,7 @@ fn a_signal_is_told_apart_from_a_code() {
 #[test]
 fn a_large_stream_arrives_whole_in_frames_that_fit() {
     let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
-    let script = "head -c 20000000 /dev/urandom | tee \"$0\" | cat";
+    let script = "head -c 10000000 /dev/urandom | tee \"$0\" | cat";
     let script = script.replace("$0", dir.path().join("copy").to_str().unwrap());
     let mut proc = Proc::start(&pumps, &dir.path().join("j"), &script);
     let frames = proc.finish();
@@ -47,7 +47,7 @@ fn a_large_stream_arrives_whole_in_frames_that_fit() {
     let truth = std::fs::read(dir.path().join("copy")).unwrap();
     assert_eq!(bytes_of(&frames, Kind::Stdout), truth);
     // Nearly all of them are full: a busy stream is not cut into crumbs.
-    assert!(frames.len() < 20_000_000 / FRAME_MAX * 2, "{} frames", frames.len());
+    assert!(frames.len() < 10_000_000 / FRAME_MAX * 2, "{} frames", frames.len());
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn many_processes_share_two_threads() {
 fn a_heavy_stream_gets_a_thread_of_its_own_and_gives_it_back() {
     let dir = tempfile::tempdir().unwrap();
     let pumps = Pumps::start(PumpConfig { heavy_rate: 1 << 20, ..quick() }).unwrap();
-    let script = "head -c 60000000 /dev/zero; read go; echo over";
+    let script = "head -c 30000000 /dev/zero; read go; echo over";
     let mut heavy: Vec<_> = (0..2).map(|n| Proc::start(&pumps, &dir.path().join(n.to_string()), script)).collect();
     let small = Proc::start(&pumps, &dir.path().join("small"), "exec cat");
     let mut sent = 0;
@@ -258,7 +258,7 @@ fn a_heavy_stream_gets_a_thread_of_its_own_and_gives_it_back() {
         is_running("pump-heavy-0")
     });
     for proc in &heavy {
-        wait_until("the bulk", || proc.journal.bounds().out_end == 60_000_000);
+        wait_until("the bulk", || proc.journal.bounds().out_end == 30_000_000);
     }
     // Longer than it takes to be judged light again.
     std::thread::sleep(Duration::from_millis(600));
@@ -266,7 +266,7 @@ fn a_heavy_stream_gets_a_thread_of_its_own_and_gives_it_back() {
         proc.send(b"go\n").unwrap();
         let frames = proc.finish();
         assert!(bytes_of(&frames, Kind::Stdout).ends_with(b"\0over\n"));
-        assert_eq!(proc.journal.bounds().out_end, 60_000_005);
+        assert_eq!(proc.journal.bounds().out_end, 30_000_005);
     }
     ping();
 }

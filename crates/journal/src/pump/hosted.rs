@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     waiting_bytes_max: u64,
     /// Stdin before this was read by the child.
     pub(crate) consumed: AtomicU64,
-    /// Stdin before this was punched out.
+    /// Stdin before this was punched out; the largest number where it is kept.
     pub(crate) punched: AtomicU64,
     /// Output bytes when the sync thread last looked.
     pub(crate) seen_bytes: AtomicU64,
@@ -98,6 +98,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(id: u64, journal: Arc<Journal>, thread: Option<Arc<ThreadHandle>>, config: &PumpConfig) -> Self {
         let bounds = journal.bounds();
+        let keep = journal.options.keep_stdin;
         Self {
             id,
             journal,
@@ -107,7 +108,7 @@ impl Shared {
             waiting_max: config.spool_waiters,
             waiting_bytes_max: config.spool_cap.saturating_mul(WAITING_SPOOLS),
             consumed: AtomicU64::new(0),
-            punched: AtomicU64::new(0),
+            punched: AtomicU64::new(if keep { u64::MAX } else { 0 }),
             seen_bytes: AtomicU64::new(bounds.out_end + bounds.err_end),
         }
     }

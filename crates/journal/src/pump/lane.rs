@@ -240,7 +240,11 @@ impl Lane {
         if self.spool.take_touched() {
             self.core.sync.mark(&self.shared, sync::IN);
         }
-        self.shared.consumed.store(self.spool.consumed(), Ordering::Relaxed);
+        let consumed = self.spool.consumed();
+        self.shared.consumed.store(consumed, Ordering::Relaxed);
+        if consumed >= self.shared.punched.load(Ordering::Relaxed).saturating_add(sys::PAGE) {
+            self.core.sync.mark(&self.shared, sync::READ);
+        }
         outcome
     }
 

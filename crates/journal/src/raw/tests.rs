@@ -23,7 +23,7 @@ struct Truth {
 impl Truth {
     fn bytes(&self, kind: Kind) -> Vec<u8> {
         let of_kind = self.frames.iter().filter(|(head, _)| head.kind == kind);
-        of_kind.flat_map(|(_, bytes)| bytes.clone()).collect()
+        of_kind.map(|(_, bytes)| bytes.as_slice()).collect::<Vec<_>>().concat()
     }
 }
 

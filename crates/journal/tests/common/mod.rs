@@ -165,7 +165,7 @@ pub fn read_after(journal: &Arc<Journal>, after: u64) -> Vec<Frame> {
 
 pub fn bytes_of(frames: &[Frame], kind: Kind) -> Vec<u8> {
     let of_kind = frames.iter().filter(|frame| frame.head.kind == kind);
-    of_kind.flat_map(|frame| frame.bytes.clone()).collect()
+    of_kind.map(|frame| frame.bytes.as_slice()).collect::<Vec<_>>().concat()
 }
 
 pub fn text_of(frames: &[Frame], kind: Kind) -> String {
