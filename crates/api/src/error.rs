@@ -69,16 +69,8 @@ pub struct ErrorData {
 
 impl RpcError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let data = ErrorData {
-            kind,
-            hint: None,
-            applied: None,
-        };
-        Self {
-            code: kind.code(),
-            message: message.into(),
-            data: Some(data),
-        }
+        let data = ErrorData { kind, hint: None, applied: None };
+        Self { code: kind.code(), message: message.into(), data: Some(data) }
     }
 
     /// Adds the next step.
@@ -91,8 +83,6 @@ impl RpcError {
 
     /// A peer that speaks plain JSON-RPC sends only a number.
     pub fn kind(&self) -> ErrorKind {
-        self.data
-            .as_ref()
-            .map_or(ErrorKind::Failed, |data| data.kind)
+        self.data.as_ref().map_or(ErrorKind::Failed, |data| data.kind)
     }
 }

@@ -65,11 +65,10 @@ wire! {
         pub oldest_unsynced_ms: u64,
         /// Processes held back because the disk is full or failing.
         pub held_back: u64,
+        /// Processes whose journal may be incomplete because the disk failed.
+        pub damaged: u64,
         /// Where journals and records live.
         pub state_dir: String,
-        /// Things a person should know, worst first.
-        #[serde(default)]
-        pub warnings: Vec<String>,
     }
 
     /// Metrics in the text form that Prometheus reads.
@@ -103,19 +102,13 @@ wire! {
         pub key: Option<String>,
     }
 
-    /// One journal that retention lets go.
-    pub struct Pruned {
-        pub id: String,
-        pub name: Option<String>,
-        pub bytes: u64,
-        /// Why it goes: age or total size.
-        pub reason: String,
-    }
-
     /// What retention let go.
     pub struct PruneResult {
-        #[serde(default)]
-        pub removed: Vec<Pruned>,
+        /// The ids of processes that went.
+        pub removed: Vec<String>,
+        /// The disk space they had.
         pub bytes: u64,
+        /// Exited processes that stay.
+        pub kept: u64,
     }
 }

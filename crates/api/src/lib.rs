@@ -25,5 +25,5 @@ pub use time::Timestamp;
 /// new optional fields and methods do not count, because unknown fields are ignored.
 pub const API_VERSION: u32 = 1;
 
-/// Requests may carry this many bytes in a line: 8 MiB of stdin in base64 and its envelope fit.
-pub const LINE_MAX: usize = 12 * 1024 * 1024;
+/// The longest request: a command line with the largest environment that the kernel takes (2 MiB) fits, escaped.
+pub const LINE_MAX: usize = 4 * 1024 * 1024;

@@ -44,6 +44,8 @@ pub enum Notification {
     Exit(process::Exited),
     #[serde(rename = "process.gap")]
     Gap(process::Gap),
+    #[serde(rename = "process.lost")]
+    Lost(process::Lost),
 }
 
 macro_rules! methods {

@@ -3,43 +3,23 @@
 use serde_json::{Value, json};
 
 use crate::method::{METHODS, Notification};
-use crate::process::{Exited, Frame, Gap};
+use crate::process::{Exited, Frame, Gap, Lost};
 use crate::schema::Schema;
 
 /// Describes every method of this protocol version. `program` is the version of the daemon's program.
 pub fn document(program: &str) -> Value {
     let methods: Vec<Value> = METHODS
         .iter()
-        .map(|method| {
-            describe(
-                method.name,
-                method.summary,
-                &(method.params)(),
-                Some((method.result)()),
-            )
-        })
+        .map(|method| describe(method.name, method.summary, &(method.params)(), Some((method.result)())))
         .collect();
     let notifications = [
-        (
-            "process.frame",
-            "Bytes that a watched process wrote.",
-            Frame::schema(),
-        ),
-        (
-            "process.exit",
-            "A watched process ended; the last notification of a watch.",
-            Exited::schema(),
-        ),
-        (
-            "process.gap",
-            "Frames were let go by retention; the watch goes on at first_seq.",
-            Gap::schema(),
-        ),
+        ("process.frame", "Bytes that a watched process wrote.", Frame::schema()),
+        ("process.exit", "A watched process ended; the last notification of a watch.", Exited::schema()),
+        ("process.gap", "Frames were let go by retention; the watch goes on at first_seq.", Gap::schema()),
+        ("process.lost", "The journal cannot be read any further; the watch ends.", Lost::schema()),
     ];
-    let notifications: Vec<Value> = notifications
-        .iter()
-        .map(|(name, summary, params)| describe(name, summary, params, None))
-        .collect();
+    let notifications: Vec<Value> =
+        notifications.iter().map(|(name, summary, params)| describe(name, summary, params, None)).collect();
     json!({
         "openrpc": "1.3.2",
         "info": {
@@ -83,10 +63,7 @@ mod tests {
         let document = document("0");
         let methods = document["methods"].as_array().unwrap();
         assert_eq!(methods.len(), METHODS.len());
-        let spawn = methods
-            .iter()
-            .find(|method| method["name"] == "process.spawn")
-            .unwrap();
+        let spawn = methods.iter().find(|method| method["name"] == "process.spawn").unwrap();
         let params = spawn["params"].as_array().unwrap();
         let required: Vec<&str> = params
             .iter()
@@ -94,12 +71,7 @@ mod tests {
             .filter_map(|param| param["name"].as_str())
             .collect();
         assert_eq!(required, ["program"]);
-        assert!(
-            params
-                .iter()
-                .all(|param| param["schema"]["type"].is_string()
-                    || param["schema"]["enum"].is_array())
-        );
+        assert!(params.iter().all(|param| param["schema"]["type"].is_string() || param["schema"]["enum"].is_array()));
     }
 
     #[test]

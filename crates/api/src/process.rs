@@ -241,6 +241,12 @@ wire! {
         pub exit: Exit,
     }
 
+    /// The journal cannot be read any further: the last notification of a watch.
+    pub struct Lost {
+        pub watch: u64,
+        pub message: String,
+    }
+
     /// Frames before `first_seq` are no longer kept; the watch goes on there.
     pub struct Gap {
         pub watch: u64,
@@ -269,6 +275,6 @@ impl Exit {
 
 impl Schema for crate::method::Notification {
     fn schema() -> serde_json::Value {
-        serde_json::json!({"oneOf": [Frame::schema(), Exited::schema(), Gap::schema()]})
+        serde_json::json!({"oneOf": [Frame::schema(), Exited::schema(), Gap::schema(), Lost::schema()]})
     }
 }

@@ -79,11 +79,7 @@ pub(crate) fn object(doc: &str, fields: &[(&str, Value, bool, String)]) -> Value
 
 /// Joins the lines of a doc comment.
 pub(crate) fn doc(lines: &[&str]) -> String {
-    lines
-        .iter()
-        .map(|line| line.trim())
-        .collect::<Vec<_>>()
-        .join(" ")
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
 
 /// Declares wire structs: serde both ways, unknown fields ignored (newer reads older), and a schema that carries the doc comments.

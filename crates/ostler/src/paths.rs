@@ -121,11 +121,6 @@ impl Paths {
         ensure_private_dir(&dir)?;
         Ok(dir)
     }
-
-    /// Makes the runtime folder, private.
-    pub(crate) fn prepare_runtime(&self) -> Result<(), PathsError> {
-        ensure_private_dir(&self.runtime)
-    }
 }
 
 /// Keeps names usable as one path component and readable in a table.

@@ -18,16 +18,8 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     // The folder's descriptor gives the socket a short name; it is needed only while connecting.
-    let folder = rustix::fs::open(
-        parent,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    UnixStream::connect(
-        Path::new("/proc/self/fd")
-            .join(folder.as_raw_fd().to_string())
-            .join(name),
-    )
+    let folder = rustix::fs::open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    UnixStream::connect(Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name))
 }
 
 #[cfg(test)]
@@ -42,10 +34,7 @@ mod tests {
         let folder = std::fs::File::open(&dir).unwrap();
         let short = format!("/proc/self/fd/{}/s", folder.as_raw_fd());
         let _listener = std::os::unix::net::UnixListener::bind(short).unwrap();
-        assert!(
-            UnixStream::connect(dir.join("s")).is_err(),
-            "the plain way should not work"
-        );
+        assert!(UnixStream::connect(dir.join("s")).is_err(), "the plain way should not work");
         connect(&dir.join("s")).unwrap();
     }
 }

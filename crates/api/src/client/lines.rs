@@ -73,11 +73,7 @@ mod tests {
                     lines.push(line.to_vec());
                 }
             }
-            assert_eq!(
-                lines,
-                [b"a".to_vec(), b"".to_vec(), b"long line".to_vec()],
-                "chunks of {size}"
-            );
+            assert_eq!(lines, [b"a".to_vec(), b"".to_vec(), b"long line".to_vec()], "chunks of {size}");
         }
     }
 
@@ -89,10 +85,6 @@ mod tests {
             feed(&mut buffer, b"\n");
             assert_eq!(buffer.next_line().map(<[u8]>::len), Some(999));
         }
-        assert!(
-            buffer.bytes.capacity() <= 4 * CHUNK,
-            "{}",
-            buffer.bytes.capacity()
-        );
+        assert!(buffer.bytes.capacity() <= 4 * CHUNK, "{}", buffer.bytes.capacity());
     }
 }

@@ -47,10 +47,7 @@ pub enum ClientError {
 /// Something that arrived.
 #[derive(Debug)]
 pub enum Incoming {
-    Reply {
-        id: u64,
-        result: Result<Box<RawValue>, RpcError>,
-    },
+    Reply { id: u64, result: Result<Box<RawValue>, RpcError> },
     Notification(Notification),
 }
 
@@ -67,17 +64,9 @@ pub struct Client {
 impl Client {
     /// Connects; paths too long for a socket address work.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
-        let stream = connect::connect(path).map_err(|source| ClientError::Connect {
-            path: path.to_owned(),
-            source,
-        })?;
-        let mut client = Self {
-            stream,
-            lines: LineBuffer::default(),
-            last_id: 0,
-            early: VecDeque::new(),
-            timeout: None,
-        };
+        let stream = connect::connect(path).map_err(|source| ClientError::Connect { path: path.to_owned(), source })?;
+        let mut client =
+            Self { stream, lines: LineBuffer::default(), last_id: 0, early: VecDeque::new(), timeout: None };
         client.answer_within(Some(ANSWER_TIMEOUT))?;
         Ok(client)
     }
@@ -85,17 +74,12 @@ impl Client {
     /// How long `call` waits; `None` for as long as it takes.
     pub fn answer_within(&mut self, timeout: Option<Duration>) -> Result<(), ClientError> {
         self.timeout = timeout;
-        self.stream
-            .set_read_timeout(timeout)
-            .map_err(ClientError::Io)
+        self.stream.set_read_timeout(timeout).map_err(ClientError::Io)
     }
 
     /// Agrees on the protocol version. `client` names the caller in the daemon's log.
     pub fn hello(&mut self, client: &str) -> Result<Hello, ClientError> {
-        self.call::<methods::InstanceHello>(&HelloParams {
-            client: client.to_owned(),
-            version: API_VERSION,
-        })
+        self.call::<methods::InstanceHello>(&HelloParams { client: client.to_owned(), version: API_VERSION })
     }
 
     /// Asks and waits for the answer.
@@ -115,18 +99,12 @@ impl Client {
     pub fn send<M: Method>(&mut self, params: &M::Params) -> Result<u64, ClientError> {
         self.last_id += 1;
         let id = self.last_id;
-        let params = serde_json::to_string(params)
-            .map_err(|error| ClientError::Garbled(error.to_string()))?;
-        let line = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#,
-            M::NAME
-        ) + "\n";
-        self.stream
-            .write_all(line.as_bytes())
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::Closed,
-                _ => ClientError::Io(error),
-            })?;
+        let params = serde_json::to_string(params).map_err(|error| ClientError::Garbled(error.to_string()))?;
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, M::NAME) + "\n";
+        self.stream.write_all(line.as_bytes()).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::Closed,
+            _ => ClientError::Io(error),
+        })?;
         Ok(id)
     }
 
@@ -193,8 +171,7 @@ impl AsFd for Client {
 
 /// Reads the result of a `send`.
 pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
-    serde_json::from_str(result.get())
-        .map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
+    serde_json::from_str(result.get()).map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
 }
 
 fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
@@ -210,28 +187,18 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
     let head: Line<'_> = serde_json::from_slice(line).map_err(garbled)?;
     if let Some(method) = head.method {
         // A newer daemon may say things this client has no word for.
-        let known = matches!(&*method, "process.frame" | "process.exit" | "process.gap");
+        let known = matches!(&*method, "process.frame" | "process.exit" | "process.gap" | "process.lost");
         return if known {
-            serde_json::from_slice(line)
-                .map(|note| Some(Incoming::Notification(note)))
-                .map_err(garbled)
+            serde_json::from_slice(line).map(|note| Some(Incoming::Notification(note))).map_err(garbled)
         } else {
             Ok(None)
         };
     }
     match (head.id, head.result, head.error) {
-        (Some(id), _, Some(error)) => Ok(Some(Incoming::Reply {
-            id,
-            result: Err(error),
-        })),
-        (Some(id), Some(result), None) => Ok(Some(Incoming::Reply {
-            id,
-            result: Ok(result),
-        })),
+        (Some(id), _, Some(error)) => Ok(Some(Incoming::Reply { id, result: Err(error) })),
+        (Some(id), Some(result), None) => Ok(Some(Incoming::Reply { id, result: Ok(result) })),
         (None, _, Some(error)) => Err(ClientError::Rpc(error)),
-        _ => Err(ClientError::Garbled(
-            "neither answer nor notification".into(),
-        )),
+        _ => Err(ClientError::Garbled("neither answer nor notification".into())),
     }
 }
 

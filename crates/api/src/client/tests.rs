@@ -26,16 +26,12 @@ fn notifications_that_overtake_an_answer_are_kept() {
     let (_dir, path) = door(vec![format!("{GAP}\n{HELLO}\n")]);
     let mut client = Client::connect(&path).unwrap();
     assert_eq!(client.hello("test").unwrap().instance, "main");
-    assert!(
-        matches!(client.next_notification().unwrap(), Notification::Gap(gap) if gap.first_seq == 9)
-    );
+    assert!(matches!(client.next_notification().unwrap(), Notification::Gap(gap) if gap.first_seq == 9));
 }
 
 #[test]
 fn words_of_a_newer_daemon_are_passed_over() {
-    let (_dir, path) = door(vec![format!(
-        "{{\"method\":\"process.sings\",\"params\":{{}}}}\n{HELLO}\n"
-    )]);
+    let (_dir, path) = door(vec![format!("{{\"method\":\"process.sings\",\"params\":{{}}}}\n{HELLO}\n")]);
     assert!(Client::connect(&path).unwrap().hello("test").is_ok());
 }
 
@@ -43,9 +39,7 @@ fn words_of_a_newer_daemon_are_passed_over() {
 fn an_error_keeps_its_kind_and_hint() {
     let line = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32004,"message":"no process x","data":{"kind":"not_found","hint":"ostler ps"}}}"#;
     let (_dir, path) = door(vec![format!("{line}\n")]);
-    let Err(ClientError::Rpc(error)) = Client::connect(&path).unwrap().hello("test") else {
-        panic!()
-    };
+    let Err(ClientError::Rpc(error)) = Client::connect(&path).unwrap().hello("test") else { panic!() };
     assert_eq!(error.kind(), crate::ErrorKind::NotFound);
     assert_eq!(error.data.unwrap().hint.as_deref(), Some("ostler ps"));
 }
@@ -53,19 +47,11 @@ fn an_error_keeps_its_kind_and_hint() {
 #[test]
 fn a_daemon_that_goes_away_or_says_nothing_is_told_apart() {
     let (_dir, path) = door(vec![]);
-    assert!(matches!(
-        Client::connect(&path).unwrap().hello("test"),
-        Err(ClientError::Closed)
-    ));
+    assert!(matches!(Client::connect(&path).unwrap().hello("test"), Err(ClientError::Closed)));
     let dir = tempfile::tempdir().unwrap();
     let mute = dir.path().join("s");
     let _listener = UnixListener::bind(&mute).unwrap();
     let mut client = Client::connect(&mute).unwrap();
-    client
-        .answer_within(Some(Duration::from_millis(20)))
-        .unwrap();
-    assert!(matches!(
-        client.hello("test"),
-        Err(ClientError::TimedOut(_))
-    ));
+    client.answer_within(Some(Duration::from_millis(20))).unwrap();
+    assert!(matches!(client.hello("test"), Err(ClientError::TimedOut(_))));
 }

@@ -1,1 +1,105 @@
-//! The native door: what the command line speaks.
+//! The native door: JSON-RPC 2.0 over an owner-only unix socket, whose methods are named after the engine's nouns.
+//!
+//! It translates and decides nothing. What only the program around it knows, its doors and how it ends, it asks of an
+//! [`Instance`]. Every watch is a cursor into a journal; nothing here outlives a connection but counters.
+
+mod counters;
+mod dispatch;
+mod frame;
+mod info;
+mod instance;
+mod process;
+mod reply;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_api::Timestamp;
+use ostler_door_rpc::{Bound, Limits};
+use ostler_engine::Engine;
+
+use counters::Counters;
+
+/// Far more than a client has open at once, and a bound on what a hostile one can make us hold.
+const IN_FLIGHT: usize = 256;
+/// Four of the longest lines.
+const IN_FLIGHT_BYTES: usize = 4 * ostler_api::LINE_MAX;
+/// A listener without descriptors tries again rather than spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// The program around the engine.
+pub trait Instance: Send + Sync + 'static {
+    /// Who answers.
+    fn identity(&self) -> Identity;
+
+    /// Every door that is open, this one included.
+    fn doors(&self) -> Vec<ostler_api::Door>;
+
+    /// Ends the program soon after this returns: with `keep` its children stay with the keeper.
+    fn end(&self, keep: bool);
+}
+
+/// Who answers.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// The instance's name.
+    pub name: String,
+    /// The program's version.
+    pub program: String,
+    /// When the daemon was started.
+    pub started: Timestamp,
+    /// Where journals and records live.
+    pub state_dir: String,
+    /// How long a process may take to end when nobody says otherwise.
+    pub kill_grace: Duration,
+}
+
+/// An open door; a cheap handle.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+/// What all connections have in common.
+pub(crate) struct Shared {
+    engine: Engine,
+    instance: Arc<dyn Instance>,
+    counters: Arc<Counters>,
+}
+
+impl Door {
+    /// A door to `engine`.
+    pub fn new(engine: Engine, instance: Arc<dyn Instance>) -> Self {
+        let counters = Arc::new(Counters::default());
+        engine.observe(Counters::observer(&counters));
+        Self { shared: Arc::new(Shared { engine, instance, counters }) }
+    }
+
+    /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
+    pub async fn serve(&self, listener: &Bound) {
+        loop {
+            match listener.accept().await {
+                Ok(stream) if ostler_door_rpc::is_ours(&stream) => {
+                    drop(tokio::spawn(client(Arc::clone(&self.shared), stream)));
+                }
+                Ok(_) => tracing::warn!("native door: a client of another user was turned away"),
+                Err(error) => {
+                    tracing::error!("native door: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+}
+
+async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
+    let limits = Limits { line: ostler_api::LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
+    let present = shared.counters.connected();
+    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared), limits).await {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+        Err(error) => tracing::warn!("native door: {error}"),
+    }
+    drop(present);
+}

@@ -25,11 +25,6 @@ impl Place {
         Ok(Self { path: path.to_owned(), listener })
     }
 
-    /// Where it listens.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Serves with `serve`, again and again when the socket has been swept away.
     pub(crate) async fn keep(mut self, serve: impl AsyncFn(&Bound)) {
         loop {

@@ -38,15 +38,16 @@ impl Prune {
             context.screen.value(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let (would, verb) = if self.dry_run { ("would be ", "would free") } else { ("", "freed") };
-        let removed: Vec<_> = results.iter().flat_map(|(_, result)| &result.removed).collect();
-        for one in &removed {
-            context.screen.line(&format!("{} {would}removed ({}, {})", one.id, show_size(one.bytes), one.reason))?;
+        let (would, freed) = if self.dry_run { ("would be ", "would free") } else { ("", "freed") };
+        let removed: Vec<&String> = results.iter().flat_map(|(_, result)| &result.removed).collect();
+        for id in &removed {
+            context.screen.line(&format!("{id} {would}removed"))?;
         }
         let bytes: u64 = results.iter().map(|(_, result)| result.bytes).sum();
+        let kept: u64 = results.iter().map(|(_, result)| result.kept).sum();
         match removed.len() {
-            0 => context.screen.line("nothing is past its retention")?,
-            count => context.screen.line(&format!("{count} processes, {verb} {}", show_size(bytes)))?,
+            0 => context.screen.line(&format!("nothing is past its retention; {kept} exited processes are kept"))?,
+            count => context.screen.line(&format!("{count} processes, {freed} {}; {kept} kept", show_size(bytes)))?,
         }
         Ok(ExitCode::SUCCESS)
     }

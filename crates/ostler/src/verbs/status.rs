@@ -59,8 +59,9 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         );
         screen.line(&screen.paint(Paint::Warn, &text))?;
     }
-    for warning in &status.warnings {
-        screen.line(&screen.paint(Paint::Warn, &format!("  {warning}")))?;
+    if status.damaged > 0 {
+        let text = format!("  {} journals may be incomplete: the disk failed; see `ostler ps`", status.damaged);
+        screen.line(&screen.paint(Paint::Bad, &text))?;
     }
     doors(context, status.doors.iter().map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())))
 }

@@ -27,8 +27,10 @@ pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientErr
     let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0) };
     client.call::<methods::ProcessAttach>(&params)?;
     loop {
-        if let Notification::Exit(exited) = client.next_notification()? {
-            return Ok(exited.exit);
+        match client.next_notification()? {
+            Notification::Exit(exited) => return Ok(exited.exit),
+            Notification::Lost(lost) => return Err(ClientError::Garbled(lost.message)),
+            Notification::Frame(_) | Notification::Gap(_) => {}
         }
     }
 }

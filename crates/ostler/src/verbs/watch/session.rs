@@ -198,6 +198,18 @@ impl<'a> Session<'a> {
                 }
                 self.repaint_if_due()?;
             }
+            Incoming::Notification(Notification::Lost(lost)) => {
+                self.sink.finish()?;
+                return Err(Trouble::Fatal(
+                    CommandError::failed(format!(
+                        "the journal of {} cannot be read after {}: {}",
+                        self.id,
+                        self.next - 1,
+                        lost.message
+                    ))
+                    .hint("`ostler doctor` looks at the disk"),
+                ));
+            }
             Incoming::Notification(Notification::Exit(exited)) => {
                 self.past_end = 0;
                 self.repaint_if_due()?;

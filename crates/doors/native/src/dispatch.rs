@@ -1,0 +1,145 @@
+//! From a line to the method it asks for. What is quick is answered here and now, what may wait runs beside the
+//! connection, and stdin is handed over in the order of its lines.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
+use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_engine::{FrameHead, Kind};
+use serde_json::value::RawValue;
+
+use crate::reply::Head;
+use crate::{Shared, frame, instance, process};
+
+/// One connection's session.
+pub(crate) struct Client {
+    pub(crate) shared: Arc<Shared>,
+    /// The number of the newest watch.
+    pub(crate) last_watch: u64,
+    /// Watches of this connection and the processes they are on.
+    pub(crate) watches: Vec<(u64, String)>,
+}
+
+/// A request on its way to its method.
+pub(crate) struct Call<'a> {
+    pub(crate) head: Head,
+    params: Option<&'a RawValue>,
+}
+
+impl Call<'_> {
+    /// The parameters, as this method means them; none at all are as good as an empty object.
+    pub(crate) fn params<M: Method>(&self) -> Result<M::Params, RpcError> {
+        let text = self.params.map_or("{}", RawValue::get);
+        serde_json::from_str(if text == "null" { "{}" } else { text })
+            .map_err(|error| RpcError::new(ErrorKind::BadParams, format!("{}: {error}", M::NAME)))
+    }
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, last_watch: 0, watches: Vec::new() }
+    }
+
+    fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+        match method {
+            methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
+            methods::InstanceStatus::NAME => self.blocking::<methods::InstanceStatus>(call, out, instance::status),
+            methods::InstanceMetrics::NAME => self.blocking::<methods::InstanceMetrics>(call, out, instance::metrics),
+            methods::InstancePrune::NAME => self.blocking::<methods::InstancePrune>(call, out, instance::prune),
+            methods::InstanceLeave::NAME => self.now::<methods::InstanceLeave>(call, out, instance::leave),
+            methods::InstanceStop::NAME => instance::stop(&self.shared, call, out),
+            methods::ProcessList::NAME => self.now::<methods::ProcessList>(call, out, process::list),
+            methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
+            methods::ProcessSignal::NAME => self.now::<methods::ProcessSignal>(call, out, process::signal),
+            methods::ProcessResize::NAME => self.now::<methods::ProcessResize>(call, out, process::resize),
+            methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
+            methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
+            methods::ProcessStdin::NAME => process::stdin(&self.shared, call, out),
+            methods::ProcessCloseStdin::NAME => process::close_stdin(&self.shared, call, out),
+            methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
+            methods::ProcessAttach::NAME => process::attach(self, call, out),
+            methods::ProcessDetach::NAME => process::detach(self, call, out),
+            "instance.openrpc" => {
+                let program = self.shared.instance.identity().program;
+                out.ready.extend(call.head.answer(&Ok(ostler_api::document(&program))));
+                Ok(())
+            }
+            _ => Err(RpcError::new(ErrorKind::UnknownMethod, format!("there is no method `{method}`"))
+                .hint("`ostler api` describes all of them")),
+        }
+    }
+
+    /// A method that never waits.
+    fn now<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Outbox<u64>,
+        answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
+    ) -> Result<(), RpcError> {
+        let result = answer(&self.shared, call.params::<M>()?);
+        out.ready.extend(call.head.answer(&result));
+        Ok(())
+    }
+
+    /// A method that may wait for the disk.
+    fn blocking<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Outbox<u64>,
+        answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
+    ) -> Result<(), RpcError>
+    where
+        M::Params: Send + 'static,
+        M::Result: 'static,
+    {
+        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, params))));
+        Ok(())
+    }
+}
+
+impl Session for Client {
+    type Tag = u64;
+
+    fn line(&mut self, line: &[u8], out: &mut Outbox<u64>) -> Flow {
+        self.shared.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let request: Request<'_> = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(error) => {
+                let error = RpcError::new(ErrorKind::Invalid, format!("not a request: {error}"));
+                out.ready.extend(Head::unreadable(error));
+                return Flow::Continue;
+            }
+        };
+        let call = Call { head: Head::of(request.id), params: request.params };
+        if let Err(error) = self.call(&request.method, &call, out) {
+            out.ready.extend(call.head.answer(&Err::<(), _>(error)));
+        }
+        Flow::Continue
+    }
+
+    fn frame(&mut self, watch: &u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+        if head.kind != Kind::Exit {
+            frame::push_frame(*watch, head, data, out);
+            return true;
+        }
+        frame::push_exit(*watch, head, out);
+        self.watches.retain(|(number, _)| number != watch);
+        false
+    }
+
+    fn gap(&mut self, watch: &u64, first_seq: u64, out: &mut Vec<u8>) {
+        frame::push_gap(*watch, first_seq, out);
+    }
+
+    fn lost(&mut self, watch: &u64, error: &std::io::Error, out: &mut Vec<u8>) {
+        frame::push_lost(*watch, &error.to_string(), out);
+        self.watches.retain(|(number, _)| number != watch);
+    }
+
+    /// Here processes are known by their own ids: a watcher sees every one to its end.
+    fn leaves_superseded(&self) -> bool {
+        false
+    }
+}

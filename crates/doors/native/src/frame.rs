@@ -1,0 +1,82 @@
+//! What a watcher is told, written by hand: a frame is mostly base64, and a serialiser would copy it once more.
+
+use std::io::Write;
+
+use ostler_api::{Exit, Timestamp};
+use ostler_door_rpc::push_base64;
+use ostler_engine::{FrameHead, Kind};
+
+const MICRO: u64 = 1000;
+
+/// Bytes of output.
+pub(crate) fn push_frame(watch: u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) {
+    let stream = if head.kind == Kind::Stderr { "stderr" } else { "stdout" };
+    let time = Timestamp::from_micros(head.time_ns / MICRO);
+    // Writing to a vector cannot fail.
+    let _ = write!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"process.frame","params":{{"watch":{watch},"seq":{},"stream":"{stream}","time":"{time}","data":""#,
+        head.seq
+    );
+    push_base64(data, out);
+    out.extend_from_slice(b"\"}}\n");
+}
+
+/// The end.
+pub(crate) fn push_exit(watch: u64, head: &FrameHead, out: &mut Vec<u8>) {
+    let exit = serde_json::to_string(&exit_of(head)).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"process.exit","params":{{"watch":{watch},"seq":{},"exit":{exit}}}}}"#,
+        head.seq
+    );
+}
+
+pub(crate) fn push_gap(watch: u64, first_seq: u64, out: &mut Vec<u8>) {
+    let _ = writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"process.gap","params":{{"watch":{watch},"first_seq":{first_seq}}}}}"#
+    );
+}
+
+pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
+    let message = serde_json::Value::from(message);
+    let _ = writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"process.lost","params":{{"watch":{watch},"message":{message}}}}}"#
+    );
+}
+
+fn exit_of(head: &FrameHead) -> Exit {
+    Exit {
+        code: (!head.signal && !head.unknown).then_some(head.code),
+        signal: (head.signal && !head.unknown).then_some(head.code),
+        time: Some(Timestamp::from_micros(head.time_ns / MICRO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ostler_api::{Notification, Stream};
+
+    fn head(kind: Kind) -> FrameHead {
+        FrameHead { seq: 7, kind, time_ns: 1_500_000, len: 2, code: 9, signal: true, unknown: false, late: false }
+    }
+
+    #[test]
+    fn what_is_written_by_hand_reads_as_the_type_says() {
+        let mut out = Vec::new();
+        push_frame(3, &head(Kind::Stderr), b"hi", &mut out);
+        let Notification::Frame(frame) = serde_json::from_slice(&out).unwrap() else { panic!() };
+        assert_eq!((frame.watch, frame.seq, frame.stream, frame.data.as_str()), (3, 7, Stream::Stderr, "aGk="));
+        assert_eq!(frame.time, Timestamp::from_micros(1500));
+        out.clear();
+        push_exit(3, &head(Kind::Exit), &mut out);
+        let Notification::Exit(exited) = serde_json::from_slice(&out).unwrap() else { panic!() };
+        assert_eq!((exited.exit.code, exited.exit.signal), (None, Some(9)));
+        out.clear();
+        push_lost(3, "a \"b\"", &mut out);
+        assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::Lost(lost) if lost.message == "a \"b\""));
+    }
+}

@@ -1,0 +1,47 @@
+//! A process in the protocol's words.
+
+use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp};
+use ostler_engine::{Bounds, HeldReason, Process};
+
+pub(crate) fn describe(process: &Process) -> ProcessInfo {
+    let (about, bounds) = (process.about(), process.bounds());
+    let exit = exit(&bounds);
+    ProcessInfo {
+        id: process.id().to_owned(),
+        name: about.name.clone(),
+        program: about.program.clone(),
+        args: about.args.clone(),
+        cwd: Some(about.cwd.display().to_string()),
+        state: if exit.is_some() { ProcessState::Exited } else { ProcessState::Running },
+        pid: process.pid(),
+        started: process.started_at().into(),
+        exit,
+        tty: about.tty,
+        private: about.private,
+        alias: about.alias.as_ref().map(|alias| Alias { endpoint: alias.endpoint.clone(), id: alias.id.clone() }),
+        first_seq: bounds.first_seq,
+        last_seq: bounds.last_seq,
+        stdout_bytes: bounds.out_end,
+        stderr_bytes: bounds.err_end,
+        stdin_applied: bounds.applied,
+        held_back: bounds.held_back.map(|held| held_back(held.reason).to_owned()),
+        damaged_from: bounds.damaged_from,
+    }
+}
+
+pub(crate) fn exit(bounds: &Bounds) -> Option<Exit> {
+    bounds.exit.as_ref().map(|record| Exit {
+        code: (!record.signal && !record.unknown).then_some(record.code),
+        signal: (record.signal && !record.unknown).then_some(record.code),
+        time: Some(Timestamp::from_micros(record.time_ns / 1000)),
+    })
+}
+
+fn held_back(reason: HeldReason) -> &'static str {
+    match reason {
+        HeldReason::Full => "the disk is full",
+        HeldReason::Quota => "the disk quota is exhausted",
+        HeldReason::Disk => "the disk reports errors",
+        HeldReason::Floor => "little space is left and this process writes the most",
+    }
+}

@@ -1,0 +1,133 @@
+//! `instance.*`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ostler_api::{
+    API_VERSION, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams, Metrics, PruneParams, PruneResult,
+    RpcError, Status, Stopped, methods,
+};
+use ostler_door_rpc::{Later, Outbox};
+use ostler_engine::{KillPlan, Process};
+
+use crate::Shared;
+use crate::dispatch::Call;
+
+/// The oldest protocol version that this daemon still speaks.
+const OLDEST: u32 = 1;
+const TERM: i32 = 15;
+/// Long enough for an answer to reach the client before the daemon goes.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+
+pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcError> {
+    if params.version < OLDEST {
+        let message = format!("this daemon speaks protocol {OLDEST} to {API_VERSION}, the client {}", params.version);
+        return Err(RpcError::new(ErrorKind::Refused, message).hint("use a newer client"));
+    }
+    if !params.client.is_empty() {
+        tracing::debug!("native door: {} is here", params.client.escape_debug());
+    }
+    let identity = shared.instance.identity();
+    Ok(Hello {
+        version: params.version.min(API_VERSION),
+        program: identity.program,
+        instance: identity.name,
+        pid: std::process::id(),
+        started: identity.started,
+    })
+}
+
+pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
+    let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
+    Ok(Status {
+        instance: identity.name,
+        state: InstanceState::Running,
+        program: identity.program,
+        pid: std::process::id(),
+        keeper_pid: Some(stats.keeper_pid),
+        started: identity.started,
+        doors: shared.instance.doors(),
+        running: stats.running as u64,
+        exited: stats.ended as u64,
+        journal_bytes: shared.engine.journal_bytes(),
+        oldest_unsynced_ms: u64::try_from(stats.oldest_unsynced.as_millis()).unwrap_or(u64::MAX),
+        held_back: stats.held_back as u64,
+        damaged: stats.damaged as u64,
+        state_dir: identity.state_dir,
+    })
+}
+
+pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
+    let (identity, stats, counters) = (shared.instance.identity(), shared.engine.stats(), &shared.counters);
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
+    let rows: &[(&str, &str, &str, f64)] = &[
+        ("ostler_processes_running", "gauge", "Hosted processes that run.", stats.running as f64),
+        ("ostler_processes_kept", "gauge", "Processes that have ended and are kept.", stats.ended as f64),
+        ("ostler_processes_held_back", "gauge", "Processes whose output waits for the disk.", stats.held_back as f64),
+        ("ostler_processes_damaged", "gauge", "Processes whose journal the disk has damaged.", stats.damaged as f64),
+        ("ostler_processes_started_total", "counter", "Processes started.", count(&counters.started)),
+        ("ostler_processes_ended_total", "counter", "Processes ended.", count(&counters.ended)),
+        ("ostler_journal_bytes", "gauge", "Disk space of all journals.", shared.engine.journal_bytes() as f64),
+        (
+            "ostler_oldest_unsynced_seconds",
+            "gauge",
+            "Age of the oldest byte that a power loss would take.",
+            stats.oldest_unsynced.as_secs_f64(),
+        ),
+        ("ostler_native_clients", "gauge", "Clients at the native door.", count(&counters.clients)),
+        ("ostler_native_connections_total", "counter", "Connections to the native door.", count(&counters.connections)),
+        ("ostler_native_requests_total", "counter", "Requests at the native door.", count(&counters.requests)),
+        ("ostler_uptime_seconds", "gauge", "Age of the daemon.", identity.started.elapsed().as_secs_f64()),
+    ];
+    let mut text = String::new();
+    for (name, kind, help, value) in rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    Ok(Metrics { text })
+}
+
+pub(crate) fn prune(shared: &Shared, params: PruneParams) -> Result<PruneResult, RpcError> {
+    let report = shared.engine.prune(params.dry_run);
+    Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
+}
+
+pub(crate) fn leave(shared: &Shared, _: KeyParams) -> Result<Empty, RpcError> {
+    end_soon(shared, true);
+    Ok(Empty {})
+}
+
+/// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes.
+pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    call.params::<methods::InstanceStop>()?;
+    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    out.spawn(async move {
+        let running: Vec<Process> = shared.engine.list().into_iter().filter(Process::is_running).collect();
+        let plan = KillPlan { signal: TERM, grace: shared.instance.identity().kill_grace, escalate: true };
+        let endings: Vec<_> = running
+            .iter()
+            .cloned()
+            .map(|process| tokio::spawn(async move { process.kill_and_wait(plan).await }))
+            .collect();
+        for ending in endings {
+            // A task that died leaves its process among the survivors.
+            let _ = ending.await;
+        }
+        let survivors: Vec<String> =
+            running.iter().filter(|process| process.is_running()).map(|process| process.id().to_owned()).collect();
+        let ended = (running.len() - survivors.len()) as u64;
+        end_soon(&shared, false);
+        Later::reply(head.answer(&Ok(Stopped { ended, survivors })))
+    });
+    Ok(())
+}
+
+fn end_soon(shared: &Shared, keep: bool) {
+    let instance = Arc::clone(&shared.instance);
+    tokio::spawn(async move {
+        tokio::time::sleep(LAST_WORDS).await;
+        instance.end(keep);
+    });
+}

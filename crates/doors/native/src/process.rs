@@ -1,0 +1,261 @@
+//! `process.*`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_api::{
+    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, ResizeParams,
+    RpcError, SignalParams, SignalScope, StdinResult, methods,
+};
+use ostler_door_rpc::{After, Later, Outbox, Watch, decode_base64};
+use ostler_engine::{
+    KillOutcome, KillPlan, Process, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, WinSize,
+};
+
+use crate::Shared;
+use crate::dispatch::{Call, Client};
+use crate::info::{self, describe};
+
+const TERM: i32 = 15;
+/// The highest signal number.
+const SIGNAL_MAX: i32 = 64;
+/// The longest a kill waits, so that a process that ignores signals cannot hold a request for ever.
+const GRACE_MAX: Duration = Duration::from_secs(600);
+
+fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
+    shared.engine.resolve(id).map_err(|error| match error {
+        ResolveError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no process `{id}`"))
+            .hint("`ostler ps -a` lists all of them"),
+        ResolveError::Ambiguous { ids, .. } => {
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", ")))
+                .hint("give more of the id")
+        }
+    })
+}
+
+pub(crate) fn list(shared: &Shared, params: ListParams) -> Result<ProcessList, RpcError> {
+    let all = shared.engine.list();
+    let wanted = all.iter().filter(|process| params.all || process.is_running());
+    Ok(ProcessList { processes: wanted.map(describe).collect() })
+}
+
+pub(crate) fn get(shared: &Shared, params: IdParams) -> Result<ProcessInfo, RpcError> {
+    Ok(describe(&find(shared, &params.id)?))
+}
+
+pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessSpawn>()?;
+    let bad = |message: &str| Err(RpcError::new(ErrorKind::BadParams, message));
+    if params.program.is_empty() {
+        return bad("program is empty");
+    }
+    if params.name.as_deref().is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
+        return bad("a name needs at least one character and no control characters");
+    }
+    if params.tty.as_ref().is_some_and(|size| size.rows == 0 || size.cols == 0) {
+        return bad("a terminal needs at least one row and one column");
+    }
+    let request = SpawnRequest {
+        program: params.program.into(),
+        args: params.args.into_iter().map(Into::into).collect(),
+        env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        cwd: params.cwd.filter(|cwd| !cwd.is_empty()).map(Into::into),
+        alias: None,
+        name: params.name,
+        tty: params.tty.map(|size| WinSize { rows: size.rows, cols: size.cols }),
+        private: params.private,
+        live_max: params.live_max,
+        key: params.key,
+    };
+    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    out.spawn(async move {
+        let result = shared.engine.spawn(request).await;
+        Later::reply(head.answer(&result.map(|process| describe(&process)).map_err(|error| refusal(&error))))
+    });
+    Ok(())
+}
+
+fn refusal(error: &SpawnError) -> RpcError {
+    match error {
+        SpawnError::Refused { program, in_cwd: true, source } => {
+            RpcError::new(ErrorKind::Failed, format!("cannot start {} there: {source}", program.display()))
+                .hint("the folder must exist and be yours to enter")
+        }
+        SpawnError::Refused { program, source, .. } => {
+            RpcError::new(ErrorKind::Failed, format!("cannot run {}: {source}", program.display()))
+        }
+        SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
+            RpcError::new(ErrorKind::BadParams, error.to_string())
+        }
+        SpawnError::NotInPath(_) | SpawnError::Journal(_) | SpawnError::KeeperGone => {
+            RpcError::new(ErrorKind::Failed, error.to_string())
+        }
+    }
+}
+
+pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessStdin>()?;
+    let data =
+        decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
+    let process = find(shared, &params.id)?;
+    let (deliver, head) = (out.later(), call.head.clone());
+    process.write_stdin_then(params.offset, data, move |result| {
+        let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
+        deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&error)))));
+    });
+    Ok(())
+}
+
+fn stdin_refusal(error: &StdinError) -> RpcError {
+    match error {
+        StdinError::Gap { applied } => {
+            let message = format!("bytes before this offset are missing; {applied} have been accepted");
+            let mut refusal = RpcError::new(ErrorKind::StdinGap, message);
+            if let Some(data) = &mut refusal.data {
+                data.applied = Some(*applied);
+            }
+            refusal
+        }
+        StdinError::NotRunning => RpcError::new(ErrorKind::Refused, "the process has ended"),
+        StdinError::Closed => RpcError::new(ErrorKind::Refused, "its stdin is closed"),
+        other => RpcError::new(ErrorKind::Failed, other.to_string()),
+    }
+}
+
+pub(crate) fn close_stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let process = find(shared, &call.params::<methods::ProcessCloseStdin>()?.id)?;
+    let head = call.head.clone();
+    out.spawn(async move {
+        let result = match process.close_stdin().await {
+            // Closed is closed, however often it is asked for.
+            Ok(()) | Err(StdinError::Closed | StdinError::NotRunning) => Ok(Empty {}),
+            Err(error) => Err(stdin_refusal(&error)),
+        };
+        Later::reply(head.answer(&result))
+    });
+    Ok(())
+}
+
+pub(crate) fn signal(shared: &Shared, params: SignalParams) -> Result<Empty, RpcError> {
+    let process = find(shared, &params.id)?;
+    if !(1..=SIGNAL_MAX).contains(&params.signal) {
+        return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
+    }
+    if !process.is_running() {
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
+    }
+    let scope = match params.scope.unwrap_or(SignalScope::Group) {
+        SignalScope::Process => Scope::Process,
+        SignalScope::Group => Scope::Group,
+        SignalScope::Tree => Scope::Tree,
+    };
+    if params.key.is_none_or(|key| shared.engine.first_use(&format!("signal {} {key}", process.id()))) {
+        process.signal(params.signal, scope);
+    }
+    Ok(Empty {})
+}
+
+pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessKill>()?;
+    let process = find(shared, &params.id)?;
+    let signal = params.signal.unwrap_or(TERM);
+    if !(1..=SIGNAL_MAX).contains(&signal) {
+        return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
+    }
+    let grace = params.grace_ms.map_or(shared.instance.identity().kill_grace, Duration::from_millis).min(GRACE_MAX);
+    let head = call.head.clone();
+    out.spawn(async move {
+        let outcome = process.kill_and_wait(KillPlan { signal, grace, escalate: true }).await;
+        let bounds = process.bounds();
+        let killed = Killed {
+            died: bounds.exit.is_some(),
+            already_exited: outcome == KillOutcome::AlreadyEnded,
+            escalated: matches!(outcome, KillOutcome::Killed | KillOutcome::Unkillable),
+            exit: info::exit(&bounds),
+        };
+        let mut later = Later::reply(head.answer(&Ok(killed)));
+        // A client that watches the process sees its end before it is told of it.
+        later.after = bounds.exit.map(|exit| After { process: process.id().to_owned(), seq: exit.seq });
+        later
+    });
+    Ok(())
+}
+
+pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessAttach>()?;
+    let process = find(&client.shared, &params.id)?;
+    if out.watch_of(&process).is_some() {
+        return Err(RpcError::new(ErrorKind::Refused, format!("this connection already watches {}", process.id()))
+            .hint("end that watch with process.detach, or use a second connection"));
+    }
+    client.last_watch += 1;
+    let watch = client.last_watch;
+    client.watches.push((watch, process.id().to_owned()));
+    let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
+    let begin = move |from: u64| {
+        let bounds = process.bounds();
+        // The exit is always told, also to who asks from beyond it.
+        let from = bounds.exit.as_ref().map_or(from, |exit| from.min(exit.seq)).max(1);
+        let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq) };
+        let mut later = Later::reply(head.answer(&Ok(attached)));
+        later.watch = Some(Watch::new(process, watch, from - 1));
+        later
+    };
+    match (params.from, params.tail) {
+        (Some(from), _) => answer_now(out, begin(from)),
+        (None, None) => answer_now(out, begin(1)),
+        (None, Some(tail)) => {
+            // Finding the place reads the index, which may be on a disk that is slow.
+            out.spawn_blocking(move || begin(journal.tail_from(tail).unwrap_or(1)));
+        }
+    }
+    Ok(())
+}
+
+/// An answer that is ready now takes the same way as one that had to wait.
+fn answer_now(out: &mut Outbox<u64>, later: Later<u64>) {
+    out.ready.extend_from_slice(&later.reply);
+    if let Some(watch) = later.watch {
+        out.watch(watch);
+    }
+}
+
+pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessDetach>()?;
+    let known = client.watches.iter().position(|(number, _)| *number == params.watch);
+    let Some(index) = known else {
+        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
+    };
+    let (_, process) = client.watches.swap_remove(index);
+    out.unwatch(&process);
+    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    Ok(())
+}
+
+pub(crate) fn resize(shared: &Shared, params: ResizeParams) -> Result<Empty, RpcError> {
+    let process = find(shared, &params.id)?;
+    if !process.about().tty {
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", process.id())));
+    }
+    if params.rows == 0 || params.cols == 0 {
+        return Err(RpcError::new(ErrorKind::BadParams, "a terminal needs at least one row and one column"));
+    }
+    process.resize(WinSize { rows: params.rows, cols: params.cols });
+    Ok(Empty {})
+}
+
+pub(crate) fn forget(shared: &Shared, params: IdKeyParams) -> Result<Empty, RpcError> {
+    let key = params.key.map(|key| format!("forget {} {key}", params.id));
+    let process = match find(shared, &params.id) {
+        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
+        found => found?,
+    };
+    if !shared.engine.forget(&process) {
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", process.id()))
+            .hint(format!("end it first: ostler kill {} --wait", process.id())));
+    }
+    if let Some(key) = &key {
+        shared.engine.first_use(key);
+    }
+    Ok(Empty {})
+}
