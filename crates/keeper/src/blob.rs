@@ -1,5 +1,5 @@
 //! A command in a sealed memory file: program, directory, log, arguments and environment as
-//! length-prefixed strings that end in NUL, so that the keeper can point into the mapping instead
+//! length-prefixed strings that end in NUL, so that the keeper can point into a mapping instead
 //! of copying a megabyte. Sealed, because a file that shrinks under a mapping kills its reader.
 
 use std::ffi::{CStr, OsStr, OsString};
@@ -15,6 +15,8 @@ use rustix::io::Errno;
 const MAGIC: &[u8; 4] = b"OSK1";
 /// Largest command accepted: the kernel itself refuses arguments beyond 6 MiB.
 const BLOB_MAX: u64 = 8 * 1024 * 1024;
+/// Up to this size a copy costs less than a mapping and its removal from other processors.
+const COPY_MAX: usize = 32 * 1024;
 /// What makes a mapping of the file safe.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::WRITE);
 
@@ -27,7 +29,7 @@ pub(crate) struct Command<'a> {
     pub(crate) env: &'a [(OsString, OsString)],
 }
 
-/// The same command inside a mapping.
+/// The same command as the keeper sees it.
 #[derive(Debug)]
 pub(crate) struct Mapped<'a> {
     pub(crate) program: &'a CStr,
@@ -76,8 +78,26 @@ fn push(bytes: &mut Vec<u8>, parts: &[&[u8]]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Maps a command, refusing a file that is not sealed or too large.
-pub(crate) fn map(file: impl AsFd) -> Result<crate::sys::Mapping, Errno> {
+/// The bytes of a command: copied when few, mapped when many.
+#[derive(Debug)]
+pub(crate) enum Bytes {
+    Copied(Vec<u8>),
+    Mapped(crate::sys::Mapping),
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Copied(bytes) => bytes,
+            Bytes::Mapped(mapping) => mapping,
+        }
+    }
+}
+
+/// Opens a command, refusing a file that is not sealed or too large.
+pub(crate) fn open(file: impl AsFd) -> Result<Bytes, Errno> {
     let size = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
     if size == 0 || !fcntl_get_seals(&file)?.contains(SEALS) {
         return Err(Errno::INVAL);
@@ -85,10 +105,17 @@ pub(crate) fn map(file: impl AsFd) -> Result<crate::sys::Mapping, Errno> {
     if size > BLOB_MAX {
         return Err(Errno::TOOBIG);
     }
-    crate::sys::Mapping::new(file, usize::try_from(size).unwrap_or(0))
+    let size = usize::try_from(size).map_err(|_| Errno::TOOBIG)?;
+    if size > COPY_MAX {
+        return Ok(Bytes::Mapped(crate::sys::Mapping::new(file, size)?));
+    }
+    let mut bytes = vec![0; size];
+    let length = rustix::io::pread(&file, &mut bytes, 0)?;
+    bytes.truncate(length);
+    Ok(Bytes::Copied(bytes))
 }
 
-/// Finds the strings in a mapping. `None`: not a command.
+/// Finds the strings. `None`: not a command.
 pub(crate) fn parse(bytes: &[u8]) -> Option<Mapped<'_>> {
     let rest = &mut bytes.strip_prefix(MAGIC)?;
     let argc = number(rest)?;
@@ -136,8 +163,8 @@ mod tests {
     fn a_command_is_read_as_it_was_written() {
         let argv = ["true".into(), "".into(), "x".repeat(900_000).into()];
         let env = [("A".into(), "b=c".into())];
-        let mapping = map(seal(&command(&argv, &env)).unwrap()).unwrap();
-        let found = parse(&mapping).unwrap();
+        let bytes = open(seal(&command(&argv, &env)).unwrap()).unwrap();
+        let found = parse(&bytes).unwrap();
         assert_eq!(found.program, c"/bin/true");
         assert_eq!(found.cwd, c"/");
         assert_eq!(found.log, c"");
@@ -157,16 +184,16 @@ mod tests {
     fn a_file_that_could_still_shrink_is_refused() {
         let file = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
         rustix::io::write(&file, MAGIC).unwrap();
-        assert_eq!(map(&file).unwrap_err(), Errno::INVAL);
+        assert_eq!(open(&file).unwrap_err(), Errno::INVAL);
     }
 
     #[test]
     fn every_cut_of_a_command_is_refused() {
         let argv = ["true".into()];
         let env = [("A".into(), "b".into())];
-        let mapping = map(seal(&command(&argv, &env)).unwrap()).unwrap();
-        for cut in 0..mapping.len() {
-            assert!(parse(&mapping[..cut]).is_none(), "cut at {cut}");
+        let bytes = open(seal(&command(&argv, &env)).unwrap()).unwrap();
+        for cut in 0..bytes.len() {
+            assert!(parse(&bytes[..cut]).is_none(), "cut at {cut}");
         }
         let mut lie = MAGIC.to_vec();
         lie.extend_from_slice(&[0xff; 64]);

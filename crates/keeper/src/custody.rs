@@ -56,8 +56,17 @@ struct Process {
     cookie: Option<String>,
 }
 
-/// Cookies of processes already looked at: an environment does not change without an exec.
-type Seen = HashMap<(u32, u64), Option<String>>;
+impl Process {
+    fn name(&self) -> Name {
+        (self.pid, self.stat.start_ticks)
+    }
+}
+
+/// A process for all time: its pid and when it started.
+type Name = (u32, u64);
+
+/// Cookies already found: a process that carries one keeps it.
+type Seen = HashMap<Name, String>;
 
 /// Signals all that belongs to the targets. For SIGKILL, goes on until nothing new appears and
 /// everything is gone, or the grace is over.
@@ -65,6 +74,7 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
     let mut outcomes: Vec<Outcome> =
         targets.iter().map(|target| Outcome { key: target.key.clone(), ..Outcome::default() }).collect();
     let mut seen = Seen::new();
+    let mut known = HashMap::new();
     let mut reached = HashSet::new();
     let mut denied = HashMap::new();
     let deadline = Instant::now() + GRACE;
@@ -78,7 +88,7 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
             outcome.left.clear();
         }
         let processes = scan(&mut seen);
-        for owned in owned(&processes, targets, keeper) {
+        for owned in owned(&processes, targets, keeper, &mut known) {
             let process = owned.process;
             let (Some(target), Some(outcome)) = (targets.get(owned.target), outcomes.get_mut(owned.target)) else {
                 continue;
@@ -88,7 +98,7 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
             if owned.in_group && target.signal != libc::SIGKILL {
                 continue;
             }
-            let name = (process.pid, process.stat.start_ticks);
+            let name = process.name();
             if reached.insert(name) {
                 news = true;
                 match signal(process, target.signal) {
@@ -162,9 +172,15 @@ struct Owned<'a> {
     in_group: bool,
 }
 
-fn owned<'a>(processes: &'a [Process], targets: &[Target], keeper: u32) -> Vec<Owned<'a>> {
-    let present: HashSet<(u32, u64)> =
-        processes.iter().map(|process| (process.pid, process.stat.start_ticks)).collect();
+/// Finds whom each process belongs to. What was `known` to belong to somebody still does when its
+/// parent is gone.
+fn owned<'a>(
+    processes: &'a [Process],
+    targets: &[Target],
+    keeper: u32,
+    known: &mut HashMap<Name, usize>,
+) -> Vec<Owned<'a>> {
+    let present: HashSet<Name> = processes.iter().map(Process::name).collect();
     let by_key: HashMap<&str, (usize, &Target)> =
         targets.iter().enumerate().map(|(index, target)| (target.key.as_str(), (index, target))).collect();
     let by_pid: HashMap<u32, usize> = targets
@@ -183,7 +199,8 @@ fn owned<'a>(processes: &'a [Process], targets: &[Target], keeper: u32) -> Vec<O
         let owner = carried
             .or_else(|| by_pid.get(&process.pid).copied())
             .or_else(|| by_pid.get(&stat.group).copied())
-            .or_else(|| by_pid.get(&stat.session).copied());
+            .or_else(|| by_pid.get(&stat.session).copied())
+            .or_else(|| known.get(&process.name()).copied());
         if let Some(owner) = owner {
             owners.insert(process.pid, owner);
         }
@@ -202,6 +219,7 @@ fn owned<'a>(processes: &'a [Process], targets: &[Target], keeper: u32) -> Vec<O
         .filter(|process| !process.stat.is_zombie() && !spared.contains(&process.pid))
         .filter_map(|process| {
             let target = *owners.get(&process.pid)?;
+            known.insert(process.name(), target);
             Some(Owned { process, target, in_group: by_pid.get(&process.stat.group) == Some(&target) })
         })
         .collect()
@@ -230,14 +248,11 @@ fn scan(seen: &mut Seen) -> Vec<Process> {
         let Ok(stat) = procfs::stat(pid) else {
             continue;
         };
-        let cookie = match seen.get(&(pid, stat.start_ticks)) {
-            Some(cookie) => cookie.clone(),
-            None => {
-                let cookie = cookie(pid);
-                seen.insert((pid, stat.start_ticks), cookie.clone());
-                cookie
-            }
-        };
+        let name = (pid, stat.start_ticks);
+        let cookie = seen.get(&name).cloned().or_else(|| cookie(pid));
+        if let Some(cookie) = &cookie {
+            seen.insert(name, cookie.clone());
+        }
         found.push(Process { pid, stat, cookie });
     }
     found
@@ -266,7 +281,7 @@ mod tests {
     }
 
     fn pids(processes: &[Process], target: Target) -> Vec<u32> {
-        let found = owned(processes, &[target], 10);
+        let found = owned(processes, &[target], 10, &mut HashMap::new());
         found.iter().map(|owned| owned.process.pid).collect()
     }
 
@@ -283,6 +298,16 @@ mod tests {
             process(41, 40, 40, None),
         ];
         assert_eq!(pids(&processes, target("k", 20)), [20, 21, 22, 23, 30]);
+    }
+
+    #[test]
+    fn an_orphan_is_remembered_from_before() {
+        let targets = [target("k", 20)];
+        let mut known = HashMap::new();
+        let before = [process(20, 10, 20, Some("k")), process(21, 20, 21, None)];
+        assert_eq!(owned(&before, &targets, 10, &mut known).len(), 2);
+        let after = [process(21, 10, 21, None), process(22, 21, 22, None)];
+        assert_eq!(owned(&after, &targets, 10, &mut known).len(), 2);
     }
 
     #[test]

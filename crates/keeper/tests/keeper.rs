@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         a_new_daemon_takes_over_living_and_dead,
         an_exit_is_remembered_until_acknowledged,
         an_abandoned_child_lives_on_unknown,
+        a_list_is_the_truth_without_descriptors,
         a_second_daemon_is_told_who_was_first,
         a_missing_program_or_directory_is_named_by_its_step,
         a_signal_reaches_whom_it_should,
@@ -115,6 +116,22 @@ fn an_abandoned_child_lives_on_unknown() {
     let pid = rustix::process::Pid::from_raw(child.pid.try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     wait_until("the keeper reaped it all the same", || !std::path::Path::new(&format!("/proc/{}", child.pid)).exists());
+}
+
+fn a_list_is_the_truth_without_descriptors() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let living = daemon.sh("living", "cat");
+    daemon.sh("dead", "exit 2");
+    daemon.exit("dead");
+    let (sender, receiver) = std::sync::mpsc::channel();
+    daemon.keeper.list(common::answer(sender));
+    let listed = receiver.recv_timeout(common::PATIENCE).unwrap().unwrap();
+    let [dead, listed] = <[_; 2]>::try_from(listed).unwrap();
+    assert_eq!((dead.key.as_str(), dead.exit), ("dead", Some(Exit::Code(2))));
+    assert_eq!((listed.key.as_str(), listed.exit), ("living", None));
+    assert_eq!((listed.pid, listed.start_ticks), (living.pid, living.start_ticks));
+    assert!(!listed.starting && !listed.imported);
 }
 
 fn a_second_daemon_is_told_who_was_first() {

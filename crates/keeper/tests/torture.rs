@@ -30,9 +30,11 @@ fn main() -> ExitCode {
     match role.as_str() {
         "crowd" => crowd(),
         "stuck" => stuck(),
+        "powerless" => powerless(),
         _ => {
             return common::main(tests![
                 a_thousand_children_of_an_unprivileged_user,
+                what_cannot_be_killed_is_listed,
                 a_directory_that_hangs_stops_nobody_else,
                 a_daemon_stopped_in_mid_adoption_costs_the_next_one_nothing,
                 the_exits_of_imported_children_are_not_lost,
@@ -235,6 +237,39 @@ fn a_daemon_stopped_in_mid_adoption_costs_the_next_one_nothing() {
     adopted.iter().for_each(speaks);
 }
 
+/// A child that becomes root and may not be touched any more. Needs root to prepare it.
+fn what_cannot_be_killed_is_listed() {
+    if !rustix::process::geteuid().is_root() {
+        println!("  skipped: only root can make a set-user-id program");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let ladder = dir.path().join("ladder");
+    std::fs::copy("/usr/bin/setpriv", &ladder).unwrap();
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(dir.path(), mode(0o755)).unwrap();
+    std::fs::set_permissions(&ladder, mode(0o4755)).unwrap();
+    let mut role = Command::new("/proc/self/exe");
+    role.arg0("powerless").env("LADDER", ladder).uid(NOBODY).gid(NOBODY);
+    run(role);
+}
+
+fn powerless() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let ladder = std::env::var("LADDER").unwrap();
+    // It ends by itself soon after the test.
+    let script = format!("setsid {ladder} --reuid=0 --clear-groups sleep 3 & echo $!; cat");
+    let child = daemon.sh("a", &script);
+    let root: u32 = read_line(child.io.stdout.as_ref().unwrap()).trim().parse().unwrap();
+    wait_until("it is root's", || alive(root) && status(root, "Uid:") == 0);
+    let signalled = daemon.signal("a", 9, Scope::Tree).unwrap();
+    assert_eq!(daemon.exit("a"), Exit::Signal(9));
+    let left: Vec<_> = signalled.left.iter().map(|stray| (stray.pid, stray.key.as_deref())).collect();
+    assert_eq!(left, [(root, Some("a"))]);
+    assert!(signalled.left[0].why.contains("not permitted"), "{:?}", signalled.left);
+}
+
 /// Mounts a file system whose server never answers, in a mount namespace of its own.
 fn a_directory_that_hangs_stops_nobody_else() {
     let program = std::env::current_exe().unwrap();
@@ -392,31 +427,42 @@ fn a_request_of_a_newer_daemon_is_answered_by_name() {
 }
 
 fn a_spawn_costs_little_more_than_a_fork() {
-    const ROUNDS: u32 = 400;
+    const ROUNDS: usize = 150;
+    /// What a daemon with several clients has under way.
+    const UNDER_WAY: usize = 8;
     let stable = Stable::new();
     let (daemon, _) = stable.connect();
+    let per_second = |start: Instant| ROUNDS as f64 / start.elapsed().as_secs_f64();
     let bare = || {
         let start = Instant::now();
         for _ in 0..ROUNDS {
             Command::new("/bin/true").env_clear().status().unwrap();
         }
-        f64::from(ROUNDS) / start.elapsed().as_secs_f64()
+        per_second(start)
     };
-    let kept = |round: u32| {
+    let kept = |round: usize, under_way: usize| {
         let start = Instant::now();
-        for number in 0..ROUNDS {
-            let key = format!("{round}-{number}");
-            daemon.spawn(&key, command(&["/bin/true"]));
-            assert_eq!(daemon.exit(&key), Exit::Code(0));
+        let mut keys = (0..ROUNDS).map(|number| format!("{round}-{under_way}-{number}"));
+        let mut next = || keys.next().map(|key| drop(ask(&daemon, &key, command(&["/bin/true"]), Vec::new())));
+        (0..under_way).for_each(|_| next().unwrap());
+        for _ in 0..ROUNDS {
+            let Event::Exited { key, exit: Exit::Code(0) } = daemon.event() else { panic!("another end") };
             daemon.keeper.ack(&key);
+            next();
         }
-        f64::from(ROUNDS) / start.elapsed().as_secs_f64()
+        per_second(start)
     };
-    let (mut best_bare, mut best_kept) = (0.0_f64, 0.0_f64);
+    let (mut best_bare, mut best_one, mut best_many) = (0.0_f64, 0.0_f64, 0.0_f64);
     for round in 0..3 {
         best_bare = best_bare.max(bare());
-        best_kept = best_kept.max(kept(round));
+        best_one = best_one.max(kept(round, 1));
+        best_many = best_many.max(kept(round, UNDER_WAY));
     }
-    println!("  {best_bare:.0}/s bare, {best_kept:.0}/s through the keeper, one after the other");
-    assert!(best_kept > best_bare * 0.4, "{best_kept:.0}/s against {best_bare:.0}/s");
+    let keeper = std::fs::read_to_string(format!("/proc/{}/schedstat", daemon.keeper.pid())).unwrap();
+    let spent: f64 = keeper.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    let spent = spent / 1000.0 / (6 * ROUNDS) as f64;
+    println!("  {best_bare:.0}/s bare; through the keeper {best_one:.0}/s one by one, {best_many:.0}/s by {UNDER_WAY}");
+    println!("  {spent:.0} us of the keeper's time per child");
+    // Rates depend on who else runs here; the keeper's own share hardly does.
+    assert!(spent < 1000.0, "{spent:.0} us");
 }

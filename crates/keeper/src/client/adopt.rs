@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
+use ostler_hooks::hook;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
 
@@ -29,8 +30,6 @@ pub fn connect(
     on_event: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
     let socket = reach(dir)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
     let greeting =
         Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid: std::process::id(), program: hello.program });
     say(&socket, greeting)?;
@@ -54,6 +53,7 @@ pub fn connect(
             let meta = raw.split_off(..child.meta).ok_or_else(nonsense)?.to_vec();
             adopted.push(adopt(child, meta, &mut fds));
         }
+        hook!("keeper.adopt.batch");
         say(&socket, Verb::Adopted)?;
         if !more {
             break;
@@ -71,6 +71,9 @@ fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
     };
     let dir = directory(dir).map_err(absent)?;
     let socket = socket().map_err(io)?;
+    // A stopped keeper neither accepts nor reads nor answers.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
     connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
     Ok(socket)
 }

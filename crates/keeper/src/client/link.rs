@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 
 use super::adopt;
 use crate::channel::{self, Received};
-use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Stray};
+use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
 use crate::wire::{Answer, Body, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
@@ -91,6 +91,7 @@ impl Group {
 }
 
 struct Outgoing {
+    id: u64,
     packet: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
@@ -171,7 +172,7 @@ impl Link {
         }
         let packet = encode(&Request { id, verb }, raw);
         let waiting = !state.queue.is_empty();
-        state.queue.push_back(Outgoing { packet, fds });
+        state.queue.push_back(Outgoing { id, packet, fds });
         if waiting {
             return;
         }
@@ -222,7 +223,12 @@ impl Link {
                 // The reader sees the end of the connection and tells everybody.
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => state.queue.clear(),
                 // A packet that cannot be sent must not hold up the others.
-                Err(_) => drop(state.queue.pop_front()),
+                Err(errno) => {
+                    let failed = SpawnError::Failed { step: Step::Setup, errno: errno.raw_os_error() };
+                    let pending = state.queue.pop_front().and_then(|next| state.pending.remove(&next.id));
+                    state.refused.extend(pending.map(|pending| (pending, failed)));
+                    self.wake();
+                }
             }
         }
         self.drained.notify_all();

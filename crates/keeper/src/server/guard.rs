@@ -108,10 +108,10 @@ impl Server {
         let Some(command) = &self.guard.command else {
             return;
         };
-        let Ok(mapping) = blob::map(command) else {
+        let Ok(bytes) = blob::open(command) else {
             return;
         };
-        let Some(mapped) = blob::parse(&mapping) else {
+        let Some(mapped) = blob::parse(&bytes) else {
             return;
         };
         if self.guard.starts.len() >= STARTS_MAX {

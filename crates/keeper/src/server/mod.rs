@@ -76,6 +76,8 @@ struct Server {
     /// Out of descriptors: nobody is let in before this.
     deaf_until: Option<Instant>,
     idle_since: Instant,
+    /// How many children were acknowledged or abandoned.
+    forgotten: u32,
 }
 
 /// Who is ready.
@@ -110,6 +112,7 @@ impl Server {
             asked_to_end: false,
             deaf_until: None,
             idle_since: Instant::now(),
+            forgotten: 0,
         })
     }
 

@@ -242,6 +242,7 @@ impl Server {
             asked_to_end: false,
             deaf_until: None,
             idle_since: Instant::now(),
+            forgotten: 0,
         };
         for old in state.children {
             let meta = metas.split_off(..old.meta).unwrap_or_default();

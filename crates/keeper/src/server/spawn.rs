@@ -6,10 +6,10 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
+use ostler_hooks::hook;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use rustix::process::{Pid, setpgid};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
@@ -99,14 +99,14 @@ impl Server {
         }
         let given: Vec<OwnedFd> = fds.into();
 
-        let mapping = blob::map(&command).map_err(at(Step::Setup))?;
-        let command = blob::parse(&mapping).ok_or(Failure::Refused("not a command"))?;
+        let bytes = blob::open(&command).map_err(at(Step::Setup))?;
+        let command = blob::parse(&bytes).ok_or(Failure::Refused("not a command"))?;
         if command.argv.is_empty() {
             return Err(Failure::Refused("an empty argument vector"));
         }
         let mut ends = Ends::make(&spec).map_err(at(Step::Pipe))?;
-        let (errors, errors_theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(at(Step::Pipe))?;
-        fcntl_setfl(&errors, OFlags::NONBLOCK).map_err(at(Step::Pipe))?;
+        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
+        let (errors, errors_theirs) = pipe_with(flags).map_err(at(Step::Pipe))?;
         if u64::from(errors_theirs.as_raw_fd().unsigned_abs()) + SPARE_FDS > self.origin.fds_max {
             return Err(Failure::Failed(Step::Pipe, Errno::MFILE));
         }
@@ -134,11 +134,7 @@ impl Server {
             log: None,
         };
         let pid = sys::spawn(&plan).map_err(at(Step::Fork))?;
-        if !plan.session {
-            // The child does it too: whoever comes first, a signal to the group finds it.
-            let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
-            let _ = setpgid(raw, raw);
-        }
+        hook!("keeper.forked");
         // Our child is not reaped yet, so its state is there to be read even if it is dead.
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
         let mut io = std::mem::take(&mut ends.ours);
@@ -166,7 +162,8 @@ impl Server {
         match rustix::io::read(&start.errors, &mut report) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(8) => self.never_started(key, sys::failure(report)),
-            // Nothing was written before the pipe closed: exec did it.
+            // Nothing was written before the pipe closed: exec did it (or a signal, which the exit
+            // then tells).
             _ => self.has_started(key),
         }
     }

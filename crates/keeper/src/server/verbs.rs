@@ -19,6 +19,8 @@ use crate::wire::{BATCH_BYTES, Body, Numbered, Request, Verb, split};
 
 /// Packets read before everybody else has a turn.
 const PACKETS_PER_TURN: usize = 64;
+/// Children forgotten before their memory is given back to the machine.
+const FORGOTTEN_PER_TRIM: u32 = 256;
 
 impl Server {
     /// Reads what the daemon says.
@@ -95,11 +97,11 @@ impl Server {
                     let _ = tcsetwinsize(&pty.master, window(rows, cols));
                 }
             }
-            Verb::Abandon { key } => drop(self.children.remove(&key)),
+            Verb::Abandon { key } => self.forget(&key),
             Verb::Ack { key } => {
                 let gone = |child: &Child| child.exit.is_some();
                 if self.children.get(&key).is_some_and(|(_, child)| gone(child)) {
-                    self.children.remove(&key);
+                    self.forget(&key);
                 }
             }
             Verb::Guard => self.guard.set(fds.into_iter().next()),
@@ -116,6 +118,14 @@ impl Server {
             Verb::Import(child) => self.import(id, child, raw, fds),
         }
         Ok(())
+    }
+
+    fn forget(&mut self, key: &str) {
+        self.children.remove(key);
+        self.forgotten = self.forgotten.wrapping_add(1);
+        if self.forgotten.is_multiple_of(FORGOTTEN_PER_TRIM) {
+            sys::trim();
+        }
     }
 
     pub(super) fn answer(&mut self, id: u64, body: Body) {

@@ -121,10 +121,14 @@ impl Stable {
 impl Drop for Stable {
     fn drop(&mut self) {
         if let Ok((daemon, adopted)) = self.connect_soon() {
+            let (sender, receiver) = channel();
+            let living = adopted.iter().filter(|child| child.exit.is_none());
+            for child in living {
+                daemon.keeper.signal(&child.key, 9, Scope::Tree, answer(sender.clone()));
+            }
+            drop(sender);
+            while receiver.recv_timeout(PATIENCE).is_ok() {}
             for child in adopted {
-                if child.exit.is_none() {
-                    let _ = daemon.signal(&child.key, 9, Scope::Tree);
-                }
                 daemon.keeper.abandon(&child.key);
             }
             daemon.keeper.farewell();
