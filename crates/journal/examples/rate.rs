@@ -1,4 +1,4 @@
-//! How fast the pump is, beside the bare loop it is built on: `rate [MiB] [directory]`.
+//! How fast the pump is, beside the bare loop it is built on: `rate [MiB] [directory] [part of a name]`.
 //!
 //! Wall time on a busy machine says little, so the processor time of this process per gigabyte is printed too.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -25,21 +25,25 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let size = args.next().map_or(1024, |arg| arg.parse::<u64>().unwrap()) << 20;
     let base = args.next().unwrap_or_else(|| std::env::temp_dir().display().to_string());
+    let only = args.next().unwrap_or_default();
     let dir = Path::new(&base).join(format!("ostler-rate-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     for round in 0..3 {
         let path = |name: &str| dir.join(format!("{name}-{round}"));
-        report("bare splice + index", size, || bare(size, &path("bare"), false));
-        report("pump alone", size, || pump(size, &path("pump"), false));
-        report("bare, read back, base64, socket", size, || bare(size, &path("bare-send"), true));
-        report("pump, cursor, base64, socket", size, || pump(size, &path("pump-send"), true));
+        report(&only, "bare splice + index", size, || bare(size, &path("bare"), false));
+        report(&only, "pump alone", size, || pump(size, &path("pump"), false));
+        report(&only, "bare, read back, base64, socket", size, || bare(size, &path("bare-send"), true));
+        report(&only, "pump, cursor, base64, socket", size, || pump(size, &path("pump-send"), true));
         std::fs::remove_dir_all(&dir).unwrap();
         std::fs::create_dir(&dir).unwrap();
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-fn report(what: &str, size: u64, run: impl FnOnce()) {
+fn report(only: &str, what: &str, size: u64, run: impl FnOnce()) {
+    if !what.contains(only) {
+        return;
+    }
     let (start, cpu) = (Instant::now(), cpu_seconds());
     run();
     let wall = start.elapsed().as_secs_f64();

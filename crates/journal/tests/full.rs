@@ -14,10 +14,29 @@ struct Mount(PathBuf);
 
 impl Mount {
     /// A tmpfs of `size` MiB, or a printed reason.
-    fn new(dir: &Path, size: u32) -> Option<Self> {
+    fn tmpfs(dir: &Path, size: u32) -> Option<Self> {
         let options = format!("size={size}m,mode=700");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir).output();
-        match mount {
+        Self::at(dir, &["-t", "tmpfs", "-o", &options, "tmpfs"])
+    }
+
+    /// An ext4 of `size` MiB in a file, or a printed reason.
+    fn ext4(dir: &Path, size: u64) -> Option<Self> {
+        let image = dir.with_extension("image");
+        std::fs::File::create(&image).unwrap().set_len(size << 20).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
+        let mount = match made {
+            Ok(made) if made.status.success() => Self::at(dir, &["-o", "loop", image.to_str().unwrap()]),
+            other => {
+                println!("skipped: no mkfs.ext4 here ({other:?})");
+                None
+            }
+        };
+        std::fs::remove_file(&image).unwrap();
+        mount
+    }
+
+    fn at(dir: &Path, what: &[&str]) -> Option<Self> {
+        match Command::new("mount").args(what).arg(dir).output() {
             Ok(output) if output.status.success() => Some(Self(dir.to_owned())),
             other => {
                 let why = other.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
@@ -38,20 +57,32 @@ impl Drop for Mount {
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_full_disk_holds_the_child_back_and_loses_nothing() {
+fn a_full_tmpfs_holds_the_child_back_and_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_mount) = Mount::new(dir.path(), 24) else { return };
-    let filler = dir.path().join("filler");
-    std::fs::write(&filler, vec![0; 20 * MIB]).unwrap();
+    if let Some(_mount) = Mount::tmpfs(dir.path(), 24) {
+        fill_and_free(dir.path());
+    }
+}
+
+#[test]
+fn a_full_ext4_holds_the_child_back_and_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    if let Some(_mount) = Mount::ext4(dir.path(), 40) {
+        fill_and_free(dir.path());
+    }
+}
+
+fn fill_and_free(dir: &Path) {
+    let filler = dir.join("filler");
+    fill(&filler);
     let pumps = pumps();
-    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "seq 1 1500000; exit 6");
+    let mut proc = Proc::start(&pumps, &dir.join("j"), "seq 1 1500000; exit 6");
     wait_until("the hold", || proc.journal.bounds().held_back.is_some());
     assert_eq!(proc.journal.bounds().held_back.unwrap().reason, HeldReason::Full);
-    let other = Proc::start(&pumps, Path::new("/dev/shm/ostler-full-other"), "exec cat");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = Proc::start(&pumps, &elsewhere.path().join("j"), "exec cat");
     other.send(b"others go on").unwrap();
     wait_until("the other", || other.journal.bounds().out_end == 12);
-    drop(other);
-    std::fs::remove_dir_all("/dev/shm/ostler-full-other").unwrap();
     let input = proc.send_later(None, &vec![b'x'; MIB]);
     std::fs::remove_file(&filler).unwrap();
     assert_eq!(input.recv_timeout(LONG).unwrap().unwrap().applied, MIB as u64);
@@ -60,10 +91,19 @@ fn a_full_disk_holds_the_child_back_and_loses_nothing() {
     assert_eq!(proc.journal.bounds().exit.unwrap().code, 6);
 }
 
+/// Leaves about 4 MiB.
+fn fill(filler: &Path) {
+    let mut file = std::fs::File::create(filler).unwrap();
+    while std::io::Write::write_all(&mut file, &vec![1; MIB]).is_ok() {}
+    let len = file.metadata().unwrap().len();
+    file.set_len(len - 4 * MIB as u64).unwrap();
+    file.sync_all().unwrap();
+}
+
 #[test]
 fn below_the_floor_the_largest_writer_is_held_back_and_small_ones_go_on() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_mount) = Mount::new(dir.path(), 64) else { return };
+    let Some(_mount) = Mount::tmpfs(dir.path(), 64) else { return };
     let filler = dir.path().join("filler");
     std::fs::write(&filler, vec![0; 20 * MIB]).unwrap();
     let config = PumpConfig { floor_bytes: 24 * MIB as u64, sync_every: Duration::from_millis(20), ..quick() };
@@ -86,7 +126,7 @@ fn below_the_floor_the_largest_writer_is_held_back_and_small_ones_go_on() {
 #[test]
 fn a_limit_keeps_a_live_journal_small() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_mount) = Mount::new(dir.path(), 32) else { return };
+    let Some(_mount) = Mount::tmpfs(dir.path(), 32) else { return };
     let options = ostler_journal::JournalOptions { live_max: Some(4 * MIB as u64), ..Default::default() };
     let journal = ostler_journal::Journal::create_with(&dir.path().join("j"), options).unwrap();
     let config = PumpConfig { sync_every: Duration::from_millis(10), ..quick() };
