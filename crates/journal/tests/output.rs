@@ -157,6 +157,36 @@ fn a_subscriber_is_woken_once_per_arming_and_misses_nothing() {
 }
 
 #[test]
+fn whoever_is_woken_may_unsubscribe_and_subscribe() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let held = Arc::new(std::sync::Mutex::new(None));
+    let (mine, again) = (Arc::clone(&held), Arc::downgrade(&journal));
+    let subscription = journal.subscribe(Arc::new(move || {
+        let old = mine.lock().unwrap().take();
+        drop(old);
+        if let Some(journal) = again.upgrade() {
+            *mine.lock().unwrap() = Some(journal.subscribe(Arc::new(|| ())));
+        }
+    }));
+    *held.lock().unwrap() = Some(subscription);
+    Proc::in_journal(&pumps, journal, "echo x; sleep 0.05; echo y").finish();
+}
+
+#[test]
+fn an_exit_is_told_once_to_everybody_who_asked_before_or_after() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "exit 4");
+    let (tell, told) = std::sync::mpsc::channel();
+    let early = tell.clone();
+    proc.journal.on_exit(move |exit| early.send(exit).unwrap());
+    proc.finish();
+    proc.journal.on_exit(move |exit| tell.send(exit).unwrap());
+    let codes: Vec<_> = told.iter().map(|exit| exit.code).collect();
+    assert_eq!(codes, [4, 4]);
+}
+
+#[test]
 fn a_dropped_subscription_is_not_woken() {
     let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
     let journal = Journal::create(&dir.path().join("j")).unwrap();

@@ -3,16 +3,20 @@
 //! A verb is a message; nothing here waits for the disk or the child. The mailbox is bounded by what may wait for
 //! stdin: the only messages that a client can send many of.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::thread::{Notice, ThreadHandle};
-use super::{Appended, PumpConfig, StdinError};
+use super::{Appended, PumpConfig, PumpIo, StdinError};
 use crate::lock;
 use crate::raw::{ExitStatusRecord, Journal};
 
 /// Called once with the outcome, on a pump thread; must not block.
 pub type AppendDone = Box<dyn FnOnce(Result<Appended, StdinError>) + Send>;
+
+/// Called once with second descriptors of everything a process has here.
+pub type DuplicateDone = Box<dyn FnOnce(io::Result<PumpIo>) + Send>;
 
 /// Bytes that may wait for room in the spool, per process: eight spools full.
 const WAITING_SPOOLS: u64 = 8;
@@ -68,6 +72,7 @@ pub(crate) enum Message {
     Exited(ExitStatusRecord),
     /// Free space is scarce and this process writes the most (or: no longer).
     Floor(bool),
+    Duplicate(DuplicateDone),
     Release,
 }
 
@@ -155,6 +160,7 @@ impl Shared {
 fn refuse(message: Message) {
     match message {
         Message::Stdin(request) => request.answer(Err(StdinError::NotRunning)),
+        Message::Duplicate(done) => done(Ok(PumpIo::default())),
         Message::OnClose(_) | Message::Exited(_) | Message::Floor(_) | Message::Release => {}
     }
 }
@@ -195,6 +201,11 @@ impl Hosted {
     /// The keeper reaped the child. The exit is journaled when its pipes have ended, or after a grace.
     pub fn child_exited(&self, status: ExitStatusRecord) {
         self.shared.post(Message::Exited(status));
+    }
+
+    /// Gives second descriptors of everything it has, for a keeper that replaces a dead one. None of them are read here.
+    pub fn duplicate(&self, done: DuplicateDone) {
+        self.shared.post(Message::Duplicate(done));
     }
 
     /// Drops every descriptor without an exit record (abandon).

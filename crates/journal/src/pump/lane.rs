@@ -149,9 +149,23 @@ impl Lane {
                     self.exit.get_or_insert(Exit { status, by });
                 }
                 Message::Floor(held) => self.floor = held.then(sys::now_ns),
+                Message::Duplicate(done) => done(self.duplicate()),
                 Message::Release => self.released = true,
             }
         }
+    }
+
+    fn duplicate(&self) -> io::Result<PumpIo> {
+        let [stdout, stderr] = &self.outputs;
+        let (stdin, ledger) = self.spool.duplicate()?;
+        let mut io = PumpIo { stdin, ledger, ..PumpIo::default() };
+        if let Some(output) = stdout {
+            (io.stdout, io.pty) = output.feed.duplicate()?;
+        }
+        if let Some(output) = stderr {
+            (io.stderr, _) = output.feed.duplicate()?;
+        }
+        Ok(io)
     }
 
     /// A deadline has passed.

@@ -64,6 +64,18 @@ impl Feed {
         }
     }
 
+    /// Second descriptors: of a pipe, or of a terminal and its relay.
+    pub(crate) fn duplicate(&self) -> io::Result<(Option<OwnedFd>, Option<PumpPty>)> {
+        Ok(match self {
+            Self::Pipe(pipe) => (Some(pipe.try_clone()?), None),
+            Self::Terminal { pty, .. } => {
+                let PumpPty { master, relay_read, relay_write } = pty;
+                let (relay_read, relay_write) = (relay_read.try_clone()?, relay_write.try_clone()?);
+                (None, Some(PumpPty { master: master.try_clone()?, relay_read, relay_write }))
+            }
+        })
+    }
+
     /// A terminal hands out a line or a few pages at a time; a pipe all it has.
     fn short_means_empty(&self) -> bool {
         matches!(self, Self::Pipe(_))

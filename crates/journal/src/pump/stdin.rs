@@ -89,6 +89,15 @@ impl Spool {
         }
     }
 
+    /// Second descriptors of the pipe (a terminal's are the output's) and of the ledger.
+    pub(crate) fn duplicate(&self) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
+        let pipe = match &self.sink {
+            Some(Sink::Pipe { fd, .. }) => Some(fd.try_clone()?),
+            _ => None,
+        };
+        Ok((pipe, self.ledger.as_ref().map(OwnedFd::try_clone).transpose()?))
+    }
+
     /// Bytes that nobody reads any more: delivered, and not in the pipe either.
     pub(crate) fn consumed(&self) -> u64 {
         match self.sink {

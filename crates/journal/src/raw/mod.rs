@@ -162,11 +162,6 @@ impl Journal {
         lock(&self.ctl).stdin_closed
     }
 
-    /// Has `wake` called when something becomes visible, once per [`Subscription::arm`].
-    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> Subscription {
-        self.subscribers.add(wake)
-    }
-
     /// Journals the exit of a process that nobody hosts (found dead at start). Does nothing if there is one.
     pub fn record_exit(&self, status: ExitStatusRecord) -> io::Result<()> {
         let files = self.home.files()?;

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use super::Journal;
+use super::types::ExitRecord;
 use crate::lock;
 
 /// Told by a pump thread that something new is visible. Must be cheap and must not block.
@@ -28,15 +30,20 @@ struct Subscriber {
 /// The subscribers of one journal.
 #[derive(Default)]
 pub(crate) struct Subscribers {
-    list: Mutex<Vec<Arc<Subscriber>>>,
+    /// Replaced when it changes, so that a frame costs no copy of it.
+    list: Mutex<Arc<Vec<Arc<Subscriber>>>>,
     /// How many are armed; zero for most frames of a busy stream.
     armed: AtomicUsize,
+    /// Called when the exit is journaled.
+    at_exit: Mutex<Vec<AtExit>>,
 }
+
+type AtExit = Box<dyn FnOnce(ExitRecord) + Send>;
 
 impl Subscribers {
     pub(crate) fn add(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let subscriber = Arc::new(Subscriber { armed: AtomicBool::new(false), wake });
-        lock(&self.list).push(Arc::clone(&subscriber));
+        Arc::make_mut(&mut lock(&self.list)).push(Arc::clone(&subscriber));
         let subscription = Subscription { subscriber, all: Arc::downgrade(self) };
         subscription.arm();
         subscription
@@ -47,12 +54,39 @@ impl Subscribers {
         if self.armed.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for subscriber in lock(&self.list).iter() {
+        // Not under the lock: whoever is woken may unsubscribe.
+        let list = Arc::clone(&lock(&self.list));
+        for subscriber in list.iter() {
             if subscriber.armed.swap(false, Ordering::SeqCst) {
                 self.armed.fetch_sub(1, Ordering::SeqCst);
                 subscriber.wake.wake();
             }
         }
+    }
+}
+
+impl Journal {
+    /// Has `wake` called when something becomes visible, once per [`Subscription::arm`].
+    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> Subscription {
+        self.subscribers.add(wake)
+    }
+
+    /// Has `callback` called once when the exit is journaled, on a pump thread (it must not block); at once if it is.
+    pub fn on_exit(&self, callback: impl FnOnce(ExitRecord) + Send + 'static) {
+        let mut waiting = lock(&self.subscribers.at_exit);
+        match self.bounds().exit {
+            Some(exit) => {
+                drop(waiting);
+                callback(exit);
+            }
+            None => waiting.push(Box::new(callback)),
+        }
+    }
+
+    /// The exit is visible.
+    pub(super) fn tell_exit(&self, exit: ExitRecord) {
+        let waiting = std::mem::take(&mut *lock(&self.subscribers.at_exit));
+        waiting.into_iter().for_each(|callback| callback(exit));
     }
 }
 
@@ -78,7 +112,7 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let Some(all) = self.all.upgrade() else { return };
-        lock(&all.list).retain(|other| !Arc::ptr_eq(other, &self.subscriber));
+        Arc::make_mut(&mut lock(&all.list)).retain(|other| !Arc::ptr_eq(other, &self.subscriber));
         if self.subscriber.armed.swap(false, Ordering::SeqCst) {
             all.armed.fetch_sub(1, Ordering::SeqCst);
         }

@@ -62,6 +62,9 @@ impl Journal {
         hook!("exit.due");
         self.put(writer, files, writer.last.next_exit(status, sys::now_ns()))?;
         hook!("exit.recorded");
+        if let Some(exit) = self.bounds().exit {
+            self.tell_exit(exit);
+        }
         Ok(())
     }
 
