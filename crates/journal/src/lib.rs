@@ -34,7 +34,7 @@ mod sys;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use probe::{FsKind, Probe, probe};
-pub use pump::{AppendDone, Appended, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
+pub use pump::{AppendDone, Appended, DuplicateDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
 pub use raw::{
     Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,
     OpenError, Step, Subscription, Wake, disk_usage,

@@ -31,7 +31,7 @@ impl Engine {
             .map_err(StartError::Pumps)?;
         // Bounded by the number of children: each of them ends once.
         let (report, events) = mpsc::channel();
-        let (keeper, adopted) = reach_keeper(&config.dir, report)
+        let Reached { keeper, adopted, .. } = reach_keeper(&config.dir, &report)
             .map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
@@ -40,36 +40,50 @@ impl Engine {
         let watcher = Arc::downgrade(&registry);
         std::thread::Builder::new()
             .name("exits".into())
-            .spawn(move || hear(&watcher, &events))
+            .spawn(move || hear(&watcher, &events, &report))
             .map_err(StartError::Pumps)?;
         Ok(Self { inner: registry })
     }
 }
 
+/// A keeper that answers.
+pub(super) struct Reached {
+    pub(super) keeper: Keeper,
+    pub(super) adopted: Vec<Adopted>,
+    /// It was started just now: it knows of no child.
+    pub(super) is_new: bool,
+}
+
 /// Connects to the keeper of this folder, and starts one if there is none.
-fn reach_keeper(dir: &Path, report: mpsc::Sender<Event>) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
-    let connect = |report: mpsc::Sender<Event>| {
-        client::connect(dir, Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() }, move |event| {
+pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<Reached, ConnectError> {
+    let connect = |is_new| {
+        let report = report.clone();
+        let hello = Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() };
+        let (keeper, adopted) = client::connect(dir, hello, move |event| {
             // The engine is stopping when nobody listens.
             let _ = report.send(event);
-        })
+        })?;
+        Ok(Reached { keeper, adopted, is_new })
     };
-    match connect(report.clone()) {
+    match connect(false) {
         Err(ConnectError::NoKeeper) => {
             client::launch(dir).map_err(ConnectError::Io)?;
-            connect(report)
+            connect(true)
         }
         other => other,
     }
 }
 
-fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>) {
+fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc::Sender<Event>) {
     for event in events {
         let Some(registry) = registry.upgrade() else { return };
         match event {
             Event::Exited { key, exit } => registry.child_exited(&key, exit),
-            Event::KeeperLost => tracing::error!("the keeper is gone: exits of running children will not be known"),
-            other => tracing::info!("keeper: {other:?}"),
+            Event::SpawnFailed { key, error } => {
+                tracing::warn!("{key} never started: {error}");
+                registry.child_exited(&key, ostler_keeper::Exit::Unknown);
+            }
+            Event::KeeperLost => registry.replace_keeper(report),
         }
     }
 }
@@ -90,20 +104,23 @@ impl Registry {
                 tracing::error!("process not taken up: {error}");
             }
         }
-        for (key, child) in alive {
-            // Forked, but the daemon died before it could write down what it was: the keeper knows.
-            let result = About::decode(&child.meta)
-                .map_err(|error| io::Error::other(error.to_string()))
-                .and_then(|mut about| {
-                    about.pid = child.pid;
-                    if !about.private {
-                        about.write(&self.dir_of(&key))?;
-                    }
-                    self.resume(about, child)
-                });
-            if let Err(error) = result {
-                tracing::error!("child {key} not taken up: {error}");
+        for child in alive.into_values() {
+            self.take_up_unheard(child);
+        }
+    }
+
+    /// Forked, but the daemon died or was cut off before it could write down what it was: the keeper knows.
+    pub(super) fn take_up_unheard(self: &Arc<Self>, child: Adopted) {
+        let key = child.key.clone();
+        let result = About::decode(&child.meta).map_err(io::Error::other).and_then(|mut about| {
+            about.pid = child.pid;
+            if !about.private {
+                about.write(&self.dir_of(&key))?;
             }
+            self.resume(about, child)
+        });
+        if let Err(error) = result {
+            tracing::error!("child {key} not taken up: {error}");
         }
     }
 
@@ -140,7 +157,7 @@ impl Registry {
         let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
-        let (process, old) = self.enter(about, journal, Some(hosted));
+        let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));
         if let Some(old) = old {
             self.supersede(&old);
         }
@@ -155,7 +172,7 @@ impl Registry {
         let journal = Journal::open(&self.dir_of(&about.id)).map_err(io::Error::other)?;
         journal.record_exit(ExitStatusRecord::Unknown)?;
         journal.close_files();
-        self.enter(about, journal, None);
+        self.enter(about, 0, journal, None);
         Ok(())
     }
 }

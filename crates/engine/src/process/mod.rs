@@ -6,10 +6,11 @@ mod adopt;
 mod end;
 mod input;
 mod registry;
+mod replace;
 mod spawn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use ostler_journal::{Bounds, Cursor, Hosted, Journal, Subscription, Wake};
@@ -33,10 +34,12 @@ pub struct Process {
 struct Inner {
     about: About,
     pid: u32,
+    /// With the pid it names one process for as long as the machine runs.
+    start_ticks: u64,
     journal: Arc<Journal>,
     /// What drives the pipes; nothing once the process is over and drained.
     hosted: RwLock<Option<Hosted>>,
-    keeper: Keeper,
+    registry: Weak<Registry>,
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
     superseded: AtomicBool,
     ended: Notify,
@@ -98,12 +101,16 @@ impl Process {
 
     /// Sends a signal; to a process that has been reaped, nothing.
     pub fn signal(&self, signal: i32, scope: Scope) {
-        self.inner.keeper.signal(self.id(), signal, scope, |_| {});
+        if let Some(keeper) = self.keeper() {
+            keeper.signal(self.id(), signal, scope, |_| {});
+        }
     }
 
     /// Tells a terminal process its new size.
     pub fn resize(&self, size: WinSize) {
-        self.inner.keeper.resize(self.id(), size.rows, size.cols);
+        if let Some(keeper) = self.keeper() {
+            keeper.resize(self.id(), size.rows, size.cols);
+        }
     }
 
     /// Waits until the end has been journaled.
@@ -115,6 +122,11 @@ impl Process {
             }
             ended.await;
         }
+    }
+
+    /// The keeper of the moment: one that died is replaced.
+    fn keeper(&self) -> Option<Keeper> {
+        self.inner.registry.upgrade().map(|registry| registry.keeper())
     }
 
     fn hosted(&self) -> Option<Hosted> {

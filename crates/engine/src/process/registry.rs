@@ -75,6 +75,15 @@ impl Registry {
         self.keeper.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(super) fn set_keeper(&self, keeper: Keeper) {
+        *self.keeper.write().unwrap_or_else(PoisonError::into_inner) = keeper;
+    }
+
+    /// The process with this id.
+    pub(super) fn get(&self, id: &str) -> Option<Process> {
+        self.table().processes.get(id).cloned()
+    }
+
     pub(crate) fn processes_dir(&self) -> PathBuf {
         self.config.dir.join("procs")
     }
@@ -91,6 +100,7 @@ impl Registry {
     pub(super) fn enter(
         self: &Arc<Self>,
         about: About,
+        start_ticks: u64,
         journal: Arc<Journal>,
         hosted: Option<Hosted>,
     ) -> (Process, Option<Process>) {
@@ -100,7 +110,8 @@ impl Registry {
                 about,
                 journal,
                 hosted: RwLock::new(hosted),
-                keeper: self.keeper(),
+                start_ticks,
+                registry: Arc::downgrade(self),
                 superseded: false.into(),
                 ended: Notify::new(),
                 acknowledged: false.into(),

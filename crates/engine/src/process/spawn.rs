@@ -196,7 +196,7 @@ fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Jo
     hook!("spawn.described");
     let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io), false);
     registry.close_stdin_with(&hosted, &about.id);
-    let (process, old) = registry.enter(about, journal, Some(hosted));
+    let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     if let Some(old) = old {
         registry.supersede(&old);
     }
@@ -220,9 +220,13 @@ impl Registry {
     }
 
     /// Closing stdin takes both ends: the pump's, and the keeper's copy.
-    pub(super) fn close_stdin_with(&self, hosted: &ostler_journal::Hosted, id: &str) {
-        let (keeper, id) = (self.keeper(), id.to_owned());
-        hosted.on_close_stdin(Box::new(move || keeper.close_stdin(&id)));
+    pub(super) fn close_stdin_with(self: &Arc<Self>, hosted: &ostler_journal::Hosted, id: &str) {
+        let (registry, id) = (Arc::downgrade(self), id.to_owned());
+        hosted.on_close_stdin(Box::new(move || {
+            if let Some(registry) = registry.upgrade() {
+                registry.keeper().close_stdin(&id);
+            }
+        }));
     }
 }
 

@@ -20,7 +20,7 @@ use crate::floor::Floor;
 use crate::lock;
 use crate::raw::Journal;
 use crate::sync::{self, Sync};
-pub use hosted::{AppendDone, Hosted};
+pub use hosted::{AppendDone, DuplicateDone, Hosted};
 pub(crate) use hosted::{Message, Shared};
 use lane::Lane;
 use thread::{Notice, ThreadHandle};

@@ -1,0 +1,92 @@
+//! A keeper that died, or dropped us. Its children live on, and this daemon still has their descriptors: a new keeper
+//! takes them over. What it cannot learn is how they end where the kernel tells only a parent; that is then unknown.
+
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ostler_journal::PumpIo;
+use ostler_keeper::{ChildIo, Event, Import, Pty};
+
+use super::adopt::{Reached, reach_keeper};
+use super::{Process, Registry};
+use crate::Engine;
+
+/// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
+const ATTEMPTS: u32 = 6;
+/// The first pause between attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+/// A pump thread answers at once, unless its disk hangs.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+impl Registry {
+    pub(super) fn replace_keeper(self: &Arc<Self>, report: &mpsc::Sender<Event>) {
+        tracing::warn!("the keeper is gone; starting another");
+        for attempt in 0..ATTEMPTS {
+            match reach_keeper(&self.config.dir, report) {
+                Ok(reached) => return self.change_to(reached),
+                Err(error) => tracing::error!("no keeper yet: {error}"),
+            }
+            std::thread::sleep(PAUSE * 2u32.pow(attempt));
+        }
+        tracing::error!("no keeper: running children go on, nothing new can be started until `ostler restart`");
+    }
+
+    fn change_to(self: &Arc<Self>, reached: Reached) {
+        let Reached { keeper, adopted, is_new } = reached;
+        self.set_keeper(keeper.clone());
+        if let Err(error) = keeper.guard(self.config.guard.clone()) {
+            tracing::warn!("nobody restarts this daemon if it dies: {error}");
+        }
+        for child in adopted {
+            match (self.get(&child.key), child.exit) {
+                (None, _) => self.take_up_unheard(child),
+                (Some(process), Some(exit)) => process.child_exited(exit),
+                (Some(_), None) => {}
+            }
+        }
+        if is_new {
+            let engine = Engine { inner: Arc::clone(self) };
+            let running = engine.list().into_iter().filter(Process::is_running);
+            let children: Vec<Import> = running.filter_map(|process| self.import_of(&process)).collect();
+            tracing::info!("the new keeper takes over {} running children", children.len());
+            keeper.import(children, |result| {
+                if let Err(error) = result {
+                    tracing::error!("a child was not taken over: {error}");
+                }
+            });
+        }
+    }
+
+    fn import_of(&self, process: &Process) -> Option<Import> {
+        let io = duplicates(process)
+            .inspect_err(|error| tracing::error!("{} is not taken over: {error}", process.id()))
+            .ok()?;
+        Some(Import {
+            key: process.id().to_owned(),
+            pid: process.pid(),
+            start_ticks: process.inner.start_ticks,
+            meta: process.about().encode(),
+            io,
+            exit: None,
+        })
+    }
+}
+
+fn duplicates(process: &Process) -> io::Result<ChildIo> {
+    let gone = || io::Error::other("its pump does not answer");
+    let (tell, told) = mpsc::sync_channel(1);
+    process.hosted().ok_or_else(gone)?.duplicate(Box::new(move |result| {
+        // Nobody waits any more when this is late.
+        let _ = tell.send(result);
+    }));
+    let PumpIo { stdin, stdout, stderr, ledger, pty } = told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
+    let memory_files = process.inner.journal.held()?;
+    Ok(ChildIo {
+        stdin,
+        stdout,
+        stderr,
+        pty: pty.map(|pty| Pty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
+        held: ledger.into_iter().chain(memory_files).collect(),
+    })
+}
