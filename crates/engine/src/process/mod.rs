@@ -10,7 +10,7 @@ mod replace;
 mod spawn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::SystemTime;
 
 use ostler_journal::{Bounds, Cursor, Hosted, Journal, Subscription, Wake};
@@ -43,9 +43,6 @@ struct Inner {
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
     superseded: AtomicBool,
     ended: Notify,
-    acknowledged: AtomicBool,
-    /// Notices the end; set when the process is entered.
-    end_watch: OnceLock<Subscription>,
 }
 
 impl Process {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps, Wake};
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
 use ostler_keeper::Keeper;
 use tokio::sync::Notify;
 
@@ -114,14 +114,8 @@ impl Registry {
                 registry: Arc::downgrade(self),
                 superseded: false.into(),
                 ended: Notify::new(),
-                acknowledged: false.into(),
-                end_watch: OnceLock::new(),
             }),
         };
-        let watch: Arc<dyn Wake> =
-            Arc::new(EndWatch { registry: Arc::downgrade(self), process: Arc::downgrade(&process.inner) });
-        // Set once, here.
-        let _ = process.inner.end_watch.set(process.subscribe(Arc::clone(&watch)));
         let (old, early) = {
             let mut table = self.table();
             let about = process.about();
@@ -144,8 +138,12 @@ impl Registry {
         if let Some(exit) = early {
             process.child_exited(exit);
         }
-        // The end may have been journaled before the watch was set.
-        watch.wake();
+        let (registry, inner) = (Arc::downgrade(self), Arc::downgrade(&process.inner));
+        process.inner.journal.on_exit(move |record| {
+            if let (Some(registry), Some(inner)) = (registry.upgrade(), inner.upgrade()) {
+                registry.ended(&Process { inner }, Exit::from_record(&record));
+            }
+        });
         (process, old)
     }
 
@@ -161,6 +159,15 @@ impl Registry {
         };
         if let Some(process) = process {
             process.child_exited(exit);
+        }
+    }
+
+    /// An end has been journaled: waiters go on, and the keeper may forget the child.
+    fn ended(&self, process: &Process, exit: Exit) {
+        process.inner.ended.notify_waiters();
+        if process.hosted().is_some() {
+            self.keeper().ack(process.id());
+            self.tell(process, Happening::Ended(exit));
         }
     }
 
@@ -199,31 +206,6 @@ impl Process {
                 ostler_keeper::Exit::Signal(signal) => ExitStatusRecord::Signal(signal),
                 ostler_keeper::Exit::Unknown => ExitStatusRecord::Unknown,
             });
-        }
-    }
-}
-
-/// Notices the one moment when an end has been journaled: waiters go on, and the keeper may forget the child.
-struct EndWatch {
-    registry: Weak<Registry>,
-    process: Weak<Inner>,
-}
-
-impl Wake for EndWatch {
-    fn wake(&self) {
-        let (Some(registry), Some(inner)) = (self.registry.upgrade(), self.process.upgrade()) else { return };
-        let process = Process { inner };
-        if let Some(watch) = process.inner.end_watch.get() {
-            watch.arm();
-        }
-        let Some(exit) = process.exit() else { return };
-        if process.inner.acknowledged.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        process.inner.ended.notify_waiters();
-        if process.hosted().is_some() {
-            registry.keeper().ack(process.id());
-            registry.tell(&process, Happening::Ended(exit));
         }
     }
 }
