@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         the_same_key_is_the_same_child,
         a_new_daemon_takes_over_living_and_dead,
         an_exit_is_remembered_until_acknowledged,
+        an_exit_that_no_daemon_saw_is_told_to_the_next,
         an_abandoned_child_lives_on_unknown,
         a_list_is_the_truth_without_descriptors,
         a_second_daemon_is_told_who_was_first,
@@ -103,6 +104,22 @@ fn an_exit_is_remembered_until_acknowledged() {
     let (_daemon, adopted) = stable.connect();
     let keys: Vec<&str> = adopted.iter().map(|child| child.key.as_str()).collect();
     assert_eq!(keys, ["b"], "a living child is not forgotten");
+}
+
+fn an_exit_that_no_daemon_saw_is_told_to_the_next() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let child = daemon.sh("a", "read line; echo last words; exit 5");
+    daemon.sh("b", "cat");
+    drop(daemon);
+    let mut stdin = std::fs::File::from(child.io.stdin.unwrap());
+    stdin.write_all(b"\n").unwrap();
+    wait_until("it was reaped", || !std::path::Path::new(&format!("/proc/{}", child.pid)).exists());
+    drop(child.io.stdout);
+    let (_daemon, adopted) = stable.connect();
+    let exits: Vec<_> = adopted.iter().map(|child| (child.key.as_str(), child.exit)).collect();
+    assert_eq!(exits, [("a", Some(Exit::Code(5))), ("b", None)]);
+    assert_eq!(read_all(adopted[0].io.stdout.as_ref().unwrap()), "last words\n");
 }
 
 fn an_abandoned_child_lives_on_unknown() {

@@ -163,6 +163,8 @@ impl Half {
         let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
         let address = SocketAddrUnix::new(stable.path().join("keeper.sock")).unwrap();
         rustix::net::connect(&socket, &address).unwrap();
+        let timeout = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&socket, timeout, Some(PATIENCE)).unwrap();
         let half = Half { socket };
         half.say(r#"{"id":0,"verb":{"hello":{"protocol":7,"oldest":1,"pid":1,"mood":"eager"}}}"#);
         half
@@ -284,8 +286,9 @@ fn a_directory_that_hangs_stops_nobody_else() {
 }
 
 fn stuck() {
-    let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
+    // The directory is removed after the device is closed: before, that would hang too.
     let place = tempfile::tempdir().unwrap();
+    let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
     let options = std::ffi::CString::new(options).unwrap();
     let flags = rustix::mount::MountFlags::empty();
