@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
+use crate::names;
 use crate::output::CommandError;
 use crate::paths::Paths;
 use crate::verbs::{self, Context, Verb};
@@ -48,6 +49,9 @@ struct Cli {
 
 /// Runs a verb and turns what came of it into an exit code.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
+    if let Some((name, rest)) = stands_in_for(&args) {
+        return names::run(name, rest.to_vec());
+    }
     let args = std::iter::once(OsString::from("ostler")).chain(args);
     let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
@@ -59,6 +63,13 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
         Ok(code) => code,
         Err(error) => error.report(json),
     }
+}
+
+/// `as NAME ...`: everything after the name belongs to that program, also what looks like a flag of ours.
+fn stands_in_for(args: &[OsString]) -> Option<(&str, &[OsString])> {
+    let [verb, name, rest @ ..] = args else { return None };
+    let name = name.to_str().filter(|name| verb == "as" && names::is_known(name))?;
+    Some((name, rest))
 }
 
 fn act(cli: Cli) -> Result<ExitCode, CommandError> {

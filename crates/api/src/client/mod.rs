@@ -174,6 +174,9 @@ pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
     serde_json::from_str(result.get()).map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
 }
 
+/// What the daemon writes before every notification; a frame is long, and is not read twice.
+const NOTIFICATION: &[u8] = br#"{"jsonrpc":"2.0","method":"process."#;
+
 fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
     #[derive(Deserialize)]
     struct Line<'a> {
@@ -183,10 +186,15 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
         result: Option<Box<RawValue>>,
         error: Option<RpcError>,
     }
+    if line.starts_with(NOTIFICATION)
+        && let Ok(notification) = serde_json::from_slice(line)
+    {
+        return Ok(Some(Incoming::Notification(notification)));
+    }
     let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
     let head: Line<'_> = serde_json::from_slice(line).map_err(garbled)?;
     if let Some(method) = head.method {
-        // A newer daemon may say things this client has no word for.
+        // A newer daemon may say things this client has no word for; what it has a word for must be sound.
         let known = matches!(&*method, "process.frame" | "process.exit" | "process.gap" | "process.lost");
         return if known {
             serde_json::from_slice(line).map(|note| Some(Incoming::Notification(note))).map_err(garbled)

@@ -1,4 +1,5 @@
-//! `ostler as NAME ...`: behaves exactly like the program of that name.
+//! `ostler as NAME ...`: behaves exactly like the program of that name. A call with a known name never comes this far:
+//! what follows the name is not ours to parse. This is for help and mistakes.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

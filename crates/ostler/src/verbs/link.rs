@@ -11,7 +11,7 @@ use crate::output::{CommandError, Kind};
 use crate::paths::Paths;
 
 /// The file that remembers which links were made, so that `uninstall` finds them.
-const REGISTER: &str = "links";
+pub(super) const REGISTER: &str = "links";
 
 /// Make links under the names of the programs ostler can stand in for
 #[derive(Debug, Args)]
@@ -24,9 +24,9 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let program = std::env::current_exe()?;
-        let dir = std::fs::canonicalize(&self.dir).map_err(|error| {
-            CommandError::failed(format!("{}: {error}", self.dir.display())).hint("make the folder first")
-        })?;
+        let dir = std::fs::create_dir_all(&self.dir)
+            .and_then(|()| std::fs::canonicalize(&self.dir))
+            .map_err(|error| CommandError::failed(format!("{}: {error}", self.dir.display())))?;
         let links: Vec<PathBuf> = names::NAMES.iter().map(|name| dir.join(name)).collect();
         // Look at all of them before touching one.
         for link in &links {

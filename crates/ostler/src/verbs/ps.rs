@@ -66,7 +66,7 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
             (pid, Paint::Plain),
             (ago(process.started), Paint::Dim),
             (show_size(process.stdout_bytes + process.stderr_bytes), Paint::Plain),
-            (process.command(), Paint::Plain),
+            (command(process), Paint::Plain),
         ];
         if several {
             row.insert(1, (instance.clone(), Paint::Plain));
@@ -74,6 +74,17 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// The command as it would be typed: where the program lies is seldom news.
+fn command(process: &ProcessInfo) -> String {
+    let whole = process.command();
+    match process.program.rsplit_once('/') {
+        Some((folder, _)) if process.program.starts_with('/') => {
+            whole.get(folder.len() + 1..).unwrap_or(&whole).to_owned()
+        }
+        _ => whole,
+    }
 }
 
 /// One word or two about how a process is.

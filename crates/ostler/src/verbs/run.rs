@@ -63,7 +63,7 @@ pub(crate) struct Run {
     key: Option<String>,
 
     /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

@@ -40,15 +40,19 @@ impl Uninstall {
                 .hint("end them first: ostler up, then ostler down --kill"));
         }
         let mut doomed = super::link::known(paths);
-        doomed.push(paths.runtime_dir().to_owned());
+        doomed.extend(sockets(paths.runtime_dir()));
         if self.purge {
-            doomed.push(paths.state_dir().to_owned());
+            doomed.extend([paths.instances_dir(), paths.state_dir().join(super::link::REGISTER)]);
             doomed.push(paths.config_file().to_owned());
         }
         doomed.retain(|path| path.symlink_metadata().is_ok());
         if !self.dry_run {
             for path in &doomed {
                 remove(path)?;
+            }
+            // A folder goes only with the last thing in it: somebody may keep other things there.
+            for folder in [Some(paths.runtime_dir()), Some(paths.state_dir()), paths.config_file().parent()] {
+                let _ = folder.map(std::fs::remove_dir);
             }
         }
         self.report(context, &doomed)
@@ -73,6 +77,14 @@ impl Uninstall {
         context.screen.line(&format!("the program itself: rm {}", program.display()))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The doors' sockets, dead ones included.
+fn sockets(dir: &Path) -> Vec<PathBuf> {
+    use std::os::unix::fs::FileTypeExt;
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let is_socket = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
+    entries.filter(is_socket).map(|entry| entry.path()).collect()
 }
 
 fn remove(path: &Path) -> Result<(), CommandError> {

@@ -106,6 +106,8 @@ impl<'a> Session<'a> {
         if self.view.repaint {
             self.past = Some(Vec::new());
             self.repaint_if_due()?;
+        } else {
+            self.resize(terminal::size())?;
         }
         let outcome = self.watch();
         let shown = self.leave_screen();

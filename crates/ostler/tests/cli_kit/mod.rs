@@ -1,0 +1,214 @@
+//! A private ostler per test: its own state, runtime and home folders, and nothing left running afterwards.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+pub(crate) mod pty;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Generous: a loaded machine must not make a sound program fail.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+pub(crate) const OSTLER: &str = env!("CARGO_BIN_EXE_ostler");
+
+/// A user's machine with nothing on it yet.
+pub(crate) struct Home {
+    dir: tempfile::TempDir,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        // Short, so that socket paths are what they usually are.
+        let dir = tempfile::Builder::new().prefix("o").tempdir_in("/tmp").unwrap();
+        for name in ["state", "home"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self { dir }
+    }
+
+    /// With a daemon running.
+    pub(crate) fn up() -> Self {
+        let home = Self::new();
+        home.ok(&["up"]);
+        home
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(OSTLER);
+        self.prepare(&mut command);
+        command.args(args);
+        command
+    }
+
+    /// Gives any command this home's surroundings.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command
+            .current_dir(self.path("home"))
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path("home"))
+            .env("OSTLER_STATE", self.path("state"))
+            .env("OSTLER_RUNTIME", self.path("run"))
+            .env("OSTLER_CONFIG", self.path("config.toml"))
+            .env("TERM", "xterm")
+            .stdin(Stdio::null());
+    }
+
+    /// Runs to the end, however it ends.
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        said(self.command(args).output().unwrap())
+    }
+
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Said {
+        let mut child =
+            self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        said(output)
+    }
+
+    /// Runs and must succeed; gives back what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let said = self.run(args);
+        assert_eq!(said.code, 0, "ostler {args:?}: {said:?}");
+        said.out
+    }
+
+    /// Runs with `--json` and must succeed.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let text = self.ok(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    pub(crate) fn daemon_pid(&self) -> u32 {
+        number(&self.json(&["status"])[0]["pid"])
+    }
+
+    pub(crate) fn keeper_pid(&self) -> u32 {
+        number(&self.json(&["status"])[0]["keeper_pid"])
+    }
+
+    /// The process with this name, as `ps -a` knows it.
+    pub(crate) fn process(&self, name: &str) -> Value {
+        let all = self.json(&["ps", "-a"]);
+        let found = all.as_array().unwrap().iter().find(|process| process["name"] == name || process["id"] == name);
+        found.unwrap_or_else(|| panic!("no {name} in {all}")).clone()
+    }
+
+    /// Starts something in the background and gives back its full id.
+    pub(crate) fn start(&self, name: &str, script: &str) -> String {
+        self.ok(&["run", "-d", "--name", name, "--", "sh", "-c", script]).trim().to_owned()
+    }
+
+    /// Waits until the whole log of a process holds `text`.
+    pub(crate) fn wait_for_log(&self, id: &str, text: &str) -> String {
+        let mut log = String::new();
+        wait_for(&format!("{text:?} in the log of {id}"), || {
+            log = self.ok(&["logs", id]);
+            log.contains(text)
+        });
+        log
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // The keeper first: it would bring the daemon back. It and everybody else are found by what they hold.
+        let state = self.path("state");
+        for pid in keepers_of(&state) {
+            kill(pid, 9);
+        }
+        let marker = format!("OSTLER_STATE={}", state.display());
+        for _ in 0..3 {
+            for pid in processes_with(&marker) {
+                kill(pid, 9);
+            }
+        }
+    }
+}
+
+pub(crate) fn kill(pid: u32, signal: i32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    let signal = rustix::process::Signal::from_named_raw(signal).unwrap();
+    // It may have ended by itself.
+    let _ = rustix::process::kill_process(pid, signal);
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until something becomes true.
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited {SOON:?} in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub(crate) fn number(value: &Value) -> u32 {
+    u32::try_from(value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))).unwrap()
+}
+
+fn said(output: Output) -> Said {
+    use std::os::unix::process::ExitStatusExt;
+    let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Said { code, out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Processes whose environment says that they belong to this home.
+fn processes_with(marker: &str) -> Vec<u32> {
+    let holds = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environ.split(|byte| *byte == 0).any(|entry| entry == marker.as_bytes())
+    };
+    pids().filter(|pid| *pid != std::process::id()).filter(holds).collect()
+}
+
+/// Keepers have an empty environment on purpose; their listening socket gives them away.
+fn keepers_of(state: &Path) -> Vec<u32> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let prefix = format!("{}/", state.display());
+    let inodes: Vec<String> = table
+        .lines()
+        .filter(|line| {
+            line.split(' ').next_back().is_some_and(|path| path.starts_with(&prefix) && path.ends_with("keeper.sock"))
+        })
+        .filter_map(|line| line.split_whitespace().nth(6))
+        .map(|inode| format!("socket:[{inode}]"))
+        .collect();
+    let holds = |pid: &u32| {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        comm.starts_with("ostler-keeper")
+            && fds
+                .filter_map(|fd| std::fs::read_link(fd.path()).ok())
+                .any(|link| inodes.iter().any(|inode| link.as_os_str() == inode.as_str()))
+    };
+    pids().filter(holds).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
