@@ -131,7 +131,9 @@ mod tests {
     fn a_second_claim_is_told_who_holds_the_instance() {
         let dir = tempfile::tempdir().unwrap();
         let Claimed::Free(lease) = claim(dir.path(), Claim::IfFree).unwrap() else { panic!("not free") };
-        assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Held(Some(pid)) if pid == std::process::id()));
+        assert!(
+            matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Held(Some(pid)) if pid == std::process::id())
+        );
         drop(lease);
         assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Free(_)));
     }
@@ -140,7 +142,8 @@ mod tests {
     fn a_holder_that_ignores_the_request_is_killed_and_named() {
         let dir = tempfile::tempdir().unwrap();
         let lock = dir.path().join("lock");
-        let script = format!("trap '' USR2; exec 9>{}; flock 9; echo held; while :; do sleep 0.05; done", lock.display());
+        let script =
+            format!("trap '' USR2; exec 9>{}; flock 9; echo held; while :; do sleep 0.05; done", lock.display());
         let mut child = std::process::Command::new("sh")
             .args(["-c", &script])
             .stdout(std::process::Stdio::piped())

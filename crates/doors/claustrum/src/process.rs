@@ -150,7 +150,12 @@ fn kill(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox
     Ok(())
 }
 
-fn kill_and_wait(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+fn kill_and_wait(
+    shared: &Arc<Shared>,
+    params: &Object<'_>,
+    head: &Head,
+    out: &mut Outbox<Tag>,
+) -> Result<(), RpcError> {
     let signal = params.string("signal")?.unwrap_or_default().into_owned();
     let (timeout, escalate) = (params.int("timeoutMs")?, params.bool("escalate")?.unwrap_or(true));
     let Some(process) = find(shared, &required_id(params)?) else {

@@ -77,7 +77,8 @@ mod tests {
             out.extend_from_slice(b"half a res");
             Err(RpcError::invalid_params())
         });
-        let want = "before {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32602,\"message\":\"Invalid params\"}}\n";
+        let want =
+            "before {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32602,\"message\":\"Invalid params\"}}\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }
 

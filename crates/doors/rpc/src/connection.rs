@@ -72,8 +72,20 @@ where
     let signal = Arc::new(Signal::default());
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
-    let connection =
-        Connection { stream, session, limits, out, answers, signal, input, written: 0, frame: Vec::new(), reading: None, next: 0, half_closed: false };
+    let connection = Connection {
+        stream,
+        session,
+        limits,
+        out,
+        answers,
+        signal,
+        input,
+        written: 0,
+        frame: Vec::new(),
+        reading: None,
+        next: 0,
+        half_closed: false,
+    };
     connection.run().await
 }
 
@@ -136,6 +148,7 @@ where
         while self.accepts_lines() {
             match self.input.next_line() {
                 Err(TooLong) => return Ok(Flow::Close),
+                Ok(None) if self.half_closed => return Ok(self.handle_rest()),
                 Ok(None) => return Ok(Flow::Continue),
                 Ok(Some([])) => {}
                 Ok(Some(line)) => {
@@ -147,6 +160,17 @@ where
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// A client that has stopped in mid-line gets an answer to that line too.
+    fn handle_rest(&mut self) -> Flow {
+        match self.input.rest() {
+            Some(rest) => {
+                self.out.weight = rest.len();
+                self.session.line(&rest, &mut self.out)
+            }
+            None => Flow::Continue,
+        }
     }
 
     /// Encodes frames of the watches in turn; says whether there is more to be had right now.
@@ -276,10 +300,6 @@ where
         match self.stream.try_read_buf(self.input.room()) {
             Ok(0) => {
                 self.half_closed = true;
-                if let Some(rest) = self.input.rest() {
-                    self.out.weight = rest.len();
-                    self.session.line(&rest, &mut self.out);
-                }
                 Ok(())
             }
             Ok(_) => Ok(()),
@@ -291,6 +311,7 @@ where
     /// Whether a client that sends no more has got all the replies it waits for.
     fn is_finished(&self) -> bool {
         self.half_closed
+            && self.input.is_empty()
             && self.out.in_flight == 0
             && self.pending() == 0
             && !self.out.watches.iter().any(|watch| watch.is_holding_back())

@@ -57,6 +57,11 @@ impl LineBuffer {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
+    /// Whether nothing waits to be taken.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.bytes.len()
+    }
+
     /// What is left when the client has stopped in mid-line.
     pub fn rest(&mut self) -> Option<Vec<u8>> {
         let rest = self.bytes.split_off(self.start);

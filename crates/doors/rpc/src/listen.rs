@@ -86,8 +86,8 @@ fn make_way(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let kind = meta.file_type();
-    let dead = kind.is_socket()
-        && matches!(connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
+    let dead =
+        kind.is_socket() && matches!(connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
     let empty = kind.is_file() && meta.len() == 0;
     match dead || empty {
         true => fs::remove_file(path),

@@ -90,8 +90,7 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
 
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>) {
-        let mut alive: HashMap<String, Adopted> =
-            adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
+        let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
         let mut found = self.described();
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));

@@ -21,8 +21,8 @@ pub use about::{About, Alias, WinSize};
 pub use end::{Ending, Exit, KillOutcome, KillPlan};
 pub use input::StdinError;
 pub use ostler_journal::Appended;
-pub use registry::{Happening, Observer, ResolveError};
 pub(crate) use registry::Registry;
+pub use registry::{Happening, Observer, ResolveError};
 pub use spawn::{SpawnError, SpawnRequest};
 
 /// A handle to one process generation.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ostler_hooks::hook;
 use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
-use ostler_keeper::{ChildIo, Own, Spawned, SpawnSpec, Step, StdioKind};
+use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::oneshot;
 
 use super::{About, Alias, Happening, Process, Registry, WinSize};
@@ -237,11 +237,7 @@ pub(super) fn pump_io(io: ChildIo) -> PumpIo {
         stderr: io.stderr,
         stdin: io.stdin,
         ledger: held.next(),
-        pty: io.pty.map(|pty| PumpPty {
-            master: pty.master,
-            relay_read: pty.relay_read,
-            relay_write: pty.relay_write,
-        }),
+        pty: io.pty.map(|pty| PumpPty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
     }
 }
 
@@ -249,10 +245,8 @@ fn refusal(error: ostler_keeper::SpawnError, program: PathBuf) -> SpawnError {
     match error {
         ostler_keeper::SpawnError::KeeperGone => SpawnError::KeeperGone,
         ostler_keeper::SpawnError::Refused(why) => SpawnError::Journal(io::Error::other(why)),
-        ostler_keeper::SpawnError::Failed { step, errno } => SpawnError::Refused {
-            program,
-            in_cwd: step == Step::Chdir,
-            source: io::Error::from_raw_os_error(errno),
-        },
+        ostler_keeper::SpawnError::Failed { step, errno } => {
+            SpawnError::Refused { program, in_cwd: step == Step::Chdir, source: io::Error::from_raw_os_error(errno) }
+        }
     }
 }

@@ -70,8 +70,7 @@ impl Host {
     /// Claims an instance. Blocks while another daemon leaves.
     pub(crate) fn claim(paths: &Paths, name: &str, how: Claim) -> Result<Ours, HostError> {
         let dir = paths.prepare_instance(name)?;
-        let claimed =
-            ostler_engine::claim(&dir, how).map_err(|source| HostError::Io { path: dir.clone(), source })?;
+        let claimed = ostler_engine::claim(&dir, how).map_err(|source| HostError::Io { path: dir.clone(), source })?;
         let (lease, replaced) = match claimed {
             Claimed::Free(lease) => (lease, None),
             Claimed::TakenFrom(lease, pid) => (lease, Some(pid)),

@@ -71,11 +71,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             door: "up",
             environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
             guard: guard(options),
-            retention: Retention {
-                after_exit: journal.keep_for,
-                total: journal.total_max,
-                live_max: journal.live_max,
-            },
+            retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
         })

@@ -99,12 +99,7 @@ impl Flags {
         Ok(flags)
     }
 
-    fn set(
-        &mut self,
-        name: &str,
-        value: Option<String>,
-        next: impl FnOnce() -> Option<String>,
-    ) -> Result<(), Refused> {
+    fn set(&mut self, name: &str, value: Option<String>, next: impl FnOnce() -> Option<String>) -> Result<(), Refused> {
         if let Some(switch) = self.switch(name) {
             *switch = match value {
                 None => true,

@@ -37,9 +37,9 @@ pub(crate) fn run(flags: &Flags, socket: &Path, home: &Path) -> ExitCode {
         return fail("daemonized child requires --token-file or --token-fd");
     }
     let result = match std::env::var_os(SENTINEL) {
-        Some(_) => Launched::by_launcher().map_err(|error| format!("daemonize: {error}")).and_then(|launched| {
-            serve(flags, socket, home, launched)
-        }),
+        Some(_) => Launched::by_launcher()
+            .map_err(|error| format!("daemonize: {error}"))
+            .and_then(|launched| serve(flags, socket, home, launched)),
         None => launch(flags, socket),
     };
     result.unwrap_or_else(|message| fail(&message))
@@ -48,8 +48,9 @@ pub(crate) fn run(flags: &Flags, socket: &Path, home: &Path) -> ExitCode {
 /// Starts this program again as the daemon and waits for its first word.
 fn launch(flags: &Flags, socket: &Path) -> Result<ExitCode, String> {
     let token = match flags.token_file.is_empty() {
-        true => token::from_descriptor(flags.token_fd)
-            .map_err(|error| format!("read --token-fd: read token-fd: {}", ostler_door_claustrum::errno_text(&error)))?,
+        true => token::from_descriptor(flags.token_fd).map_err(|error| {
+            format!("read --token-fd: read token-fd: {}", ostler_door_claustrum::errno_text(&error))
+        })?,
         false => String::new(),
     };
     let daemonize = |error: io::Error| format!("daemonize: {error}");
@@ -150,7 +151,9 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
         };
         let running = host.stop(ending).await;
         if ending == Ending::Abandon {
-            tracing::info!("[Server] -keep-children: leaving {running} running child process(es) alive across shutdown");
+            tracing::info!(
+                "[Server] -keep-children: leaving {running} running child process(es) alive across shutdown"
+            );
         }
         Ok(ExitCode::SUCCESS)
     });
