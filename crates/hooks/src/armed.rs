@@ -14,25 +14,17 @@ pub fn use_directory(dir: &Path) {
 }
 
 fn directory() -> Option<&'static Path> {
-    DIRECTORY
-        .get_or_init(|| std::env::var_os("OSTLER_HOOKS").map(PathBuf::from))
-        .as_deref()
+    DIRECTORY.get_or_init(|| std::env::var_os("OSTLER_HOOKS").map(PathBuf::from)).as_deref()
 }
 
 /// Reports the hit and waits, if there is a FIFO of that name.
 pub fn pause(name: &str) {
     let Some(dir) = directory() else { return };
     let fifo = dir.join(name);
-    if !fifo
-        .metadata()
-        .is_ok_and(|meta| meta.file_type().is_fifo())
-    {
+    if !fifo.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
         return;
     }
-    let hits = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(dir.join(format!("{name}.hit")));
+    let hits = OpenOptions::new().append(true).create(true).open(dir.join(format!("{name}.hit")));
     if let Ok(mut hits) = hits {
         // One write: a line is either there or not.
         let _ = hits.write_all(format!("{}\n", std::process::id()).as_bytes());
