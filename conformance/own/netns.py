@@ -9,7 +9,7 @@ from lib import area, b64, outp, pid_alive, wait_for
 from t_git import Repo
 from t_process import sh
 
-INSIDE = "OSTLER_TEST_IN_NETNS"
+INSIDE = "TEST_INSIDE_NETNS"
 FAMILIES = ("tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6", "packet", "netlink", "icmp", "icmp6")
 
 
