@@ -125,7 +125,8 @@ def crash_stream(t):
     d = t.daemon()
     c = d.conn()
     total = 40000
-    script = "i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); done" % total
+    # slow enough that every crash falls into the stream
+    script = "i=0; while [ $i -lt %d ]; do echo $i; i=$((i+1)); [ $((i %% 100)) = 0 ] && sleep 0.01; done" % total
     c.call(SP, sh("st", script))
     got, last = [], 0
 
@@ -142,6 +143,7 @@ def crash_stream(t):
         r = c.call(RE, {"id": "st", "fromSeq": last})["result"]
         if not r["found"]:
             raise Fail("process unknown after a crash")
+    t.ok("crashes-fall-into-the-stream", r["running"], r)
     if not wait_for(lambda: any(x["stream"] == "exit" for x in c.frs("st")), 60):
         raise Fail("no exit frame")
     got, last = take(c)

@@ -13,7 +13,7 @@ from lib import area, b64, pid_alive, wait_for
 from t_life import free_port
 
 # Position-coded output, slow enough to be cut in the middle: every block tells where it belongs.
-BLOCKS, BLOCK = 600, 16384
+BLOCKS, BLOCK = 1000, 16384
 WRITER = """
 import os, sys, time
 for i in range(%d):
@@ -21,7 +21,7 @@ for i in range(%d):
     view = memoryview(block[:%d])
     while view:
         view = view[os.write(1, view):]
-    time.sleep(0.004)
+    time.sleep(0.008)
 """ % (BLOCKS, BLOCK, BLOCK)
 
 
@@ -180,7 +180,7 @@ def stream_with_cuts(t, sshd, program):
         got.extend(base64.b64decode(o.get("data", "")))
         return o["stream"] == "exit"
     done = any([take(o) for o in frames])
-    marks = [total // 6, total // 3, total // 2]
+    marks = [total // 12, total // 4, total // 2]
     while not done:
         o = b.line()
         if o is not None and o.get("type") == "stream":
