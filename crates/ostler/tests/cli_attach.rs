@@ -127,6 +127,21 @@ fn the_terminal_is_put_back_when_the_child_dies() {
 }
 
 #[test]
+fn a_stop_gives_the_terminal_back_and_going_on_takes_it_again() {
+    let home = Home::up();
+    let mut terminal = Terminal::run(&home, &["run", "-t", "--name", "shell", "--", "sh"]);
+    wait_for("raw mode", || terminal.is_raw());
+    kill(terminal.pid(), 20);
+    wait_for("the terminal to be put back", || !terminal.is_raw());
+    let stat = || std::fs::read_to_string(format!("/proc/{}/stat", terminal.pid())).unwrap();
+    wait_for("the client to stop", || stat().contains(") T "));
+    kill(terminal.pid(), 18);
+    wait_for("raw mode again", || terminal.is_raw());
+    terminal.type_in("echo back-$((2+3))\n");
+    terminal.expect("back-5");
+}
+
+#[test]
 fn an_attached_terminal_outlives_the_daemon() {
     let home = Home::up();
     let mut terminal = Terminal::run(&home, &["run", "-t", "--name", "shell", "--", "sh"]);

@@ -217,6 +217,22 @@ fn paths_longer_than_a_socket_address_work() {
     assert_eq!(run(&["run", "--", "echo", "far"]), "far\n");
 }
 
+#[test]
+fn nothing_leaves_the_machine() {
+    let home = Home::new();
+    // In a network namespace with nothing in it everything works, and no socket of the network is ever opened.
+    let script = format!(
+        "{0} up >&2 && {0} run -- echo hosted && {0} doctor >&2; cat /proc/net/tcp /proc/net/tcp6 /proc/net/udp /proc/net/udp6 \
+         | grep -vc local_address; {0} down --kill >&2",
+        cli_kit::OSTLER
+    );
+    let mut command = std::process::Command::new("unshare");
+    home.prepare(&mut command);
+    let output = command.args(["--net", "--map-root-user", "sh", "-c", &script]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text, "hosted\n0\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Every tick exactly once and in order.
 fn assert_is_gapless(log: &str) {
     for (index, line) in log.lines().enumerate() {

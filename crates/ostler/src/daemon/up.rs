@@ -38,7 +38,10 @@ pub(crate) fn run(options: Options) -> ExitCode {
         let _ = rustix::process::setsid();
     }
     let writer = LogWriter::to_stderr();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer.clone()).finish();
+    // Checked when the settings were read.
+    let level = tracing_subscriber::EnvFilter::try_new(&options.config.log.level).unwrap_or_default();
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(writer.clone()).finish();
     // A second call would keep the first logger, which is as good.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let outcome = super::runtime()
