@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 
@@ -88,10 +88,17 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
     }
 }
 
+#[derive(Default)]
+struct Folders {
+    described: Vec<About>,
+    /// Of spawns that were cut short.
+    bare: Vec<PathBuf>,
+}
+
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let mut found = self.described();
+        let Folders { described: mut found, bare } = self.folders();
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
@@ -105,6 +112,13 @@ impl Registry {
         }
         for child in alive.into_values() {
             self.take_up_unheard(child);
+        }
+        for folder in bare {
+            let came_to_nothing =
+                folder.file_name().and_then(|id| id.to_str()).is_some_and(|id| self.get(id).is_none());
+            if came_to_nothing && let Err(error) = std::fs::remove_dir_all(&folder) {
+                tracing::warn!("{}: {error}", folder.display());
+            }
         }
     }
 
@@ -123,26 +137,24 @@ impl Registry {
         }
     }
 
-    /// Every described process folder; folders of spawns that came to nothing are cleared away.
-    fn described(&self) -> Vec<About> {
+    /// What the process folders say.
+    fn folders(&self) -> Folders {
+        let mut folders = Folders::default();
         let entries = match std::fs::read_dir(self.processes_dir()) {
             Ok(entries) => entries,
             Err(error) => {
                 tracing::error!("{}: {error}", self.processes_dir().display());
-                return Vec::new();
+                return folders;
             }
         };
-        entries
-            .filter_map(Result::ok)
-            .filter_map(|entry| match About::read(&entry.path()) {
-                Ok(about) => Some(about),
-                Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => None,
-                Err(error) => {
-                    tracing::error!("{}: {error}", entry.path().display());
-                    None
-                }
-            })
-            .collect()
+        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+            match About::read(&path) {
+                Ok(about) => folders.described.push(about),
+                Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
+                Err(error) => tracing::error!("{}: {error}", path.display()),
+            }
+        }
+        folders
     }
 
     fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {
