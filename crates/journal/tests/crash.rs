@@ -41,6 +41,11 @@ fn input() -> Vec<u8> {
 fn mini_daemon() {
     let Some(base) = std::env::var_os("OSTLER_CRASH") else { return };
     let base = PathBuf::from(base);
+    // A panic in any thread is something a client would see.
+    let panics = base.join("panic");
+    std::panic::set_hook(Box::new(move |panic| {
+        let _ = std::fs::write(&panics, panic.to_string());
+    }));
     let mut fds = receive(&UnixStream::connect(base.join("keeper.sock")).unwrap());
     let dir = base.join("j");
     let journal = Journal::open(&dir).unwrap();
@@ -263,6 +268,8 @@ impl Keeper {
                 std::fs::write(self.path("hooks").join(hook), "x").unwrap();
             }
         }
+        // Long enough for its client to look.
+        std::thread::sleep(Duration::from_millis(5));
         self.kill_daemon();
         self.unhook(hook);
     }
@@ -279,6 +286,9 @@ impl Keeper {
     /// What clients were shown before, all of it, is what is there now.
     fn check_seen(&self, frames: &[Frame]) -> Result<(), String> {
         let seen = std::fs::read_to_string(self.path("seen")).unwrap_or_default();
+        if let Ok(panic) = std::fs::read_to_string(self.path("panic")) {
+            return Err(format!("a daemon panicked: {panic}"));
+        }
         // A line cut by the kill was not shown.
         for shown in seen.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let seq: usize = shown.split(' ').next().unwrap().parse().unwrap();

@@ -149,7 +149,9 @@ fn a_subscriber_is_woken_once_per_arming_and_misses_nothing() {
             }
         }
         rounds += 1;
+        let start = Instant::now();
         std::thread::park_timeout(LONG);
+        assert!(start.elapsed() < LONG, "never woken");
     }
     reaper.join().unwrap();
     assert_eq!(bytes, 30_000_000);
@@ -290,21 +292,23 @@ fn a_private_process_leaves_no_file_and_survives_its_daemon() {
     let first = pumps();
     let ledger = kept.2.try_clone().unwrap();
     let hosted = first.host(Arc::clone(&journal), io(read, stdin, ledger), false);
-    hosted.append_stdin(None, b"secret".to_vec(), Box::new(|_| ()));
+    // More than the pipe holds: the rest must outlive the first daemon.
+    let secret: Vec<u8> = (0..200_000_u32).map(|n| (n % 251 + 1) as u8).collect();
+    hosted.append_stdin(None, secret[..150_000].to_vec(), Box::new(|_| ()));
     rustix::io::write(&write, b"one ").unwrap();
-    wait_until("both", || (journal.bounds().last_seq, journal.bounds().applied) == (1, 6));
+    wait_until("both", || (journal.bounds().last_seq, journal.bounds().applied) == (1, 150_000));
     drop((first, hosted, journal));
     rustix::io::write(&write, b"two").unwrap();
 
     let journal = Journal::from_held(held, JournalOptions::default()).unwrap();
     let second = pumps();
     let hosted = second.host(Arc::clone(&journal), io(kept.0, kept.1, kept.2), true);
-    hosted.append_stdin(Some(0), b"secret word".to_vec(), Box::new(|_| ()));
+    hosted.append_stdin(Some(0), secret.clone(), Box::new(|_| ()));
     wait_until("the rest", || journal.bounds().out_end == 7);
     assert_eq!(text_of(&read_all(&journal), Kind::Stdout), "one two");
-    let mut got = [0; 11];
+    let mut got = vec![0; secret.len()];
     std::io::Read::read_exact(&mut std::fs::File::from(child), &mut got).unwrap();
-    assert_eq!(&got, b"secret word");
+    assert!(got == secret);
 }
 
 #[test]

@@ -90,7 +90,8 @@ fn whoever_waits_when_the_child_exits_is_told_that_it_was_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let config = PumpConfig { spool_cap: 10_000, ..quick() };
     let pumps = Pumps::start(config).unwrap();
-    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "sleep 0.3");
+    // Somebody else keeps stdin open and never reads it, so it is the exit that must answer.
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "exec 3<&0; sleep 3 <&3 >/dev/null 2>&1 & sleep 0.3");
     proc.send(&[b'a'; 20_000]).unwrap();
     let waiting = proc.send_later(None, &[b'b'; 5_000]);
     std::thread::sleep(Duration::from_millis(50));
@@ -198,11 +199,13 @@ fn punching_never_reaches_what_a_child_passed_on_without_reading() {
         // Punched in the middle of everything, where neighbouring pages are still in use.
         pumps.sync_now();
     }
+    let ledger = dir.path().join("j/in");
+    wait_until("the punch", || std::fs::read(&ledger).unwrap()[..100_000].iter().all(|byte| *byte == 0));
     hosted.child_exited(ExitStatusRecord::Code(0));
     wait_until("the exit", || journal.bounds().exit.is_some());
     pumps.sync_now();
     pumps.sync_now();
-    let left = std::fs::read(dir.path().join("j/in")).unwrap();
+    let left = std::fs::read(&ledger).unwrap();
     assert!(left.iter().all(|byte| *byte == 0), "all of it is punched");
     drop(far_write);
     let mut seen = Vec::new();
