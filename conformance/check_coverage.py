@@ -15,6 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 LOGS = {"claustrum": ["claustrum"], "own": ["own", "ssh", "netns"]}
 NAMED = re.compile(r"`(claustrum|own|rust): ([^`]+)`")
+# Programs that are their own test harness list their tests in `tests![...]`.
+LISTED = re.compile(r"\btests!\[([^\]]*)\]")
 TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)
 
 
@@ -52,7 +54,9 @@ def rust_tests():
                 for source in sources:
                     if source.endswith(".rs"):
                         with open(os.path.join(place, source), errors="replace") as f:
-                            tests.update(a or b for a, b in TEST_FN.findall(f.read()))
+                            text = f.read()
+                        tests.update(a or b for a, b in TEST_FN.findall(text))
+                        tests.update(re.findall(r"\w+", " ".join(LISTED.findall(text))))
     return found
 
 

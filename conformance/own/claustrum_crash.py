@@ -150,3 +150,23 @@ def crash_stream(t):
     t.eq("sequence-without-gap-or-double", [x["seq"] for x in got], list(range(1, len(got) + 1)))
     t.eq("bytes-exactly-what-the-child-wrote", outp(got) == b"".join(b"%d\n" % i for i in range(total)), True)
     t.eq("exit-once-and-last", [x["stream"] for x in got].count("exit"), 1)
+
+
+@area("fresh-start")
+def fresh_start(t):
+    """After a graceful end the next daemon begins with nothing: ids, also those of finished processes, are free."""
+    d = t.daemon()
+    c = d.conn()
+    c.call(SP, sh("live", "exec sleep 300"))
+    c.call(SP, sh("over", "echo x"))
+    c.wait_exit("over")
+    c.post("server.shutdown")
+    c.wait_eof()
+    wait_for(lambda: not pid_alive(d.pid), 10)
+    serve_again(d)
+    c = d.conn()
+    for id in ("live", "over"):
+        t.res(id + "-is-unknown", c, RE, {"id": id, "fromSeq": 0},
+              '{"found":false,"running":false,"firstSeq":0,"lastSeq":0,"stdinApplied":0}')
+    c.call(SP, sh("over", "echo y"))
+    t.eq("id-begins-anew", [(x["seq"], x["stream"]) for x in c.wait_exit("over")], [(1, "stdout"), (2, "exit")])
