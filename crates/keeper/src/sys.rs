@@ -455,3 +455,43 @@ unsafe fn owned(fd: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: by the contract of this function.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    #[test]
+    fn a_step_and_its_reason_survive_the_error_pipe() {
+        for step in [Step::Pipe, Step::Fork, Step::Chdir, Step::Setup, Step::Exec] {
+            assert_eq!(failure(report(step, Errno::NOENT)), (step, 2));
+        }
+    }
+
+    #[test]
+    fn a_reaped_process_still_tells_how_it_ended() {
+        for (script, expected) in [("exit 7", Exit::Code(7)), ("kill -9 $$", Exit::Signal(9))] {
+            let mut child = std::process::Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
+            let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+            let fd = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+            child.wait().unwrap();
+            match pidfd_exit(&fd) {
+                Some(exit) => assert_eq!(exit, expected),
+                None => assert!(!kernel_remembers(), "the kernel was asked the wrong way"),
+            }
+        }
+    }
+
+    /// Linux 6.15 and later.
+    fn kernel_remembers() -> bool {
+        let name = rustix::system::uname();
+        let mut numbers = name.release().to_str().unwrap().split('.').map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
+    }
+
+    #[test]
+    fn a_living_process_has_no_end_to_tell() {
+        let fd = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        assert_eq!(pidfd_exit(&fd), None);
+    }
+}

@@ -12,13 +12,12 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use common::half::Half;
 use common::{Daemon, PATIENCE, Stable, alive, answer, command, kill, read_line, status, wait_until};
 use ostler_keeper::{
     Adopted, ChildIo, ConnectError, Event, Exit, Import, Scope, SpawnError, SpawnSpec, Spawned, StdioKind, Step,
 };
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix, SocketType,
-};
+use rustix::net::SendFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The user without privileges.
@@ -40,6 +39,7 @@ fn main() -> ExitCode {
                 the_exits_of_imported_children_are_not_lost,
                 a_new_program_takes_over_a_crowd,
                 a_request_of_a_newer_daemon_is_answered_by_name,
+                nonsense_costs_a_daemon_its_connection_and_nobody_else_anything,
                 a_spawn_costs_little_more_than_a_fork,
             ]);
         }
@@ -153,54 +153,8 @@ fn crowd() {
     wait_until("the keeper has ended", || !alive(keeper));
 }
 
-/// A daemon by hand: says hello, takes and acknowledges some batches, and goes.
-struct Half {
-    socket: OwnedFd,
-}
-
-impl Half {
-    fn connect(stable: &Stable) -> Half {
-        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
-        let address = SocketAddrUnix::new(stable.path().join("keeper.sock")).unwrap();
-        rustix::net::connect(&socket, &address).unwrap();
-        let timeout = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&socket, timeout, Some(PATIENCE)).unwrap();
-        let half = Half { socket };
-        half.say(r#"{"id":0,"verb":{"hello":{"protocol":7,"oldest":1,"pid":1,"mood":"eager"}}}"#);
-        half
-    }
-
-    fn say(&self, text: &str) {
-        let mut packet = u32::try_from(text.len()).unwrap().to_le_bytes().to_vec();
-        packet.extend_from_slice(text.as_bytes());
-        rustix::net::send(&self.socket, &packet, SendFlags::empty()).unwrap();
-    }
-
-    /// The next message and how many descriptors came with it.
-    fn hear(&self) -> (serde_json::Value, usize) {
-        let mut buffer = vec![0; 256 * 1024];
-        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [std::io::IoSliceMut::new(&mut buffer)];
-        let got = rustix::net::recvmsg(&self.socket, &mut parts, &mut control, RecvFlags::empty()).unwrap();
-        let fds = control.drain().map(|part| match part {
-            RecvAncillaryMessage::ScmRights(fds) => fds.count(),
-            _ => 0,
-        });
-        let fds = fds.sum();
-        let length = u32::from_le_bytes(buffer[..4].try_into().unwrap()) as usize;
-        assert!(got.bytes >= 4 + length);
-        (serde_json::from_slice(&buffer[4..4 + length]).unwrap(), fds)
-    }
-}
-
 fn stop_half_way(stable: &Stable, batches: usize) {
-    let half = Half::connect(stable);
-    let (hello, _) = half.hear();
-    if hello["body"]["busy"].is_object() {
-        std::thread::sleep(Duration::from_millis(5));
-        return stop_half_way(stable, batches);
-    }
+    let half = Half::welcome(stable);
     for _ in 0..batches {
         let (batch, fds) = half.hear();
         assert!(fds > 200, "{fds} descriptors in a batch");
@@ -217,17 +171,8 @@ fn a_daemon_stopped_in_mid_adoption_costs_the_next_one_nothing() {
         daemon.spawn(&format!("child-{number:03}"), cat());
     }
     drop(daemon);
-    wait_until("the keeper has noticed", || {
-        let half = Half::connect(&stable);
-        half.hear().0["body"]["hello"].is_object()
-    });
     // It has one batch and says nothing more, but it is there.
-    let half = loop {
-        let half = Half::connect(&stable);
-        if half.hear().0["body"]["hello"].is_object() {
-            break half;
-        }
-    };
+    let half = Half::welcome(&stable);
     half.hear();
     match stable.try_connect() {
         Err(ConnectError::Busy { pid }) => assert_eq!(pid, std::process::id()),
@@ -422,11 +367,46 @@ fn a_request_of_a_newer_daemon_is_answered_by_name() {
     half.say(r#"{"id":6,"verb":{"ack":{"key":"a","since":"always"}}}"#);
     half.say(r#"{"id":7,"verb":"list","page":1}"#);
     assert_eq!(half.hear().0["id"], 7);
-    drop(half);
-    // One that shares no version with us is told so.
-    let stranger = Half::connect(&stable);
-    drop(stranger);
-    stable.connect();
+}
+
+fn nonsense_costs_a_daemon_its_connection_and_nobody_else_anything() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let child = daemon.sh("a", "cat");
+    let keeper = daemon.keeper.pid();
+    drop(daemon);
+    let nonsense: [&[u8]; 7] =
+        [b"x", &[0xff; 4], &[0xff; 5000], b"\0\0\0\0", b"\x02\0\0\0{}", b"\x04\0\0\0null and more", &[0; 120_000]];
+    for bytes in nonsense {
+        // Instead of a hello, then after one.
+        let socket = Half::reach(&stable);
+        rustix::net::send(&socket, bytes, SendFlags::empty()).unwrap();
+        let half = Half::welcome(&stable);
+        half.hear();
+        rustix::net::send(&half.socket, bytes, SendFlags::empty()).unwrap();
+    }
+    let sensible_but_wrong = [
+        r#"{"id":1,"verb":"adopted"}"#,
+        r#"{"id":1,"verb":{"hello":{"protocol":1,"oldest":1,"pid":1}}}"#,
+        r#"{"id":1,"verb":{"spawn":{"key":"b","stdio":["pipe","pipe","pipe"]}}}"#,
+        r#"{"id":1,"verb":{"spawn":{"key":"b","stdio":["pipe","pipe","pipe"],"given":999999}}}"#,
+        r#"{"id":1,"verb":{"import":{"key":"c","pid":4294967295,"start_ticks":0,"fds":["stdin","held"],"meta":77}}}"#,
+        r#"{"id":1,"verb":{"signal":{"key":"a","signal":-1,"scope":"tree"}}}"#,
+        r#"{"id":1,"verb":{"signal":{"key":"a","signal":99999,"scope":"group"}}}"#,
+        r#"{"id":1,"verb":"reexec"}"#,
+        r#"{"id":1,"verb":"guard"}"#,
+    ];
+    for text in sensible_but_wrong {
+        let half = Half::welcome(&stable);
+        half.hear();
+        half.say(r#"{"id":0,"verb":"adopted"}"#);
+        half.say(text);
+    }
+    let (daemon, adopted) = stable.connect();
+    assert_eq!(daemon.keeper.pid(), keeper);
+    let known: Vec<_> = adopted.iter().filter(|child| child.key != "c").collect();
+    assert_eq!((known.len(), known[0].pid), (1, child.pid));
+    speaks(known[0]);
 }
 
 fn a_spawn_costs_little_more_than_a_fork() {

@@ -2,6 +2,8 @@
 //! the keeper's name its main becomes the keeper, so `launch` finds it behind `/proc/self/exe`.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod half;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
