@@ -26,13 +26,18 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-/// What the child is sent, and so what it must echo.
-const INPUT: usize = 150_000;
-/// What it writes to stderr on its own.
-const ERRORS: usize = 150_000;
+/// How often a daemon is killed at random; more in a long run: `OSTLER_KILLS=1000 cargo test --release --test crash`.
+fn kills() -> usize {
+    std::env::var("OSTLER_KILLS").map_or(25, |kills| kills.parse().unwrap())
+}
+
+/// What the child is sent, and so what it must echo, and as much again on stderr.
+fn size() -> usize {
+    kills() * 6000
+}
 
 fn input() -> Vec<u8> {
-    (0..INPUT as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+    (0..size() as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
 /// The daemon's side.
@@ -68,16 +73,21 @@ fn mini_daemon() {
     // Another that sends what was not accepted yet, and a little that was.
     if !base.join("terminal").exists() {
         let input = input();
+        // So that there is something to do for every daemon of a long row.
+        let slow = base.join("slow").exists();
         let (done, answers) = mpsc::channel();
         loop {
             let applied = journal.bounds().applied as usize;
             let from = applied.saturating_sub(1000);
-            if applied == INPUT {
+            if applied == size() {
                 break;
             }
-            let to = INPUT.min(applied + 20_000);
+            let to = size().min(applied + if slow { 1500 } else { 20_000 });
             hosted.append_stdin(Some(from as i64), input[from..to].to_vec(), answer_to(done.clone()));
             let _ = answers.recv().unwrap();
+            if slow {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         hosted.close_stdin(answer_to(done));
     }
@@ -139,7 +149,7 @@ struct Keeper {
 
 impl Keeper {
     fn new() -> Self {
-        let script = format!("head -c {ERRORS} /dev/zero | tr '\\0' e >&2; cat; exit 7");
+        let script = format!("head -c {} /dev/zero | tr '\\0' e >&2; cat; exit 7", size());
         let mut child = Command::new("sh")
             .args(["-c", &script])
             .stdin(Stdio::piped())
@@ -240,7 +250,7 @@ impl Keeper {
     fn is_stdin_delivered(&self) -> bool {
         let position = rustix::fs::seek(&self.fds[3], rustix::fs::SeekFrom::Current(0)).unwrap();
         let ctl = std::fs::metadata(self.path("j/ctl")).unwrap().len();
-        position == INPUT as u64 && ctl > 32
+        position == size() as u64 && ctl > 32
     }
 
     fn wait_for(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
@@ -308,7 +318,7 @@ impl Keeper {
         if exits != 1 || journal.bounds().exit.is_none_or(|exit| exit.code != 7) {
             return Err(format!("{exits} exits, {:?}", journal.bounds().exit));
         }
-        if bytes_of(&frames, Kind::Stderr) != vec![b'e'; ERRORS] {
+        if bytes_of(&frames, Kind::Stderr) != vec![b'e'; size()] {
             return Err("stderr differs".into());
         }
         if bytes_of(&frames, Kind::Stdout) != input() {
@@ -372,7 +382,8 @@ fn a_kill_during_recovery_costs_nothing() {
 fn kills_at_random_moments_cost_nothing() {
     let mut keeper = Keeper::new();
     let mut random = 0x1234_5678_u64;
-    for _ in 0..25 {
+    std::fs::write(keeper.path("slow"), "").unwrap();
+    for _ in 0..kills() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         keeper.start_daemon();
         let stop = Instant::now() + Duration::from_micros((random >> 33) % 25_000);

@@ -66,6 +66,7 @@ impl Journal {
     }
 
     /// Opens what is in `dir`: cuts a torn index, indexes bytes that were journaled but never became visible.
+    /// That writes, so only one program may do it at a time: the daemon that holds the instance.
     pub fn open(dir: &Path) -> Result<Arc<Self>, OpenError> {
         Self::open_with(dir, JournalOptions::default())
     }
