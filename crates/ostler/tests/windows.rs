@@ -25,8 +25,8 @@ impl Hooked {
     fn up() -> Self {
         let home = Home::new();
         std::fs::create_dir(home.path("hooks")).unwrap();
-        let status = home.command(&["up"]).env("OSTLER_HOOKS", home.path("hooks")).status().unwrap();
-        assert!(status.success());
+        let up = home.command(&["up"]).env("OSTLER_HOOKS", home.path("hooks")).output().unwrap();
+        assert!(up.status.success(), "{up:?}");
         Self { home }
     }
 

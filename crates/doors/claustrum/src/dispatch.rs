@@ -23,25 +23,24 @@ type Slow = fn(&str, &Object<'_>, &Env, &mut Vec<u8>) -> Option<Result<(), RpcEr
 /// One connection's session.
 pub(crate) struct Client {
     shared: Arc<Shared>,
+    head: Head,
 }
 
 impl Client {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, head: Head::default() }
     }
 
-    fn authorised<'a>(&self, line: &'a [u8]) -> Result<Envelope<'a>, (Head, RpcError)> {
-        let envelope = Envelope::read(line).map_err(|error| (Head::new(None), error))?;
-        if let Err(error) = envelope.check_auth(&self.shared.config.token) {
+    fn check_auth(&self, envelope: &Envelope<'_>) -> Result<(), RpcError> {
+        envelope.check_auth(&self.shared.config.token).inspect_err(|_| {
             let (method, id) = (for_log(&envelope.method), envelope.id.map_or(&b"null"[..], |raw| raw.text()));
             let id = for_log(&String::from_utf8_lossy(id));
             tracing::warn!("[Server] Unauthorized request: method={method}, id={id}");
-            return Err((Head::new(envelope.id), error));
-        }
-        Ok(envelope)
+        })
     }
 
     fn call(&self, envelope: &Envelope<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<Flow, RpcError> {
+        self.check_auth(envelope)?;
         envelope.check_version()?;
         let method = envelope.method.as_ref();
         let Some((namespace, name)) = method.split_once('.') else {
@@ -117,18 +116,15 @@ impl Session for Client {
     type Tag = Tag;
 
     fn line(&mut self, line: &[u8], out: &mut Outbox<Tag>) -> Flow {
-        let envelope = match self.authorised(line) {
-            Ok(envelope) => envelope,
-            Err((head, error)) => {
-                head.line(&mut out.ready, |_| Err(error));
-                return Flow::Continue;
-            }
-        };
-        let head = Head::new(envelope.id);
-        self.call(&envelope, &head, out).unwrap_or_else(|error| {
+        let mut head = std::mem::take(&mut self.head);
+        let envelope = Envelope::read(line);
+        head.set(envelope.as_ref().ok().and_then(|envelope| envelope.id));
+        let flow = envelope.and_then(|envelope| self.call(&envelope, &head, out)).unwrap_or_else(|error| {
             head.line(&mut out.ready, |_| Err(error));
             Flow::Continue
-        })
+        });
+        self.head = head;
+        flow
     }
 
     fn frame(&mut self, tag: &Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool {

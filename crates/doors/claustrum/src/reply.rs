@@ -7,17 +7,24 @@ use crate::gojson::{Raw, push_compact_id, push_int, push_string};
 const LOG_MAX: usize = 200;
 
 /// The beginning of every reply, up to and with the id.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Head(Vec<u8>);
 
 impl Head {
     pub(crate) fn new(id: Option<Raw<'_>>) -> Self {
-        let mut head = br#"{"jsonrpc":"2.0","id":"#.to_vec();
+        let mut head = Self::default();
+        head.set(id);
+        head
+    }
+
+    /// Makes this the head of another reply; its memory is reused from line to line.
+    pub(crate) fn set(&mut self, id: Option<Raw<'_>>) {
+        self.0.clear();
+        self.0.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         match id {
-            Some(raw) => push_compact_id(&mut head, raw.text()),
-            None => head.extend_from_slice(b"null"),
+            Some(raw) => push_compact_id(&mut self.0, raw.text()),
+            None => self.0.extend_from_slice(b"null"),
         }
-        Self(head)
     }
 
     /// Appends a whole line: `write` puts down the result object, or fails.
