@@ -17,6 +17,10 @@ def version(t):
     t.eq("double-dash-same", run_bin(t.argv, ["--version"], env=env)[1], o)
     id = m.group(1) if m else ""
     t.eq("same-id-as-server.version", t.common().conn().call("server.version")["result"]["version"], id)
+    e = dict(env, OSTLER_CLAUSTRUM_VERSION="v9-test")
+    t.eq("reported-version-is-a-setting", run_bin(t.argv, ["-version"], env=e)[1].split()[1], "v9-test")
+    d = t.daemon(env={"OSTLER_CLAUSTRUM_VERSION": "v9-test"})
+    t.eq("reported-version-is-a-setting-of-the-daemon-too", d.conn().call("server.capabilities")["result"]["version"], "v9-test")
     t.eq("beats-other-modes", run_bin(t.argv, ["-stop", "-bridge", "-version"], env=env, stdin=b"")[1], o)
 
 

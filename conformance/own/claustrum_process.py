@@ -19,6 +19,9 @@ def child(t):
     status = dict(x.split(":\t", 1) for x in outp(c.wait_exit("st")).decode().splitlines() if ":\t" in x)
     t.eq("signal-mask-clean", int(status["SigBlk"], 16), 0)
     t.eq("no-signal-ignored", int(status["SigIgn"], 16), 0)
+    c.call(SP, {"id": "own", "command": "env"})
+    names = [x.split("=")[0] for x in outp(c.wait_exit("own")).decode().splitlines()]
+    t.eq("one-variable-of-our-own", [n for n in names if n.startswith("OSTLER_")], ["OSTLER_PROCESS"])
     # SIGPIPE has its default action: a writer into a closed pipe dies of it
     c.call(SP, {"id": "pipe", "command": "bash" if os.path.exists("/bin/bash") else "sh",
                 "args": ["-c", "yes | head -n 1; echo ${PIPESTATUS[0]:-141}"]})
