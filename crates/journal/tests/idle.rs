@@ -39,7 +39,7 @@ fn an_idle_process_with_a_reader_costs_less_than_8_kb() {
         let hosted = pumps.host(Arc::clone(&journal), io, false);
         wait_until("the line", || journal.bounds().last_seq == 1);
         let mut cursor = Cursor::new(Arc::clone(&journal), 0);
-        assert!(matches!(cursor.try_next(&mut Vec::new()).unwrap(), Step::Frame(_)));
+        assert!(matches!(cursor.next_blocking(&mut Vec::new()).unwrap(), Step::Frame(_)));
         let subscription = journal.subscribe(Arc::new(|| ()));
         kept.push((hosted, cursor, subscription, out, err, child));
     };
