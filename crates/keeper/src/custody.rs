@@ -130,12 +130,16 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
 }
 
 /// Processes of ours outside every child's group: descendants of the keeper, and owners of a
-/// cookie it knows. `children` are the known pids and keys, `helpers` what the keeper runs itself.
+/// cookie it knows. `children` are the known pids and keys; `helpers` are the keeper's own processes
+/// and the daemon, whose descendants are nobody's strays.
 pub(crate) fn survey(children: &HashMap<u32, String>, helpers: &[u32], keeper: u32) -> Vec<Stray> {
     let processes = scan(&mut Seen::new());
     let keys: HashSet<&str> = children.values().map(String::as_str).collect();
     let mut below: HashSet<u32> = HashSet::from([keeper]);
-    spread(&processes, |process| below.contains(&process.stat.parent) && below.insert(process.pid));
+    spread(&processes, |process| {
+        let own = helpers.contains(&process.pid);
+        !own && below.contains(&process.stat.parent) && below.insert(process.pid)
+    });
     let known = |process: &&Process| {
         let ours = below.contains(&process.pid) || process.cookie.as_deref().is_some_and(|key| keys.contains(key));
         ours && process.pid != keeper

@@ -109,6 +109,7 @@ impl Server {
         let children: HashMap<u32, String> = living.map(|(key, child)| (child.pid, key.to_string())).collect();
         let mut helpers: Vec<u32> = self.errands.iter().filter_map(|errand| errand.pid).collect();
         helpers.extend(self.daemon.as_ref().map(|daemon| daemon.pid));
+        helpers.extend(self.guard.running);
         let keeper = std::process::id();
         self.send_errand(Task::Survey(id), || {
             serde_json::to_vec(&custody::survey(&children, &helpers, keeper)).unwrap_or_default()

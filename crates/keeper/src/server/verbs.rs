@@ -88,7 +88,6 @@ impl Server {
                 if let Some(child) = self.children.get_mut(&key) {
                     child.io.stdin = None;
                 }
-                self.answer(id, Body::Done);
             }
             Verb::Resize { key, rows, cols } => {
                 if let Some((_, child)) = self.children.get(&key)
@@ -151,7 +150,7 @@ impl Server {
                 daemon.answer(id, Body::List { children, more: true });
                 size = 0;
             }
-            size += key.len() + 128;
+            size += key.len() + 256;
             children.push(child.list(key));
         }
         let more = false;
