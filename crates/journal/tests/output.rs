@@ -189,6 +189,30 @@ fn an_exit_is_told_once_to_everybody_who_asked_before_or_after() {
 }
 
 #[test]
+fn bounds_and_cursors_agree_at_every_moment() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let journal = Journal::create(&dir.path().join("j")).unwrap();
+    let mut proc = Proc::in_journal(&pumps, Arc::clone(&journal), "seq 1 200000; exit 1");
+    let watcher = std::thread::spawn(move || {
+        let mut cursor = Cursor::new(Arc::clone(&journal), 0);
+        let mut buf = Vec::new();
+        loop {
+            let known = journal.bounds();
+            while cursor.position() < known.last_seq {
+                buf.clear();
+                let Step::Frame(head) = cursor.next_blocking(&mut buf).unwrap() else { panic!("known but not there") };
+                if head.kind == Kind::Exit {
+                    assert!(journal.bounds().exit.is_some());
+                    return;
+                }
+            }
+        }
+    });
+    proc.finish();
+    watcher.join().unwrap();
+}
+
+#[test]
 fn a_dropped_subscription_is_not_woken() {
     let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
     let journal = Journal::create(&dir.path().join("j")).unwrap();

@@ -86,9 +86,10 @@ impl Journal {
             if let Some(frame) = record.exit(seq) {
                 state.exit = Some(ExitRecord::from(frame));
             }
+            // Under the lock: whoever heard of a frame from `bounds` finds it with a cursor, and the other way round.
+            // Sequentially consistent: a subscriber that armed itself before this either sees it or is woken.
+            self.last_seq.store(seq, Ordering::SeqCst);
         }
-        // Sequentially consistent: a subscriber that armed itself before this either sees it or is woken.
-        self.last_seq.store(seq, Ordering::SeqCst);
         hook!("journal.visible");
         self.subscribers.wake();
         Ok(())
