@@ -48,6 +48,11 @@ impl Guard {
         self.lost = None;
     }
 
+    /// A daemon may yet come of it: one is due, on its way, or not known to be dead.
+    pub(super) fn is_active(&self) -> bool {
+        self.due.is_some() || self.running.is_some() || self.lost.is_some()
+    }
+
     /// A daemon is connected: nothing is due.
     pub(super) fn relieve(&mut self) {
         self.due = None;

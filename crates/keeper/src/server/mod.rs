@@ -137,11 +137,15 @@ impl Server {
     /// Nothing is left to be kept.
     fn is_over(&self) -> bool {
         let leaving = self.left || self.daemon.as_ref().is_some_and(|daemon| daemon.farewell);
-        let deserted = self.daemon.is_none() && self.children.is_empty();
         let lives = || self.children.iter().any(|(_, child)| child.exit.is_none());
         (leaving && self.children.is_empty())
             || (self.asked_to_end && self.daemon.is_none() && !lives())
-            || (deserted && self.guard.command.is_none() && self.idle_since.elapsed() > IDLE_MAX)
+            || (self.is_deserted() && self.idle_since.elapsed() > IDLE_MAX)
+    }
+
+    /// No daemon, none on its way, and no child: whoever comes now can start another keeper.
+    fn is_deserted(&self) -> bool {
+        self.daemon.is_none() && self.children.is_empty() && !self.guard.is_active()
     }
 
     fn attend(&mut self, ready: Ready) {
@@ -228,10 +232,12 @@ impl Server {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let idle = (self.daemon.is_none() && self.children.is_empty()).then(|| self.idle_since + IDLE_MAX);
+        let idle = self.is_deserted().then(|| self.idle_since + IDLE_MAX);
         let errands = self.errands.iter().map(|errand| errand.deadline);
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
-        let single = [idle, self.deaf_until, self.guard.due, self.daemon.as_ref().and_then(Daemon::retry_at)];
+        // What is over needs no waking: a deadline that nobody clears would turn the wait into a spin.
+        let deaf = self.deaf_until.filter(|until| *until > Instant::now());
+        let single = [idle, deaf, self.guard.due, self.daemon.as_ref().and_then(Daemon::retry_at)];
         errands.chain(strangers).chain(single.into_iter().flatten()).min()
     }
 }
