@@ -20,8 +20,10 @@ use crate::sys;
 
 /// The variable that names the child a process belongs to.
 pub(crate) const COOKIE: &str = "OSTLER_PROCESS";
-/// How long killed processes are watched before they count as left.
+/// How long killed processes that sleep uninterruptibly are watched before they count as left.
 const GRACE: Duration = Duration::from_secs(2);
+/// The same for those that only wait for a processor to die on.
+const LONG_GRACE: Duration = Duration::from_secs(8);
 /// Most survivors named in one answer: it has to fit into a message.
 const LEFT_MAX: usize = 32;
 /// Largest environment searched for the cookie.
@@ -77,12 +79,13 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
     let mut known = HashMap::new();
     let mut reached = HashSet::new();
     let mut denied = HashMap::new();
-    let deadline = Instant::now() + GRACE;
+    let start = Instant::now();
     let mut pause = Duration::from_millis(2);
     let deadly = targets.iter().any(|target| target.signal == libc::SIGKILL);
     let mut round = 0;
     loop {
         let mut alive = false;
+        let mut dying = false;
         let mut news = false;
         for outcome in &mut outcomes {
             outcome.left.clear();
@@ -111,6 +114,7 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
                 Some(errno) => std::io::Error::from(*errno).to_string(),
                 None if target.signal == libc::SIGKILL => {
                     alive = true;
+                    dying |= process.stat.state != b'D';
                     format!("killed, but still there (state {})", char::from(process.stat.state))
                 }
                 None => continue,
@@ -121,7 +125,8 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
         }
         round += 1;
         let finished = if deadly { !alive && !news } else { round > 1 };
-        if finished || Instant::now() > deadline {
+        let grace = if dying { LONG_GRACE } else { GRACE };
+        if finished || start.elapsed() > grace {
             return outcomes;
         }
         std::thread::sleep(pause);

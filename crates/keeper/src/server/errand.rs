@@ -18,8 +18,8 @@ use crate::wire::Body;
 
 /// Longest result read: a list of survivors fits many times.
 const RESULT_MAX: usize = 512 * 1024;
-/// How long a helper may take; scanning a busy machine takes a tenth of a second.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a helper may take: longer than it waits for the killed to die.
+const PATIENCE: Duration = Duration::from_secs(12);
 /// Helpers that may signal trees at a time: one that waits for the unkillable holds up nobody.
 const HUNTS_MAX: usize = 4;
 /// Tree signals that may wait for the helper before them.
