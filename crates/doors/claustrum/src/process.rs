@@ -150,6 +150,14 @@ fn kill(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox
     Ok(())
 }
 
+/// How long a process may take, from what the client said.
+fn grace(timeout_ms: Option<i64>) -> Duration {
+    match timeout_ms.and_then(|ms| u64::try_from(ms).ok()) {
+        Some(ms) if ms > 0 => Duration::from_millis(ms).min(GRACE_MAX),
+        _ => GRACE,
+    }
+}
+
 fn kill_and_wait(
     shared: &Arc<Shared>,
     params: &Object<'_>,
@@ -162,11 +170,7 @@ fn kill_and_wait(
         out.ready.extend_from_slice(&head.result(br#"{"found":false,"died":false}"#));
         return Ok(());
     };
-    let grace = match timeout.and_then(|ms| u64::try_from(ms).ok()) {
-        Some(ms) if ms > 0 => Duration::from_millis(ms).min(GRACE_MAX),
-        _ => GRACE,
-    };
-    let head = head.clone();
+    let (grace, head) = (grace(timeout), head.clone());
     out.spawn(async move {
         let outcome = process.kill_and_wait(KillPlan { signal: signal_number(&signal), grace, escalate }).await;
         let mut later = Later::reply(head.result(match outcome {
@@ -225,7 +229,15 @@ pub(crate) fn fuzz_params(params: &Object<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use super::signal_number;
+    use super::*;
+
+    #[test]
+    fn the_grace_is_bounded() {
+        for (given, want) in [(None, 3000), (Some(0), 3000), (Some(-100), 3000), (Some(50), 50), (Some(8000), 8000)] {
+            assert_eq!(grace(given), Duration::from_millis(want), "{given:?}");
+        }
+        assert_eq!(grace(Some(i64::MAX)), GRACE_MAX);
+    }
 
     #[test]
     fn signal_names_are_read_as_documented() {
