@@ -12,21 +12,23 @@ from kit import end, Fail
 from lib import area, b64, pid_alive, wait_for
 from t_life import free_port
 
-# Position-coded output, slow enough to be cut in the middle: every block tells where it belongs.
-BLOCKS, BLOCK = 1000, 16384
+# Position-coded output: every block tells where it belongs. Four stages, each let go by a line of input, so that every cut
+# falls into a stage that is still being received.
+STAGES, BLOCKS, BLOCK = 4, 200, 16384
 WRITER = """
 import os, sys, time
 for i in range(%d):
-    block = b"%%010d" %% i * (%d // 10 + 1)
-    view = memoryview(block[:%d])
+    if i %% %d == 0:
+        sys.stdin.readline()
+    view = memoryview((b"%%010d" %% i * (%d // 10 + 1))[:%d])
     while view:
         view = view[os.write(1, view):]
-    time.sleep(0.008)
-""" % (BLOCKS, BLOCK, BLOCK)
+    time.sleep(0.006)
+""" % (STAGES * BLOCKS, BLOCKS, BLOCK, BLOCK)
 
 
 def expected():
-    return b"".join((b"%010d" % i * (BLOCK // 10 + 1))[:BLOCK] for i in range(BLOCKS))
+    return b"".join((b"%010d" % i * (BLOCK // 10 + 1))[:BLOCK] for i in range(STAGES * BLOCKS))
 
 
 class Sshd:
@@ -167,43 +169,47 @@ def cut(sshd, bridge, how):
 def stream_with_cuts(t, sshd, program):
     d = t.daemon()
     b = Bridge(sshd, program, d)
-    frames = []
-    b.until_reply(b.send("process.spawn", {"id": "w", "command": "python3", "args": ["-c", WRITER]}), frames)
-    total, last, cuts = BLOCKS * BLOCK, 0, 0
-    got = bytearray()
-    seqs = []
+    got, seqs, frames = bytearray(), [], []
+    done = False
 
     def take(o):
-        nonlocal last
+        nonlocal done
         seqs.append(o["seq"])
-        last = o["seq"]
         got.extend(base64.b64decode(o.get("data", "")))
-        return o["stream"] == "exit"
-    done = any([take(o) for o in frames])
-    marks = [total // 12, total // 4, total // 2]
-    while not done:
-        o = b.line()
-        if o is not None and o.get("type") == "stream":
-            done = take(o)
-        if o is None or (marks and len(got) > marks[0]):
-            if o is not None:
-                cut(sshd, b, "server" if cuts % 2 == 0 else "client")
-                marks.pop(0)
-                cuts += 1
-                # what still arrives in whole lines was delivered, the torn rest was not
-                while (o := b.line()) is not None:
-                    done = take(o) or done
-            b.close()
-            b = Bridge(sshd, program, d)
-            frames = []
-            r = b.until_reply(b.send("process.reattach", {"id": "w", "fromSeq": last}), frames)
-            if not r["result"]["found"]:
-                raise Fail("process unknown after a cut: %r" % r)
-            done = any([take(o) for o in frames]) or done
+        done = done or o["stream"] == "exit"
+
+    b.until_reply(b.send("process.spawn", {"id": "w", "command": "python3", "args": ["-c", WRITER]}), frames)
+    for stage in range(STAGES):
+        # the offset makes it safe to send again, whatever the cut took away
+        frames = []
+        b.until_reply(b.send("process.stdin", {"id": "w", "data": b64(b"\n"), "offset": stage}), frames)
+        for o in frames:
+            take(o)
+        last = stage == STAGES - 1
+        goal = STAGES * BLOCKS * BLOCK if last else (stage * BLOCKS + BLOCKS // 3) * BLOCK
+        while len(got) < goal or (last and not done):
+            o = b.line()
+            if o is None:
+                raise Fail("ssh ended early: %r" % b.p.stderr.read()[-300:])
+            take(o)
+        if last:
+            break
+        cut(sshd, b, "server" if stage % 2 == 0 else "client")
+        # what still arrives in whole lines was delivered, the torn rest was not
+        while (o := b.line()) is not None:
+            take(o)
+        t.ok("cut-%d-falls-into-the-stream" % stage, len(got) < (stage + 1) * BLOCKS * BLOCK, len(got))
+        b.close()
+        b = Bridge(sshd, program, d)
+        frames = []
+        r = b.until_reply(b.send("process.reattach", {"id": "w", "fromSeq": seqs[-1]}), frames)
+        if not r["result"]["found"]:
+            raise Fail("process unknown after a cut: %r" % r)
+        for o in frames:
+            take(o)
     b.close()
-    t.eq("cut-three-times-in-mid-stream", cuts, 3)
     t.eq("no-gap-and-no-double", seqs, list(range(1, len(seqs) + 1)))
-    t.ok("bytes-exact", bytes(got) == expected(), len(got), total)
+    t.ok("bytes-exact", bytes(got) == expected(), len(got), STAGES * BLOCKS * BLOCK)
 
 
 def input_with_cuts(t, sshd, program):
