@@ -221,6 +221,12 @@ fn what_is_no_gzip_is_consumed_but_leaves_the_destination_alone() {
 fn damage_is_reported_where_it_is() {
     let case = Case::new();
     assert!(matches!(error(case.unpack(&[1; 2048])), ExtractError::Header(StreamError::TarHeader)));
+    let mut changed = [file("a", "1"), end()].concat();
+    changed[0] = b'b';
+    assert!(
+        matches!(error(case.unpack(&changed)), ExtractError::Header(StreamError::TarHeader)),
+        "a header that does not match its sum"
+    );
     let whole = [file("a", "1"), file("b", &"x".repeat(2000)), end()].concat();
     let cut = case.unpack(&whole[..1024 + 512 + 700]).expect_err("cut");
     assert_eq!(cut.files, 1);
