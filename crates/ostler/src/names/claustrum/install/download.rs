@@ -111,13 +111,18 @@ fn wording(error: &ureq::Error, uri: &Uri) -> String {
         ureq::Error::Io(error) if error.raw_os_error().is_some() => {
             format!("dial tcp {}: connect: {}", dialled(uri), ostler_door_claustrum::errno_text(error))
         }
-        ureq::Error::HostNotFound => {
-            format!("dial tcp: lookup {}: no such host", uri.host().unwrap_or_default())
-        }
+        // The system's resolver has errors of its own, which no number tells.
+        ureq::Error::Io(error) if error.to_string().starts_with("failed to lookup address") => no_such_host(uri),
+        ureq::Error::HostNotFound => no_such_host(uri),
+        ureq::Error::Io(error) => ostler_door_claustrum::errno_text(error),
         ureq::Error::Timeout(_) => "context deadline exceeded".to_owned(),
         ureq::Error::TooManyRedirects => "stopped after 10 redirects".to_owned(),
         other => other.to_string(),
     }
+}
+
+fn no_such_host(uri: &Uri) -> String {
+    format!("dial tcp: lookup {}: no such host", bare_host(uri))
 }
 
 /// The address that was tried: a name stands for its first one.

@@ -195,6 +195,10 @@ fn a_server_that_is_not_there_is_named() {
         from("http://[::1]:1/x"),
         "download failed: Get \"http://[::1]:1/x\": dial tcp [::1]:1: connect: connection refused"
     );
+    assert_eq!(
+        from("http://nowhere.invalid/x"),
+        "download failed: Get \"http://nowhere.invalid/x\": dial tcp: lookup nowhere.invalid: no such host"
+    );
     assert_eq!(from("ftp://h/x"), "download failed: Get \"ftp://h/x\": unsupported protocol scheme \"ftp\"");
     assert!(from("no url").starts_with("download failed: Get \"no url\": "));
 }
