@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from kit import end, Fail
+from kit import end, proc_bytes, Fail
 from lib import area, b64, pid_alive, wait_for
 from t_life import free_port
 
@@ -159,9 +159,8 @@ def cut(sshd, bridge, how):
     if how == "server":
         for pid in sshd.sessions():
             # the session's own sshd processes; the relay then loses its stdin and stdout as on a lost network
-            with open("/proc/%d/comm" % pid) as f:
-                if f.read().startswith("sshd"):
-                    end(pid)
+            if proc_bytes(pid, "comm").startswith(b"sshd"):
+                end(pid)
     else:
         bridge.p.send_signal(signal.SIGKILL)
 
