@@ -50,7 +50,7 @@ pub(crate) struct Paths {
 impl Paths {
     /// Reads `OSTLER_STATE`, `OSTLER_RUNTIME`, `OSTLER_CONFIG`, then the XDG variables, then `HOME`.
     pub(crate) fn from_env() -> Result<Self, PathsError> {
-        Self::from_lookup(|name| std::env::var_os(name))
+        Self::from_lookup(std::env::var_os)
     }
 
     fn from_lookup(get: impl Fn(&'static str) -> Option<OsString>) -> Result<Self, PathsError> {

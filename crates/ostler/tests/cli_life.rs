@@ -1,4 +1,11 @@
 //! The daemon's life as a person sees it: up, down, restart, and what survives what.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod cli_kit;
 
@@ -62,6 +69,10 @@ fn a_daemon_that_cannot_start_says_why() {
     let said = home.run(&["up"]);
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains(home.path("run").to_str().unwrap()), "{said:?}");
+    // Nor does anything try again behind one's back.
+    std::fs::remove_file(home.path("run")).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(home.run(&["ps"]).code, 3);
 }
 
 #[test]

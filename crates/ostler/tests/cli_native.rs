@@ -1,4 +1,11 @@
 //! The native door spoken to directly: what a client of one's own may rely on.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod cli_kit;
 

@@ -1,4 +1,11 @@
 //! Help, mistakes, settings, and what needs no daemon.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod cli_kit;
 

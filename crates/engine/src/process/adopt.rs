@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, PumpConfig, Pumps};
@@ -16,6 +17,10 @@ use super::about::Unreadable;
 use super::spawn::pump_io;
 use super::{About, Registry};
 use crate::{Engine, EngineConfig, StartError};
+
+/// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(2);
 
 impl Engine {
     /// Starts the engine in `config.dir`: finds or starts the keeper, and takes up every child it holds.
@@ -65,12 +70,17 @@ pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<R
         })?;
         Ok(Reached { keeper, adopted, is_new })
     };
-    match connect(false) {
-        Err(ConnectError::NoKeeper) => {
-            client::launch(dir).map_err(ConnectError::Io)?;
-            connect(true)
+    let deadline = Instant::now() + NOTICED_WITHIN;
+    loop {
+        match connect(false) {
+            Err(ConnectError::NoKeeper) => {
+                client::launch(dir).map_err(ConnectError::Io)?;
+                return connect(true);
+            }
+            // The lease is ours, so whoever it serves is gone or going; it has not noticed yet.
+            Err(ConnectError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(POLL),
+            other => return other,
         }
-        other => other,
     }
 }
 

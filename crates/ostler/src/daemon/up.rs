@@ -27,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) drop_in: bool,
     /// Started by `up` without `--foreground`: leave the caller's session; stdout and stderr are daemon.log already.
     pub(crate) detached: bool,
+    /// Started by the keeper after a daemon died.
+    pub(crate) guarded: bool,
     /// Take over from a living daemon of this instance instead of refusing (`ostler restart`).
     pub(crate) take_over: bool,
 }
@@ -79,12 +81,14 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             kill_grace: options.config.process.kill_grace,
         })
         .await?;
-    let mut open = Vec::new();
-    let claustrum = match options.config.doors.claustrum {
-        true => Some(Claustrum::open(options, &host, &mut open)?),
-        false => None,
+    let (native, claustrum) = match open_doors(options, &host) {
+        Ok(doors) => doors,
+        Err(error) => {
+            // Who started this hears why it failed and decides; only the keeper itself may try again.
+            host.stop(if options.guarded { Ending::Leave } else { Ending::Keep }).await;
+            return Err(error);
+        }
     };
-    let native = Native::open(&host, open)?;
     host.extract_login_path();
     let asked = tokio::select! {
         asked = native.serve() => asked,
@@ -99,6 +103,15 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     };
     host.stop(ending).await;
     Ok(())
+}
+
+fn open_doors(options: &Options, host: &Host) -> Result<(Native, Option<Claustrum>), HostError> {
+    let mut open = Vec::new();
+    let claustrum = match options.config.doors.claustrum {
+        true => Some(Claustrum::open(options, host, &mut open)?),
+        false => None,
+    };
+    Ok((Native::open(host, open)?, claustrum))
 }
 
 async fn serve_claustrum(door: Option<Claustrum>, host: &Host) {
@@ -118,6 +131,7 @@ fn guard(options: &Options) -> Option<GuardSpec> {
     };
     let mut argv: Vec<OsString> = ["ostler", "up", "--foreground", "--instance"].map(Into::into).to_vec();
     argv.push(options.instance.clone().into());
+    argv.push("--guarded".into());
     if options.detached {
         argv.push("--detached".into());
     }

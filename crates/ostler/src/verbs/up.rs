@@ -34,6 +34,10 @@ pub(crate) struct Up {
     #[arg(long, hide = true, requires = "foreground")]
     detached: bool,
 
+    /// Started by the keeper
+    #[arg(long, hide = true, requires = "foreground")]
+    guarded: bool,
+
     /// Take the place of a living daemon; what `restart` passes on
     #[arg(long, hide = true, requires = "foreground")]
     take_over: bool,
@@ -64,6 +68,7 @@ impl Up {
             config,
             instance: context.instance_name().to_owned(),
             detached: self.detached,
+            guarded: self.guarded,
             take_over: self.take_over,
         }))
     }

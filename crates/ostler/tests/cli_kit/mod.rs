@@ -4,7 +4,7 @@
 pub(crate) mod pty;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -132,16 +132,22 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // The keeper first: it would bring the daemon back. It and everybody else are found by what they hold.
-        let state = self.path("state");
-        for pid in keepers_of(&state) {
-            kill(pid, 9);
-        }
-        let marker = format!("OSTLER_STATE={}", state.display());
-        for _ in 0..3 {
-            for pid in processes_with(&marker) {
-                kill(pid, 9);
+        let marker = format!("OSTLER_STATE={}", self.path("state").display());
+        // Keepers have an empty environment on purpose: a daemon knows its own, and children are theirs.
+        let told = self.run(&["status", "--json"]).out;
+        let told: Vec<Value> = serde_json::from_str(&told).unwrap_or_default();
+        let mut keepers: Vec<u32> = told.iter().map(|status| number(&status["keeper_pid"])).collect();
+        let deadline = Instant::now() + SOON;
+        // Keeper and daemon bring each other back: the daemon at once, the keeper after a moment, so that one goes last.
+        loop {
+            let own = processes_with(&marker);
+            keepers.extend(own.iter().filter_map(|pid| parent(*pid)).filter(|pid| is_keeper(*pid)));
+            keepers.retain(|pid| is_keeper(*pid));
+            if (own.is_empty() && keepers.is_empty()) || Instant::now() > deadline {
+                return;
             }
+            own.iter().chain(&keepers).for_each(|pid| kill(*pid, 9));
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -186,27 +192,14 @@ fn processes_with(marker: &str) -> Vec<u32> {
     pids().filter(|pid| *pid != std::process::id()).filter(holds).collect()
 }
 
-/// Keepers have an empty environment on purpose; their listening socket gives them away.
-fn keepers_of(state: &Path) -> Vec<u32> {
-    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let prefix = format!("{}/", state.display());
-    let inodes: Vec<String> = table
-        .lines()
-        .filter(|line| {
-            line.split(' ').next_back().is_some_and(|path| path.starts_with(&prefix) && path.ends_with("keeper.sock"))
-        })
-        .filter_map(|line| line.split_whitespace().nth(6))
-        .map(|inode| format!("socket:[{inode}]"))
-        .collect();
-    let holds = |pid: &u32| {
-        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        comm.starts_with("ostler-keeper")
-            && fds
-                .filter_map(|fd| std::fs::read_link(fd.path()).ok())
-                .any(|link| inodes.iter().any(|inode| link.as_os_str() == inode.as_str()))
-    };
-    pids().filter(holds).collect()
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+fn is_keeper(pid: u32) -> bool {
+    is_alive(pid)
+        && std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("ostler-keeper"))
 }
 
 fn pids() -> impl Iterator<Item = u32> {
