@@ -34,7 +34,7 @@ pub(crate) enum Kind {
     Echo,
     /// The same, reading slowly, so that stdin piles up; says on stderr that it goes on.
     SlowEcho,
-    /// Binary through a raw terminal.
+    /// Binary through a raw terminal, reading what is typed.
     Terminal,
 }
 

@@ -15,6 +15,8 @@ mod findings;
 mod hosted;
 mod killer;
 mod replay;
+mod terminal;
+mod terminal_client;
 mod track;
 
 use std::path::PathBuf;
@@ -38,8 +40,8 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     println!("crash battery: {kills} kills, seed {seed}, {} in {}", bin.display(), instance.dir().display());
 
     let started = Instant::now();
-    let mut battery = Battery::prepare(&instance, seed)?;
-    let outcome = battery.run(&instance, kills, seed);
+    let mut battery = Battery::new(&instance);
+    let outcome = battery.spawn_children(&instance, seed).and_then(|()| battery.run(&instance, kills, seed));
     if let Err(error) = &outcome {
         battery.findings.fatal(&format!("{error:#}"));
     }

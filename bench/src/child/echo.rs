@@ -12,7 +12,7 @@ use crate::rng::Rng;
 use crate::verifier::Verifier;
 
 /// How long the last promised bytes of stdin may take before the child says that they never came.
-const STARVED: Duration = Duration::from_secs(60);
+pub(crate) const STARVED: Duration = Duration::from_secs(60);
 
 /// How often a silent stdin is looked at together with the control FIFO.
 const IDLE: Duration = Duration::from_millis(50);

@@ -1,15 +1,20 @@
 //! Children that write: each in its own manner, slowly enough for a thousand kills and in surges when told to.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::control::{Command, Control};
+use super::echo::STARVED;
 use super::output::Output;
 use super::{Kind, Report, Streams};
+use crate::code::Code;
+use crate::conn::timespec;
 use crate::rng::Rng;
+use crate::verifier::Verifier;
 
 /// The size of a burst's writes.
 const BURST: usize = 32 << 10;
@@ -34,18 +39,58 @@ pub(crate) fn run(kind: Kind, seed: u64, streams: Streams, mut control: Control)
         out: Output::new(stdout(), streams.stdout),
         err: Output::new(stderr(), streams.stderr),
     };
-    loop {
+    let mut typed = (kind == Kind::Terminal).then(|| Typed::new(streams.stdin));
+    let mut promised = None;
+    while promised.is_none_or(|total| typed.as_ref().is_some_and(|typed| typed.waits_for(total))) {
         writer.round()?;
         let pause = writer.pause();
-        match control.wait(pause)? {
-            Some(Command::Surge(bytes)) => writer.surge(bytes)?,
-            Some(Command::Quit(_)) => break,
-            None => {}
+        match (control.wait(pause)?, &mut typed) {
+            (Some(Command::Surge(bytes)), _) => writer.surge(bytes)?,
+            (Some(Command::Quit(total)), _) => promised = Some(total),
+            (None, Some(typed)) => typed.read()?,
+            (None, None) => {}
         }
     }
     // The last bytes before an exit are where a careless host loses some.
     writer.round()?;
-    Ok(Report { stdout: writer.out.written(), stderr: writer.err.written(), ..Report::default() })
+    let mut report = Report { stdout: writer.out.written(), stderr: writer.err.written(), ..Report::default() };
+    if let Some(typed) = typed {
+        report.stdin = typed.received;
+        report.stdin_tally = typed.check.finish(promised.unwrap_or(0));
+    }
+    Ok(report)
+}
+
+/// What came in through the terminal.
+struct Typed {
+    check: Verifier,
+    received: u64,
+    heard: Instant,
+    buffer: Vec<u8>,
+}
+
+impl Typed {
+    fn new(code: Code) -> Self {
+        Self { check: Verifier::new(code), received: 0, heard: Instant::now(), buffer: vec![0; 64 << 10] }
+    }
+
+    /// Takes what is there and does not wait for more.
+    fn read(&mut self) -> Result<()> {
+        let mut ready = [PollFd::from_borrowed_fd(stdin(), PollFlags::IN)];
+        if poll(&mut ready, Some(&timespec(Duration::ZERO)))? == 0 {
+            return Ok(());
+        }
+        let n = rustix::io::read(stdin(), &mut self.buffer).context("read the terminal")?;
+        self.check.feed(self.buffer.get(..n).unwrap_or_default());
+        self.received += n as u64;
+        self.heard = Instant::now();
+        Ok(())
+    }
+
+    /// More is promised and may still come.
+    fn waits_for(&self, total: u64) -> bool {
+        self.received < total && self.heard.elapsed() < STARVED
+    }
 }
 
 /// The terminal must not translate bytes, or positions would move.

@@ -12,6 +12,8 @@ use super::findings::Findings;
 use super::hosted::Hosted;
 use super::killer::Killer;
 use super::replay;
+use super::terminal::Terminal;
+use super::terminal_client::{self, TerminalClient};
 use super::track::Track;
 use crate::child::Kind;
 use crate::instance::Instance;
@@ -20,6 +22,9 @@ use crate::rng::Rng;
 /// Clients that follow every child.
 const CLIENTS: usize = 4;
 
+/// The place of the terminal's client among those who report progress.
+pub(crate) const TERMINAL_CLIENT: usize = CLIENTS;
+
 /// Without a single new byte or exit for this long, the end is hung.
 const STALL: Duration = Duration::from_secs(30);
 
@@ -27,7 +32,10 @@ const KINDS: [Kind; 7] = [Kind::Text, Kind::Binary, Kind::Bytes, Kind::Burst, Ki
 
 pub(crate) struct Battery {
     pub(crate) socket: PathBuf,
+    /// Those whom every claustrum client follows.
     pub(crate) children: Vec<Hosted>,
+    /// The one on a terminal.
+    pub(crate) terminal: Option<Terminal>,
     pub(crate) findings: Findings,
 }
 
@@ -36,7 +44,7 @@ pub(crate) struct Battery {
 pub(crate) struct Progress {
     over: AtomicBool,
     bytes: AtomicU64,
-    exits: [AtomicUsize; CLIENTS],
+    exits: [AtomicUsize; CLIENTS + 1],
 }
 
 impl Progress {
@@ -64,17 +72,29 @@ impl Progress {
 }
 
 impl Battery {
+    pub(crate) fn new(instance: &Instance) -> Self {
+        Self { socket: instance.socket(), children: Vec::new(), terminal: None, findings: Findings::default() }
+    }
+
     /// Starts the daemon and its children.
-    pub(crate) fn prepare(instance: &Instance, seed: u64) -> Result<Self> {
-        let mut battery = Self { socket: instance.socket(), children: Vec::new(), findings: Findings::default() };
+    pub(crate) fn spawn_children(&mut self, instance: &Instance, seed: u64) -> Result<()> {
         instance.start()?;
         let mut conn = instance.dial()?;
         for (number, kind) in (0..).zip(KINDS) {
             let child = Hosted::spawn(instance, &mut conn, kind, number, seed)
                 .with_context(|| format!("spawn the child {}", kind.name()))?;
-            battery.children.push(child);
+            self.children.push(child);
         }
-        Ok(battery)
+        self.terminal = Terminal::start(instance, KINDS.len() as u8, seed).context("host the terminal child")?;
+        if self.terminal.is_none() {
+            println!("the terminal child is off: this build of ostler has no `run`");
+        }
+        Ok(())
+    }
+
+    /// All children, the one on a terminal last.
+    pub(crate) fn everyone(&self) -> impl Iterator<Item = &Hosted> {
+        self.children.iter().chain(self.terminal.as_ref().map(|terminal| &terminal.hosted))
     }
 
     /// Kills, waits for the end, compares. The number of bytes that children wrote and read.
@@ -89,23 +109,40 @@ impl Battery {
                     scope.spawn(move || client.follow(progress))
                 })
                 .collect();
+            let terminal = self.terminal.as_ref().map(|terminal| {
+                let client = TerminalClient::new(terminal, self, rng.fork(TERMINAL_CLIENT as u64));
+                let progress = &progress;
+                scope.spawn(move || client.follow(progress))
+            });
             let outcome = self.kill_and_settle(instance, kills, rng.fork(1000), &progress);
             progress.over.store(true, Ordering::Release);
-            let tracks: Vec<Vec<Track>> = clients.into_iter().filter_map(|client| client.join().ok()).collect();
+            let mut tracks = Vec::new();
+            for client in clients {
+                tracks.extend(client.join().ok().into_iter().flatten());
+            }
+            tracks.extend(terminal.and_then(|client| client.join().ok()));
             (outcome, tracks)
         });
         outcome?;
-        if tracks.len() != CLIENTS {
+        if tracks.len() != self.wanted_exits() {
             self.findings.fatal("a client of the battery itself failed");
         }
         if self.findings.is_fatal() {
-            for track in tracks.iter().flatten() {
+            for track in &tracks {
                 println!("  {}", track.describe());
             }
             return Ok(0);
         }
         replay::check(instance, self)?;
+        if let Some(terminal) = &self.terminal {
+            terminal_client::replay(terminal, self)?;
+        }
         self.compare(tracks)
+    }
+
+    /// Every client sees every exit once.
+    fn wanted_exits(&self) -> usize {
+        CLIENTS * self.children.len() + usize::from(self.terminal.is_some())
     }
 
     fn kill_and_settle(&self, instance: &Instance, kills: u64, rng: Rng, progress: &Progress) -> Result<()> {
@@ -114,10 +151,10 @@ impl Battery {
             return Ok(());
         }
         instance.start()?;
-        for child in &self.children {
+        for child in self.everyone() {
             child.quit()?;
         }
-        let wanted = CLIENTS * self.children.len();
+        let wanted = self.wanted_exits();
         let (mut seen, mut since) = ((0, 0), Instant::now());
         while progress.all_exits() < wanted && !self.findings.is_fatal() {
             let now = (progress.total(), progress.all_exits());
@@ -135,10 +172,11 @@ impl Battery {
         Ok(())
     }
 
-    fn compare(&self, tracks: Vec<Vec<Track>>) -> Result<u64> {
-        let reports = self.children.iter().map(Hosted::report).collect::<Result<Vec<_>>>()?;
+    fn compare(&self, tracks: Vec<Track>) -> Result<u64> {
+        let reports =
+            self.everyone().map(|child| Ok((child.id.clone(), child.report()?))).collect::<Result<Vec<_>>>()?;
         let mut bytes = 0;
-        for (child, report) in self.children.iter().zip(&reports) {
+        for (child, (_, report)) in self.everyone().zip(&reports) {
             bytes += report.stdout + report.stderr + report.stdin;
             self.findings.wrong(report.stdin_tally, &format!("{}, stdin as the child read it", child.id));
             println!(
@@ -151,7 +189,7 @@ impl Battery {
             );
         }
         for track in tracks {
-            for (track, report) in track.into_iter().zip(&reports) {
+            if let Some((_, report)) = reports.iter().find(|(id, _)| *id == track.child) {
                 track.finish(report, &self.findings);
             }
         }
@@ -167,7 +205,7 @@ impl Battery {
         if let Err(error) = stopped {
             println!("the daemon could not be stopped: {error:#}");
         }
-        for child in &self.children {
+        for child in self.everyone() {
             let pid = child.identity.pid;
             let ours = std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == instance.tool());
             if let (true, Some(pid)) = (ours, Pid::from_raw(pid)) {

@@ -22,6 +22,9 @@ const MAX_BACK: u64 = 96 << 10;
 /// What a gap in stdin is refused with.
 const GAP: i64 = -32003;
 
+/// What stdin of an ended process is refused with, by the claustrum and by the native door.
+const ENDED: [&str; 2] = ["Process not running", "the process has ended"];
+
 /// A chunk on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
@@ -42,7 +45,12 @@ pub(crate) struct Feeder {
 
 impl Feeder {
     pub(crate) fn new(child: usize, kind: Kind) -> Self {
-        let rate = if kind == Kind::SlowEcho { 500e3 } else { 1.5e6 };
+        let rate = match kind {
+            Kind::SlowEcho => 500e3,
+            // A terminal takes 4 KiB at a time.
+            Kind::Terminal => 200e3,
+            _ => 1.5e6,
+        };
         Self { child, rate, started: Instant::now(), acked: 0, cursor: 0, in_flight: 0 }
     }
 
@@ -102,8 +110,8 @@ impl Feeder {
                 }
                 self.acked = self.acked.max(applied);
             }
-            // The child had all it was promised and has ended.
-            Err(failure) if failure.message == "Process not running" && hosted.is_quitting() => {}
+            // The child had all it was promised and has ended: one message per door.
+            Err(failure) if ENDED.contains(&failure.message.as_str()) && hosted.is_quitting() => {}
             Err(failure) if failure.code == GAP => {
                 findings.lost(1, &format!("{who}: called a gap, although {} was applied", self.acked));
                 self.cursor = self.acked.min(self.cursor);

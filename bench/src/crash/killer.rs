@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::battery::{Battery, Progress};
+use super::hosted::Hosted;
 use crate::instance::Instance;
 use crate::rng::Rng;
 
@@ -45,10 +46,7 @@ impl<'a> Killer<'a> {
                 return Ok(());
             }
             if kill >= endgame && self.rng.percent(30) {
-                let children = &self.battery.children;
-                if let Some(child) = children.get(self.rng.size(0, children.len().saturating_sub(1))) {
-                    child.quit()?;
-                }
+                self.anyone().map_or(Ok(()), Hosted::quit)?;
             }
             self.kill_once()?;
             self.show(kill + 1, kills);
@@ -82,15 +80,18 @@ impl<'a> Killer<'a> {
         std::thread::sleep(uptime);
         if self.rng.percent(SURGES) {
             for _ in 0..self.rng.between(1, 3) {
-                let children = &self.battery.children;
-                let at = self.rng.size(0, children.len().saturating_sub(1));
                 let bytes = self.rng.between(128 << 10, 1 << 20);
-                if let Some(Err(error)) = children.get(at).map(|child| child.surge(bytes)) {
+                if let Some(Err(error)) = self.anyone().map(|child| child.surge(bytes)) {
                     self.battery.findings.fatal(&format!("surge: {error:#}"));
                 }
             }
             std::thread::sleep(self.rng.micros(50, 2_500));
         }
+    }
+
+    fn anyone(&mut self) -> Option<&'a Hosted> {
+        let children: Vec<&Hosted> = self.battery.everyone().collect();
+        children.get(self.rng.size(0, children.len().saturating_sub(1))).copied()
     }
 
     fn show(&mut self, kill: u64, kills: u64) {

@@ -8,6 +8,8 @@ use crate::wire::{self, Body, Frame};
 
 pub(crate) struct Track {
     who: String,
+    /// The id of the child.
+    pub(crate) child: String,
     /// The last sequence number received without a gap: where a reattach goes on.
     pub(crate) last_seq: u64,
     pub(crate) bytes: u64,
@@ -26,6 +28,7 @@ impl Track {
     pub(crate) fn new(who: &str, hosted: &Hosted) -> Self {
         Self {
             who: format!("{who}, {}", hosted.id),
+            child: hosted.id.clone(),
             last_seq: 0,
             bytes: 0,
             exits: 0,
