@@ -15,7 +15,8 @@ const BLOCK: usize = 64 << 10;
 /// How long a paused flood waits to be told to go on.
 const PAUSE_LIMIT: Duration = Duration::from_secs(120);
 
-/// `bench flood --bytes N [--pause-at N --marker FILE]`: at the pause it creates FILE and goes on when FILE is gone.
+/// `bench flood --bytes N [--pause-at N --marker FILE]`: at the pause it creates FILE and goes on when FILE is gone;
+/// when everything is written it creates FILE again.
 pub(crate) fn run(mut args: Args) -> Result<u8> {
     let bytes: u64 = args.required("--bytes")?;
     let pause_at: Option<u64> = args.value("--pause-at")?;
@@ -24,8 +25,8 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let mut block = vec![0; BLOCK];
     Code::new(1, Alphabet::Binary).fill(0, &mut block);
     write(&block, pause_at.unwrap_or(0).min(bytes))?;
-    if let Some(marker) = marker {
-        std::fs::write(&marker, "")?;
+    if let Some(marker) = &marker {
+        std::fs::write(marker, "")?;
         let deadline = Instant::now() + PAUSE_LIMIT;
         while marker.exists() {
             if Instant::now() > deadline {
@@ -35,6 +36,9 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
         }
     }
     write(&block, bytes.saturating_sub(pause_at.unwrap_or(0)))?;
+    if let Some(marker) = marker {
+        std::fs::write(marker, "")?;
+    }
     Ok(0)
 }
 

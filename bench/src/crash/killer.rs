@@ -28,11 +28,13 @@ pub(crate) struct Killer<'a> {
     progress: &'a Progress,
     rng: Rng,
     shown: Instant,
+    /// Kills after which the launcher said that no daemon had answered.
+    unborn: u64,
 }
 
 impl<'a> Killer<'a> {
     pub(crate) fn new(instance: &'a Instance, battery: &'a Battery, progress: &'a Progress, rng: Rng) -> Self {
-        Self { instance, battery, progress, rng, shown: Instant::now() }
+        Self { instance, battery, progress, rng, shown: Instant::now(), unborn: 0 }
     }
 
     /// The daemon runs when this begins and is dead when it ends well.
@@ -51,6 +53,7 @@ impl<'a> Killer<'a> {
             self.kill_once()?;
             self.show(kill + 1, kills);
         }
+        println!("  {} of {kills} kills came before the daemon had answered", self.unborn);
         Ok(())
     }
 
@@ -58,11 +61,13 @@ impl<'a> Killer<'a> {
         let mut launcher = self.instance.launch()?;
         if self.rng.percent(EARLY) {
             if let Some(daemon) = launcher.early_daemon()? {
-                std::thread::sleep(self.rng.micros(300, 15_000));
+                std::thread::sleep(self.rng.micros(100, 6_000));
                 daemon.kill()?;
             }
-            // Whether it had answered before the kill is chance; that it returns is not.
-            launcher.wait()?;
+            // Whether it had answered before the kill is chance; that the launcher returns is not.
+            if !launcher.wait()?.success() {
+                self.unborn += 1;
+            }
             return Ok(());
         }
         launcher.wait_success(self.instance)?;
