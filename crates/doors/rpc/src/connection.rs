@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_engine::{Cursor, Step, Wake};
-use tokio::io::Interest;
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
 
@@ -56,11 +57,13 @@ impl Wake for Signal {
 }
 
 /// A cursor that waits for the disk on another thread.
-struct Reading<Tag> {
+struct Reading {
     process: String,
-    work: JoinHandle<(Cursor, io::Result<Step>, Vec<u8>)>,
-    _tag: std::marker::PhantomData<Tag>,
+    work: JoinHandle<Found>,
 }
+
+/// A cursor, what it came upon, and the bytes of that.
+type Found = (Cursor, io::Result<Step>, Vec<u8>);
 
 /// Serves one client until it goes, or the session closes.
 pub async fn serve<S: Session>(stream: UnixStream, session: S, limits: Limits) -> io::Result<()>
@@ -72,8 +75,10 @@ where
     let signal = Arc::new(Signal::default());
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
+    let (reader, writer) = stream.into_split();
     let connection = Connection {
-        stream,
+        reader,
+        writer,
         session,
         limits,
         out,
@@ -90,7 +95,8 @@ where
 }
 
 struct Connection<S: Session> {
-    stream: UnixStream,
+    reader: OwnedReadHalf,
+    writer: OwnedWriteHalf,
     session: S,
     limits: Limits,
     out: Outbox<S::Tag>,
@@ -101,7 +107,7 @@ struct Connection<S: Session> {
     written: usize,
     /// One frame's raw bytes, reused.
     frame: Vec<u8>,
-    reading: Option<Reading<S::Tag>>,
+    reading: Option<Reading>,
     /// Which watch is served next: none starves another.
     next: usize,
     half_closed: bool,
@@ -219,7 +225,7 @@ where
                         (cursor, step, frame)
                     });
                     let process = watch.process().id().to_owned();
-                    self.reading = Some(Reading { process, work, _tag: std::marker::PhantomData });
+                    self.reading = Some(Reading { process, work });
                 }
                 Ok(false)
             }
@@ -259,7 +265,7 @@ where
         }
     }
 
-    fn read_back(&mut self, process: &str, (cursor, step, frame): (Cursor, io::Result<Step>, Vec<u8>)) {
+    fn read_back(&mut self, process: &str, (cursor, step, frame): Found) {
         let index = self.out.watches.iter().position(|watch| watch.process().id() == process && watch.cursor.is_none());
         if let Some(index) = index {
             if let Some(watch) = self.out.watches.get_mut(index) {
@@ -272,7 +278,7 @@ where
 
     fn write(&mut self) -> io::Result<()> {
         while self.pending() > 0 {
-            match self.stream.try_write(self.out.ready.get(self.written..).unwrap_or_default()) {
+            match self.writer.try_write(self.out.ready.get(self.written..).unwrap_or_default()) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => self.written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -297,7 +303,7 @@ where
         if self.half_closed || !self.accepts_lines() {
             return Ok(());
         }
-        match self.stream.try_read_buf(self.input.room()) {
+        match self.reader.try_read_buf(self.input.room()) {
             Ok(0) => {
                 self.half_closed = true;
                 Ok(())
@@ -319,27 +325,27 @@ where
 
     async fn wait(&mut self) -> io::Result<()> {
         let reads = !self.half_closed && self.accepts_lines();
-        let writes = self.pending() > 0;
-        let interest = match (reads, writes) {
-            (true, true) => Interest::READABLE | Interest::WRITABLE,
-            (true, false) => Interest::READABLE,
-            (false, true) => Interest::WRITABLE,
-            (false, false) => Interest::ERROR,
-        };
+        let pending = self.pending();
+        let Self { reader, writer, input, answers, signal, reading, .. } = self;
         tokio::select! {
-            ready = self.stream.ready(interest) => {
-                if ready?.is_readable() {
-                    self.read()?;
-                }
-            }
-            Some(later) = self.answers.recv() => self.out.arrived(later),
-            () = self.signal.notify.notified(), if self.pending() < OUT_LOW => {}
-            read = async { match self.reading.as_mut() { Some(reading) => (&mut reading.work).await, None => std::future::pending().await } } => {
-                if let Some(Reading { process, .. }) = self.reading.take() {
-                    self.read_back(&process, read.map_err(io::Error::other)?);
-                }
+            // Not `readable`: a read knows from a short count that the socket is empty, and saves asking again.
+            count = reader.read_buf(input.room()), if reads => self.half_closed = count? == 0,
+            ready = writer.writable(), if pending > 0 => ready?,
+            Some(later) = answers.recv() => self.out.arrived(later),
+            () = signal.notify.notified(), if pending < OUT_LOW => {}
+            (process, read) = finished(reading) => {
+                *reading = None;
+                self.read_back(&process, read.map_err(io::Error::other)?);
             }
         }
         Ok(())
+    }
+}
+
+/// What a cursor that was away has found.
+async fn finished(reading: &mut Option<Reading>) -> (String, Result<Found, JoinError>) {
+    match reading {
+        Some(Reading { process, work }) => (process.clone(), work.await),
+        None => std::future::pending().await,
     }
 }
