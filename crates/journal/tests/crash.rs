@@ -40,9 +40,8 @@ fn input() -> Vec<u8> {
     (0..size() as u64).map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
 }
 
-/// The daemon's side.
+/// The daemon's side. Run as a test by itself it has no keeper to serve, and ends.
 #[test]
-#[ignore = "the daemon of the tests below, not a test"]
 fn mini_daemon() {
     let Some(base) = std::env::var_os("OSTLER_CRASH") else { return };
     let base = PathBuf::from(base);
@@ -208,7 +207,7 @@ impl Keeper {
 
     fn start_daemon(&mut self) {
         let daemon = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "mini_daemon", "--ignored", "--nocapture", "--test-threads=1"])
+            .args(["--exact", "mini_daemon", "--nocapture", "--test-threads=1"])
             .env("OSTLER_CRASH", self.base.path())
             .env("OSTLER_HOOKS", self.path("hooks"))
             .stdin(Stdio::null())
