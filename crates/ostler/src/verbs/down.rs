@@ -53,7 +53,9 @@ impl Down {
         }
         let children = match (kept, ended) {
             (0, 0) => String::new(),
+            (0, 1) => "; 1 process ended".to_owned(),
             (0, ended) => format!("; {ended} processes ended"),
+            (1, _) => "; 1 process goes on, come back to it with: ostler up".to_owned(),
             (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up"),
         };
         context.screen.line(&format!("ostler is down (pid {pid}){children}"))?;
