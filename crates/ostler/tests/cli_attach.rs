@@ -215,5 +215,5 @@ fn down_asks_a_person_at_a_terminal() {
     terminal.expect("end them (e)");
     terminal.type_in("e\n");
     assert_eq!(terminal.wait(), 0);
-    terminal.expect("1 processes ended");
+    terminal.expect("1 process ended");
 }
