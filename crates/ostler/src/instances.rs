@@ -51,6 +51,8 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
     pub(crate) record: Option<InstanceRecord>,
+    /// Why there is a record that cannot be used.
+    pub(crate) problem: Option<String>,
     /// The recorded daemon is alive.
     pub(crate) alive: bool,
 }
@@ -132,9 +134,12 @@ pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> 
         }
         let dir = entry.path();
         // One unreadable record must not hide the other instances.
-        let record = InstanceRecord::read(&dir).unwrap_or_default();
+        let (record, problem) = match InstanceRecord::read(&dir) {
+            Ok(record) => (record, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
         let alive = record.as_ref().is_some_and(InstanceRecord::is_alive);
-        found.push(Found { name, dir, record, alive });
+        found.push(Found { name, dir, record, problem, alive });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)

@@ -135,7 +135,7 @@ fn down_keep_lets_children_go_on_and_up_comes_back_to_them() {
     home.wait_for_log("ticker", "tick 3\n");
     let (before, daemon, keeper) = (home.process("ticker"), home.daemon_pid(), home.keeper_pid());
     let said = home.ok(&["down", "--keep"]);
-    assert!(said.contains("1 processes go on"), "{said}");
+    assert!(said.contains("1 process goes on"), "{said}");
     assert!(!is_alive(daemon) && is_alive(keeper) && is_alive(number(&before["pid"])));
     // The keeper must not bring back a daemon that was sent away.
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -213,6 +213,51 @@ fn two_instances_are_listed_together_and_told_apart() {
     home.ok(&["down", "--instance", "lab"]);
     assert_eq!(home.run(&["ps", "--instance", "lab"]).code, 3);
     assert_eq!(home.run(&["ps"]).code, 0);
+}
+
+#[test]
+fn a_daemon_under_another_name_is_an_instance_like_any_other() {
+    let home = Home::up();
+    std::fs::write(home.path("token"), "secret").unwrap();
+    let (socket, token) = (home.path("home/rpc.sock"), home.path("token"));
+    let args = ["-serve", "-socket", socket.to_str().unwrap(), "-token-file", token.to_str().unwrap()];
+    home.ok(&[&["as", "claustrum"], &args[..]].concat());
+    wait_for("both instances", || home.json(&["status"]).as_array().is_some_and(|all| all.len() == 2));
+    let all = home.json(&["status"]);
+    let name = all[0]["instance"].as_str().unwrap();
+    assert!(name.starts_with("claustrum-"), "{all}");
+    home.ok(&["run", "-d", "--name", "guest", "--instance", name, "--", "sleep", "100"]);
+    assert_eq!(home.process("guest")["instance"], name);
+    let said = home.run(&["restart", "--instance", name]);
+    assert_eq!(said.code, 5, "{said:?}");
+    home.ok(&["down", "--kill", "--instance", name]);
+    assert!(!socket.exists());
+    assert_eq!(home.json(&["status"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_record_of_a_newer_ostler_is_named_and_left_alone() {
+    let home = Home::up();
+    let dir = home.path("state/instances/future");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("instance.json"), r#"{"version": 99}"#).unwrap();
+    let said = home.run(&["ps"]);
+    assert_eq!(said.code, 0);
+    assert!(said.err.contains("future/instance.json: written by a newer ostler"), "{said:?}");
+    assert_eq!(std::fs::read_to_string(dir.join("instance.json")).unwrap(), r#"{"version": 99}"#);
+}
+
+#[test]
+fn up_drop_in_takes_other_programs_places_and_restart_keeps_them() {
+    let home = Home::new();
+    let place = home.path("home/.claude/remote/rpc.sock");
+    home.ok(&["up"]);
+    assert!(!place.exists());
+    home.ok(&["down"]);
+    let said = home.ok(&["up", "--drop-in"]);
+    assert!(said.contains(place.to_str().unwrap()) && place.exists(), "{said}");
+    home.ok(&["restart"]);
+    assert!(home.ok(&["status"]).contains(place.to_str().unwrap()));
 }
 
 #[test]

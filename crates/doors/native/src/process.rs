@@ -184,7 +184,7 @@ pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>)
 pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessAttach>()?;
     let process = find(&client.shared, &params.id)?;
-    if out.watch_of(&process).is_some() {
+    if client.watches.iter().any(|(_, watched)| watched == process.id()) {
         return Err(RpcError::new(ErrorKind::Refused, format!("this connection already watches {}", process.id()))
             .hint("end that watch with process.detach, or use a second connection"));
     }

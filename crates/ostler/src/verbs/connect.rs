@@ -48,6 +48,9 @@ impl Context {
     /// The living instances, narrowed by `--instance`.
     pub(crate) fn living(&self) -> Result<Vec<Found>, CommandError> {
         let mut found = instances::find(&self.paths, self.instance.as_deref())?;
+        for problem in found.iter().filter_map(|instance| instance.problem.as_deref()) {
+            self.screen.note(&format!("ostler: {problem}"));
+        }
         found.retain(|instance| instance.alive);
         Ok(found)
     }

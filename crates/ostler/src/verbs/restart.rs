@@ -18,7 +18,7 @@ same ids, pids and sequence numbers.
 Example:
   ostler restart")]
 pub(crate) struct Restart {
-    /// As for `up`
+    /// As for `up`; a daemon that was started so stays so
     #[arg(long)]
     drop_in: bool,
 }
@@ -34,7 +34,8 @@ impl Restart {
                 format!("instance {} was started as `{}` and is restarted by its own client", record.name, record.door),
             ));
         }
-        let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: true };
+        let had_places = old.as_ref().is_some_and(|record| was_drop_in(record.pid));
+        let start = Start { drop_in: self.drop_in || had_places || config.doors.drop_in, take_over: true };
         let record = start::launch(context, &start)?;
         let headline = match old {
             Some(old) => format!("ostler is up again (pid {}, in place of {})", record.pid, old.pid),
@@ -42,4 +43,10 @@ impl Restart {
         };
         super::up::report(context, &record, &headline)
     }
+}
+
+/// Whether a daemon was started with `--drop-in`: its own command line says so.
+fn was_drop_in(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"--drop-in")
 }

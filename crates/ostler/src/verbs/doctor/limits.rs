@@ -48,8 +48,6 @@ fn pipes() -> Check {
     let room = pages / PAGES_PER_PROCESS;
     Check::good(
         "pipes",
-        format!(
-            "{pages} pages: from about the {room}th process on pipes are smaller, which costs speed and loses nothing"
-        ),
+        format!("{pages} pages: beyond about {room} processes pipes are smaller, which costs speed and loses nothing"),
     )
 }

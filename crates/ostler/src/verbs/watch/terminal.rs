@@ -26,7 +26,8 @@ impl Raw {
         let mut raw = before.clone();
         raw.make_raw();
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        tcsetattr(io::stdin(), OptionalActions::Drain, &raw)?;
+        // At once: waiting for output to drain could wait for ever on a terminal that is stopped or gone.
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         Ok(Self(()))
     }
 }
@@ -40,7 +41,7 @@ impl Drop for Raw {
 fn restore() {
     if let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() {
         // There is nobody left to tell if even that fails.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &before);
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
     }
 }
 
