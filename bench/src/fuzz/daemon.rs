@@ -65,13 +65,14 @@ fn harmful(input: &[u8]) -> bool {
 
 /// What is wrong with an answer, if anything.
 fn wrong(line: &[u8]) -> Option<String> {
-    let shown = || String::from_utf8_lossy(line).into_owned();
-    let value: Value = match serde_json::from_slice(line) {
+    // An id comes back as it was sent, bytes that are not UTF-8 included: they are the client's own.
+    let shown = String::from_utf8_lossy(line);
+    let value: Value = match serde_json::from_str(&shown) {
         Ok(value) => value,
-        Err(error) => return Some(format!("an answer is not JSON ({error}): {}", shown())),
+        Err(error) => return Some(format!("an answer is not JSON ({error}): {shown}")),
     };
     let sound = value.get("jsonrpc").is_some_and(|version| version == "2.0")
         && value.get("id").is_some()
         && value.get("result").is_some() != value.get("error").is_some();
-    (!sound).then(|| format!("an answer of a wrong shape: {}", shown()))
+    (!sound).then(|| format!("an answer of a wrong shape: {shown}"))
 }

@@ -9,6 +9,8 @@
 
 mod cli_kit;
 
+use std::process::Stdio;
+
 use cli_kit::{Home, is_alive, kill, number, wait_for};
 
 /// Says a number every so often, so that one sees whether it goes on.
@@ -221,7 +223,10 @@ fn a_daemon_under_another_name_is_an_instance_like_any_other() {
     std::fs::write(home.path("token"), "secret").unwrap();
     let (socket, token) = (home.path("home/rpc.sock"), home.path("token"));
     let args = ["-serve", "-socket", socket.to_str().unwrap(), "-token-file", token.to_str().unwrap()];
-    home.ok(&[&["as", "claustrum"], &args[..]].concat());
+    // It keeps its launcher's standard output, as the program it stands in for does.
+    let mut launcher = home.command(&["as", "claustrum"]);
+    let launched = launcher.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(launched.success());
     wait_for("both instances", || home.json(&["status"]).as_array().is_some_and(|all| all.len() == 2));
     let all = home.json(&["status"]);
     let name = all[0]["instance"].as_str().unwrap();
