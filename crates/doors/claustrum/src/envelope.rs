@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use crate::error::RpcError;
-use crate::gojson::{self, Object, Raw};
+use crate::gojson::{self, Member, Mistyped, Object, Raw};
 
 /// A line that was JSON of the right shape; nothing in it has been believed yet.
+#[derive(Default)]
 pub(crate) struct Envelope<'a> {
     pub(crate) id: Option<Raw<'a>>,
     pub(crate) method: Cow<'a, str>,
@@ -15,29 +16,48 @@ pub(crate) struct Envelope<'a> {
 }
 
 /// What stood under `params`.
+#[derive(Default)]
 enum Params<'a> {
+    #[default]
     Absent,
     Null,
     Given(Raw<'a>),
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads a line. Fields of the envelope that have the wrong type make the whole line malformed.
+    /// Reads a line in one pass. Fields of the envelope that have the wrong type make the whole line malformed.
     pub(crate) fn read(line: &'a [u8]) -> Result<Self, RpcError> {
-        let object = gojson::parse_object(line).map_err(|_| RpcError::parse())?.unwrap_or_default();
-        let text = |name| object.string(name).map(Option::unwrap_or_default).map_err(|_| RpcError::parse());
-        let params = match object.get("params") {
-            Some(raw) => Params::Given(raw),
-            None if object.present("params") => Params::Null,
-            None => Params::Absent,
-        };
-        Ok(Self {
-            id: object.get("id"),
-            method: text("method")?,
-            version: text("jsonrpc")?,
-            auth: text("auth")?,
-            params,
+        let mut envelope = Self::default();
+        let mut typed = Ok(());
+        gojson::scan_object(line, |member| {
+            if let Err(wrong) = envelope.take(member) {
+                typed = Err(wrong);
+            }
         })
+        .map_err(|_| RpcError::parse())?;
+        typed.map(|()| envelope).map_err(|_| RpcError::parse())
+    }
+
+    fn take(&mut self, member: Member<'a>) -> Result<(), Mistyped> {
+        let given = Some(member.value()).filter(|value| !value.is_null());
+        let text = |field: &mut Cow<'a, str>| {
+            if let Some(value) = given {
+                *field = value.string()?;
+            }
+            Ok(())
+        };
+        if member.is("id") {
+            self.id = given;
+        } else if member.is("params") {
+            self.params = given.map_or(Params::Null, Params::Given);
+        } else if member.is("method") {
+            return text(&mut self.method);
+        } else if member.is("jsonrpc") {
+            return text(&mut self.version);
+        } else if member.is("auth") {
+            return text(&mut self.auth);
+        }
+        Ok(())
     }
 
     /// Checked before anything else: whoever does not have the token learns nothing.

@@ -42,21 +42,43 @@ impl std::fmt::Display for Mistyped {
 
 impl std::error::Error for Mistyped {}
 
+/// Params rarely have more members: one allocation for nearly every object.
+const USUAL_MEMBERS: usize = 8;
+
 /// Splits one JSON object into its members; `None` for the literal `null`.
 ///
 /// The whole text is checked, nested values included, and nothing but blanks may follow it.
 pub(crate) fn parse_object(raw: &[u8]) -> Result<Option<Object<'_>>, Malformed> {
+    let mut members = Vec::with_capacity(USUAL_MEMBERS);
+    let found = scan_object(raw, |member| members.push(member))?;
+    Ok(found.then_some(Object { members }))
+}
+
+/// As [`parse_object`], but hands each member over as it comes and keeps none.
+pub(crate) fn scan_object<'a>(raw: &'a [u8], take: impl FnMut(Member<'a>)) -> Result<bool, Malformed> {
     let mut scanner = Scanner::new(raw);
-    let members = scanner.object_or_null()?;
+    let found = scanner.object_or_null(take)?;
     scanner.end()?;
-    Ok(members.map(|members| Object { members }))
+    Ok(found)
 }
 
 /// One member of an object: the key and the value, both as written.
 #[derive(Debug, Clone, Copy)]
-struct Member<'a> {
+pub(crate) struct Member<'a> {
     key: Key<'a>,
     value: Raw<'a>,
+}
+
+impl<'a> Member<'a> {
+    /// Whether it is the field `name`.
+    pub(crate) fn is(self, name: &str) -> bool {
+        self.key.matches(name)
+    }
+
+    /// What stands under it.
+    pub(crate) fn value(self) -> Raw<'a> {
+        self.value
+    }
 }
 
 /// The members of one JSON object, in the order written.
@@ -71,16 +93,6 @@ pub(crate) struct Object<'a> {
 impl<'a> Object<'a> {
     fn all<'s>(&'s self, name: &'s str) -> impl DoubleEndedIterator<Item = Raw<'a>> + 's {
         self.members.iter().filter(move |member| member.key.matches(name)).map(|member| member.value)
-    }
-
-    /// The last value under `name`; `None` when it is absent or `null`.
-    pub(crate) fn get(&self, name: &str) -> Option<Raw<'a>> {
-        self.all(name).next_back().filter(|value| !value.is_null())
-    }
-
-    /// Whether `name` occurs at all, be it with `null`.
-    pub(crate) fn present(&self, name: &str) -> bool {
-        self.all(name).next().is_some()
     }
 
     fn scalar<T>(&self, name: &str, decode: impl Fn(Raw<'a>) -> Result<T, Mistyped>) -> Result<Option<T>, Mistyped> {

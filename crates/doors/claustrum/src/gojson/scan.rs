@@ -9,9 +9,6 @@ const MAX_DEPTH: usize = 10_000;
 /// Bytes looked at in one step of a string body; the compiler turns a step into vector instructions.
 const LANE: usize = 32;
 
-/// Requests have five members and most params fewer: one allocation for nearly every object.
-const USUAL_MEMBERS: usize = 8;
-
 /// Length of the longest prefix in which no byte satisfies `stop`.
 pub(super) fn run_until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
     let (lanes, _) = bytes.as_chunks::<LANE>();
@@ -79,23 +76,22 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The members of the object that comes next; `None` for `null`.
-    pub(super) fn object_or_null(&mut self) -> Result<Option<Vec<Member<'a>>>, Malformed> {
+    /// Hands every member of the object that comes next to `take`; `false` for `null`, which has none.
+    pub(super) fn object_or_null(&mut self, mut take: impl FnMut(Member<'a>)) -> Result<bool, Malformed> {
         if self.peek() == Some(b'n') {
             self.literal(b"null")?;
-            return Ok(None);
+            return Ok(false);
         }
         self.expect(b'{')?;
-        let mut members = Vec::with_capacity(USUAL_MEMBERS);
         if self.accept(b'}') {
-            return Ok(Some(members));
+            return Ok(true);
         }
         loop {
             let key = self.key()?;
             let value = self.value(1)?;
-            members.push(Member { key, value });
+            take(Member { key, value });
             if self.accept(b'}') {
-                return Ok(Some(members));
+                return Ok(true);
             }
             self.expect(b',')?;
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::scan::Scanner;
-use super::{Malformed, Mistyped, text};
+use super::{Malformed, Mistyped, Object, parse_object, text};
 
 /// The text of one complete, already checked JSON value.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl<'a> Raw<'a> {
 
     /// An object of strings in the order written, `null` standing for the empty one.
     pub(crate) fn string_map(self) -> Result<Vec<(String, String)>, Mistyped> {
-        let members = Scanner::new(self.text).object_or_null()?.ok_or(Mistyped)?;
+        let Object { members } = parse_object(self.text)?.ok_or(Mistyped)?;
         members
             .into_iter()
             .map(|member| Ok((member.key.decode().into_owned(), member.value.string_or_null()?)))
