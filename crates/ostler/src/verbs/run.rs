@@ -5,18 +5,25 @@ use std::io::{self, IsTerminal};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_api::{SpawnParams, WinSize, methods};
+use ostler_api::client::ClientError;
+use ostler_api::{ProcessInfo, SpawnParams, WinSize, methods};
 
 use super::Context;
 use super::attach::{hold, takes_keyboard};
+use super::connect::Reached;
 use super::watch::{Format, Input, Sink, View, size};
 use crate::config::{Config, parse_size};
 use crate::output::CommandError;
 
 /// A terminal that nobody looks at yet; the first attach sets the true size.
 const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
+
+/// The keeper restarts a crashed daemon within seconds.
+const COME_BACK_WITHIN: Duration = Duration::from_secs(20);
+const RETRY: Duration = Duration::from_millis(50);
 
 /// Host a command; without -d stay with it and end with its exit code
 #[derive(Debug, Args)]
@@ -71,8 +78,7 @@ impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = Config::load(context.paths.config_file())?;
         let params = self.params()?;
-        let mut reached = context.reach_one()?;
-        let process = reached.client.call::<methods::ProcessSpawn>(&params)?;
+        let (reached, process) = spawn(context, &params)?;
         if self.detach {
             if context.json() {
                 context.screen.value(&super::ps::with_instance(&reached.found.name, &process))?;
@@ -114,7 +120,7 @@ impl Run {
             tty: self.tty.then(|| size().unwrap_or(UNSEEN)),
             private: self.private,
             live_max: self.keep,
-            key: self.key.clone(),
+            key: Some(self.key.clone().map_or_else(fresh_key, Ok)?),
         })
     }
 
@@ -139,6 +145,33 @@ impl Run {
         }
         Ok(all)
     }
+}
+
+/// Starts the process. If the daemon goes away in the middle the next one is asked the same again, and the key sees to it
+/// that the command is started once.
+fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInfo), CommandError> {
+    let mut reached = context.reach_one()?;
+    let deadline = Instant::now() + COME_BACK_WITHIN;
+    loop {
+        let lost = match reached.client.call::<methods::ProcessSpawn>(params) {
+            Ok(process) => return Ok((reached, process)),
+            Err(lost @ (ClientError::Closed | ClientError::Io(_))) => lost,
+            Err(error) => return Err(error.into()),
+        };
+        reached = loop {
+            match context.reach_one() {
+                Ok(next) => break next,
+                Err(_) if Instant::now() > deadline => return Err(lost.into()),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+        };
+    }
+}
+
+fn fresh_key() -> Result<String, CommandError> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).map_err(|error| CommandError::failed(format!("no random numbers: {error}")))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The file to execute, found the way the caller's shell would find it.
