@@ -112,6 +112,7 @@ fn the_document_names_every_method_that_answers() {
     let home = Home::up();
     let mut wire = Wire::to(&home);
     let document = wire.ok("instance.openrpc", json!({}));
+    assert_eq!(wire.ok("rpc.discover", json!({})), document);
     for method in document["methods"].as_array().unwrap() {
         let name = method["name"].as_str().unwrap();
         if matches!(name, "instance.leave" | "instance.stop") {

@@ -60,7 +60,8 @@ impl Client {
             methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
-            "instance.openrpc" => {
+            // The second is what tools that know OpenRPC ask for by themselves.
+            "instance.openrpc" | "rpc.discover" => {
                 let program = self.shared.instance.identity().program;
                 out.ready.extend(call.head.answer(&Ok(ostler_api::document(&program))));
                 Ok(())

@@ -30,3 +30,39 @@ impl Journal {
         Ok(record.out_end + record.err_end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::super::{ExitStatusRecord, Kind};
+    use super::*;
+
+    #[test]
+    fn the_tail_holds_what_was_asked_for_and_at_most_a_frame_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&dir.path().join("j")).unwrap();
+        assert_eq!(journal.tail_from(100).unwrap(), 1, "an empty journal begins at its beginning");
+        let files = journal.files().unwrap();
+        let mut writer = journal.writer();
+        // Frames of 1 to 20 bytes on both streams in turn.
+        for len in 1..=20 {
+            let kind = if len % 2 == 0 { Kind::Stderr } else { Kind::Stdout };
+            files.raw(kind).write_all_at(&vec![b'x'; len], writer.len(kind)).unwrap();
+            writer.grew(kind, len);
+            journal.index(&mut writer, &files, kind).unwrap();
+        }
+        for bytes in 0..=215 {
+            let from = journal.tail_from(bytes).unwrap();
+            let held: u64 = (from..=20).sum();
+            assert!(held >= bytes.min(210), "{bytes}: from {from} there are {held}");
+            assert!(from > 20 || held - from < bytes.max(1), "{bytes}: {from} is too early, there are {held}");
+        }
+        journal.index_exit(&mut writer, &files, ExitStatusRecord::Code(0)).unwrap();
+        assert_eq!(journal.tail_from(0).unwrap(), 22, "the exit has no bytes");
+        assert_eq!(journal.tail_from(1).unwrap(), 20);
+        drop(writer);
+        journal.cut_before(10).unwrap();
+        assert!(journal.tail_from(10_000).unwrap() >= journal.bounds().first_seq);
+    }
+}

@@ -24,6 +24,8 @@ const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
 /// The keeper restarts a crashed daemon within seconds.
 const COME_BACK_WITHIN: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(50);
+/// A folder or program on a slow disk takes its time.
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Host a command; without -d stay with it and end with its exit code
 #[derive(Debug, Args)]
@@ -153,6 +155,7 @@ fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInf
     let mut reached = context.reach_one()?;
     let deadline = Instant::now() + COME_BACK_WITHIN;
     loop {
+        reached.client.answer_within(Some(STARTED_WITHIN))?;
         let lost = match reached.client.call::<methods::ProcessSpawn>(params) {
             Ok(process) => return Ok((reached, process)),
             Err(lost @ (ClientError::Closed | ClientError::Io(_))) => lost,

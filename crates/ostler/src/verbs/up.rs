@@ -52,8 +52,15 @@ impl Up {
         let config = Config::load(context.paths.config_file())?;
         if let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) {
             let reached = context.reach(found)?;
-            let record = reached.found.record.unwrap_or_else(|| unreachable_record(&reached.hello));
-            return report(context, &record, &format!("already running (pid {})", record.pid));
+            let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
+            let code = report(context, &record, &format!("already running (pid {})", record.pid))?;
+            if reached.hello.program != env!("CARGO_PKG_VERSION") {
+                let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
+                context.screen.note(&format!(
+                    "it is ostler {theirs}, this is {ours}; ostler restart changes over and keeps everything"
+                ));
+            }
+            return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
         let record = start::launch(context, &start)?;
@@ -75,7 +82,7 @@ impl Up {
 }
 
 /// A daemon that answers while its record has just been replaced: what it said of itself is enough.
-fn unreachable_record(hello: &ostler_api::Hello) -> InstanceRecord {
+fn record_of(hello: &ostler_api::Hello) -> InstanceRecord {
     InstanceRecord {
         version: crate::instances::RECORD_VERSION,
         name: hello.instance.clone(),
