@@ -189,3 +189,16 @@ fn ctrl_c_leaves_it_running_and_says_how_to_come_back() {
 fn home_waits_for(home: &Home, name: &str) {
     wait_for(name, || home.ok(&["ps"]).contains(name));
 }
+
+#[test]
+fn ended_processes_cost_the_daemon_no_descriptors() {
+    let home = Home::up();
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", home.daemon_pid())).unwrap().count();
+    home.ok(&["run", "--", "true"]);
+    let before = open();
+    for _ in 0..20 {
+        home.ok(&["run", "--", "true"]);
+    }
+    // A process whose files stayed open would add four each time.
+    wait_for("descriptors to be given back", || open() < before + 20);
+}

@@ -21,6 +21,8 @@ use crate::{Engine, EngineConfig, StartError};
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(2);
+/// How often the files of ended processes are closed again.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Starts the engine in `config.dir`: finds or starts the keeper, and takes up every child it holds.
@@ -47,6 +49,8 @@ impl Engine {
             .name("exits".into())
             .spawn(move || hear(&watcher, &events, &report))
             .map_err(StartError::Pumps)?;
+        let sweeper = Arc::downgrade(&registry);
+        std::thread::Builder::new().name("sweep".into()).spawn(move || sweep(&sweeper)).map_err(StartError::Pumps)?;
         Ok(Self { inner: registry })
     }
 }
@@ -81,6 +85,14 @@ pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<R
             Err(ConnectError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(POLL),
             other => return other,
         }
+    }
+}
+
+fn sweep(registry: &Weak<Registry>) {
+    while let Some(registry) = registry.upgrade() {
+        registry.close_idle_files();
+        drop(registry);
+        std::thread::sleep(SWEEP_EVERY);
     }
 }
 

@@ -162,12 +162,20 @@ impl Registry {
         }
     }
 
-    /// An end has been journaled: waiters go on, and the keeper may forget the child.
+    /// An end has been journaled: waiters go on, the keeper may forget the child, and its files are closed.
     fn ended(&self, process: &Process, exit: Exit) {
         process.inner.ended.notify_waiters();
-        if process.hosted().is_some() {
+        if process.let_go().is_some() {
             self.keeper().ack(process.id());
             self.tell(process, Happening::Ended(exit));
+        }
+        process.inner.journal.close_files();
+    }
+
+    /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
+    pub(super) fn close_idle_files(&self) {
+        for process in self.table().processes.values().filter(|process| !process.is_running()) {
+            process.inner.journal.close_files();
         }
     }
 
