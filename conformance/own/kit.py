@@ -11,8 +11,7 @@ from lib import Fail, pid_alive, wait_for
 
 # Settings of the person who runs the tests must not reach the daemons under test.
 for name in [n for n in os.environ if n.startswith(("OSTLER_", "XDG_"))]:
-    if name != "OSTLER_TEST_CACHE":
-        del os.environ[name]
+    del os.environ[name]
 
 
 class Suite(lib.T):

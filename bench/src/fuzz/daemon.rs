@@ -1,10 +1,11 @@
 //! The dispatcher behind a real socket: every line gets exactly one well-formed answer, and the daemon stays.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::conn::Conn;
 use crate::running::Running;
@@ -67,12 +68,13 @@ fn harmful(input: &[u8]) -> bool {
 fn wrong(line: &[u8]) -> Option<String> {
     // An id comes back as it was sent, bytes that are not UTF-8 included: they are the client's own.
     let shown = String::from_utf8_lossy(line);
-    let value: Value = match serde_json::from_str(&shown) {
-        Ok(value) => value,
+    // Raw values: an id such as 1e4001 is sound JSON, and no number of ours.
+    let fields: HashMap<String, Box<RawValue>> = match serde_json::from_str(&shown) {
+        Ok(fields) => fields,
         Err(error) => return Some(format!("an answer is not JSON ({error}): {shown}")),
     };
-    let sound = value.get("jsonrpc").is_some_and(|version| version == "2.0")
-        && value.get("id").is_some()
-        && value.get("result").is_some() != value.get("error").is_some();
+    let sound = fields.get("jsonrpc").is_some_and(|version| version.get() == "\"2.0\"")
+        && fields.contains_key("id")
+        && fields.contains_key("result") != fields.contains_key("error");
     (!sound).then(|| format!("an answer of a wrong shape: {shown}"))
 }

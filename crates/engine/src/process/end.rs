@@ -13,6 +13,9 @@ const KILL: i32 = 9;
 /// After a KILL to the whole tree only the kernel is left to wait for.
 const KILLED_WITHIN: Duration = Duration::from_secs(3);
 
+/// Between an end that is journaled and its acknowledgement.
+const SETTLE: Duration = Duration::from_millis(1);
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -117,11 +120,19 @@ impl Engine {
         let all = async {
             for process in &running {
                 process.wait_exit().await;
+                // The keeper stays while it has an end that was not acknowledged.
+                while process.hosted().is_some() {
+                    tokio::time::sleep(SETTLE).await;
+                }
             }
         };
         if tokio::time::timeout(KILLED_WITHIN, all).await.is_err() {
-            let left: Vec<_> = running.iter().filter(|process| process.is_running()).map(Process::id).collect();
-            tracing::warn!("still not gone after SIGKILL: {}", left.join(", "));
+            let left: Vec<&Process> = running.iter().filter(|process| process.hosted().is_some()).collect();
+            let ids: Vec<_> = left.iter().map(|process| process.id()).collect();
+            tracing::warn!("still not gone after SIGKILL, and given up: {}", ids.join(", "));
+            for process in left {
+                self.inner.keeper().abandon(process.id());
+            }
         }
     }
 

@@ -130,7 +130,7 @@ impl Process {
         self.inner.hosted.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn let_go(&self) -> Option<Hosted> {
-        self.inner.hosted.write().unwrap_or_else(PoisonError::into_inner).take()
+    fn let_go(&self) {
+        self.inner.hosted.write().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

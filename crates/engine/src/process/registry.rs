@@ -164,12 +164,13 @@ impl Registry {
 
     /// An end has been journaled: waiters go on, the keeper may forget the child, and its files are closed.
     fn ended(&self, process: &Process, exit: Exit) {
-        process.inner.ended.notify_waiters();
-        if process.let_go().is_some() {
+        if process.hosted().is_some() {
             self.keeper().ack(process.id());
             self.tell(process, Happening::Ended(exit));
+            process.let_go();
         }
         process.inner.journal.close_files();
+        process.inner.ended.notify_waiters();
     }
 
     /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
