@@ -1,8 +1,10 @@
 //! Raw limits: the least a program must do for a row, each in a process of its own.
 //! They are hidden modes of this program and must stay as bare as they are: what they leave out is the product's price.
 
+mod adopt;
 pub(crate) mod echo;
 mod encode;
+mod keeper;
 mod replay;
 mod spawn;
 mod stream;
@@ -27,6 +29,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     match name.as_str() {
         "echo" => echo::run(&socket, args)?,
         "stream" => stream::run(&socket, args)?,
+        "adopt" => adopt::run(&socket, args)?,
         "spawn" => spawn::run(&socket, args)?,
         "replay" => replay::run(&socket, args)?,
         _ => bail!("no raw limit is called {name}"),
@@ -64,6 +67,20 @@ impl Peer {
     /// Connects as soon as it listens.
     pub(crate) fn connect(&self) -> Result<UnixStream> {
         connect(&self.socket, START_LIMIT)
+    }
+}
+
+impl Peer {
+    /// Waits for a peer that ends with its client and has something to put away before.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let deadline = Instant::now() + START_LIMIT;
+        while self.child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                bail!("a raw limit did not end with its client");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
                 .profile(profile(running.pid())),
         );
     }
+    drop(raw);
+    peer.finish()?;
     Ok(rows)
 }
 

@@ -1,6 +1,6 @@
 //! From exec to the first answer, alone and with a thousand children to adopt.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Bench;
 use crate::instance::{Instance, START_DEADLINE, TOKEN};
-use crate::measure::{Sample, median, pairs, profile};
+use crate::measure::{Sample, pairs, profile};
 use crate::raw::{Peer, connect};
 use crate::running::Running;
 use crate::table::{Row, Target};
@@ -58,20 +58,53 @@ fn ping(mut stream: UnixStream) -> Result<()> {
 fn adoption(bench: &Bench) -> Result<Row> {
     let mut running = Running::unprivileged(&bench.bin, "adopt")?;
     running.sleepers("s", CHILDREN)?;
-    let (mut values, mut spent) = (Vec::new(), String::new());
-    for _ in 0..bench.pairs {
-        running.kill()?;
-        let mut launcher = running.instance.launch()?;
-        reattach_all(connect(&running.instance.socket(), START_DEADLINE)?)?;
-        values.push(launcher.started.elapsed().as_secs_f64() * 1e3);
-        launcher.wait_success(&running.instance)?;
-        running.daemon = running.instance.daemon()?;
-        spent = profile(running.pid());
-    }
-    let value = median(values).unwrap_or(f64::NAN);
-    let target = Target::at_most(value, 250.0, "ms");
+    let dir = running.instance.dir().join("raw-keeper").display().to_string();
+    let peer = Peer::start(running.instance.dir(), "adopt", &["--dir", &dir, "--children", &CHILDREN.to_string()])?;
+    let mut bare = Bare::connect(&peer)?;
+    let mut spent = String::new();
+    let measured = pairs(
+        bench.pairs,
+        || bare.hand_over(),
+        || {
+            running.kill()?;
+            let mut launcher = running.instance.launch()?;
+            reattach_all(connect(&running.instance.socket(), START_DEADLINE)?)?;
+            let value = launcher.started.elapsed().as_secs_f64() * 1e3;
+            launcher.wait_success(&running.instance)?;
+            running.daemon = running.instance.daemon()?;
+            spent = profile(running.pid());
+            Ok(Sample::of(value))
+        },
+    )?;
+    drop(bare);
+    peer.finish()?;
+    let target = Target::at_most(measured.ours, 250.0, "ms");
     let name = format!("exec to {CHILDREN} children adopted and reattached");
-    Ok(Row::alone(name, "ms", value, target).profile(spent))
+    let against = "a bare keeper's hand-over to a program that runs already";
+    Ok(Row::paired(name, "ms", measured, vec![target]).against(against).profile(spent))
+}
+
+/// The raw limit of adoption.
+struct Bare {
+    stream: UnixStream,
+    answers: BufReader<UnixStream>,
+}
+
+impl Bare {
+    /// Waits until it has its children.
+    fn connect(peer: &Peer) -> Result<Self> {
+        let stream = peer.connect()?;
+        stream.set_read_timeout(Some(START_DEADLINE))?;
+        let answers = BufReader::new(stream.try_clone()?);
+        Ok(Self { stream, answers })
+    }
+
+    fn hand_over(&mut self) -> Result<Sample> {
+        writeln!(self.stream)?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        Ok(Sample::of(line.trim().parse().context("the bare keeper failed")?))
+    }
 }
 
 fn reattach_all(mut stream: UnixStream) -> Result<()> {
@@ -83,7 +116,7 @@ fn reattach_all(mut stream: UnixStream) -> Result<()> {
     let reader = stream.try_clone()?;
     let writer = std::thread::spawn(move || stream.write_all(requests.as_bytes()));
     reader.set_read_timeout(Some(Duration::from_secs(30)))?;
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+    let mut lines = BufReader::new(reader).lines();
     for found in 0..CHILDREN {
         let line = lines.next().with_context(|| format!("only {found} answers"))??;
         let Incoming::Reply { result: Ok(result), .. } = wire::parse(line.as_bytes())? else {
