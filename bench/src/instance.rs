@@ -56,17 +56,22 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(bin: &Path, label: &str) -> Result<Self> {
-        Self::create(bin, label, false)
+        Self::create(&std::env::temp_dir(), bin, label, false)
+    }
+
+    /// An instance whose folders are in `place` instead of the temporary folder.
+    pub(crate) fn within(place: &Path, bin: &Path, label: &str) -> Result<Self> {
+        Self::create(place, bin, label, false)
     }
 
     /// An instance that runs as an ordinary user with the usual soft descriptor limit, also when we are root.
     pub(crate) fn unprivileged(bin: &Path, label: &str) -> Result<Self> {
-        Self::create(bin, label, rustix::process::geteuid().is_root())
+        Self::create(&std::env::temp_dir(), bin, label, rustix::process::geteuid().is_root())
     }
 
-    fn create(bin: &Path, label: &str, unprivileged: bool) -> Result<Self> {
+    fn create(place: &Path, bin: &Path, label: &str, unprivileged: bool) -> Result<Self> {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("ostler-bench-{label}-{}-{number}", std::process::id()));
+        let dir = place.join(format!("ostler-bench-{label}-{}-{number}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("create {}", dir.display()))?;
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o700))?;
         for part in ["state", "run", "home"] {

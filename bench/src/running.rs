@@ -36,7 +36,7 @@ impl Running {
         Self::of(Instance::unprivileged(bin, label)?)
     }
 
-    fn of(instance: Instance) -> Result<Self> {
+    pub(crate) fn of(instance: Instance) -> Result<Self> {
         let daemon = instance.start()?;
         Ok(Self { instance, daemon })
     }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -9,7 +10,7 @@ use rustix::process::Pid;
 use serde_json::json;
 
 use super::Bench;
-use crate::instance::TOKEN;
+use crate::instance::{Instance, TOKEN};
 use crate::lines::{Lines, Seen};
 use crate::measure::{CpuMeter, Sample, pairs, profile};
 use crate::raw::Peer;
@@ -20,18 +21,32 @@ use crate::wire;
 /// Far beyond what a sample takes.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// Where journals cost no disk: file systems differ a lot in what a new file costs, and this shows how much of it is theirs.
+const MEMORY: &str = "/dev/shm";
+
 pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
-    let running = Running::start(&bench.bin, "spawn")?;
+    let few = (1, bench.size(400, 100));
+    let many = (16, bench.size(1500, 300));
+    let mut rows = family(bench, Instance::new(&bench.bin, "spawn")?, "", &[few, many])?;
+    if Path::new(MEMORY).is_dir() {
+        let instance = Instance::within(Path::new(MEMORY), &bench.bin, "spawn")?;
+        rows.extend(family(bench, instance, ", journals in memory", &[many])?);
+    }
+    Ok(rows)
+}
+
+fn family(bench: &Bench, instance: Instance, suffix: &str, windows: &[(u64, u64)]) -> Result<Vec<Row>> {
+    let running = Running::of(instance)?;
     let dir = running.instance.dir().join("raw-keeper");
     let peer = Peer::start(running.instance.dir(), "spawn", &["--dir", &dir.display().to_string()])?;
     let mut raw = Raw::connect(&peer)?;
     let mut ours = Ours::connect(&running)?;
     let mut rows = Vec::new();
-    for (window, count) in [(1, bench.size(400, 100)), (16, bench.size(1500, 300))] {
-        let measured = pairs(bench.pairs, || raw.sample(count, window), || ours.sample(count, window))?;
+    for (window, count) in windows {
+        let measured = pairs(bench.pairs, || raw.sample(*count, *window), || ours.sample(*count, *window))?;
         let targets = vec![Target::ratio_at_least(measured.ratio, 0.8)];
         rows.push(
-            Row::paired(format!("spawn + exit, {window} at a time"), "/s", measured, targets)
+            Row::paired(format!("spawn + exit, {window} at a time{suffix}"), "/s", measured, targets)
                 .cpu(" ms")
                 .against("a bare keeper's fork, exec and wait; CPU is keeper and asker")
                 .profile(profile(running.pid())),
