@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use tokio::io::AsyncReadExt;
 
 /// Marks the one line that holds the answer among whatever profiles print.
-const SENTINEL: &str = "___CLAUDE_SSH_PATH_EXTRACT___";
+const SENTINEL: &str = "___OSTLER_LOGIN_PATH___";
 /// Long enough for slow profiles; a hung one must not hold the shell for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Profiles print banners, not books.

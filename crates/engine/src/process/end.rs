@@ -9,7 +9,7 @@ use super::Process;
 use crate::Engine;
 
 /// SIGKILL, the signal that nothing survives.
-const KILL: i32 = 9;
+pub(super) const KILL: i32 = 9;
 /// After a KILL to the whole tree only the kernel is left to wait for.
 const KILLED_WITHIN: Duration = Duration::from_secs(3);
 

@@ -13,11 +13,9 @@ use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::oneshot;
 
+use super::end::KILL;
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
-
-/// SIGKILL, for what a reused alias leaves without a name.
-const KILL: i32 = 9;
 
 /// What to start. Only values that were checked for meaning come this far.
 #[derive(Debug, Default)]
