@@ -1,0 +1,1 @@
+//! The MCP door: commands that a person decides, offered to a model over stdio.

@@ -1,0 +1,1 @@
+//! The sudo-proxy door: one JSON line per connection, a human in between.

@@ -1,0 +1,1 @@
+//! Runs an approved command line, stage by stage, and tells what came of it.
