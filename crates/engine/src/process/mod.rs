@@ -37,7 +37,7 @@ struct Inner {
     /// With the pid it names one process for as long as the machine runs.
     start_ticks: u64,
     journal: Arc<Journal>,
-    /// What drives the pipes; nothing once the process is over and drained.
+    /// What drives the pipes; nothing once the process is over and every writer of its output is gone.
     hosted: RwLock<Option<Hosted>>,
     registry: Weak<Registry>,
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
@@ -96,9 +96,11 @@ impl Process {
         self.inner.superseded.load(Ordering::Acquire)
     }
 
-    /// Sends a signal; to a process that has been reaped, nothing.
+    /// Sends a signal; to a process that is over, nothing.
     pub fn signal(&self, signal: i32, scope: Scope) {
-        if let Some(keeper) = self.keeper() {
+        if self.is_running()
+            && let Some(keeper) = self.keeper()
+        {
             keeper.signal(self.id(), signal, scope, |_| {});
         }
     }

@@ -144,6 +144,14 @@ impl Registry {
                 registry.ended(&Process { inner }, Exit::from_record(&record));
             }
         });
+        if let Some(hosted) = process.hosted() {
+            let (registry, inner) = (Arc::downgrade(self), Arc::downgrade(&process.inner));
+            hosted.on_drained(Box::new(move || {
+                if let (Some(registry), Some(inner)) = (registry.upgrade(), inner.upgrade()) {
+                    registry.drained(&Process { inner });
+                }
+            }));
+        }
         (process, old)
     }
 
@@ -162,15 +170,21 @@ impl Registry {
         }
     }
 
-    /// An end has been journaled: waiters go on, the keeper may forget the child, and its files are closed.
+    /// An end has been journaled: waiters go on, and its files are closed until something more is said.
     fn ended(&self, process: &Process, exit: Exit) {
         if process.hosted().is_some() {
-            self.keeper().ack(process.id());
             self.tell(process, Happening::Ended(exit));
-            process.let_go();
         }
         process.inner.journal.close_files();
         process.inner.ended.notify_waiters();
+    }
+
+    /// Ended, and nobody is left who could say more: the keeper may forget the child and its pipes. Not before: what a
+    /// descendant has yet to say must not depend on this daemon's life.
+    fn drained(&self, process: &Process) {
+        self.keeper().ack(process.id());
+        process.let_go();
+        process.inner.journal.close_files();
     }
 
     /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
@@ -187,6 +201,7 @@ impl Registry {
     }
 
     pub(crate) fn remove(&self, process: &Process) {
+        self.abandon(process);
         let mut table = self.table();
         let about = process.about();
         table.processes.remove(&about.id);
@@ -200,6 +215,15 @@ impl Registry {
         }
     }
 
+    /// Closes all ends of its pipes, here and at the keeper, whoever holds the others.
+    pub(super) fn abandon(&self, process: &Process) {
+        if let Some(hosted) = process.hosted() {
+            hosted.release();
+            process.let_go();
+            self.keeper().abandon(process.id());
+        }
+    }
+
     pub(super) fn tell(&self, process: &Process, happening: Happening) {
         for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             observer(process, happening);
@@ -208,6 +232,11 @@ impl Registry {
 }
 
 impl Process {
+    /// Over, but a descendant still holds a pipe of it.
+    pub(super) fn is_lingering(&self) -> bool {
+        !self.is_running() && self.hosted().is_some()
+    }
+
     pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {
         if let Some(hosted) = self.hosted() {
             hosted.child_exited(match exit {

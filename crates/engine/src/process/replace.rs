@@ -9,7 +9,7 @@ use ostler_journal::PumpIo;
 use ostler_keeper::{ChildIo, Event, Import, Pty};
 
 use super::adopt::{Reached, reach_keeper};
-use super::{Process, Registry};
+use super::{Exit, Process, Registry};
 use crate::Engine;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
@@ -41,15 +41,17 @@ impl Registry {
         for child in adopted {
             match (self.get(&child.key), child.exit) {
                 (None, _) => self.take_up_unheard(child),
+                // Drained while the keeper was out of reach.
+                (Some(process), Some(_)) if process.hosted().is_none() => keeper.ack(process.id()),
                 (Some(process), Some(exit)) => process.child_exited(exit),
                 (Some(_), None) => {}
             }
         }
         if is_new {
             let engine = Engine { inner: Arc::clone(self) };
-            let running = engine.list().into_iter().filter(Process::is_running);
-            let children: Vec<Import> = running.filter_map(|process| self.import_of(&process)).collect();
-            tracing::info!("the new keeper takes over {} running children", children.len());
+            let hosted = engine.list().into_iter().filter(|process| process.hosted().is_some());
+            let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();
+            tracing::info!("the new keeper takes over {} children", children.len());
             keeper.import(children, |result| {
                 if let Err(error) = result {
                     tracing::error!("a child was not taken over: {error}");
@@ -68,7 +70,11 @@ impl Registry {
             start_ticks: process.inner.start_ticks,
             meta: process.about().encode(),
             io,
-            exit: None,
+            exit: process.exit().map(|exit| match exit {
+                Exit::Code(code) => ostler_keeper::Exit::Code(code),
+                Exit::Signal(signal) => ostler_keeper::Exit::Signal(signal),
+                Exit::Unknown => ostler_keeper::Exit::Unknown,
+            }),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ostler_hooks::hook;
 use rustix::io::Errno;
 
 use super::hosted::{Message, Shared};
@@ -100,6 +101,7 @@ impl Lane {
 
     /// It is over, or the thread stops: gathered bytes become visible, whoever waits is told.
     pub(crate) fn end(&mut self, poller: &Poller) {
+        let over = self.is_over();
         self.depart(poller);
         for slot in 0..self.outputs.len() {
             // What fails here is done by recovery.
@@ -108,10 +110,15 @@ impl Lane {
         self.outputs = [None, None];
         self.spool.refuse_all(&StdinError::NotRunning);
         self.shared.close_mail();
-        if self.is_over() {
-            // Nobody will ever read what is left. (When the thread stops, the next daemon delivers it.)
-            self.shared.consumed.store(u64::MAX, Ordering::Relaxed);
-            self.core.sync.mark(&self.shared, sync::IN);
+        if !over {
+            return;
+        }
+        // Nobody will ever read what is left. (When the thread stops, the next daemon delivers it.)
+        self.shared.consumed.store(u64::MAX, Ordering::Relaxed);
+        self.core.sync.mark(&self.shared, sync::IN);
+        if !self.released {
+            hook!("exit.drained");
+            self.shared.drained();
         }
     }
 
