@@ -15,13 +15,14 @@ mod blob;
 mod channel;
 pub mod client;
 mod custody;
-mod procfs;
+pub mod procfs;
 mod server;
 mod spec;
 #[allow(unsafe_code)]
 mod sys;
 mod wire;
 
+pub use custody::COOKIE;
 pub use client::{Keeper, connect, launch};
 pub use server::run;
 pub use spec::{

@@ -115,6 +115,7 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
                 retention: Retention::default(),
                 sync_every: SYNC_EVERY,
                 kill_grace: KILL_GRACE,
+                approvals: approval::Settings::default(),
             })
             .await
             .map_err(|error| error.to_string())?;
