@@ -191,7 +191,9 @@ mod tests {
     #[test]
     fn terminals_are_named_by_their_device() {
         let mut stat = procfs::stat(std::process::id()).unwrap();
-        for (device, name) in [(0, None), (0x8803, Some("/dev/pts/3")), (0x8901, Some("/dev/pts/257")), (0x0401, Some("tty 4:1"))] {
+        for (device, name) in
+            [(0, None), (0x8803, Some("/dev/pts/3")), (0x8901, Some("/dev/pts/257")), (0x0401, Some("tty 4:1"))]
+        {
             stat.terminal = device;
             assert_eq!(terminal(&stat).as_deref(), name);
         }

@@ -147,7 +147,9 @@ impl Engine {
             let recorded = tokio::task::spawn_blocking(move || {
                 let outcome = match Report::read(process.stdout()) {
                     Ok(Report { outcome: Some(outcome) }) => outcome_of(outcome),
-                    Ok(Report { outcome: None }) => Outcome::Broke { why: "the runner ended before its command".into() },
+                    Ok(Report { outcome: None }) => {
+                        Outcome::Broke { why: "the runner ended before its command".into() }
+                    }
                     Err(error) => Outcome::Broke { why: error.to_string() },
                 };
                 // What the command was is in the audit; the file was the runner's.
@@ -185,7 +187,8 @@ impl Registry {
 }
 
 fn spec(content: CommandContent, setup: &CommandSetup, elevate: Elevate) -> Spec {
-    let stages = content.stages.into_iter().map(|stage| Stage { program: stage.program, argv: stage.argv, seal: stage.seal });
+    let stages =
+        content.stages.into_iter().map(|stage| Stage { program: stage.program, argv: stage.argv, seal: stage.seal });
     let mut env = setup.base_env.clone();
     env.extend(content.env);
     if content.forward_agent
@@ -199,11 +202,9 @@ fn spec(content: CommandContent, setup: &CommandSetup, elevate: Elevate) -> Spec
 fn outcome_of(outcome: ostler_stages::Outcome) -> Outcome {
     let stream = |Captured { length, sha256, truncated }| Stream { length, sha256, truncated };
     match outcome {
-        ostler_stages::Outcome::Done { exit_codes, stdout, stderr } => Outcome::Ran {
-            exit_codes,
-            stdout: stream(stdout),
-            stderr: stderr.into_iter().map(stream).collect(),
-        },
+        ostler_stages::Outcome::Done { exit_codes, stdout, stderr } => {
+            Outcome::Ran { exit_codes, stdout: stream(stdout), stderr: stderr.into_iter().map(stream).collect() }
+        }
         ostler_stages::Outcome::TimedOut { secs, .. } => Outcome::Broke { why: format!("timed out after {secs}s") },
         ostler_stages::Outcome::Failed { message, .. } => Outcome::Broke { why: message },
     }

@@ -22,8 +22,8 @@ mod spec;
 mod sys;
 mod wire;
 
-pub use custody::COOKIE;
 pub use client::{Keeper, connect, launch};
+pub use custody::COOKIE;
 pub use server::run;
 pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,

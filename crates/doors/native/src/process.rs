@@ -66,6 +66,7 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>
         private: params.private,
         live_max: params.live_max,
         key: params.key,
+        relayed_terminal: false,
     };
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {

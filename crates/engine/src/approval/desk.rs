@@ -255,8 +255,7 @@ impl Desk {
             return Ok(());
         };
         let error = AskError::Fatigue { times: count, left: Duration::from_millis(last + pause - now) };
-        let record =
-            Record::Refused { asker: ask.asker.clone(), title: ask.title.clone(), why: error.to_string() };
+        let record = Record::Refused { asker: ask.asker.clone(), title: ask.title.clone(), why: error.to_string() };
         self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
         Err(error)
     }
@@ -629,9 +628,7 @@ fn lasting(approval: &Approval, decision: &Decision) -> Option<RuleScope> {
 
 fn too_late(approval: &Approval, refusal: &machine::Refusal) -> DecideError {
     let answered = |what: &str| match &approval.decided {
-        Some((by, at_ms)) => {
-            DecideError::AnsweredElsewhere { what: what.to_owned(), by: by.clone(), at_ms: *at_ms }
-        }
+        Some((by, at_ms)) => DecideError::AnsweredElsewhere { what: what.to_owned(), by: by.clone(), at_ms: *at_ms },
         None => DecideError::NotFound(approval.id.clone()),
     };
     match (&approval.state, refusal) {

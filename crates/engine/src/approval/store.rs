@@ -135,10 +135,8 @@ impl Store {
 
     /// The content with this hash.
     pub(super) fn content(&self, hash: &str) -> Result<Option<String>, StoreError> {
-        let mut select = self
-            .db
-            .prepare_cached("SELECT body FROM content WHERE hash = ?1")
-            .map_err(|source| self.sql(source))?;
+        let mut select =
+            self.db.prepare_cached("SELECT body FROM content WHERE hash = ?1").map_err(|source| self.sql(source))?;
         let row = select.query_row([hash], |row| row.get::<_, String>(0)).optional();
         row.map_err(|source| self.sql(source))
     }
@@ -191,10 +189,8 @@ impl Store {
         else {
             return Ok(());
         };
-        let mut select = self
-            .db
-            .prepare_cached("SELECT hash FROM entry WHERE seq = ?1")
-            .map_err(|source| self.sql(source))?;
+        let mut select =
+            self.db.prepare_cached("SELECT hash FROM entry WHERE seq = ?1").map_err(|source| self.sql(source))?;
         let stored = select.query_row([as_sql(seq)], |row| row.get::<_, Vec<u8>>(0)).optional();
         match stored.map_err(|source| self.sql(source))? {
             Some(stored) if super::hex(&stored) == hash => Ok(()),

@@ -191,7 +191,13 @@ fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Pre
     Ok(Prepared { dir, journal, held })
 }
 
-fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Journal>, mut spawned: Spawned) -> Process {
+fn begin(
+    registry: &Arc<Registry>,
+    mut about: About,
+    dir: &Path,
+    journal: Arc<Journal>,
+    mut spawned: Spawned,
+) -> Process {
     about.pid = spawned.pid;
     if !about.private
         && let Err(error) = about.write(dir)

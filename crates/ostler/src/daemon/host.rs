@@ -9,7 +9,8 @@ use std::time::Duration;
 use ostler_api::Timestamp;
 use ostler_door_native::Identity;
 use ostler_engine::{
-    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError, approval,
+    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError,
+    approval,
 };
 
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};

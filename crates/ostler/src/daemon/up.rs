@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use ostler_door_claustrum as claustrum;
 use ostler_door_rpc::Bound;
-use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention};
+use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
 use super::host::{Host, HostError, Plan};
 use super::place::Place;

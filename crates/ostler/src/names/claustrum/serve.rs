@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
 use ostler_door_rpc::Place;
-use ostler_engine::{Claim, Ending, Environment, Retention};
+use ostler_engine::{Claim, Ending, Environment, Retention, approval};
 
 use super::flags::Flags;
 use super::{complain, fail, log, token, version};
