@@ -5,10 +5,20 @@
 //! The runner never starts a shell, never reads its terminal (sudo does), and never runs a file other than the one that
 //! [`resolve`] found when the command was shown.
 
+mod capture;
+mod child;
+mod failure;
+mod frame;
+mod launch;
 mod outcome;
+mod program;
 mod report;
 mod resolve;
+mod runner;
+mod sink;
 mod spec;
+mod sudo;
+mod terminal;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,8 +37,11 @@ pub const CAPTURE_MAX: u64 = 16 * 1024 * 1024;
 /// A stage costs the runner four descriptors, and the usual limit is 1,024.
 pub const STAGES_MAX: usize = 128;
 
-/// Runs the spec in the file `spec_path`, whose SHA-256 was approved, and writes the report to stdout.
+/// Runs the spec in the file `spec_path`, whose SHA-256 was approved, and writes the report to stdout. Succeeds when the
+/// report is whole and says that every stage ran.
 pub fn run(spec_path: &Path, sha256_hex: &str) -> ExitCode {
-    let _ = (spec_path, sha256_hex);
-    ExitCode::FAILURE
+    let Ok(mut sink) = sink::Sink::stdout() else { return ExitCode::FAILURE };
+    let outcome = runner::outcome(spec_path, sha256_hex, &mut sink);
+    let ran = matches!(outcome, Outcome::Done { .. });
+    if sink.finish(&outcome).is_ok() && ran { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
