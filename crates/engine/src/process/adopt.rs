@@ -187,7 +187,7 @@ impl Registry {
             false => Journal::open_with(&self.dir_of(&about.id), options),
         }
         .map_err(io::Error::other)?;
-        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io), true);
+        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
         let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));

@@ -179,7 +179,7 @@ fn stdio(tty: Option<WinSize>) -> [StdioKind; 3] {
 fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Prepared> {
     let options = JournalOptions { live_max, ..JournalOptions::default() };
     let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
-    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).collect();
+    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
     Ok(Prepared { dir, journal, held })
 }
 
@@ -192,7 +192,7 @@ fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Jo
         tracing::warn!("{}: description not written: {error}", dir.display());
     }
     hook!("spawn.described");
-    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io), false);
+    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
     registry.close_stdin_with(&hosted, &about.id);
     let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     if let Some(old) = old {
@@ -228,7 +228,8 @@ impl Registry {
     }
 }
 
-pub(super) fn pump_io(io: ChildIo) -> PumpIo {
+/// What the pumps need of a child. The keeper holds the ledger first, then memory files (private) or relays.
+pub(super) fn pump_io(io: ChildIo, private: bool) -> PumpIo {
     let mut held = io.held.into_iter();
     PumpIo {
         stdout: io.stdout,
@@ -236,6 +237,7 @@ pub(super) fn pump_io(io: ChildIo) -> PumpIo {
         stdin: io.stdin,
         ledger: held.next(),
         pty: io.pty.map(|pty| PumpPty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
+        relays: if private { Vec::new() } else { held.collect() },
     }
 }
 
