@@ -10,7 +10,6 @@ use ostler_keeper::{ChildIo, Event, Import, Pty};
 
 use super::adopt::{Reached, reach_keeper};
 use super::{Exit, Process, Registry};
-use crate::Engine;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
 const ATTEMPTS: u32 = 6;
@@ -48,8 +47,7 @@ impl Registry {
             }
         }
         if is_new {
-            let engine = Engine { inner: Arc::clone(self) };
-            let hosted = engine.list().into_iter().filter(|process| process.hosted().is_some());
+            let hosted = self.list().into_iter().filter(|process| process.hosted().is_some());
             let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();
             tracing::info!("the new keeper takes over {} children", children.len());
             keeper.import(children, |result| {
