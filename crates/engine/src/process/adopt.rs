@@ -197,7 +197,7 @@ impl Registry {
         if about.relayed {
             self.keep_terminal(&about.id, &mut child.io);
         }
-        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io), true);
+        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
         let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));

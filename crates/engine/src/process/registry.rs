@@ -193,7 +193,10 @@ impl Registry {
 
     /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
     pub(super) fn close_idle_files(&self) {
-        for process in self.table().processes.values().filter(|process| !process.is_running()) {
+        let ended = |process: &&Process| !process.is_running();
+        let ended: Vec<Process> = self.table().processes.values().filter(ended).cloned().collect();
+        // Not under the lock: closing a file of a server that stalls waits for it.
+        for process in ended {
             process.inner.journal.close_files();
         }
     }

@@ -84,13 +84,14 @@ fn duplicates(process: &Process) -> io::Result<ChildIo> {
         // Nobody waits any more when this is late.
         let _ = tell.send(result);
     }));
-    let PumpIo { stdin, stdout, stderr, ledger, pty } = told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
+    let PumpIo { stdin, stdout, stderr, ledger, pty, relays } =
+        told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
     let memory_files = process.inner.journal.held()?;
     Ok(ChildIo {
         stdin,
         stdout,
         stderr,
         pty: pty.map(|pty| Pty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
-        held: ledger.into_iter().chain(memory_files).collect(),
+        held: ledger.into_iter().chain(memory_files).chain(relays).collect(),
     })
 }

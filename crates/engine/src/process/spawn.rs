@@ -187,7 +187,7 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
 fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Prepared> {
     let options = JournalOptions { live_max, ..JournalOptions::default() };
     let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
-    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).collect();
+    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
     Ok(Prepared { dir, journal, held })
 }
 
@@ -209,7 +209,7 @@ fn begin(
     if about.relayed {
         registry.keep_terminal(&about.id, &mut spawned.io);
     }
-    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io), false);
+    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
     registry.close_stdin_with(&hosted, &about.id);
     let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     if let Some(old) = old {
@@ -245,7 +245,8 @@ impl Registry {
     }
 }
 
-pub(super) fn pump_io(io: ChildIo) -> PumpIo {
+/// What the pumps need of a child. The keeper holds the ledger first, then memory files (private) or relays.
+pub(super) fn pump_io(io: ChildIo, private: bool) -> PumpIo {
     let mut held = io.held.into_iter();
     PumpIo {
         stdout: io.stdout,
@@ -253,6 +254,7 @@ pub(super) fn pump_io(io: ChildIo) -> PumpIo {
         stdin: io.stdin,
         ledger: held.next(),
         pty: io.pty.map(|pty| PumpPty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
+        relays: if private { Vec::new() } else { held.collect() },
     }
 }
 
