@@ -98,6 +98,31 @@ def foreign_socket(t):
         t.ok("%s-leaves-another's-socket" % how, os.path.exists(d.sock) and os.stat(d.sock).st_ino == ino)
         s.close()
         os.unlink(d.sock)
+    # another program took the path of a daemon that lives: a start is refused before that daemon is asked to leave
+    d = t.daemon()
+    c = d.conn()
+    pid = c.call(SP, sh("stays", "read x; exit 3", wantPid=True))["result"]["pid"]
+    os.unlink(d.sock)
+    s = listener(d.sock)
+    ino = os.stat(d.sock).st_ino
+    write_token(d)
+    refused = (1, "", "claustrum: listen unix: %s: bind: address in use\n" % d.sock)
+    t.eq("taken-path-start-refused", run_bin(t.argv, ["-serve", "-socket", d.sock, "-token-file", d.tf], env=d.env), refused)
+    t.ok("taken-path-daemon-lives-on", pid_alive(d.pid) and pid_alive(pid), (d.pid, pid))
+    t.eq("taken-path-daemon-still-answers", c.call("server.ping")["result"], {"pong": True})
+    t.eq("taken-path-other-program-keeps-it", os.stat(d.sock).st_ino, ino)
+    s.close()
+    os.unlink(d.sock)
+    open(d.sock, "w").write("precious")
+    write_token(d)
+    t.eq("file-at-the-path-start-refused", run_bin(t.argv, ["-serve", "-socket", d.sock, "-token-file", d.tf], env=d.env),
+         refused)
+    t.ok("file-at-the-path-daemon-lives-on", pid_alive(d.pid) and open(d.sock).read() == "precious")
+    os.unlink(d.sock)
+    old = d.pid
+    serve_again(d)
+    t.ok("free-again-a-start-takes-over", d.rc == 0 and d.pid != old, (d.rc, d.pid, old))
+    t.eq("free-again-the-process-is-there", d.conn().call(RE, {"id": "stays", "fromSeq": 0})["result"]["running"], True)
     d = t.daemon(start=False)
     os.mkdir(d.sock)
     open(d.sock + "/precious", "w").close()

@@ -399,3 +399,38 @@ fn is_running(name: &str) -> bool {
     let mut names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.any(|other| other.trim() == name)
 }
+
+#[test]
+fn a_process_is_drained_when_the_last_holder_of_its_pipes_has_gone_and_not_when_the_daemon_stops() {
+    let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
+    let path = dir.path().join("j");
+    let mut proc = Proc::start(&pumps, &path, "exec 3<&0; (read go <&3; echo late) & exit 0");
+    let (tell, told) = std::sync::mpsc::channel();
+    let told_late = tell.clone();
+    proc.hosted.on_drained(Box::new(move || told_late.send("late").unwrap()));
+    proc.reap();
+    wait_until("the exit record", || proc.journal.bounds().exit.is_some());
+    assert!(told.try_recv().is_err(), "somebody still holds its pipes");
+    let spare = proc.hosted.clone();
+    let (done, duplicates) = std::sync::mpsc::channel();
+    proc.hosted.duplicate(Box::new(move |io| done.send(io).unwrap()));
+    let io = duplicates.recv_timeout(LONG).unwrap().unwrap();
+    drop(pumps);
+    assert!(told.try_recv().is_err(), "the next daemon goes on");
+    // As that one would.
+    let pumps = self::pumps();
+    let mut stdin = std::fs::File::from(io.stdin.as_ref().unwrap().try_clone().unwrap());
+    let journal = Journal::open(&path).unwrap();
+    let hosted = pumps.host(Arc::clone(&journal), io, true);
+    std::io::Write::write_all(&mut stdin, b"go\n").unwrap();
+    let again = tell.clone();
+    hosted.on_drained(Box::new(move || again.send("drained").unwrap()));
+    assert_eq!(told.recv_timeout(LONG), Ok("drained"));
+    let frames = read_all(&journal);
+    assert_eq!(text_of(&frames, Kind::Stdout), "late\n");
+    assert!(frames.last().unwrap().head.late);
+    // Whoever asks later hears it at once.
+    hosted.on_drained(Box::new(move || tell.send("at once").unwrap()));
+    assert_eq!(told.try_recv(), Ok("at once"));
+    drop(spare);
+}

@@ -25,6 +25,11 @@ fn main() -> ExitCode {
         return ostler_keeper::run();
     }
     let rest: Vec<OsString> = args.collect();
+    if let [verb, spec, sha256] = rest.as_slice()
+        && verb == "__stages"
+    {
+        return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
+    }
     let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
     match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),

@@ -10,7 +10,7 @@
 
 mod cli_kit;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cli_kit::{Home, kill, number, wait_for};
 
@@ -39,8 +39,8 @@ impl Hooked {
         rustix::fs::mknodat(rustix::fs::CWD, self.fifo(hook), rustix::fs::FileType::Fifo, mode, 0).unwrap();
     }
 
-    /// Waits until a daemon stands at the hook, kills it there, and waits until its successor answers.
-    fn kill_at(&self, hook: &str) {
+    /// Waits until a daemon stands at the hook.
+    fn wait_at(&self, hook: &str) -> u32 {
         let hit = self.fifo(&format!("{hook}.hit"));
         let mut pid = 0;
         wait_for(&format!("a daemon at {hook}"), || {
@@ -48,6 +48,12 @@ impl Hooked {
             pid = text.lines().next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
             pid != 0
         });
+        pid
+    }
+
+    /// Waits until a daemon stands at the hook, kills it there, and waits until its successor answers.
+    fn kill_at(&self, hook: &str) {
+        let pid = self.wait_at(hook);
         std::fs::remove_file(self.fifo(hook)).unwrap();
         kill(pid, 9);
         wait_for("the next daemon", || {
@@ -142,4 +148,75 @@ fn a_keeper_that_is_killed_is_replaced_and_its_children_go_on() {
     hooked.assert_counts_on();
     hooked.home.ok(&["kill", "w", "--wait"]);
     assert_ne!(hooked.home.process("w")["state"], "running");
+}
+
+/// The kinds of all index records of a process, flags included.
+fn records(journal: &Path) -> Vec<u16> {
+    let idx = std::fs::read(journal.join("idx")).unwrap();
+    idx.chunks_exact(32).map(|record| u16::from_le_bytes([record[24], record[25]])).collect()
+}
+
+/// What a program holds of children: pipes, and files of this journal.
+fn held(pid: u32, journal: &Path) -> Vec<PathBuf> {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let links = links.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+    links.filter(|link| link.to_string_lossy().starts_with("pipe:") || link.starts_with(journal)).collect()
+}
+
+const EXIT: u16 = 3;
+const LATE: u16 = 0x8000;
+
+#[test]
+fn what_a_grandchild_says_after_the_exit_record_survives_every_kill() {
+    let hooked = Hooked::up();
+    let home = &hooked.home;
+    let keeper = home.keeper_pid();
+    let script = "(until [ -e go ]; do sleep 0.02; done
+        i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo late $i; echo error $i >&2; done
+        touch said; until [ -e end ]; do sleep 0.02; done; echo last) & echo early; exit 3";
+    let journal = home.path("state/instances/main/procs").join(home.start("w", script));
+    wait_for("the exit record", || home.process("w")["state"] != "running");
+    let kept = held(keeper, &journal);
+    assert!(!kept.is_empty(), "the pipes are kept while somebody may write to them");
+    // Said while no daemon lives who could hear it: the next one is not that far when it is killed.
+    hooked.set("adopt.listed");
+    kill(home.daemon_pid(), 9);
+    hooked.wait_at("adopt.listed");
+    std::fs::write(home.path("home/go"), "").unwrap();
+    wait_for("all of it said", || home.path("home/said").exists());
+    hooked.kill_at("adopt.listed");
+    let out: String = (1..=2000).map(|line| format!("late {line}\n")).collect();
+    let out = format!("early\n{out}");
+    wait_for("all of it journaled", || std::fs::read_to_string(journal.join("out")).unwrap() == out);
+    // And once more between a late byte and its record.
+    hooked.set("journal.spliced");
+    std::fs::write(home.path("home/end"), "").unwrap();
+    hooked.kill_at("journal.spliced");
+    wait_for("nothing kept for a process that is over and drained", || {
+        let daemon = held(home.daemon_pid(), &journal);
+        held(keeper, &journal).is_empty()
+            && !daemon.iter().any(|link| kept.contains(link) || link.starts_with(&journal))
+    });
+    assert_eq!(std::fs::read_to_string(journal.join("out")).unwrap(), format!("{out}last\n"));
+    let err: String = (1..=2000).map(|line| format!("error {line}\n")).collect();
+    assert_eq!(std::fs::read_to_string(journal.join("err")).unwrap(), err);
+    let records = records(&journal);
+    let exit = records.iter().position(|kind| *kind == EXIT).unwrap();
+    assert_eq!(exit, 1, "one frame, then the exit: {records:x?}");
+    assert!(records[exit + 1..].iter().all(|kind| kind & LATE != 0 && kind & EXIT != EXIT), "{records:x?}");
+    assert_eq!(home.process("w")["exit"]["code"], 3);
+}
+
+#[test]
+fn a_forgotten_process_costs_its_keeper_nothing_though_a_grandchild_holds_its_pipes() {
+    let hooked = Hooked { home: Home::up() };
+    let home = &hooked.home;
+    let keeper = home.keeper_pid();
+    let id = home.start("w", "(until [ -e end ]; do sleep 0.02; done) & exit 0");
+    let journal = home.path("state/instances/main/procs").join(&id);
+    wait_for("the exit record", || home.process("w")["state"] != "running");
+    assert!(!held(keeper, &journal).is_empty(), "the pipes are kept while somebody may write to them");
+    home.ok(&["forget", "w"]);
+    wait_for("nothing kept", || held(keeper, &journal).is_empty());
+    std::fs::write(home.path("home/end"), "").unwrap();
 }

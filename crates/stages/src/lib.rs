@@ -1,1 +1,47 @@
 //! Runs an approved command line, stage by stage, and tells what came of it.
+//!
+//! The daemon writes a [`Spec`] to a file and hosts a runner ([`run`]) that was told the file's hash; the runner starts
+//! the stages (through sudo, where the approval says so) and writes a report to its stdout, which [`Report`] reads back.
+//! The runner never starts a shell, never reads its terminal (sudo does), and never runs a file other than the one that
+//! [`resolve`] found when the command was shown.
+
+mod capture;
+mod child;
+mod failure;
+mod frame;
+mod launch;
+mod outcome;
+mod program;
+mod report;
+mod resolve;
+mod runner;
+mod sink;
+mod spec;
+mod sudo;
+mod terminal;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use outcome::{Captured, FailKind, Outcome};
+pub use report::{Report, copy_stderr, copy_stdout};
+pub use resolve::{ResolveError, Resolved, resolve};
+pub use spec::{Elevate, Seal, Spec, Stage};
+
+/// Where programs are looked for, whatever the environment says: the same on the prompt and at execution.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// 16 MiB: what is kept of each stream, exactly; clients of the protocol count on the figure.
+pub const CAPTURE_MAX: u64 = 16 * 1024 * 1024;
+
+/// A stage costs the runner four descriptors, and the usual limit is 1,024.
+pub const STAGES_MAX: usize = 128;
+
+/// Runs the spec in the file `spec_path`, whose SHA-256 was approved, and writes the report to stdout. Succeeds when the
+/// report is whole and says that every stage ran.
+pub fn run(spec_path: &Path, sha256_hex: &str) -> ExitCode {
+    let Ok(mut sink) = sink::Sink::stdout() else { return ExitCode::FAILURE };
+    let outcome = runner::outcome(spec_path, sha256_hex, &mut sink);
+    let ran = matches!(outcome, Outcome::Done { .. });
+    if sink.finish(&outcome).is_ok() && ran { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -17,7 +17,7 @@ mod watch;
 
 pub use connection::{Limits, serve};
 pub use line::{LineBuffer, TooLong};
-pub use listen::{Bound, bind, connect, is_ours};
+pub use listen::{Bound, Place, bind, connect, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use watch::Watch;

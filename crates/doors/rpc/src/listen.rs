@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -79,19 +80,55 @@ pub fn connect(path: &Path) -> io::Result<StdUnixStream> {
     StdUnixStream::connect(&Address::of(path)?.path)
 }
 
-fn make_way(path: &Path) -> io::Result<()> {
+/// What stands where a socket is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing that anybody could miss.
+    Free,
+    /// A living socket of the process with this pid; none when it takes no more connections, so that it cannot be asked.
+    Listener(Option<u32>),
+    /// A file, a folder, a socket that is not ours to ask.
+    Occupied,
+}
+
+/// Looks at `path` and changes nothing. A folder that is not there is an error, as it is for [`bind`].
+pub fn look(path: &Path) -> io::Result<Place> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return path.parent().map_or(Ok(()), |folder| fs::metadata(folder).map(drop)).map(|()| Place::Free);
+        }
         Err(error) => return Err(error),
     };
     let kind = meta.file_type();
-    let dead =
-        kind.is_socket() && matches!(connect(path), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused);
-    let empty = kind.is_file() && meta.len() == 0;
-    match dead || empty {
-        true => fs::remove_file(path),
-        false => Err(io::ErrorKind::AddrInUse.into()),
+    match kind.is_socket().then(|| knock(path)).transpose() {
+        Ok(Some(peer)) => Ok(Place::Listener(peer)),
+        Ok(None) if kind.is_file() && meta.len() == 0 => Ok(Place::Free),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Place::Free),
+        Ok(None) | Err(_) => Ok(Place::Occupied),
+    }
+}
+
+/// Who listens at `path`. Does not wait for a listener that has stopped to accept.
+fn knock(path: &Path) -> io::Result<Option<u32>> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(&Address::of(path)?.path)?) {
+        Ok(()) => {}
+        Err(Errno::AGAIN) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    let peer = rustix::net::sockopt::socket_peercred(&socket)?;
+    Ok(u32::try_from(peer.pid.as_raw_nonzero().get()).ok())
+}
+
+fn make_way(path: &Path) -> io::Result<()> {
+    if look(path)? != Place::Free {
+        return Err(io::ErrorKind::AddrInUse.into());
+    }
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -146,6 +183,43 @@ mod tests {
         assert_eq!(bind(&file).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         assert_eq!(fs::read(&file).unwrap(), b"precious");
         bind(&dead).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_listens_is_told_and_nothing_is_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let _living = bind(&at("living")).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(at("dead")).unwrap());
+        fs::write(at("empty"), "").unwrap();
+        fs::write(at("file"), "precious").unwrap();
+        let _other_kind = std::os::unix::net::UnixDatagram::bind(at("datagrams")).unwrap();
+        assert_eq!(look(&at("living")).unwrap(), Place::Listener(Some(std::process::id())));
+        for free in ["dead", "empty", "nothing"] {
+            assert_eq!(look(&at(free)).unwrap(), Place::Free, "{free}");
+        }
+        for occupied in ["file", "datagrams", "."] {
+            assert_eq!(look(&at(occupied)).unwrap(), Place::Occupied, "{occupied}");
+        }
+        assert_eq!(look(&at("no/such/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(at("dead").exists() && at("empty").exists());
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_accepts_nobody_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _hung = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // More than any backlog; each knock leaves one connection that nobody accepts.
+        let mut seen = Place::Free;
+        for _ in 0..100_000 {
+            seen = look(&path).unwrap();
+            if seen == Place::Listener(None) {
+                break;
+            }
+        }
+        assert_eq!(seen, Place::Listener(None));
+        assert_eq!(bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 
     #[tokio::test]

@@ -150,16 +150,23 @@ impl Engine {
             Ending::Keep => {}
             Ending::Abandon => {
                 for process in &running {
-                    if let Some(hosted) = process.hosted() {
-                        hosted.release();
-                    }
-                    process.let_go();
-                    self.inner.keeper().abandon(process.id());
+                    self.inner.abandon(process);
                 }
+                self.abandon_lingering();
             }
-            Ending::Kill => self.kill_all(running.clone()).await,
+            Ending::Kill => {
+                self.kill_all(running.clone()).await;
+                self.abandon_lingering();
+            }
         }
         self.inner.keeper().farewell();
         running.len()
+    }
+
+    /// What descendants of ended processes still have to say will have no reader, and no keeper waits for it.
+    fn abandon_lingering(&self) {
+        for process in self.list().iter().filter(|process| process.is_lingering()) {
+            self.inner.abandon(process);
+        }
     }
 }

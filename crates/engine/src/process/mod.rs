@@ -5,6 +5,7 @@ mod about;
 mod adopt;
 mod end;
 mod input;
+mod output;
 mod registry;
 mod replace;
 mod spawn;
@@ -21,6 +22,7 @@ pub use about::{About, Alias, WinSize};
 pub use end::{Ending, Exit, KillOutcome, KillPlan};
 pub use input::StdinError;
 pub use ostler_journal::Appended;
+pub use output::Stdout;
 pub(crate) use registry::Registry;
 pub use registry::{Happening, Observer, ResolveError};
 pub use spawn::{SpawnError, SpawnRequest};
@@ -37,7 +39,7 @@ struct Inner {
     /// With the pid it names one process for as long as the machine runs.
     start_ticks: u64,
     journal: Arc<Journal>,
-    /// What drives the pipes; nothing once the process is over and drained.
+    /// What drives the pipes; nothing once the process is over and every writer of its output is gone.
     hosted: RwLock<Option<Hosted>>,
     registry: Weak<Registry>,
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
@@ -96,9 +98,11 @@ impl Process {
         self.inner.superseded.load(Ordering::Acquire)
     }
 
-    /// Sends a signal; to a process that has been reaped, nothing.
+    /// Sends a signal; to a process that is over, nothing.
     pub fn signal(&self, signal: i32, scope: Scope) {
-        if let Some(keeper) = self.keeper() {
+        if self.is_running()
+            && let Some(keeper) = self.keeper()
+        {
             keeper.signal(self.id(), signal, scope, |_| {});
         }
     }

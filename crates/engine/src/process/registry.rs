@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
-use ostler_keeper::Keeper;
+use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::Notify;
 
 use super::{About, Alias, Exit, Inner, Process};
-use crate::{Engine, EngineConfig};
+use crate::{Engine, EngineConfig, Terminal};
 
 /// What the engine tells those who watch all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) struct Registry {
     table: Mutex<Table>,
     observers: RwLock<Vec<Observer>>,
     pub(crate) keys: crate::keys::Keys,
+    /// Terminals of commands that may ask for a password, by process; gone when that ends.
+    terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl Registry {
             table: Mutex::default(),
             observers: RwLock::default(),
             keys: crate::keys::Keys::default(),
+            terminals: Mutex::default(),
         })
     }
 
@@ -144,6 +147,14 @@ impl Registry {
                 registry.ended(&Process { inner }, Exit::from_record(&record));
             }
         });
+        if let Some(hosted) = process.hosted() {
+            let (registry, inner) = (Arc::downgrade(self), Arc::downgrade(&process.inner));
+            hosted.on_drained(Box::new(move || {
+                if let (Some(registry), Some(inner)) = (registry.upgrade(), inner.upgrade()) {
+                    registry.drained(&Process { inner });
+                }
+            }));
+        }
         (process, old)
     }
 
@@ -162,31 +173,54 @@ impl Registry {
         }
     }
 
-    /// An end has been journaled: waiters go on, the keeper may forget the child, and its files are closed.
+    /// An end has been journaled: waiters go on, and its files are closed until something more is said.
     fn ended(&self, process: &Process, exit: Exit) {
         if process.hosted().is_some() {
-            self.keeper().ack(process.id());
             self.tell(process, Happening::Ended(exit));
-            process.let_go();
         }
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).remove(process.id());
         process.inner.journal.close_files();
         process.inner.ended.notify_waiters();
     }
 
+    /// Ended, and nobody is left who could say more: the keeper may forget the child and its pipes. Not before: what a
+    /// descendant has yet to say must not depend on this daemon's life.
+    fn drained(&self, process: &Process) {
+        self.keeper().ack(process.id());
+        process.let_go();
+        process.inner.journal.close_files();
+    }
+
     /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
     pub(super) fn close_idle_files(&self) {
-        for process in self.table().processes.values().filter(|process| !process.is_running()) {
+        let ended = |process: &&Process| !process.is_running();
+        let ended: Vec<Process> = self.table().processes.values().filter(ended).cloned().collect();
+        // Not under the lock: closing a file of a server that stalls waits for it.
+        for process in ended {
             process.inner.journal.close_files();
         }
     }
 
-    pub(super) fn by_key(&self, key: &str) -> Option<Process> {
+    pub(crate) fn terminal(&self, id: &str) -> Option<Arc<Terminal>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Keeps a terminal beside the pump, which must not see what passes through it.
+    pub(super) fn keep_terminal(&self, id: &str, io: &mut ChildIo) {
+        if let Some(pty) = io.pty.take() {
+            let terminal = Arc::new(Terminal::new(pty.master));
+            self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), terminal);
+        }
+    }
+
+    pub(crate) fn by_key(&self, key: &str) -> Option<Process> {
         let table = self.table();
         let id = table.keys.get(key)?;
         table.processes.get(id).cloned()
     }
 
     pub(crate) fn remove(&self, process: &Process) {
+        self.abandon(process);
         let mut table = self.table();
         let about = process.about();
         table.processes.remove(&about.id);
@@ -200,6 +234,21 @@ impl Registry {
         }
     }
 
+    /// Closes all ends of its pipes, here and at the keeper, whoever holds the others.
+    pub(super) fn abandon(&self, process: &Process) {
+        if let Some(hosted) = process.hosted() {
+            hosted.release();
+            process.let_go();
+            self.keeper().abandon(process.id());
+        }
+    }
+
+    pub(super) fn list(&self) -> Vec<Process> {
+        let mut all: Vec<Process> = self.table().processes.values().cloned().collect();
+        all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
+        all
+    }
+
     pub(super) fn tell(&self, process: &Process, happening: Happening) {
         for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             observer(process, happening);
@@ -208,6 +257,11 @@ impl Registry {
 }
 
 impl Process {
+    /// Over, but a descendant still holds a pipe of it.
+    pub(super) fn is_lingering(&self) -> bool {
+        !self.is_running() && self.hosted().is_some()
+    }
+
     pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {
         if let Some(hosted) = self.hosted() {
             hosted.child_exited(match exit {
@@ -255,9 +309,7 @@ impl Engine {
 
     /// Every process that is known, oldest first.
     pub fn list(&self) -> Vec<Process> {
-        let mut all: Vec<Process> = self.inner.table().processes.values().cloned().collect();
-        all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
-        all
+        self.inner.list()
     }
 
     /// Calls `observer` for everything that happens from now on.

@@ -9,8 +9,7 @@ use ostler_journal::PumpIo;
 use ostler_keeper::{ChildIo, Event, Import, Pty};
 
 use super::adopt::{Reached, reach_keeper};
-use super::{Process, Registry};
-use crate::Engine;
+use super::{Exit, Process, Registry};
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
 const ATTEMPTS: u32 = 6;
@@ -41,15 +40,16 @@ impl Registry {
         for child in adopted {
             match (self.get(&child.key), child.exit) {
                 (None, _) => self.take_up_unheard(child),
+                // Drained while the keeper was out of reach.
+                (Some(process), Some(_)) if process.hosted().is_none() => keeper.ack(process.id()),
                 (Some(process), Some(exit)) => process.child_exited(exit),
                 (Some(_), None) => {}
             }
         }
         if is_new {
-            let engine = Engine { inner: Arc::clone(self) };
-            let running = engine.list().into_iter().filter(Process::is_running);
-            let children: Vec<Import> = running.filter_map(|process| self.import_of(&process)).collect();
-            tracing::info!("the new keeper takes over {} running children", children.len());
+            let hosted = self.list().into_iter().filter(|process| process.hosted().is_some());
+            let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();
+            tracing::info!("the new keeper takes over {} children", children.len());
             keeper.import(children, |result| {
                 if let Err(error) = result {
                     tracing::error!("a child was not taken over: {error}");
@@ -68,7 +68,11 @@ impl Registry {
             start_ticks: process.inner.start_ticks,
             meta: process.about().encode(),
             io,
-            exit: None,
+            exit: process.exit().map(|exit| match exit {
+                Exit::Code(code) => ostler_keeper::Exit::Code(code),
+                Exit::Signal(signal) => ostler_keeper::Exit::Signal(signal),
+                Exit::Unknown => ostler_keeper::Exit::Unknown,
+            }),
         })
     }
 }
@@ -80,13 +84,14 @@ fn duplicates(process: &Process) -> io::Result<ChildIo> {
         // Nobody waits any more when this is late.
         let _ = tell.send(result);
     }));
-    let PumpIo { stdin, stdout, stderr, ledger, pty } = told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
+    let PumpIo { stdin, stdout, stderr, ledger, pty, relays } =
+        told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
     let memory_files = process.inner.journal.held()?;
     Ok(ChildIo {
         stdin,
         stdout,
         stderr,
         pty: pty.map(|pty| Pty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
-        held: ledger.into_iter().chain(memory_files).collect(),
+        held: ledger.into_iter().chain(memory_files).chain(relays).collect(),
     })
 }

@@ -81,6 +81,14 @@ struct Mail {
     thread: Option<Arc<ThreadHandle>>,
     /// Nobody reads it any more.
     closed: bool,
+    drain: Drain,
+}
+
+/// Whether everything the process will ever say is in its journal.
+enum Drain {
+    /// Not yet; this is called when it is.
+    Open(Option<Box<dyn FnOnce() + Send>>),
+    Done,
 }
 
 /// What the handle, the pump thread and the sync thread know of a hosted process.
@@ -107,7 +115,7 @@ impl Shared {
         Self {
             id,
             journal,
-            mail: Mutex::new(Mail { queue: Vec::new(), closed: thread.is_none(), thread }),
+            mail: Mutex::new(Mail { queue: Vec::new(), closed: thread.is_none(), thread, drain: Drain::Open(None) }),
             waiting: AtomicUsize::new(0),
             waiting_bytes: AtomicU64::new(0),
             waiting_max: config.spool_waiters,
@@ -155,6 +163,25 @@ impl Shared {
         };
         queue.into_iter().for_each(refuse);
     }
+
+    /// The exit is journaled and every output has ended.
+    pub(crate) fn drained(&self) {
+        let before = std::mem::replace(&mut lock(&self.mail).drain, Drain::Done);
+        if let Drain::Open(Some(callback)) = before {
+            callback();
+        }
+    }
+
+    fn on_drained(&self, callback: Box<dyn FnOnce() + Send>) {
+        let mut mail = lock(&self.mail);
+        match &mut mail.drain {
+            Drain::Open(slot) => *slot = Some(callback),
+            Drain::Done => {
+                drop(mail);
+                callback();
+            }
+        }
+    }
 }
 
 fn refuse(message: Message) {
@@ -201,6 +228,12 @@ impl Hosted {
     /// The keeper reaped the child. The exit is journaled when its pipes have ended, or after a grace.
     pub fn child_exited(&self, status: ExitStatusRecord) {
         self.shared.post(Message::Exited(status));
+    }
+
+    /// Sets what is called (once, on a pump thread, or at once) when the exit is journaled and every output has ended:
+    /// from then on nobody needs the pipes. Never called for a process that was released, or when the threads stop.
+    pub fn on_drained(&self, callback: Box<dyn FnOnce() + Send>) {
+        self.shared.on_drained(callback);
     }
 
     /// Gives second descriptors of everything it has, for a keeper that replaces a dead one. None of them are read here.

@@ -101,7 +101,7 @@ impl Keeper {
         self.tell(Verb::Abandon { key: key.into() });
     }
 
-    /// The exit is journaled: forget the child. A child that still runs is not forgotten.
+    /// The exit and all output are journaled: forget the child and its pipes. One that still runs is not forgotten.
     pub fn ack(&self, key: &str) {
         self.tell(Verb::Ack { key: key.into() });
     }

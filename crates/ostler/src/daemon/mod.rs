@@ -10,7 +10,7 @@ mod place;
 mod signals;
 mod up;
 
-pub(crate) use host::{Host, Plan};
+pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;

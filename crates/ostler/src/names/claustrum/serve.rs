@@ -9,11 +9,12 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
-use ostler_engine::{Claim, Ending, Environment, Retention};
+use ostler_door_rpc::Place;
+use ostler_engine::{Claim, Ending, Environment, Retention, approval};
 
 use super::flags::Flags;
 use super::{complain, fail, log, token, version};
-use crate::daemon::{Asked, Host, Launched, Native, Plan, Signals};
+use crate::daemon::{Asked, Host, HostError, Launched, Native, Ours, Plan, Signals};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
@@ -101,13 +102,11 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
         let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
         let instance = instance_name(&socket);
         let signals = Signals::catch().map_err(|error| error.to_string())?;
-        let lease = Host::claim(&paths, &instance, Claim::TakeOver).map_err(|error| error.to_string())?;
+        let lease = claim(&paths, &instance, &socket)?;
         if let Some(pid) = lease.replaced {
             tracing::info!("[Server] taking over from pid {pid}");
         }
-        let listener = ostler_door_rpc::bind(&socket).map_err(|error| {
-            format!("listen unix: {}: bind: {}", socket.display(), ostler_door_claustrum::errno_text(&error))
-        })?;
+        let listener = ostler_door_rpc::bind(&socket).map_err(|error| bind_error(&socket, &error))?;
         let host = lease
             .open(Plan {
                 door: "claustrum",
@@ -116,6 +115,7 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
                 retention: Retention::default(),
                 sync_every: SYNC_EVERY,
                 kill_grace: KILL_GRACE,
+                approvals: approval::Settings::default(),
             })
             .await
             .map_err(|error| error.to_string())?;
@@ -160,6 +160,26 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     writer.flush();
     runtime.shutdown_background();
     code.inspect_err(|message: &String| complain(message)).or(Ok(ExitCode::FAILURE))
+}
+
+/// Claims the instance. A living daemon of ours leaves only for one that can listen in its place: whoever else has the
+/// path is noticed before that daemon is asked to go.
+fn claim(paths: &Paths, instance: &str, socket: &Path) -> Result<Ours, String> {
+    let holder = match Host::claim(paths, instance, Claim::IfFree) {
+        Err(HostError::Held { pid, .. }) => pid,
+        claimed => return claimed.map_err(|error| error.to_string()),
+    };
+    match ostler_door_rpc::look(socket).map_err(|error| bind_error(socket, &error))? {
+        // Someone who takes no connections is most likely that daemon, and hung: that is when it must be replaced.
+        Place::Free | Place::Listener(None) => {}
+        Place::Listener(pid) if pid == holder => {}
+        Place::Listener(_) | Place::Occupied => return Err(bind_error(socket, &io::ErrorKind::AddrInUse.into())),
+    }
+    Host::claim(paths, instance, Claim::TakeOver).map_err(|error| error.to_string())
+}
+
+fn bind_error(socket: &Path, error: &io::Error) -> String {
+    format!("listen unix: {}: bind: {}", socket.display(), ostler_door_claustrum::errno_text(error))
 }
 
 /// The command line's way to what this daemon hosts. Its own clients do not need it, so they never fail for it.

@@ -1,0 +1,94 @@
+//! A child of the runner. Its status is looked at but not collected until the end: as long as it is not, its process
+//! group's number belongs to nobody else, and a signal to the group can hit no stranger.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+
+use crate::failure::Failure;
+
+/// How often a child on a terminal is looked at for having been stopped: the kernel tells that only to who asks.
+pub(crate) const STOPPED_TICK: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// A started process.
+pub(crate) struct Child {
+    pid: Pid,
+    group: Pid,
+    exited: OwnedFd,
+    /// -1 if a signal ended it.
+    pub(crate) code: Option<i32>,
+}
+
+impl Child {
+    /// Starts `command` in the group `group`, or in one of its own.
+    pub(crate) fn start(command: &mut Command, group: Option<Pid>) -> std::io::Result<Self> {
+        let child = command.process_group(group.map_or(0, |group| group.as_raw_nonzero().get())).spawn()?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        let exited = pidfd_open(pid, PidfdFlags::empty())?;
+        Ok(Self { pid, group: group.unwrap_or(pid), exited, code: None })
+    }
+
+    pub(crate) fn group(&self) -> Pid {
+        self.group
+    }
+
+    /// Readable when the process has ended.
+    pub(crate) fn exited(&self) -> &OwnedFd {
+        &self.exited
+    }
+
+    /// Looks whether it has ended, or has stopped, which nothing here may: it is told to go on. (sudo stops when it asks
+    /// before the terminal is handed to it; a person can stop it with a key.)
+    pub(crate) fn look(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if let Ok(Some(_)) = waitid(WaitId::Pid(self.pid), stopped) {
+            self.signal(Signal::CONT);
+        }
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), ended) {
+            self.code = Some(status.exit_status().unwrap_or(-1));
+        }
+    }
+
+    /// Signals the whole group; one that runs as somebody else is not reached.
+    pub(crate) fn signal(&self, signal: Signal) {
+        // A group that ended by itself is as good as one that was reached.
+        let _ = kill_process_group(self.group, signal);
+    }
+
+    /// Waits for its end; `None` if `deadline` comes first.
+    pub(crate) fn wait(&mut self, deadline: Instant) -> Result<Option<i32>, Failure> {
+        loop {
+            self.look();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.code.is_some() || left.is_zero() {
+                return Ok(self.code);
+            }
+            let mut fds = [PollFd::new(&self.exited, PollFlags::IN)];
+            match poll(&mut fds, Some(&timespec(left.min(STOPPED_TICK)))) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Failure::system("waiting for a process", error)),
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    }
+}
+
+/// For `poll`, rounded up, so that a wait is never a little too short and then spins.
+pub(crate) fn timespec(wait: std::time::Duration) -> Timespec {
+    let wait = wait.saturating_add(std::time::Duration::from_micros(500));
+    Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() }
+}

@@ -1,0 +1,97 @@
+//! Starts the stages: each one's stdout is the next one's stdin, the first reads nothing, no shell, no descriptor beyond
+//! the first three.
+
+use std::io::{PipeReader, pipe};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal};
+
+use crate::capture::Stream;
+use crate::child::Child;
+use crate::failure::Failure;
+use crate::frame::Kind;
+use crate::outcome::FailKind;
+use crate::program::Program;
+use crate::spec::{Spec, Stage};
+use crate::sudo::Sudo;
+
+/// How a stage is started.
+pub(crate) enum Way<'a> {
+    /// By descriptor, as the user that we are.
+    Plain(&'a [Program]),
+    /// Through sudo with this option, in this group (or in one of its own).
+    Sudo { sudo: &'a Sudo, option: &'a str, group: Option<Pid> },
+}
+
+/// Everything that was started.
+pub(crate) struct Running {
+    pub(crate) children: Vec<Child>,
+    /// Stderr of each stage, in order, then stdout of the last.
+    pub(crate) streams: Vec<Stream>,
+}
+
+impl Running {
+    /// Starts all stages, or none: what had begun when one failed is killed.
+    pub(crate) fn start(spec: &Spec, way: &Way) -> Result<Self, Failure> {
+        let mut running = Self { children: Vec::new(), streams: Vec::new() };
+        running.start_all(spec, way)?;
+        Ok(running)
+    }
+
+    pub(crate) fn kill(&self) {
+        for child in &self.children {
+            child.signal(Signal::KILL);
+        }
+    }
+
+    fn start_all(&mut self, spec: &Spec, way: &Way) -> Result<(), Failure> {
+        let last = spec.stages.len().saturating_sub(1);
+        let mut before: Option<PipeReader> = None;
+        for (index, stage) in spec.stages.iter().enumerate() {
+            let no_pipe = |error| Failure::system("making a pipe", error).at(index);
+            let (out, out_end) = pipe().map_err(no_pipe)?;
+            let (err, err_end) = pipe().map_err(no_pipe)?;
+            let stdin = before.take().map_or_else(Stdio::null, Stdio::from);
+            let stdio = [stdin, Stdio::from(out_end), Stdio::from(err_end)];
+            self.children.push(start_one(spec, index, stage, way, stdio).map_err(|failure| failure.at(index))?);
+            self.streams.push(Stream::new(Kind::Stderr, index, err));
+            if index == last {
+                self.streams.push(Stream::new(Kind::Stdout, index, out));
+            } else {
+                before = Some(out);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    /// Nothing goes on that nobody watches. What the stages left in the background is not theirs any more.
+    fn drop(&mut self) {
+        if self.children.iter().any(|child| child.code.is_none()) {
+            self.kill();
+        }
+    }
+}
+
+fn start_one(spec: &Spec, index: usize, stage: &Stage, way: &Way, stdio: [Stdio; 3]) -> Result<Child, Failure> {
+    let started = match way {
+        Way::Sudo { sudo, option, group } => Child::start(connect(&mut sudo.stage(option, spec, stage), stdio), *group),
+        Way::Plain(programs) => {
+            let program = programs.get(index).ok_or_else(|| Failure::system("finding a program", "none"))?;
+            let mut command = Command::new(program.path());
+            let name = stage.argv.first().map(String::as_str).unwrap_or_default();
+            command.arg0(name).args(stage.argv.iter().skip(1)).current_dir(&spec.cwd).env_clear();
+            command.envs(spec.env.iter().map(|(key, value)| (key, value)));
+            program.shared(|| Child::start(connect(&mut command, stdio), None))?
+        }
+    };
+    started.map_err(|error| {
+        Failure::new(FailKind::NotExecutable, format!("{} could not be started: {error}", stage.program.display()))
+    })
+}
+
+fn connect(command: &mut Command, [stdin, stdout, stderr]: [Stdio; 3]) -> &mut Command {
+    command.stdin(stdin).stdout(stdout).stderr(stderr)
+}

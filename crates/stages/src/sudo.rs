@@ -1,0 +1,152 @@
+//! Calls of sudo. The program is an absolute path behind `--`, so it can be neither an option nor an assignment; the
+//! assignments come before `--`, because behind it sudo would take the first of them for the command.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal};
+
+use crate::PATH;
+use crate::child::Child;
+use crate::failure::{Failure, Stop};
+use crate::outcome::FailKind;
+use crate::spec::{Spec, Stage};
+use crate::terminal::Terminal;
+
+const SET_USER_ID: u32 = 0o4000;
+
+/// What sudo says, in this language, when it must not ask; the second is the wording of later ones.
+const NOT_ASKED: [&[u8]; 2] = [b"sudo: a password is required\n", b"sudo: interactive authentication is required\n"];
+
+/// The sudo of this machine.
+pub(crate) struct Sudo {
+    path: PathBuf,
+}
+
+impl Sudo {
+    /// The first in the fixed path, and only if it is root's and set-uid.
+    pub(crate) fn find() -> Result<Self, Failure> {
+        Self::find_in(PATH)
+    }
+
+    fn find_in(path: &str) -> Result<Self, Failure> {
+        let none = |message| Err(Failure::new(FailKind::NoSudo, message));
+        let candidates = path.split(':').map(|folder| Path::new(folder).join("sudo"));
+        for path in candidates {
+            let Ok(file) = fs::metadata(&path) else { continue };
+            if file.uid() != 0 || file.permissions().mode() & SET_USER_ID == 0 || !file.is_file() {
+                return none(format!("{} is not a set-uid program of root, so it is not used", path.display()));
+            }
+            return Ok(Self { path });
+        }
+        none(format!("there is no sudo in {path}: install it, or ask for the command unprivileged"))
+    }
+
+    /// sudo with a clean environment of its own. The language is fixed because its words are compared.
+    pub(crate) fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(&self.path);
+        command.arg0("sudo").args(options).current_dir("/").env_clear().env("PATH", PATH).env("LANG", "C.UTF-8");
+        for name in ["HOME", "USER", "LOGNAME", "TERM"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    /// The call that runs a stage.
+    pub(crate) fn stage(&self, option: &str, spec: &Spec, stage: &Stage) -> Command {
+        let mut command = self.command(&[option]);
+        command.args(spec.env.iter().map(|(key, value)| format!("{key}={value}")));
+        command.arg("--").arg(&stage.program).args(stage.argv.iter().skip(1)).current_dir(&spec.cwd);
+        command
+    }
+
+    /// Whether sudo, called with these options, says yes.
+    fn agrees(&self, options: &[&str], stage: Option<&Stage>, check: &Check) -> Result<bool, Stop> {
+        let mut command = self.command(options);
+        if let Some(stage) = stage {
+            command.arg("--").arg(&stage.program).args(stage.argv.iter().skip(1));
+        }
+        let started = Child::start(&mut command, check.group);
+        let mut child = started.map_err(|error| Failure::system("starting sudo", error))?;
+        finish(&mut child, check.deadline).map(|code| code == 0)
+    }
+
+    /// Asks for the password on the terminal and leaves sudo remembering it there. The child's group is what the
+    /// terminal is lent to; it exists for as long as the child is kept.
+    pub(crate) fn authenticate(&self, terminal: &Terminal, deadline: Instant) -> Result<Child, Stop> {
+        let mut command = self.command(&["-v"]);
+        command.stdout(terminal.writer()?).stderr(terminal.writer()?);
+        let mut child = Child::start(&mut command, None).map_err(|error| Failure::system("starting sudo", error))?;
+        terminal.lend(child.group())?;
+        if finish(&mut child, deadline)? == 0 {
+            return Ok(child);
+        }
+        let why = "sudo let nobody in on the terminal: the password was wrong or was not given, or sudoers does not \
+                   know the user; nothing was run";
+        Err(Failure::new(FailKind::NotAuthenticated, why).into())
+    }
+
+    /// Makes sure that every stage is allowed and none will ask, before the first begins.
+    pub(crate) fn check(&self, spec: &Spec, check: &Check) -> Result<(), Stop> {
+        if !self.agrees(&["-n", "-v"], None, check)? {
+            return Err(match check.group {
+                Some(_) => Failure::new(FailKind::NotRemembered, NOT_REMEMBERED).into(),
+                None => password_needed().into(),
+            });
+        }
+        for (index, stage) in spec.stages.iter().enumerate() {
+            if !self.agrees(&["-n", "-l"], Some(stage), check)? {
+                let program = stage.program.display();
+                let why = format!("sudo does not allow {program} with these arguments; nothing was run");
+                return Err(Failure::new(FailKind::NotPermitted, why).at(index).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a run that ended like this was sudo's refusal to run anything without a password.
+    pub(crate) fn wanted_password(&self, code: i32, stderr: &[u8], deadline: Instant) -> Result<bool, Stop> {
+        // A command may say the same words, so sudo is asked once more.
+        let said = code == 1 && NOT_ASKED.contains(&stderr);
+        Ok(said && !self.agrees(&["-n", "-v"], None, &Check { group: None, deadline })?)
+    }
+
+    /// No password stays remembered for this terminal.
+    pub(crate) fn forget(&self, check: &Check) {
+        // It would outlive neither the session nor the time-out of sudo, so a failure changes nothing.
+        let _ = self.agrees(&["-k"], None, check);
+    }
+}
+
+/// Where and how long sudo may be asked about the policy.
+pub(crate) struct Check {
+    /// The group that the terminal was lent to, if there is one.
+    pub(crate) group: Option<Pid>,
+    pub(crate) deadline: Instant,
+}
+
+const NOT_REMEMBERED: &str = "the sudo policy remembers no password (timestamp_timeout=0), which a pipeline needs \
+                              because it asks once for all stages; run the stages one by one; nothing was run";
+
+pub(crate) fn password_needed() -> Failure {
+    let why = "sudo needs a password and there is no terminal to ask on; approve it from a terminal (`ostler approvals`), \
+               or allow it in sudoers with NOPASSWD; nothing was run";
+    Failure::new(FailKind::PasswordNeeded, why)
+}
+
+fn finish(child: &mut Child, deadline: Instant) -> Result<i32, Stop> {
+    match child.wait(deadline)? {
+        Some(code) => Ok(code),
+        None => {
+            child.signal(Signal::KILL);
+            Err(Stop::TimedOut(Vec::new()))
+        }
+    }
+}
