@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 from kit import end
@@ -41,23 +42,36 @@ os.waitpid(pid, 0)
 
 @area("sudo-host-original")
 def through_original(t):
-    far(t, ours(t), original(t), original(t))
+    """Our client, through a tunnel that the original opened to its own daemon."""
+    far(t, ours(t), original(t), by_hand=True)
+
+
+@area("sudo-host-original-original")
+def control(t):
+    far(t, original(t), original(t))
 
 
 @area("sudo-host-ours")
 def through_ours(t):
     if can_stand_in(t):
-        far(t, ours(t), ours(t), ours(t))
+        far(t, ours(t), ours(t))
 
 
-@area("sudo-host-original-clients")
-def original_clients(t):
+@area("sudo-host-ours-to-original")
+def to_original(t):
+    """Our client and our tunnel, the original daemon at its far end."""
     if can_stand_in(t):
-        far(t, original(t), original(t), ours(t))
+        far(t, ours(t), original(t))
 
 
-def far(t, clients, near, daemon):
-    """clients: who asks; near: who opens the tunnel (ours opens its own); daemon: who runs over there."""
+@area("sudo-host-original-to-ours")
+def original_to_ours(t):
+    if can_stand_in(t):
+        far(t, original(t), ours(t))
+
+
+def far(t, clients, daemon, by_hand=False):
+    """clients: who asks and opens the tunnel, unless a person does so by hand with the daemon's own program; daemon: who runs over there."""
     absent = [p for p in ("sshd", "ssh", "ssh-keygen") if not shutil.which(p)]
     if absent:
         return t.skip("all", "missing programs: %s" % " ".join(absent))
@@ -75,8 +89,8 @@ def far(t, clients, near, daemon):
                 % (there.env["PATH"], there.env["HOME"], runtime, there.env["XDG_CONFIG_HOME"]))
     try:
         with_ssh(here, sshd)
-        with_terminal(here, near)
-        tunnel(t, here, clients)
+        with_terminal(here)
+        tunnel(t, here, clients, daemon("sudo-proxy", "--host", "far") if by_hand else None)
     finally:
         ended(here)
         sshd.stop()
@@ -103,10 +117,8 @@ def with_ssh(here, sshd):
     script(here.bin + "/ssh", "#!/bin/sh\nexec %s -F %s/ssh.conf \"$@\"\n" % (shutil.which("ssh"), here.dir))
 
 
-def with_terminal(here, near):
-    for name in ("xterm", "x-terminal-emulator"):
-        script(here.bin + "/" + name, XTERM % {"python": sys.executable, "log": here.dir + "/window.log"})
-    script(here.bin + "/sudo-proxy", "#!/bin/sh\nexec %s \"$@\"\n" % " ".join(near("sudo-proxy")))
+def with_terminal(here):
+    script(here.bin + "/x-terminal-emulator", XTERM % {"python": sys.executable, "log": here.dir + "/window.log"})
 
 
 def window(here):
@@ -124,14 +136,19 @@ def ended(here):
             end(*(int(word) for word in line.split()[1:3]))
 
 
-def tunnel(t, here, clients):
+def tunnel(t, here, clients, by_hand):
     near_end = here.run + "/sudo-proxy-far.sock"
     server = here.mcp(clients)
+    opened = None
     try:
         server.initialize()
         t.eq("not-connected", server.call("execute", host="far", privileged=False, argv=["true"]),
              (["sudo-proxy is not running (socket not found at %s). Call start_server first." % near_end], True))
-        t.eq("start", server.call("start_server", host="far"), (["SSH tunnel to far established at %s" % near_end], False))
+        if by_hand:
+            opened = subprocess.Popen([here.bin + "/x-terminal-emulator", "-e"] + by_hand, env=here.env, stdin=subprocess.DEVNULL)
+            wait_for(lambda: server.call("status", host="far")[0][0].startswith("far: running"), LONG, 0.5)
+        else:
+            t.eq("start", server.call("start_server", host="far"), (["SSH tunnel to far established at %s" % near_end], False))
         if not os.path.exists(near_end):
             return t.rec("tunnel", False, "got %s" % window(here)[-600:])
         t.eq("start-again", server.call("start_server", host="far"), (["SSH tunnel to far is already active at %s" % near_end], False))
@@ -146,6 +163,9 @@ def tunnel(t, here, clients):
         t.eq("stop", server.call("stop_server", host="far"), (["Stopped sudo-proxy on far."], False))
         t.ok("near-end-gone", wait_for(lambda: not os.path.exists(near_end), 10), near_end)
         pids = [int(line.split()[1]) for line in window(here).splitlines() if line.startswith("pid ")]
-        t.ok("window-closed", wait_for(lambda: not any(pid_alive(pid) for pid in pids), LONG), pids)
+        t.ok("window-closed", wait_for(lambda: (opened and opened.poll(), not any(pid_alive(pid) for pid in pids))[1], LONG), pids)
     finally:
         server.close()
+        ended(here)
+        if opened:
+            opened.wait(LONG)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ostler_door_mcp::{Answer, Request, most_answer_bytes};
 
-use crate::output::escape::visible;
+use crate::output::visible;
 
 /// Longer than a daemon's prompt (60 s) and its longest command (300 s) together.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use flags::{Flags, Parsed};
 use ostler_door_mcp::{Answer, Places, Request, Status, VERSION};
 
-use crate::output::escape::visible;
+use crate::output::visible;
 
 /// What requests say of where they come from.
 fn own_host() -> String {

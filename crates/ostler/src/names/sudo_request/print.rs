@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use ostler_door_mcp::{Answer, Status};
 
-use crate::output::escape::visible;
+use crate::output::visible;
 
 /// Lines that are shown of each stream.
 const LINES: usize = 3;
