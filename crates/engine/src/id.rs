@@ -9,10 +9,24 @@ const LETTERS: usize = 12;
 
 /// A fresh process id, `p` and twelve letters.
 pub(crate) fn process() -> io::Result<String> {
+    fresh('p')
+}
+
+/// A fresh id of a request.
+pub(crate) fn approval() -> io::Result<String> {
+    fresh('a')
+}
+
+/// A fresh name of a rule.
+pub(crate) fn rule() -> io::Result<String> {
+    fresh('r')
+}
+
+fn fresh(first: char) -> io::Result<String> {
     let mut random = [0u8; LETTERS];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
     let letters = random.iter().filter_map(|byte| ALPHABET.get(usize::from(byte & 31)).copied()).map(char::from);
-    Ok(std::iter::once('p').chain(letters).collect())
+    Ok(std::iter::once(first).chain(letters).collect())
 }
 
 #[cfg(test)]

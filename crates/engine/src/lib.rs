@@ -8,6 +8,9 @@
 //!
 //! The engine knows no wire format, no error number and no field order: those are a door's.
 
+pub mod access;
+pub mod approval;
+mod command;
 mod environment;
 mod id;
 mod instance;
@@ -17,12 +20,16 @@ mod lookup;
 pub mod process;
 mod retention;
 mod stats;
+mod terminal;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use access::{NotAPlace, Peer, Place};
+pub use approval::{By, Decision, Inbox, Ticket};
+pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand};
 pub use environment::Environment;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
@@ -34,6 +41,7 @@ pub use process::{
 };
 pub use retention::{PruneReport, Retention};
 pub use stats::Stats;
+pub use terminal::{Heard, Terminal};
 
 /// What an engine needs to know to start.
 #[derive(Debug, Clone)]
@@ -50,6 +58,10 @@ pub struct EngineConfig {
     pub guard: Option<GuardSpec>,
     /// The descriptor limit to give back to children; ours is raised.
     pub child_nofile: Option<(u64, u64)>,
+    /// This program, as the keeper can execute it: the runner of approved commands.
+    pub runner: PathBuf,
+    /// How the inbox behaves.
+    pub approvals: approval::Settings,
 }
 
 /// Why an engine could not start.
@@ -74,10 +86,21 @@ pub enum StartError {
     /// The pump threads could not be started.
     #[error("journal pumps: {0}")]
     Pumps(#[source] io::Error),
+    /// The inbox's log is not usable, or somebody changed it.
+    #[error(transparent)]
+    Inbox(#[from] approval::StoreError),
 }
 
 /// The running engine; a cheap handle.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Arc<process::Registry>,
+    inbox: Inbox,
+}
+
+impl Engine {
+    /// Everything that waits for a person.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
 }

@@ -26,6 +26,11 @@ pub enum FsKind {
 }
 
 impl FsKind {
+    /// The file system that an open file is on.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::from_magic(magic(file)?))
+    }
+
     /// Somebody other than this kernel can make it stall.
     pub fn is_remote(&self) -> bool {
         matches!(self, Self::Network(_) | Self::Fuse)
@@ -70,7 +75,6 @@ pub struct Probe {
 /// Tries it out with an unnamed file in `dir`; leaves nothing behind. May block on the disk.
 pub fn probe(dir: &Path) -> io::Result<Probe> {
     let file = scratch(dir)?;
-    let magic = fstatfs(&file)?.f_type.cast_unsigned();
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     let page = [b'o'; 4096];
     rustix::io::write(&write, &page)?;
@@ -89,9 +93,14 @@ pub fn probe(dir: &Path) -> io::Result<Probe> {
         splice_ok: spliced == Ok(page.len()),
         nowait_ok: nowait == Ok(page.len()) && back == page,
         punch_ok: rustix::fs::fallocate(&file, flags, 0, 4096).is_ok(),
-        fs_kind: FsKind::from_magic(magic),
+        fs_kind: FsKind::of(&file)?,
         fdatasync_us,
     })
+}
+
+/// The kernel's number of a file system. Its type has 32 bits of meaning and a sign on some machines.
+fn magic(file: &File) -> io::Result<u64> {
+    Ok(fstatfs(file)?.f_type.cast_unsigned() & 0xffff_ffff)
 }
 
 fn scratch(dir: &Path) -> io::Result<File> {

@@ -56,9 +56,9 @@ pub(crate) fn file_to_terminal(file: BorrowedFd<'_>, master: BorrowedFd<'_>, len
     rustix::fs::sendfile(master, file, None, len)
 }
 
-/// Moves up to `len` bytes of terminal output into the relay pipe. EIO = the terminal has gone.
-pub(crate) fn terminal_to_pipe(master: BorrowedFd<'_>, relay: BorrowedFd<'_>, len: usize) -> Result<usize, Errno> {
-    splice(master, None, relay, None, len, SpliceFlags::NONBLOCK)
+/// Moves up to `len` bytes of a pipe or terminal into a relay pipe. EIO = the terminal has gone.
+pub(crate) fn to_relay(from: BorrowedFd<'_>, relay: BorrowedFd<'_>, len: usize) -> Result<usize, Errno> {
+    splice(from, None, relay, None, len, SpliceFlags::NONBLOCK)
 }
 
 /// Writes all of `bytes` at `offset`.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use common::fuse::Fuse;
 use common::*;
 use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, PumpIo, PumpPty, Step};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -53,13 +54,14 @@ fn mini_daemon() {
     let mut fds = receive(&UnixStream::connect(base.join("keeper.sock")).unwrap());
     let dir = base.join("j");
     let journal = Journal::open(&dir).unwrap();
+    let relays = fds.split_off(4);
     let ledger = fds.pop().unwrap();
     let io = if base.join("terminal").exists() {
         let pty =
             PumpPty { relay_write: fds.pop().unwrap(), relay_read: fds.pop().unwrap(), master: fds.pop().unwrap() };
         PumpIo { pty: Some(pty), ledger: Some(ledger), ..PumpIo::default() }
     } else {
-        PumpIo { stdin: fds.pop(), stderr: fds.pop(), stdout: fds.pop(), ledger: Some(ledger), pty: None }
+        PumpIo { stdin: fds.pop(), stderr: fds.pop(), stdout: fds.pop(), ledger: Some(ledger), relays, pty: None }
     };
     let pumps = pumps();
     let hosted = pumps.host(Arc::clone(&journal), io, true);
@@ -138,6 +140,8 @@ fn receive(socket: &UnixStream) -> Vec<OwnedFd> {
 
 /// The keeper's side: a child, its descriptors, and one daemon at a time.
 struct Keeper {
+    /// Where the journal is, if not on a disk.
+    fuse: Option<Fuse>,
     base: tempfile::TempDir,
     listener: UnixListener,
     fds: Vec<OwnedFd>,
@@ -148,6 +152,24 @@ struct Keeper {
 
 impl Keeper {
     fn new() -> Self {
+        let (child, fds) = Self::echo();
+        Self::with(child, fds, tempfile::tempdir().unwrap(), None)
+    }
+
+    /// With its journal on a file system that can stall, and relays; `None` where there is none.
+    #[cfg(not(feature = "lossy-pump"))]
+    fn on_fuse() -> Option<Self> {
+        let base = tempfile::tempdir().unwrap();
+        let place = base.path().join("fuse");
+        std::fs::create_dir(&place).unwrap();
+        let fuse = Fuse::mount(&place)?;
+        std::fs::create_dir(place.join("j")).unwrap();
+        std::os::unix::fs::symlink("fuse/j", base.path().join("j")).unwrap();
+        let (child, fds) = Self::echo();
+        Some(Self::with(child, fds, base, Some(fuse)))
+    }
+
+    fn echo() -> (Child, Vec<OwnedFd>) {
         let script = format!("head -c {} /dev/zero | tr '\\0' e >&2; cat; exit 7", size());
         let mut child = Command::new("sh")
             .args(["-c", &script])
@@ -159,7 +181,7 @@ impl Keeper {
         let stdin = nonblocking(child.stdin.take().unwrap());
         rustix::pipe::fcntl_setpipe_size(&stdin, 4096).unwrap();
         let fds = vec![nonblocking(child.stdout.take().unwrap()), nonblocking(child.stderr.take().unwrap()), stdin];
-        Self::with(child, fds)
+        (child, fds)
     }
 
     #[cfg(not(feature = "lossy-pump"))]
@@ -178,18 +200,19 @@ impl Keeper {
             .spawn()
             .unwrap();
         let (read, write) = pipe();
-        let keeper = Self::with(child, vec![nonblocking(master), nonblocking(read), nonblocking(write)]);
+        let fds = vec![nonblocking(master), nonblocking(read), nonblocking(write)];
+        let keeper = Self::with(child, fds, tempfile::tempdir().unwrap(), None);
         std::fs::write(keeper.path("terminal"), "").unwrap();
         keeper
     }
 
-    fn with(child: Child, mut fds: Vec<OwnedFd>) -> Self {
-        let base = tempfile::tempdir().unwrap();
+    fn with(child: Child, mut fds: Vec<OwnedFd>, base: tempfile::TempDir, fuse: Option<Fuse>) -> Self {
         let listener = UnixListener::bind(base.path().join("keeper.sock")).unwrap();
         std::fs::create_dir(base.path().join("hooks")).unwrap();
         let journal = Journal::create(&base.path().join("j")).unwrap();
         fds.push(journal.ledger_reader().unwrap());
-        Self { base, listener, fds, child, reaped: false, daemon: None }
+        fds.extend(journal.relays().unwrap());
+        Self { fuse, base, listener, fds, child, reaped: false, daemon: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -232,7 +255,7 @@ impl Keeper {
 
     /// Reaps the child when it has ended; closes our stdin end when the daemon recorded that (a real keeper is told).
     fn mind(&mut self) {
-        if self.fds.len() == 4 && self.is_stdin_delivered() && !self.path("terminal").exists() {
+        if !self.path("terminal").exists() && self.is_stdin_delivered() {
             let null = std::fs::File::open("/dev/null").unwrap();
             self.fds[2] = null.into();
         }
@@ -250,6 +273,12 @@ impl Keeper {
         let position = rustix::fs::seek(&self.fds[3], rustix::fs::SeekFrom::Current(0)).unwrap();
         let ctl = std::fs::metadata(self.path("j/ctl")).unwrap().len();
         position == size() as u64 && ctl > 32
+    }
+
+    #[cfg(not(feature = "lossy-pump"))]
+    fn journaled(&self) -> u64 {
+        let len = |name: &str| std::fs::metadata(self.path(name)).unwrap().len();
+        len("j/out") + len("j/err")
     }
 
     fn wait_for(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
@@ -398,7 +427,7 @@ fn kills_at_random_moments_cost_nothing() {
 #[cfg(not(feature = "lossy-pump"))]
 #[test]
 fn a_terminal_loses_nothing_between_master_relay_and_file() {
-    for window in ["pty.relayed", "journal.spliced", "journal.indexed"] {
+    for window in ["pump.relayed", "journal.spliced", "journal.indexed"] {
         let mut keeper = Keeper::on_terminal("stty raw; seq 1 20000; exit 7");
         keeper.kill_at(window, 2);
         keeper.kill_at(window, 3);
@@ -406,6 +435,28 @@ fn a_terminal_loses_nothing_between_master_relay_and_file() {
         let wanted: String = (1..=20_000).map(|n| format!("{n}\n")).collect();
         assert!(text_of(&frames, Kind::Stdout) == wanted, "{window}");
         keeper.check_seen(&frames).unwrap();
+    }
+}
+
+#[cfg(not(feature = "lossy-pump"))]
+#[test]
+fn a_pipe_loses_nothing_between_child_relay_and_a_disk_that_stalls() {
+    for window in ["pump.relayed", "journal.spliced", "journal.indexed"] {
+        let Some(mut keeper) = Keeper::on_fuse() else { return };
+        assert_eq!(keeper.fds.len(), 8, "a journal on FUSE has relays");
+        keeper.kill_at(window, 2);
+        keeper.start_daemon();
+        let before = keeper.journaled();
+        keeper.wait_for("progress", |keeper| keeper.journaled() > before);
+        // Killed while it waits for the disk; the next one does not even get to open the journal.
+        let stall = keeper.fuse.as_ref().unwrap().stall();
+        std::thread::sleep(Duration::from_millis(50));
+        keeper.kill_daemon();
+        keeper.start_daemon();
+        std::thread::sleep(Duration::from_millis(50));
+        keeper.kill_daemon();
+        drop(stall);
+        keeper.check().unwrap_or_else(|error| panic!("{window}: {error}"));
     }
 }
 

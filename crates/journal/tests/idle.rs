@@ -33,7 +33,7 @@ fn an_idle_process_with_a_reader_costs_less_than_8_kb() {
             stderr: Some(nonblocking(stderr)),
             stdin: Some(nonblocking(stdin)),
             ledger: Some(journal.ledger_reader().unwrap()),
-            pty: None,
+            ..PumpIo::default()
         };
         rustix::io::write(&out, b"hello\n").unwrap();
         let hosted = pumps.host(Arc::clone(&journal), io, false);

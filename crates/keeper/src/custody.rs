@@ -19,7 +19,7 @@ use crate::spec::Stray;
 use crate::sys;
 
 /// The variable that names the child a process belongs to.
-pub(crate) const COOKIE: &str = "OSTLER_PROCESS";
+pub const COOKIE: &str = "OSTLER_PROCESS";
 /// How long killed processes that sleep uninterruptibly are watched before they count as left.
 const GRACE: Duration = Duration::from_secs(2);
 /// The same for those that only wait for a processor to die on.

@@ -15,7 +15,7 @@ mod blob;
 mod channel;
 pub mod client;
 mod custody;
-mod procfs;
+pub mod procfs;
 mod server;
 mod spec;
 #[allow(unsafe_code)]
@@ -23,6 +23,7 @@ mod sys;
 mod wire;
 
 pub use client::{Keeper, connect, launch};
+pub use custody::COOKIE;
 pub use server::run;
 pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,

@@ -9,13 +9,19 @@ use crate::sys;
 
 /// What `/proc/PID/stat` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) name: String,
-    pub(crate) state: u8,
-    pub(crate) parent: u32,
+pub struct Stat {
+    /// The short name.
+    pub name: String,
+    /// One letter.
+    pub state: u8,
+    /// Its parent.
+    pub parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
-    pub(crate) start_ticks: u64,
+    /// The device of its controlling terminal; 0 without one.
+    pub terminal: i32,
+    /// When it was started, in clock ticks since boot.
+    pub start_ticks: u64,
     exit_code: i32,
 }
 
@@ -23,11 +29,11 @@ impl Stat {
     /// A sleeping process, for tests.
     #[cfg(test)]
     pub(crate) fn fake(parent: u32, group: u32) -> Stat {
-        Stat { name: "fake".into(), state: b'S', parent, group, session: 0, start_ticks: 1, exit_code: 0 }
+        Stat { name: "fake".into(), state: b'S', parent, group, session: 0, terminal: 0, start_ticks: 1, exit_code: 0 }
     }
 
     /// It is dead and only waits to be reaped.
-    pub(crate) fn is_zombie(&self) -> bool {
+    pub fn is_zombie(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
     }
 
@@ -38,7 +44,7 @@ impl Stat {
 }
 
 /// Reads the state of one process.
-pub(crate) fn stat(pid: u32) -> Result<Stat, Errno> {
+pub fn stat(pid: u32) -> Result<Stat, Errno> {
     let path = format!("/proc/{pid}/stat");
     let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // Fifty-two numbers of at most twenty digits.
@@ -61,6 +67,7 @@ fn parse(line: &[u8]) -> Option<Stat> {
         parent: field(4)?.parse().ok()?,
         group: field(5)?.parse().ok()?,
         session: field(6)?.parse().ok()?,
+        terminal: field(7)?.parse().ok()?,
         start_ticks: field(22)?.parse().ok()?,
         exit_code: field(52).and_then(|code| code.parse().ok()).unwrap_or(0),
     })

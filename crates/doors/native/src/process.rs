@@ -65,7 +65,9 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>
         tty: params.tty.map(|size| WinSize { rows: size.rows, cols: size.cols }),
         private: params.private,
         live_max: params.live_max,
-        key: params.key,
+        // A name space of its own: no client may take a key that the engine gives.
+        key: params.key.map(|key| format!("client:{key}")),
+        relayed_terminal: false,
     };
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {

@@ -52,6 +52,9 @@ pub struct About {
     /// Whether it runs on a terminal.
     #[serde(default)]
     pub tty: bool,
+    /// Whether its input is a terminal that somebody relays and nobody journals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relayed: bool,
     /// Whether its journal is in memory only.
     #[serde(default)]
     pub private: bool,
@@ -80,6 +83,7 @@ impl About {
             name: None,
             alias: None,
             tty: false,
+            relayed: false,
             private: false,
             live_max: None,
             key: None,

@@ -16,6 +16,7 @@ use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 use super::about::Unreadable;
 use super::spawn::pump_io;
 use super::{About, Registry};
+use crate::approval::{Inbox, Trace};
 use crate::{Engine, EngineConfig, StartError};
 
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
@@ -38,7 +39,7 @@ impl Engine {
             .map_err(StartError::Pumps)?;
         // Bounded by the number of children: each of them ends once.
         let (report, events) = mpsc::channel();
-        let Reached { keeper, adopted, .. } = reach_keeper(&config.dir, &report)
+        let Reached { keeper, adopted, is_new } = reach_keeper(&config.dir, &report)
             .map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
@@ -51,7 +52,13 @@ impl Engine {
             .map_err(StartError::Pumps)?;
         let sweeper = Arc::downgrade(&registry);
         std::thread::Builder::new().name("sweep".into()).spawn(move || sweep(&sweeper)).map_err(StartError::Pumps)?;
-        Ok(Self { inner: registry })
+        let known = Arc::downgrade(&registry);
+        let inbox = Inbox::open(registry.config.dir.join("inbox.db"), registry.config.approvals, move |id| {
+            known.upgrade().map_or(Trace::CannotTell, |registry| registry.trace(id, is_new))
+        })?;
+        let engine = Self { inner: registry, inbox };
+        engine.resume_commands();
+        Ok(engine)
     }
 }
 
@@ -187,7 +194,10 @@ impl Registry {
             false => Journal::open_with(&self.dir_of(&about.id), options),
         }
         .map_err(io::Error::other)?;
-        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io), true);
+        if about.relayed {
+            self.keep_terminal(&about.id, &mut child.io);
+        }
+        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
         let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
-use ostler_keeper::Keeper;
+use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::Notify;
 
 use super::{About, Alias, Exit, Inner, Process};
-use crate::{Engine, EngineConfig};
+use crate::{Engine, EngineConfig, Terminal};
 
 /// What the engine tells those who watch all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) struct Registry {
     table: Mutex<Table>,
     observers: RwLock<Vec<Observer>>,
     pub(crate) keys: crate::keys::Keys,
+    /// Terminals of commands that may ask for a password, by process; gone when that ends.
+    terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl Registry {
             table: Mutex::default(),
             observers: RwLock::default(),
             keys: crate::keys::Keys::default(),
+            terminals: Mutex::default(),
         })
     }
 
@@ -175,6 +178,7 @@ impl Registry {
         if process.hosted().is_some() {
             self.tell(process, Happening::Ended(exit));
         }
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).remove(process.id());
         process.inner.journal.close_files();
         process.inner.ended.notify_waiters();
     }
@@ -189,12 +193,27 @@ impl Registry {
 
     /// Closes the files of ended processes that somebody has read or synced since: they cost no descriptors.
     pub(super) fn close_idle_files(&self) {
-        for process in self.table().processes.values().filter(|process| !process.is_running()) {
+        let ended = |process: &&Process| !process.is_running();
+        let ended: Vec<Process> = self.table().processes.values().filter(ended).cloned().collect();
+        // Not under the lock: closing a file of a server that stalls waits for it.
+        for process in ended {
             process.inner.journal.close_files();
         }
     }
 
-    pub(super) fn by_key(&self, key: &str) -> Option<Process> {
+    pub(crate) fn terminal(&self, id: &str) -> Option<Arc<Terminal>> {
+        self.terminals.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Keeps a terminal beside the pump, which must not see what passes through it.
+    pub(super) fn keep_terminal(&self, id: &str, io: &mut ChildIo) {
+        if let Some(pty) = io.pty.take() {
+            let terminal = Arc::new(Terminal::new(pty.master));
+            self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), terminal);
+        }
+    }
+
+    pub(crate) fn by_key(&self, key: &str) -> Option<Process> {
         let table = self.table();
         let id = table.keys.get(key)?;
         table.processes.get(id).cloned()
@@ -222,6 +241,12 @@ impl Registry {
             process.let_go();
             self.keeper().abandon(process.id());
         }
+    }
+
+    pub(super) fn list(&self) -> Vec<Process> {
+        let mut all: Vec<Process> = self.table().processes.values().cloned().collect();
+        all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
+        all
     }
 
     pub(super) fn tell(&self, process: &Process, happening: Happening) {
@@ -284,9 +309,7 @@ impl Engine {
 
     /// Every process that is known, oldest first.
     pub fn list(&self) -> Vec<Process> {
-        let mut all: Vec<Process> = self.inner.table().processes.values().cloned().collect();
-        all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
-        all
+        self.inner.list()
     }
 
     /// Calls `observer` for everything that happens from now on.

@@ -10,7 +10,6 @@ use ostler_keeper::{ChildIo, Event, Import, Pty};
 
 use super::adopt::{Reached, reach_keeper};
 use super::{Exit, Process, Registry};
-use crate::Engine;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
 const ATTEMPTS: u32 = 6;
@@ -48,8 +47,7 @@ impl Registry {
             }
         }
         if is_new {
-            let engine = Engine { inner: Arc::clone(self) };
-            let hosted = engine.list().into_iter().filter(|process| process.hosted().is_some());
+            let hosted = self.list().into_iter().filter(|process| process.hosted().is_some());
             let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();
             tracing::info!("the new keeper takes over {} children", children.len());
             keeper.import(children, |result| {
@@ -86,13 +84,14 @@ fn duplicates(process: &Process) -> io::Result<ChildIo> {
         // Nobody waits any more when this is late.
         let _ = tell.send(result);
     }));
-    let PumpIo { stdin, stdout, stderr, ledger, pty } = told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
+    let PumpIo { stdin, stdout, stderr, ledger, pty, relays } =
+        told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
     let memory_files = process.inner.journal.held()?;
     Ok(ChildIo {
         stdin,
         stdout,
         stderr,
         pty: pty.map(|pty| Pty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
-        held: ledger.into_iter().chain(memory_files).collect(),
+        held: ledger.into_iter().chain(memory_files).chain(relays).collect(),
     })
 }

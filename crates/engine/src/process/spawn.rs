@@ -40,6 +40,9 @@ pub struct SpawnRequest {
     pub live_max: Option<u64>,
     /// The caller's key: the same key again gives the same process.
     pub key: Option<String>,
+    /// Its stdin is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
+    /// for a password.
+    pub relayed_terminal: bool,
 }
 
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
@@ -99,9 +102,9 @@ impl Engine {
             argv: std::iter::once(request.program).chain(request.args).collect(),
             env: environment,
             cwd: about.cwd.clone(),
-            stdio: stdio(request.tty),
+            stdio: stdio(request.tty, request.relayed_terminal),
             umask: None,
-            own: if request.tty.is_some() { Own::Session } else { Own::Group },
+            own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
             meta: about.encode(),
             given: Vec::new(),
@@ -161,13 +164,18 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.name.clone_from(&request.name);
     about.key.clone_from(&request.key);
     about.tty = request.tty.is_some();
+    about.relayed = request.relayed_terminal;
     about.private = request.private;
     about.live_max = request.live_max;
     Ok(about)
 }
 
-fn stdio(tty: Option<WinSize>) -> [StdioKind; 3] {
+/// The size of a terminal that only sudo's question is read on.
+const RELAYED: StdioKind = StdioKind::Pty { rows: 24, cols: 80 };
+
+fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
     match tty {
+        None if relayed => [RELAYED, StdioKind::Pipe, StdioKind::Pipe],
         None => [StdioKind::Pipe, StdioKind::Pipe, StdioKind::Pipe],
         Some(WinSize { rows, cols }) => {
             let pty = StdioKind::Pty { rows, cols };
@@ -179,11 +187,17 @@ fn stdio(tty: Option<WinSize>) -> [StdioKind; 3] {
 fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Prepared> {
     let options = JournalOptions { live_max, ..JournalOptions::default() };
     let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
-    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).collect();
+    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
     Ok(Prepared { dir, journal, held })
 }
 
-fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Journal>, spawned: Spawned) -> Process {
+fn begin(
+    registry: &Arc<Registry>,
+    mut about: About,
+    dir: &Path,
+    journal: Arc<Journal>,
+    mut spawned: Spawned,
+) -> Process {
     about.pid = spawned.pid;
     if !about.private
         && let Err(error) = about.write(dir)
@@ -192,7 +206,10 @@ fn begin(registry: &Arc<Registry>, mut about: About, dir: &Path, journal: Arc<Jo
         tracing::warn!("{}: description not written: {error}", dir.display());
     }
     hook!("spawn.described");
-    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io), false);
+    if about.relayed {
+        registry.keep_terminal(&about.id, &mut spawned.io);
+    }
+    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
     registry.close_stdin_with(&hosted, &about.id);
     let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     if let Some(old) = old {
@@ -228,7 +245,8 @@ impl Registry {
     }
 }
 
-pub(super) fn pump_io(io: ChildIo) -> PumpIo {
+/// What the pumps need of a child. The keeper holds the ledger first, then memory files (private) or relays.
+pub(super) fn pump_io(io: ChildIo, private: bool) -> PumpIo {
     let mut held = io.held.into_iter();
     PumpIo {
         stdout: io.stdout,
@@ -236,6 +254,7 @@ pub(super) fn pump_io(io: ChildIo) -> PumpIo {
         stdin: io.stdin,
         ledger: held.next(),
         pty: io.pty.map(|pty| PumpPty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
+        relays: if private { Vec::new() } else { held.collect() },
     }
 }
 

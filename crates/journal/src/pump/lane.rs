@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use ostler_hooks::hook;
 use rustix::io::Errno;
 
+use super::feed::Feed;
 use super::hosted::{Message, Shared};
 use super::load::Load;
-use super::output::{Feed, Flow, Output};
+use super::output::{Flow, Output};
 use super::poller::{Poller, Source, Token};
 use super::stdin::Spool;
 use super::{Core, PumpIo, StdinError};
@@ -50,22 +51,19 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, io: PumpIo, resumed: bool) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, mut io: PumpIo, resumed: bool) -> Self {
         let id = shared.id;
         let journal = &shared.journal;
         let terminal = io.pty.as_ref().and_then(|pty| pty.master.try_clone().ok());
-        let sink = (io.stdin, terminal);
-        let spool = Spool::new(sink, io.ledger, Token::Lane(id, Source::Stdin), core.config.spool_cap, journal);
-        let stdout = match io.pty {
-            Some(pty) => Some(Feed::terminal(pty, resumed)),
-            None => io.stdout.map(Feed::Pipe),
-        };
+        let sink = (io.stdin.take(), terminal);
+        let spool = Spool::new(sink, io.ledger.take(), Token::Lane(id, Source::Stdin), core.config.spool_cap, journal);
+        let [stdout, stderr] = Feed::of(&mut io, resumed);
         let exit_done = journal.bounds().exit.is_some();
         let load = Load::new(core.config.heavy_rate, Instant::now());
         Self {
             outputs: [
                 stdout.map(|feed| Output::new(feed, Kind::Stdout, id)),
-                io.stderr.map(|pipe| Output::new(Feed::Pipe(pipe), Kind::Stderr, id)),
+                stderr.map(|feed| Output::new(feed, Kind::Stderr, id)),
             ],
             spool,
             shared,
@@ -115,7 +113,7 @@ impl Lane {
         }
         // Nobody will ever read what is left. (When the thread stops, the next daemon delivers it.)
         self.shared.consumed.store(u64::MAX, Ordering::Relaxed);
-        self.core.sync.mark(&self.shared, sync::IN);
+        self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
         if !self.released {
             hook!("exit.drained");
             self.shared.drained();
@@ -163,14 +161,10 @@ impl Lane {
     }
 
     fn duplicate(&self) -> io::Result<PumpIo> {
-        let [stdout, stderr] = &self.outputs;
         let (stdin, ledger) = self.spool.duplicate()?;
         let mut io = PumpIo { stdin, ledger, ..PumpIo::default() };
-        if let Some(output) = stdout {
-            (io.stdout, io.pty) = output.feed.duplicate()?;
-        }
-        if let Some(output) = stderr {
-            (io.stderr, _) = output.feed.duplicate()?;
+        for output in self.outputs.iter().flatten() {
+            output.feed.duplicate(output.kind, &mut io)?;
         }
         Ok(io)
     }
@@ -228,7 +222,7 @@ impl Lane {
         if moved > 0 {
             self.load.add(moved);
             let raw = if output.kind == Kind::Stderr { sync::ERR } else { sync::OUT };
-            self.core.sync.mark(&self.shared, raw | sync::IDX);
+            self.core.sync_of(&self.shared).mark(&self.shared, raw | sync::IDX);
         }
         if flow? == Flow::Ended {
             output.poll(poller, false)?;
@@ -243,7 +237,7 @@ impl Lane {
         let journal = &self.shared.journal;
         let files = journal.files()?;
         output.index_all(journal, &mut journal.writer(), &files)?;
-        self.core.sync.mark(&self.shared, sync::IDX);
+        self.core.sync_of(&self.shared).mark(&self.shared, sync::IDX);
         Ok(())
     }
 
@@ -259,12 +253,12 @@ impl Lane {
             self.spool.deliver(poller)?;
         }
         if self.spool.take_touched() {
-            self.core.sync.mark(&self.shared, sync::IN);
+            self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
         }
         let consumed = self.spool.consumed();
         self.shared.consumed.store(consumed, Ordering::Relaxed);
         if consumed >= self.shared.punched.load(Ordering::Relaxed).saturating_add(sys::PAGE) {
-            self.core.sync.mark(&self.shared, sync::READ);
+            self.core.sync_of(&self.shared).mark(&self.shared, sync::READ);
         }
         outcome
     }
@@ -310,7 +304,7 @@ impl Lane {
         let journal = &self.shared.journal;
         let files = journal.files()?;
         journal.index_exit(&mut journal.writer(), &files, exit.status)?;
-        self.core.sync.mark(&self.shared, sync::IDX);
+        self.core.sync_of(&self.shared).mark(&self.shared, sync::IDX);
         self.exit_done = true;
         self.spool.refuse_all(&StdinError::NotRunning);
         Ok(())

@@ -1,6 +1,7 @@
 //! The threads that move bytes between children and journals. Dedicated, never asynchronous workers: the disk may make
 //! them wait. A process is served by exactly one of them at a time; a heavy one is given a thread of its own.
 
+mod feed;
 mod hosted;
 mod lane;
 mod load;
@@ -87,6 +88,8 @@ pub struct PumpIo {
     pub ledger: Option<OwnedFd>,
     /// The terminal instead of pipes.
     pub pty: Option<PumpPty>,
+    /// What [`Journal::relays`] gave, for the pipes that are here; empty for none.
+    pub relays: Vec<OwnedFd>,
 }
 
 /// Stdin was accepted.
@@ -121,15 +124,22 @@ pub enum StdinError {
     Io(Arc<io::Error>),
 }
 
+/// Threads for journals whose files may stall, all of them together: a server that stalls stalls all its files alike.
+const REMOTE_THREADS: usize = 2;
+
 /// What all pump threads share.
 pub(crate) struct Core {
     config: PumpConfig,
     sync: Sync,
+    /// Of journals whose files may stall: what waits for a server keeps nothing else from the disk.
+    remote_sync: Sync,
     base: Mutex<Vec<Arc<ThreadHandle>>>,
+    /// Serve journals whose files may stall, and nobody else; started with the first of them.
+    remote: Mutex<Vec<Arc<ThreadHandle>>>,
     next_base: AtomicUsize,
     heavy: Mutex<Vec<Heavy>>,
     joins: Mutex<Vec<JoinHandle<()>>>,
-    sync_join: Mutex<Option<JoinHandle<()>>>,
+    sync_joins: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Heavy {
@@ -140,9 +150,45 @@ struct Heavy {
 impl Core {
     /// One of the threads that serve everybody, in turn.
     fn base_thread(&self) -> Option<Arc<ThreadHandle>> {
-        let threads = lock(&self.base);
+        self.in_turn(&lock(&self.base))
+    }
+
+    fn in_turn(&self, threads: &[Arc<ThreadHandle>]) -> Option<Arc<ThreadHandle>> {
         let turn = self.next_base.fetch_add(1, Ordering::Relaxed);
         threads.get(turn.checked_rem(threads.len())?).cloned()
+    }
+
+    /// One of the threads that serve journals which may stall. Without a thread to be had: one of everybody's.
+    fn remote_thread(self: &Arc<Self>) -> Option<Arc<ThreadHandle>> {
+        let mut threads = lock(&self.remote);
+        if threads.is_empty() {
+            // As many as the system allows.
+            let _ = self.start_remote(&mut threads);
+        }
+        if threads.is_empty() {
+            return self.base_thread();
+        }
+        self.in_turn(&threads)
+    }
+
+    fn start_remote(self: &Arc<Self>, threads: &mut Vec<Arc<ThreadHandle>>) -> io::Result<()> {
+        let core = Arc::clone(self);
+        let (every, floor) = (self.config.sync_every, Floor::new(&self.config));
+        let join = std::thread::Builder::new()
+            .name("journal-sync-r".into())
+            .spawn(move || sync::run(&core.remote_sync, every, floor))?;
+        lock(&self.sync_joins).push(join);
+        for number in 0..REMOTE_THREADS {
+            let (thread, join) = thread::start(format!("pump-remote-{number}"), Arc::clone(self))?;
+            lock(&self.joins).push(join);
+            threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// Who syncs this process's journal.
+    fn sync_of(&self, shared: &Shared) -> &Sync {
+        if shared.journal.is_remote() { &self.remote_sync } else { &self.sync }
     }
 
     /// A thread for one heavy process; started when needed, kept afterwards. `None`: there are enough.
@@ -183,11 +229,13 @@ impl Pumps {
         let core = Arc::new(Core {
             config,
             sync: Sync::default(),
+            remote_sync: Sync::default(),
             base: Mutex::default(),
+            remote: Mutex::default(),
             next_base: AtomicUsize::new(0),
             heavy: Mutex::default(),
             joins: Mutex::default(),
-            sync_join: Mutex::default(),
+            sync_joins: Mutex::default(),
         });
         // From here on a failure stops what was started.
         let pumps = Arc::new(Self { core: Arc::clone(&core), next_id: AtomicU64::new(1) });
@@ -200,7 +248,7 @@ impl Pumps {
         let join = std::thread::Builder::new()
             .name("journal-sync".into())
             .spawn(move || sync::run(&syncing.sync, every, floor))?;
-        lock(&core.sync_join).replace(join);
+        lock(&core.sync_joins).push(join);
         Ok(pumps)
     }
 
@@ -208,7 +256,7 @@ impl Pumps {
     /// undelivered goes on from there.
     pub fn host(self: &Arc<Self>, journal: Arc<Journal>, io: PumpIo, resumed: bool) -> Hosted {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let thread = self.core.base_thread();
+        let thread = if journal.is_remote() { self.core.remote_thread() } else { self.core.base_thread() };
         let shared = Arc::new(Shared::new(id, journal, thread.clone(), &self.core.config));
         let lane = Box::new(Lane::new(Arc::clone(&shared), Arc::clone(&self.core), io, resumed));
         if let Some(thread) = thread {
@@ -219,18 +267,24 @@ impl Pumps {
 
     /// Age of the oldest byte that was not synced yet.
     pub fn oldest_unsynced(&self) -> Duration {
-        self.core.sync.oldest()
+        self.core.sync.oldest().max(self.core.remote_sync.oldest())
     }
 
     /// Syncs everything that is dirty now; returns when it is on the disk.
     pub fn sync_now(&self) {
         self.core.sync.sync_now();
+        if !lock(&self.core.remote).is_empty() {
+            self.core.remote_sync.sync_now();
+        }
     }
 }
 
 impl Drop for Pumps {
     fn drop(&mut self) {
         for thread in lock(&self.core.base).iter() {
+            thread.notify(Notice::Stop);
+        }
+        for thread in lock(&self.core.remote).iter() {
             thread.notify(Notice::Stop);
         }
         for heavy in lock(&self.core.heavy).iter() {
@@ -240,7 +294,9 @@ impl Drop for Pumps {
         pumps.into_iter().for_each(join);
         // Last, so that what the pumps did last is synced too.
         self.core.sync.stop();
-        lock(&self.core.sync_join).take().into_iter().for_each(join);
+        self.core.remote_sync.stop();
+        let syncs = std::mem::take(&mut *lock(&self.core.sync_joins));
+        syncs.into_iter().for_each(join);
     }
 }
 

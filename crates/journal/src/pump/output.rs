@@ -3,18 +3,16 @@
 //! Small writes are coalesced: bytes after a pause are visible at once, a chatterer's within a millisecond. The bytes
 //! are in the file all the time, only their index record waits, so a kill costs nothing.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use rustix::io::Errno;
 
-use super::PumpPty;
+use super::feed::Feed;
 use super::poller::{Poller, Source, Token};
+use crate::FRAME_MAX;
 use crate::raw::{Files, Journal, Kind, Writer};
-use crate::{FRAME_MAX, sys};
 
 /// A stream that was silent this long is interactive: its next bytes are indexed at once.
 const SILENCE: Duration = Duration::from_millis(2);
@@ -25,69 +23,6 @@ const GATHER: Duration = Duration::from_millis(1);
 const NAP_BELOW: usize = 4096;
 /// Frames moved before the other descriptors of the thread get their turn.
 const TURN: usize = 8;
-
-/// Where bytes come from.
-pub(crate) enum Feed {
-    Pipe(OwnedFd),
-    /// The terminal's relay pipe may hold bytes that a former daemon left in it.
-    Terminal {
-        pty: PumpPty,
-        relay_empty: bool,
-    },
-}
-
-impl Feed {
-    pub(crate) fn terminal(pty: PumpPty, resumed: bool) -> Self {
-        Self::Terminal { pty, relay_empty: !resumed }
-    }
-
-    /// Moves up to `len` bytes into `file` at `offset`. `Ok(0)` = the stream has ended.
-    fn take(&mut self, file: &File, offset: u64, len: usize) -> Result<usize, Errno> {
-        let (pty, relay_empty) = match self {
-            Self::Pipe(pipe) => return sys::pipe_to_file(pipe.as_fd(), file, offset, len),
-            Self::Terminal { pty, relay_empty } => (pty, relay_empty),
-        };
-        if *relay_empty {
-            match sys::terminal_to_pipe(pty.master.as_fd(), pty.relay_write.as_fd(), len) {
-                Ok(0) | Err(Errno::IO) => return Ok(0),
-                Ok(_) => *relay_empty = false,
-                Err(errno) => return Err(errno),
-            }
-            hook!("pty.relayed");
-        }
-        match sys::pipe_to_file(pty.relay_read.as_fd(), file, offset, len) {
-            Err(Errno::AGAIN) => {
-                *relay_empty = true;
-                self.take(file, offset, len)
-            }
-            other => other,
-        }
-    }
-
-    /// Second descriptors: of a pipe, or of a terminal and its relay.
-    pub(crate) fn duplicate(&self) -> io::Result<(Option<OwnedFd>, Option<PumpPty>)> {
-        Ok(match self {
-            Self::Pipe(pipe) => (Some(pipe.try_clone()?), None),
-            Self::Terminal { pty, .. } => {
-                let PumpPty { master, relay_read, relay_write } = pty;
-                let (relay_read, relay_write) = (relay_read.try_clone()?, relay_write.try_clone()?);
-                (None, Some(PumpPty { master: master.try_clone()?, relay_read, relay_write }))
-            }
-        })
-    }
-
-    /// A terminal hands out a line or a few pages at a time; a pipe all it has.
-    fn short_means_empty(&self) -> bool {
-        matches!(self, Self::Pipe(_))
-    }
-
-    fn polled(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Pipe(pipe) => pipe.as_fd(),
-            Self::Terminal { pty, .. } => pty.master.as_fd(),
-        }
-    }
-}
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

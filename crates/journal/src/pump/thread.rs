@@ -133,8 +133,10 @@ impl Thread {
             });
             return;
         }
+        // One whose files may stall stays where it harms only its like.
+        let may_leave = !lane.shared.journal.is_remote();
         match lane.load.judge(now) {
-            Verdict::Apart if self.lanes.len() > 1 => {
+            Verdict::Apart if self.lanes.len() > 1 && may_leave => {
                 if let Some(target) = self.core.heavy_claim() {
                     self.send(id, &target, true, now);
                     return;

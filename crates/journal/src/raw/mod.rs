@@ -20,7 +20,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::pipe::{PipeFlags, pipe_with};
+
 use crate::lock;
+use crate::probe::FsKind;
 pub(crate) use files::Files;
 use files::Home;
 use ledger::Ctl;
@@ -52,6 +55,8 @@ pub struct Journal {
     pub(crate) synced_seq: AtomicU64,
     /// Its names and its facts are on the disk.
     settled: AtomicBool,
+    /// Somebody other than this kernel can make its files stall.
+    remote: bool,
 }
 
 impl Journal {
@@ -95,6 +100,8 @@ impl Journal {
         };
         let files = home.files()?;
         let applied = files.input.metadata()?.len();
+        // Unknown is not remote: a file system without a number is this kernel's own.
+        let remote = home.dir().is_some() && FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
         let found = recovery::recover(&files, ctl.first)?;
         let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
         let last = found.writer.last;
@@ -121,6 +128,7 @@ impl Journal {
             dirty: AtomicU8::new(0),
             synced_seq: AtomicU64::new(bounds.last_seq),
             settled: AtomicBool::new(false),
+            remote,
         };
         // On a full disk the rest becomes visible later, when it is hosted or opened again.
         let _ = journal.index_rest(&files);
@@ -146,6 +154,24 @@ impl Journal {
     /// A fresh read-only description of `in`, at position 0, for the keeper to hold (its position is shared).
     pub fn ledger_reader(&self) -> io::Result<OwnedFd> {
         self.home.ledger_reader()
+    }
+
+    /// Whether its files are on FUSE or a network file system, so that any use of them may wait for somebody else.
+    pub fn is_remote(&self) -> bool {
+        self.remote
+    }
+
+    /// Pipes for the keeper to hold, to lie between the child's outputs and files that may stall: read and write end for
+    /// stdout, then for stderr. Empty where the file system needs none, and in memory.
+    pub fn relays(&self) -> io::Result<Vec<OwnedFd>> {
+        let mut ends = Vec::new();
+        if self.remote {
+            for _ in [Kind::Stdout, Kind::Stderr] {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+                ends.extend([read, write]);
+            }
+        }
+        Ok(ends)
     }
 
     /// What it holds at the moment. Cheap.

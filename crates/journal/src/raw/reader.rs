@@ -72,6 +72,10 @@ impl Cursor {
         if let Some(gap) = self.gap() {
             return Ok(gap);
         }
+        if wait == Wait::Never && self.journal.is_remote() {
+            // Neither opening nor reading can be asked not to wait for the server.
+            return Ok(Step::WouldBlock);
+        }
         let files = self.journal.home.files()?;
         if self.taken == self.filled && !self.refill(&files, last, wait)? {
             return Ok(self.gap().unwrap_or(Step::WouldBlock));

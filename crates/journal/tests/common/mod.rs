@@ -2,10 +2,13 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     dead_code,
     unreachable_pub,
     reason = "every test binary uses its own part of it"
 )]
+
+pub mod fuse;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -70,6 +73,7 @@ impl Proc {
             stdout: Some(nonblocking(child.stdout.take().unwrap())),
             stderr: Some(nonblocking(child.stderr.take().unwrap())),
             ledger: Some(journal.ledger_reader().unwrap()),
+            relays: journal.relays().unwrap(),
             pty: None,
         };
         let hosted = pumps.host(Arc::clone(&journal), io, false);

@@ -10,6 +10,7 @@ use ostler_api::Timestamp;
 use ostler_door_native::Identity;
 use ostler_engine::{
     Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError,
+    approval,
 };
 
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
@@ -42,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) sync_every: Duration,
     /// How long a process may take to end when nobody says otherwise.
     pub(crate) kill_grace: Duration,
+    /// How the inbox behaves.
+    pub(crate) approvals: approval::Settings,
 }
 
 /// An instance that is ours, not started yet.
@@ -186,6 +189,9 @@ impl Ours {
             sync_every: plan.sync_every,
             guard: plan.guard,
             child_nofile: super::limits::raise_descriptors(),
+            // Through /proc: the file may be replaced while this daemon runs.
+            runner: format!("/proc/{}/exe", std::process::id()).into(),
+            approvals: plan.approvals,
         };
         let engine = tokio::task::spawn_blocking(move || Engine::start(config))
             .await

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use ostler_door_claustrum as claustrum;
 use ostler_door_rpc::Bound;
-use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention};
+use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
 use super::host::{Host, HostError, Plan};
 use super::place::Place;
@@ -79,6 +79,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
+            approvals: approval::Settings::default(),
         })
         .await?;
     let (native, claustrum) = match open_doors(options, &host) {

@@ -5,10 +5,12 @@ pub(crate) mod escape;
 mod nearest;
 mod screen;
 mod table;
+mod visible;
 mod when;
 
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table};
+pub(crate) use visible::{visible, visible_bytes};
 pub(crate) use when::ago;

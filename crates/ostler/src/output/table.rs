@@ -2,8 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use super::escape::visible;
-use super::{Paint, Screen};
+use super::{Paint, Screen, visible};
 
 /// Two spaces keep columns apart without rules.
 const GAP: usize = 2;

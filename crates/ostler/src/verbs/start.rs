@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Context;
 use crate::instances::{self, InstanceRecord};
-use crate::output::{CommandError, escape};
+use crate::output::{CommandError, visible};
 
 /// Recovery of many journals takes a moment; a daemon that says nothing for this long will not.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -88,5 +88,5 @@ fn quote(log: &Path, from: u64) -> String {
         Ok(text)
     };
     let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
-    text.lines().map(|line| format!("  {}", escape::visible(line))).collect::<Vec<_>>().join("\n")
+    text.lines().map(|line| format!("  {}", visible(line))).collect::<Vec<_>>().join("\n")
 }

@@ -1,0 +1,641 @@
+//! The inbox's memory: the sum of its log, and the only place that adds to it.
+//! Every method here may wait for the disk; nothing it says is true before the log has it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
+use std::time::Duration;
+
+use super::ledger::{Entry, Verified};
+use super::store::{Store, StoreError};
+use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
+use super::{Effect, clock, content_hash, machine, rules};
+
+/// Settled requests that are answered from memory; older ones come from the log.
+const RECENT: usize = 256;
+/// As long as any request can be fresh, twice: a name that was used may not be used again in that time.
+const REPLAY_MS: u64 = 180_000;
+/// Names remembered at once; more within the replay window than any honest client sends.
+const KEYS_MAX: usize = 65_536;
+/// How long an asker may take to come back after the daemon died.
+const REATTACH_MS: u64 = 10_000;
+/// How long a rule made by a single key holds: long enough for a project, short enough to be thought about again.
+const RULE_MS: u64 = 30 * 24 * 3600 * 1000;
+
+/// How the inbox behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Requests that may wait at once.
+    pub pending_max: usize,
+    /// After so many refusals of the same content it is refused without asking, for so long; never if nothing is said.
+    pub fatigue: Option<(u32, Duration)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { pending_max: 1024, fatigue: Some((3, Duration::from_secs(600))) }
+    }
+}
+
+/// Why a request was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The name was used before.
+    #[error("duplicate request id: {0}")]
+    Duplicate(String),
+    /// Too many wait already.
+    #[error("{0} requests wait for a decision already")]
+    TooMany(usize),
+    /// It was refused again and again.
+    #[error("refused {times} times in a row; asking for the same is refused for another {} s", left.as_secs())]
+    Fatigue {
+        /// How often.
+        times: u32,
+        /// For how long.
+        left: Duration,
+    },
+    /// It could not be stored, so it was not shown either.
+    #[error("the request could not be stored: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// Why a decision did not count.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    /// There is no such request.
+    #[error("no request is called {0:?}")]
+    NotFound(String),
+    /// The decision names other content.
+    #[error("the decision is about other content than what was asked")]
+    OtherContent,
+    /// Somebody was first.
+    #[error("{what} already, by {by}")]
+    AnsweredElsewhere {
+        /// What they said.
+        what: String,
+        /// Who.
+        by: By,
+        /// When, in milliseconds since 1970.
+        at_ms: u64,
+    },
+    /// Too late.
+    #[error("expired: nobody decided in time")]
+    Expired,
+    /// The asker is gone.
+    #[error("withdrawn: {0}")]
+    Withdrawn(String),
+    /// This answer does not fit the question.
+    #[error("{0}")]
+    DoesNotFit(&'static str),
+    /// It could not be recorded, so it does not count.
+    #[error("the decision could not be recorded: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// What is left of a yes after the daemon died.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trace {
+    /// It was carried out by this process.
+    Process(String),
+    /// Certainly nothing followed from it.
+    Nothing,
+    /// Nobody can tell.
+    CannotTell,
+}
+
+struct Live {
+    approval: Approval,
+    boot: String,
+    asked_boot: u64,
+    shown_boot: Option<u64>,
+    /// The asker may come back until this time since boot; nothing when it is there, or not expected.
+    orphan_until: Option<u64>,
+}
+
+pub(super) struct Desk {
+    store: Store,
+    settings: Settings,
+    boot: String,
+    seq: u64,
+    live: BTreeMap<String, Live>,
+    recent: VecDeque<String>,
+    rules: Vec<Rule>,
+    keys: HashMap<String, (u64, Option<String>)>,
+    refusals: HashMap<String, (u32, u64)>,
+}
+
+impl Desk {
+    /// Reads the log, settles what did not survive, and begins to answer for it.
+    pub(super) fn open(path: &Path, settings: Settings, trace: impl Fn(&str) -> Trace) -> Result<Self, StoreError> {
+        let mut sum = Sum::default();
+        let store = Store::open(path, |entry, record| sum.add(entry, record))?;
+        if let Some(why) = sum.impossible {
+            return Err(StoreError::Tampered { path: path.to_owned(), why });
+        }
+        for live in sum.live.values_mut().filter(|live| !live.approval.state.is_final()) {
+            live.approval.ask.content = store.content(&live.approval.hash)?.unwrap_or_default();
+        }
+        let mut desk = Self {
+            store,
+            settings,
+            boot: clock::boot_id(),
+            seq: sum.seq,
+            live: sum.live,
+            recent: sum.recent,
+            rules: sum.rules,
+            keys: HashMap::new(),
+            refusals: HashMap::new(),
+        };
+        let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
+        desk.seq = desk.store.append(None, clock::wall_ms(), &[&opened], None)?;
+        desk.recover(trace)?;
+        Ok(desk)
+    }
+
+    /// What the daemon before us left: from another boot it is over; from this one its asker may come back.
+    fn recover(&mut self, trace: impl Fn(&str) -> Trace) -> Result<(), StoreError> {
+        let now = clock::boot_ms();
+        let open: Vec<String> = self.open_ids();
+        for id in open {
+            let Some(live) = self.live.get_mut(&id) else { continue };
+            let (state, bound) = (live.approval.state.clone(), live.approval.ask.bound);
+            let same_boot = live.boot == self.boot;
+            if let Some(key) = &live.approval.ask.key {
+                self.keys.insert(key.clone(), (now, Some(id.clone())));
+            }
+            if same_boot && bound == Bound::Connection {
+                live.orphan_until = Some(now + REATTACH_MS);
+            }
+            let gone = || Record::Withdrawn { why: "the machine was restarted".into() };
+            let record = match (state, same_boot) {
+                (State::Accepted { .. }, true) => match trace(&id) {
+                    Trace::Process(process) => Record::Applied { process: Some(process) },
+                    Trace::Nothing => continue,
+                    Trace::CannotTell => Record::Rebooted,
+                },
+                (State::Accepted { .. }, false) => Record::Rebooted,
+                (State::Applied { outcome: None }, false) => Record::Finished { outcome: Outcome::NobodySaw },
+                (State::Applied { outcome: None }, true) if trace(&id) == Trace::Nothing => {
+                    Record::Finished { outcome: Outcome::NobodySaw }
+                }
+                (State::Pending { .. }, false) if bound == Bound::Connection => gone(),
+                (State::Pending { .. }, false) if live.approval.expires_in.is_some() => Record::Expired,
+                _ => continue,
+            };
+            self.write(&id, &[record])?;
+        }
+        Ok(())
+    }
+
+    fn open_ids(&self) -> Vec<String> {
+        self.live.iter().filter(|(_, live)| !live.approval.state.is_final()).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Takes a request in. `true`: the same asker came back after a restart, and this is its old request.
+    pub(super) fn ask(&mut self, ask: Ask) -> Result<(String, bool), AskError> {
+        let (now, wall) = (clock::boot_ms(), clock::wall_ms());
+        let hash = content_hash(&ask.content);
+        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.is_some());
+        if let Some(key) = &ask.key
+            && let Some((_, id)) = self.keys.get(key)
+        {
+            let old = id.clone().filter(|id| self.reattach(id, &hash, now));
+            let id = old.ok_or_else(|| AskError::Duplicate(key.clone()))?;
+            self.write(&id, &[Record::Reattached])?;
+            return Ok((id, true));
+        }
+        let waiting = self.live.values().filter(|live| live.approval.state.is_pending()).count();
+        if waiting >= self.settings.pending_max || self.keys.len() >= KEYS_MAX {
+            return Err(AskError::TooMany(waiting));
+        }
+        self.check_fatigue(&ask, &hash, now)?;
+        let id = crate::id::approval().map_err(|error| StoreError::Sqlite {
+            path: "/dev/urandom".into(),
+            source: rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
+        })?;
+        let asked = asked(&ask, &hash, now);
+        let rule = self.rule_for(&ask, wall);
+        let decided = rule.map(|(name, effect)| Record::Decided {
+            decision: if effect == Effect::Allow { Decision::Once } else { Decision::deny() },
+            content: hash.clone(),
+            by: By::Rule { name },
+        });
+        let records: Vec<&Record> = std::iter::once(&asked).chain(&decided).collect();
+        self.seq = self.store.append(Some(&id), wall, &records, Some(&ask.content))?;
+        if let Some(key) = &ask.key {
+            self.keys.insert(key.clone(), (now, Some(id.clone())));
+        }
+        let mut live = Live::new(id.clone(), ask, hash, wall, self.boot.clone(), now);
+        if let Some(decided) = &decided {
+            live.take(decided, wall);
+        }
+        self.live.insert(id.clone(), live);
+        self.settle(&id);
+        Ok((id, false))
+    }
+
+    /// Whether this is an orphan whose asker came back with the very same words; that works once.
+    fn reattach(&mut self, id: &str, hash: &str, now: u64) -> bool {
+        let Some(live) = self.live.get_mut(id) else { return false };
+        let same = live.approval.hash == hash && live.orphan_until.is_some_and(|until| now < until);
+        if same {
+            live.orphan_until = None;
+        }
+        same
+    }
+
+    fn check_fatigue(&mut self, ask: &Ask, hash: &str, now: u64) -> Result<(), AskError> {
+        let Some((times, pause)) = self.settings.fatigue else { return Ok(()) };
+        let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        self.refusals.retain(|_, (_, last)| now < last.saturating_add(pause));
+        let Some((count, last)) = self.refusals.get(hash).copied().filter(|(count, _)| *count >= times) else {
+            return Ok(());
+        };
+        let error = AskError::Fatigue { times: count, left: Duration::from_millis(last + pause - now) };
+        let record = Record::Refused { asker: ask.asker.clone(), title: ask.title.clone(), why: error.to_string() };
+        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        Err(error)
+    }
+
+    fn rule_for(&self, ask: &Ask, wall: u64) -> Option<(String, Effect)> {
+        let matching = || self.rules.iter().filter(|rule| rule.answers(ask, wall));
+        let rule = matching().find(|rule| rule.effect == Effect::Deny).or_else(|| matching().next())?;
+        Some((rule.name.clone(), rule.effect))
+    }
+
+    /// Notes a name that leaves no request behind; `false` if it was used before.
+    pub(super) fn first_use(&mut self, key: &str) -> bool {
+        let now = clock::boot_ms();
+        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.is_some());
+        if self.keys.contains_key(key) || self.keys.len() >= KEYS_MAX {
+            return false;
+        }
+        self.keys.insert(key.to_owned(), (now, None));
+        true
+    }
+
+    /// Somebody could see it from now on.
+    pub(super) fn shown(&mut self, id: &str, surface: &str) -> Result<(), StoreError> {
+        let unseen = |live: &&Live| live.approval.state == State::Pending { shown: false };
+        if self.live.get(id).filter(unseen).is_none() {
+            return Ok(());
+        }
+        self.write(id, &[Record::Shown { surface: surface.to_owned(), boot_ms: clock::boot_ms() }])
+    }
+
+    /// Records a decision; only the first counts, and only about this very content.
+    pub(super) fn decide(&mut self, id: &str, hash: &str, decision: Decision, by: By) -> Result<(), DecideError> {
+        self.expire()?;
+        let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
+        let approval = &live.approval;
+        fits(approval, &decision)?;
+        let mut records = Vec::with_capacity(2);
+        if let Some(scope) = lasting(approval, &decision) {
+            let rule = self.new_rule(
+                NewRule {
+                    effect: Effect::Allow,
+                    scope,
+                    pattern: Pattern::exactly(approval),
+                    title: approval.ask.title.clone(),
+                    expires_at: Some(clock::wall_ms() + RULE_MS),
+                },
+                by.clone(),
+            )?;
+            records.push(Record::RuleAdded { rule });
+        }
+        let refused = !decision.is_yes();
+        let decided = Record::Decided { decision, content: hash.to_owned(), by };
+        decided.apply(&approval.state, &approval.hash).map_err(|refusal| too_late(approval, &refusal))?;
+        records.insert(0, decided);
+        let hash = approval.hash.clone();
+        self.write(id, &records)?;
+        if refused {
+            let times = self.refusals.entry(hash).or_insert((0, 0));
+            *times = (times.0 + 1, clock::boot_ms());
+        } else {
+            self.refusals.remove(&hash);
+        }
+        Ok(())
+    }
+
+    /// Records what happened to a request, if that is possible.
+    pub(super) fn note(&mut self, id: &str, record: Record) -> Result<bool, StoreError> {
+        let Some(live) = self.live.get(id) else { return Ok(false) };
+        if record.apply(&live.approval.state, &live.approval.hash).is_err() {
+            return Ok(false);
+        }
+        self.write(id, &[record])?;
+        Ok(true)
+    }
+
+    /// The asker hung up. What is being carried out goes on.
+    pub(super) fn gone(&mut self, id: &str) -> Result<bool, StoreError> {
+        let state = self.live.get(id).map(|live| &live.approval.state);
+        match state {
+            Some(State::Pending { .. } | State::Accepted { .. }) => {
+                self.note(id, Record::Withdrawn { why: "the asker hung up".into() })
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Settles everything whose time is over. Gives back how long until there may be more to do.
+    pub(super) fn expire(&mut self) -> Result<Option<Duration>, StoreError> {
+        let now = clock::boot_ms();
+        let mut soonest = None::<u64>;
+        for id in self.open_ids() {
+            let Some(live) = self.live.get(&id) else { continue };
+            let late = |end: Option<u64>| end.is_some_and(|end| end <= now);
+            let (deadline, orphan) = (live.deadline(), live.orphan_until);
+            let record = match &live.approval.state {
+                State::Pending { .. } if late(deadline) => Record::Expired,
+                State::Pending { .. } | State::Accepted { .. } if late(orphan) => {
+                    Record::Withdrawn { why: "the asker did not come back after a restart".into() }
+                }
+                State::Pending { .. } | State::Accepted { .. } => {
+                    soonest = [soonest, deadline, orphan].into_iter().flatten().min();
+                    continue;
+                }
+                _ => continue,
+            };
+            self.write(&id, &[record])?;
+        }
+        Ok(soonest.map(|end| Duration::from_millis(end.saturating_sub(now))))
+    }
+
+    /// Somebody tried to decide who may not.
+    pub(super) fn attempted(&mut self, id: &str, who: String, why: String) -> Result<(), StoreError> {
+        let record = Record::Attempted { who, why };
+        self.seq = self.store.append(Some(id), clock::wall_ms(), &[&record], None)?;
+        Ok(())
+    }
+
+    /// A request was turned away before it could be asked.
+    pub(super) fn refused(&mut self, record: &Record) -> Result<(), StoreError> {
+        self.seq = self.store.append(None, clock::wall_ms(), &[record], None)?;
+        Ok(())
+    }
+
+    fn new_rule(&self, new: NewRule, by: By) -> Result<Rule, DecideError> {
+        if self.rules.len() >= rules::RULES_MAX {
+            return Err(DecideError::DoesNotFit("there are too many rules; revoke some with `ostler rules revoke`"));
+        }
+        let name = crate::id::rule().map_err(|_| DecideError::DoesNotFit("the system gives no random numbers"))?;
+        let NewRule { effect, scope, pattern, title, expires_at } = new;
+        Ok(Rule { name, effect, scope, pattern, title, made_at: clock::wall_ms(), expires_at, made_by: by })
+    }
+
+    pub(super) fn add_rule(&mut self, new: NewRule, by: By) -> Result<Rule, DecideError> {
+        let rule = self.new_rule(new, by)?;
+        let record = Record::RuleAdded { rule: rule.clone() };
+        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.rules.push(rule.clone());
+        Ok(rule)
+    }
+
+    pub(super) fn revoke_rule(&mut self, name: &str, by: By) -> Result<bool, StoreError> {
+        if !self.rules.iter().any(|rule| rule.name == name) {
+            return Ok(false);
+        }
+        let record = Record::RuleRevoked { name: name.to_owned(), by };
+        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.rules.retain(|rule| rule.name != name);
+        Ok(true)
+    }
+
+    pub(super) fn rules(&self) -> Vec<Rule> {
+        let now = clock::wall_ms();
+        self.rules.iter().filter(|rule| rule.expires_at.is_none_or(|end| now < end)).cloned().collect()
+    }
+
+    /// One request as memory has it.
+    pub(super) fn peek(&self, id: &str) -> Option<Approval> {
+        self.live.get(id).map(Live::look)
+    }
+
+    /// Requests that wait, oldest first.
+    pub(super) fn pending(&self) -> Vec<Approval> {
+        self.select(|live| live.approval.state.is_pending())
+    }
+
+    /// Requests that wait or were settled lately, oldest first.
+    pub(super) fn recent(&self) -> Vec<Approval> {
+        self.select(|_| true)
+    }
+
+    fn select(&self, which: impl Fn(&Live) -> bool) -> Vec<Approval> {
+        let mut found: Vec<_> = self.live.values().filter(|live| which(live)).map(Live::look).collect();
+        found.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
+        found
+    }
+
+    /// One request by its id, also one from long ago.
+    pub(super) fn get(&self, id: &str) -> Result<Option<Approval>, StoreError> {
+        if let Some(live) = self.live.get(id) {
+            let mut approval = live.look();
+            if approval.ask.content.is_empty() {
+                approval.ask.content = self.store.content(&approval.hash)?.unwrap_or_default();
+            }
+            return Ok(Some(approval));
+        }
+        let mut sum = Sum::default();
+        for entry in self.store.about(id)? {
+            if let Ok(record) = serde_json::from_str::<Record>(&entry.body) {
+                sum.add(&entry, &record);
+            }
+        }
+        let Some(mut live) = sum.live.remove(id) else { return Ok(None) };
+        live.approval.ask.content = self.store.content(&live.approval.hash)?.unwrap_or_default();
+        Ok(Some(live.look()))
+    }
+
+    /// The ids that begin like this.
+    pub(super) fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.store.ids(prefix, 8)
+    }
+
+    pub(super) fn read(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.store.read(after, most)
+    }
+
+    pub(super) fn verify(&self) -> Result<Verified, StoreError> {
+        self.store.check_head()?;
+        let (entries, head) = self.store.check(|_, _| {})?;
+        Ok(Verified { entries, head: super::hex(&head) })
+    }
+
+    /// Writes records that were checked to be possible.
+    fn write(&mut self, id: &str, records: &[Record]) -> Result<(), StoreError> {
+        let wall = clock::wall_ms();
+        let all: Vec<&Record> = records.iter().collect();
+        self.seq = self.store.append(Some(id), wall, &all, None)?;
+        for record in records {
+            if let Record::RuleAdded { rule } = record {
+                self.rules.push(rule.clone());
+            }
+            if let Some(live) = self.live.get_mut(id) {
+                live.take(record, wall);
+            }
+        }
+        self.settle(id);
+        Ok(())
+    }
+
+    /// Keeps memory bounded: only the latest settled requests stay.
+    fn settle(&mut self, id: &str) {
+        let settled = self.live.get(id).is_some_and(|live| live.approval.state.is_final());
+        if settled && let Some(live) = self.live.get_mut(id) {
+            // The store has it; memory need not.
+            live.approval.ask.content = String::new();
+        }
+        if settled && !self.recent.iter().any(|known| known == id) {
+            self.recent.push_back(id.to_owned());
+        }
+        while self.recent.len() > RECENT {
+            let Some(oldest) = self.recent.pop_front() else { return };
+            if let Some(live) = self.live.remove(&oldest)
+                && let Some(key) = live.approval.ask.key
+                && let Some(used) = self.keys.get_mut(&key)
+            {
+                used.1 = None;
+            }
+        }
+    }
+}
+
+/// The log, added up.
+#[derive(Default)]
+struct Sum {
+    seq: u64,
+    boot: String,
+    live: BTreeMap<String, Live>,
+    recent: VecDeque<String>,
+    rules: Vec<Rule>,
+    impossible: Option<String>,
+}
+
+impl Sum {
+    fn add(&mut self, entry: &Entry, record: &Record) {
+        self.seq = entry.seq;
+        match record {
+            Record::Opened { boot, .. } => self.boot.clone_from(boot),
+            Record::RuleAdded { rule } => self.rules.push(rule.clone()),
+            Record::RuleRevoked { name, .. } => self.rules.retain(|rule| rule.name != *name),
+            _ => {}
+        }
+        let Some(id) = &entry.about else { return };
+        if let Record::Asked { boot_ms, content, .. } = record {
+            if let Some(ask) = record.ask() {
+                let live = Live::new(id.clone(), ask, content.clone(), entry.at_ms, self.boot.clone(), *boot_ms);
+                self.live.insert(id.clone(), live);
+            }
+            return;
+        }
+        let Some(live) = self.live.get_mut(id) else { return };
+        if !live.take(record, entry.at_ms) {
+            self.impossible.get_or_insert_with(|| format!("entry {} cannot follow from what was before", entry.seq));
+        }
+        if live.approval.state.is_final() && !self.recent.contains(id) {
+            self.recent.push_back(id.clone());
+            if self.recent.len() > RECENT
+                && let Some(oldest) = self.recent.pop_front()
+            {
+                self.live.remove(&oldest);
+            }
+        }
+    }
+}
+
+impl Live {
+    fn new(id: String, ask: Ask, hash: String, asked_at: u64, boot: String, asked_boot: u64) -> Self {
+        let approval = Approval { id, ask, hash, asked_at, state: State::new(), decided: None, expires_in: None };
+        Self { approval, boot, asked_boot, shown_boot: None, orphan_until: None }
+    }
+
+    /// Lets a record change the request; `false` if it can not follow.
+    fn take(&mut self, record: &Record, at_ms: u64) -> bool {
+        let approval = &mut self.approval;
+        let Ok(state) = record.apply(&approval.state, &approval.hash) else { return false };
+        approval.state = state;
+        match record {
+            Record::Shown { boot_ms, .. } => self.shown_boot = Some(*boot_ms),
+            Record::Decided { by, .. } => approval.decided = Some((by.clone(), at_ms)),
+            _ => {}
+        }
+        true
+    }
+
+    /// When it is too late to decide, since boot.
+    fn deadline(&self) -> Option<u64> {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let ask = &self.approval.ask;
+        let shown = ask.after_shown.zip(self.shown_boot).map(|(span, at)| at.saturating_add(millis(span)));
+        let asked = ask.after_asked.map(|span| self.asked_boot.saturating_add(millis(span)));
+        [shown, asked].into_iter().flatten().min()
+    }
+
+    fn look(&self) -> Approval {
+        let left = self.deadline().filter(|_| self.approval.state.is_pending());
+        Approval { expires_in: left.map(|end| end.saturating_sub(clock::boot_ms())), ..self.approval.clone() }
+    }
+}
+
+fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Record::Asked {
+        kind: ask.kind,
+        content: hash.to_owned(),
+        title: ask.title.clone(),
+        privileged: ask.privileged,
+        asker: ask.asker.clone(),
+        reason: ask.reason.clone(),
+        bound: ask.bound,
+        key: ask.key.clone(),
+        workspace: ask.workspace.clone(),
+        after_shown_ms: ask.after_shown.map(millis),
+        after_asked_ms: ask.after_asked.map(millis),
+        boot_ms,
+    }
+}
+
+/// Whether this kind of answer fits this kind of question.
+fn fits(approval: &Approval, decision: &Decision) -> Result<(), DecideError> {
+    match (approval.ask.kind, decision) {
+        (AskKind::Question, Decision::Answers { .. } | Decision::Deny { .. })
+        | (AskKind::ToolUse, Decision::Changed { .. })
+        | (AskKind::Command | AskKind::ToolUse, Decision::Once | Decision::Session | Decision::Always)
+        | (AskKind::Command | AskKind::ToolUse, Decision::Deny { .. }) => Ok(()),
+        (AskKind::Question, _) => Err(DecideError::DoesNotFit("a question takes answers, or a refusal")),
+        (AskKind::Command, _) => Err(DecideError::DoesNotFit("a command is approved or denied as it is")),
+        (AskKind::ToolUse, _) => Err(DecideError::DoesNotFit("a tool use is approved, changed or denied")),
+    }
+}
+
+/// Where a yes that lasts will hold.
+fn lasting(approval: &Approval, decision: &Decision) -> Option<RuleScope> {
+    match decision {
+        Decision::Session => Some(RuleScope::Session { session: rules::session_of(&approval.ask).to_owned() }),
+        Decision::Always => Some(match &approval.ask.workspace {
+            Some(path) => RuleScope::Workspace { path: path.clone() },
+            None => RuleScope::Host,
+        }),
+        _ => None,
+    }
+}
+
+fn too_late(approval: &Approval, refusal: &machine::Refusal) -> DecideError {
+    let answered = |what: &str| match &approval.decided {
+        Some((by, at_ms)) => DecideError::AnsweredElsewhere { what: what.to_owned(), by: by.clone(), at_ms: *at_ms },
+        None => DecideError::NotFound(approval.id.clone()),
+    };
+    match (&approval.state, refusal) {
+        (_, machine::Refusal::OtherContent) => DecideError::OtherContent,
+        (State::Expired, _) => DecideError::Expired,
+        (State::Withdrawn { why }, _) => DecideError::Withdrawn(why.clone()),
+        (State::Denied { .. }, _) => answered("denied"),
+        _ => answered("approved"),
+    }
+}

@@ -1,0 +1,246 @@
+//! The handle that everybody shares. Opening the log waits until somebody needs it, or until there is one: a stand-in that
+//! never asks anything keeps no database.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::desk::{AskError, DecideError, Desk, Settings, Trace};
+use super::ledger::{Entry, Verified};
+use super::store::{Store, StoreError};
+use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
+
+/// Deadlines are looked at this often at least: a machine that slept wakes up late.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is left of a yes: asked once at the start, of whoever knows the processes.
+type Tracer = Box<dyn Fn(&str) -> Trace + Send + Sync>;
+
+/// The inbox; a cheap handle.
+#[derive(Clone)]
+pub struct Inbox {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    path: PathBuf,
+    settings: Settings,
+    tracer: Tracer,
+    desk: Mutex<Option<Desk>>,
+    /// Askers that hung up; handed over by a drop, which may not wait for the disk. One per ticket at most.
+    gone: Mutex<Vec<String>>,
+    changed: Condvar,
+    revision: watch::Sender<u64>,
+}
+
+impl Inbox {
+    /// The inbox whose log is at `path`. An existing log is checked and taken up now; one that does not hold is refused.
+    pub(crate) fn open(
+        path: PathBuf,
+        settings: Settings,
+        tracer: impl Fn(&str) -> Trace + Send + Sync + 'static,
+    ) -> Result<Self, StoreError> {
+        let shared = Shared {
+            settings,
+            tracer: Box::new(tracer),
+            desk: Mutex::new(None),
+            gone: Mutex::default(),
+            changed: Condvar::new(),
+            revision: watch::channel(0).0,
+            path,
+        };
+        let inbox = Self { shared: Arc::new(shared) };
+        if inbox.shared.path.exists() {
+            inbox.with(|_| Ok::<_, StoreError>(()))?;
+        }
+        Ok(inbox)
+    }
+
+    /// Does something with the open desk, and tells everybody if that changed anything.
+    fn with<T, E: From<StoreError>>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E>) -> Result<T, E> {
+        let mut slot = self.shared.desk();
+        let desk = match &mut *slot {
+            Some(desk) => desk,
+            slot => {
+                let desk = Desk::open(&self.shared.path, self.shared.settings, &self.shared.tracer)?;
+                self.shared.watch_deadlines();
+                slot.insert(desk)
+            }
+        };
+        let result = work(desk);
+        let seq = desk.seq();
+        drop(slot);
+        self.shared.revision.send_if_modified(|known| std::mem::replace(known, seq) != seq);
+        self.shared.changed.notify_all();
+        result
+    }
+
+    async fn later<T, E>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let inbox = self.clone();
+        match tokio::task::spawn_blocking(move || inbox.with(work)).await {
+            Ok(result) => result,
+            // The work died with a panic, which the lints rule out; it must not take the caller along.
+            Err(lost) => Err(E::from(StoreError::Tampered { path: PathBuf::new(), why: lost.to_string() })),
+        }
+    }
+
+    /// Takes a request in: stored before anybody sees it. Answered at once if a rule says so.
+    pub async fn ask(&self, ask: Ask) -> Result<Ticket, AskError> {
+        let (id, reattached) = self.later(move |desk| desk.ask(ask)).await?;
+        Ok(Ticket::new(self.clone(), id, reattached))
+    }
+
+    /// Decides. Only the first decision counts, and only about the content with this hash.
+    pub async fn decide(&self, id: &str, hash: &str, decision: Decision, by: By) -> Result<(), DecideError> {
+        let (id, hash) = (id.to_owned(), hash.to_owned());
+        self.later(move |desk| desk.decide(&id, &hash, decision, by)).await
+    }
+
+    /// The same for threads that may wait.
+    pub fn decide_here(&self, id: &str, hash: &str, decision: Decision, by: By) -> Result<(), DecideError> {
+        self.with(|desk| desk.decide(id, hash, decision, by))
+    }
+
+    /// A surface shows this request; its time begins to run. May wait for the disk.
+    pub fn shown(&self, id: &str, surface: &str) -> Result<(), StoreError> {
+        self.with(|desk| desk.shown(id, surface))
+    }
+
+    /// Whether this name comes for the first time; it counts as used from now on.
+    pub fn first_use(&self, key: &str) -> bool {
+        self.with(|desk| Ok::<_, StoreError>(desk.first_use(key))).unwrap_or(false)
+    }
+
+    /// Records that somebody tried to decide who may not. May wait for the disk.
+    pub fn attempted(&self, id: &str, who: String, why: String) -> Result<(), StoreError> {
+        self.with(|desk| desk.attempted(id, who, why))
+    }
+
+    /// Records that a request was turned away before it was asked. May wait for the disk.
+    pub fn turned_away(&self, asker: super::Asker, title: String, why: String) -> Result<(), StoreError> {
+        let record = Record::Refused { asker, title, why };
+        self.with(|desk| desk.refused(&record))
+    }
+
+    /// Records what happened to a request; `false` when that can not follow. May wait for the disk.
+    pub(crate) fn note(&self, id: &str, record: Record) -> Result<bool, StoreError> {
+        self.with(|desk| desk.note(id, record))
+    }
+
+    /// One request as memory has it: one that waits, or was settled lately.
+    pub fn peek(&self, id: &str) -> Option<Approval> {
+        self.shared.desk().as_ref().and_then(|desk| desk.peek(id))
+    }
+
+    /// Requests that wait, oldest first.
+    pub fn pending(&self) -> Vec<Approval> {
+        self.look(Desk::pending)
+    }
+
+    /// Requests that wait or were settled lately, oldest first.
+    pub fn recent(&self) -> Vec<Approval> {
+        self.look(Desk::recent)
+    }
+
+    /// One request by its whole id. May wait for the disk.
+    pub fn get(&self, id: &str) -> Result<Option<Approval>, StoreError> {
+        self.with(|desk| desk.get(id))
+    }
+
+    /// The ids that begin like this, newest first, a handful at most. May wait for the disk.
+    pub fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.with(|desk| desk.ids(prefix))
+    }
+
+    /// The standing answers.
+    pub fn rules(&self) -> Vec<Rule> {
+        self.look(Desk::rules)
+    }
+
+    /// Makes a standing answer. May wait for the disk.
+    pub fn add_rule(&self, rule: NewRule, by: By) -> Result<Rule, DecideError> {
+        self.with(|desk| desk.add_rule(rule, by))
+    }
+
+    /// Takes a standing answer back; `false` if there is none of this name. May wait for the disk.
+    pub fn revoke_rule(&self, name: &str, by: By) -> Result<bool, StoreError> {
+        self.with(|desk| desk.revoke_rule(name, by))
+    }
+
+    /// Entries of the audit after this position. May wait for the disk.
+    pub fn audit(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.with(|desk| desk.read(after, most))
+    }
+
+    /// Walks the whole audit. May wait for the disk, and takes its time with a long one.
+    pub fn verify(&self) -> Result<Verified, StoreError> {
+        self.with(|desk| desk.verify())
+    }
+
+    /// Walks the audit of an instance that does not run.
+    pub fn verify_file(path: &std::path::Path) -> Result<Verified, StoreError> {
+        let store = Store::look(path)?;
+        store.check_head()?;
+        let (entries, head) = store.check(|_, _| {})?;
+        Ok(Verified { entries, head: super::hex(&head) })
+    }
+
+    /// The position of the newest entry; changes whenever anything does.
+    pub fn revision(&self) -> watch::Receiver<u64> {
+        self.shared.revision.subscribe()
+    }
+
+    /// Without opening what nobody has used.
+    fn look<T: Default>(&self, what: impl FnOnce(&Desk) -> T) -> T {
+        self.shared.desk().as_ref().map(what).unwrap_or_default()
+    }
+
+    /// The asker of this request is gone; recorded soon.
+    pub(super) fn hung_up(&self, id: String) {
+        self.shared.gone.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One thread per open inbox: it settles what nobody decides, for as long as anybody holds the inbox.
+    fn watch_deadlines(self: &Arc<Self>) {
+        let shared = Arc::downgrade(self);
+        let clock = std::thread::Builder::new().name("deadlines".into()).spawn(move || {
+            while let Some(shared) = shared.upgrade() {
+                shared.tend();
+            }
+        });
+        if let Err(error) = clock {
+            tracing::error!("deadlines are not watched: {error}");
+        }
+    }
+
+    fn tend(&self) {
+        let mut slot = self.desk();
+        let mut next = None;
+        if let Some(desk) = &mut *slot {
+            let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
+            let settled = gone.iter().try_for_each(|id| desk.gone(id).map(drop)).and_then(|()| desk.expire());
+            match settled {
+                Ok(soonest) => next = soonest,
+                // Tried again with the next look: nothing was lost, it is only late.
+                Err(error) => tracing::error!("inbox: {error}"),
+            }
+            let seq = desk.seq();
+            self.revision.send_if_modified(|known| std::mem::replace(known, seq) != seq);
+        }
+        let wait = next.unwrap_or(LOOK_EVERY).clamp(Duration::from_millis(1), LOOK_EVERY);
+        drop(self.changed.wait_timeout(slot, wait).unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,217 @@
+//! Questions that wait for a human: one inbox for every door.
+//!
+//! A request is stored before anybody sees it, shown everywhere, and decided once. The decision is bound to the hash of the
+//! whole content, recorded before anything follows from it, and carried out at most once, also when the daemon dies at any
+//! moment. What may follow what is one pure function ([`machine::next`]); everything else here is storage and waiting.
+
+mod clock;
+mod command;
+mod desk;
+mod inbox;
+mod ledger;
+mod machine;
+#[cfg(test)]
+mod model;
+mod record;
+mod rules;
+mod store;
+mod ticket;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use command::{CommandContent, StageContent};
+pub use desk::{AskError, DecideError, Settings, Trace};
+pub use inbox::Inbox;
+pub use ledger::{Entry, Verified};
+pub use machine::{Refusal, State, next};
+pub use record::{Outcome, Record, Stream};
+pub use rules::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
+pub use store::StoreError;
+pub use ticket::Ticket;
+
+/// What is being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AskKind {
+    /// May this command run?
+    Command,
+    /// May the agent use this tool?
+    ToolUse,
+    /// A question of the agent to its user.
+    Question,
+}
+
+/// Whom a request dies with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// The connection it came by: when that is gone for good, so is the request.
+    Connection,
+    /// An agent's session, which outlives the daemon.
+    Session,
+}
+
+/// Who asks: what the system says, and what they say of themselves.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asker {
+    /// The door it came through.
+    pub door: String,
+    /// The peer's user, as the system tells it.
+    pub uid: u32,
+    /// The peer's process, as the system tells it.
+    pub pid: Option<u32>,
+    /// The session that the client claims to be.
+    pub claimed_session: String,
+    /// The machine that the client claims to be on.
+    pub claimed_host: String,
+    /// The client program and version, as it says.
+    pub client: String,
+    /// The hosted process that the peer descends from.
+    pub verified_session: Option<String>,
+}
+
+/// A request on its way in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// What is being asked.
+    pub kind: AskKind,
+    /// The whole of it as JSON, always written the same way: this is what the hash is over and what a decision is bound to.
+    pub content: String,
+    /// One line for lists.
+    pub title: String,
+    /// Whether a yes lets something run as another user.
+    pub privileged: bool,
+    /// Who asks.
+    pub asker: Asker,
+    /// Why, in the asker's words.
+    pub reason: String,
+    /// How long it may wait once somebody could see it.
+    pub after_shown: Option<Duration>,
+    /// How long it may wait at all.
+    pub after_asked: Option<Duration>,
+    /// Whom it dies with.
+    pub bound: Bound,
+    /// The asker's own name for it: the same name again is a replay.
+    pub key: Option<String>,
+    /// The folder it is about, for rules.
+    pub workspace: Option<String>,
+}
+
+/// What can be said to a request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Decision {
+    /// Yes, this time.
+    Once,
+    /// Yes, and the same again in this session.
+    Session,
+    /// Yes, and the same again always: becomes a rule.
+    Always,
+    /// No, with a word for the asker; `interrupt` also stops what it is doing.
+    Deny {
+        /// Told to the asker.
+        message: String,
+        /// Whether the asker's turn ends.
+        interrupt: bool,
+    },
+    /// Yes, but with this input instead.
+    Changed {
+        /// The input as JSON.
+        input: String,
+    },
+    /// The answers to a question, as JSON.
+    Answers {
+        /// The answers as JSON.
+        answers: String,
+    },
+}
+
+impl Decision {
+    /// A plain no.
+    pub fn deny() -> Self {
+        Self::Deny { message: String::new(), interrupt: false }
+    }
+
+    /// Whether something follows from it.
+    pub fn is_yes(&self) -> bool {
+        !matches!(self, Self::Deny { .. })
+    }
+
+    /// One word for people.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Once => "approved",
+            Self::Session => "approved for this session",
+            Self::Always => "approved for good",
+            Self::Deny { .. } => "denied",
+            Self::Changed { .. } => "approved with changes",
+            Self::Answers { .. } => "answered",
+        }
+    }
+}
+
+/// Who decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "from")]
+pub enum By {
+    /// A person at a terminal.
+    Terminal {
+        /// Their user.
+        uid: u32,
+        /// The process that took the key.
+        pid: u32,
+        /// The terminal's device.
+        tty: String,
+    },
+    /// A rule that a person made earlier.
+    Rule {
+        /// The rule's name.
+        name: String,
+    },
+    /// A paired device.
+    Device {
+        /// The device's name.
+        name: String,
+    },
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Terminal { uid, tty, .. } => write!(f, "uid {uid} at {tty}"),
+            Self::Rule { name } => write!(f, "rule {name}"),
+            Self::Device { name } => write!(f, "device {name}"),
+        }
+    }
+}
+
+/// A request as everybody sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// `a` and twelve letters.
+    pub id: String,
+    /// What was asked.
+    pub ask: Ask,
+    /// SHA-256 of the content, in hex.
+    pub hash: String,
+    /// When, in milliseconds since 1970.
+    pub asked_at: u64,
+    /// Where it stands.
+    pub state: State,
+    /// Who decided, and when in milliseconds since 1970.
+    pub decided: Option<(By, u64)>,
+    /// Milliseconds that are left to decide; nothing when it waits for as long as it takes.
+    pub expires_in: Option<u64>,
+}
+
+/// The hash that a decision is bound to.
+pub fn content_hash(content: &str) -> String {
+    hex(&Sha256::digest(content.as_bytes()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,167 @@
+//! What the audit says: one record per thing that happened, exactly once, in the words it is stored with.
+//! Records are the only truth about requests and rules; what the inbox holds in memory is their sum.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{AskKind, Asker, Bound, By, Decision, Rule, State, machine};
+
+/// How a stream of output went by: never what was in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Bytes that were kept.
+    pub length: u64,
+    /// SHA-256 of them, in hex.
+    pub sha256: String,
+    /// Whether there was more than is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// What came of something that was carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "result")]
+pub enum Outcome {
+    /// A command ran to its end.
+    Ran {
+        /// The exit code of each stage; -1 for a signal.
+        exit_codes: Vec<i32>,
+        /// Output of the last stage.
+        stdout: Stream,
+        /// Errors of each stage.
+        stderr: Vec<Stream>,
+    },
+    /// It began, and did not come to its end.
+    Broke {
+        /// Why.
+        why: String,
+    },
+    /// It began, and nobody was there to see how it ended.
+    NobodySaw,
+    /// An answer reached the one who asked.
+    Delivered,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "what")]
+pub enum Record {
+    /// A daemon began to answer for this inbox.
+    Opened {
+        /// Its process.
+        pid: u32,
+        /// The machine's boot, so that what is from another one is known.
+        boot: String,
+    },
+    /// Somebody asks. The content is kept beside, under its hash.
+    Asked {
+        kind: AskKind,
+        content: String,
+        title: String,
+        privileged: bool,
+        asker: Asker,
+        reason: String,
+        bound: Bound,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        workspace: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_shown_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after_asked_ms: Option<u64>,
+        /// Milliseconds since this boot: deadlines count them, asleep or not.
+        boot_ms: u64,
+    },
+    /// Somebody asks for what may not even be asked.
+    Refused { asker: Asker, title: String, why: String },
+    /// A surface shows it for the first time.
+    Shown { surface: String, boot_ms: u64 },
+    /// Somebody decided.
+    Decided { decision: Decision, content: String, by: By },
+    /// Somebody who may not decide tried to.
+    Attempted { who: String, why: String },
+    /// Nobody decided in time.
+    Expired,
+    /// The asker is gone.
+    Withdrawn { why: String },
+    /// A yes is being carried out.
+    Applied {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<String>,
+    },
+    /// A yes could not be carried out.
+    Failed { why: String },
+    /// It is over.
+    Finished { outcome: Outcome },
+    /// The machine was restarted between a yes and what would have followed.
+    Rebooted,
+    /// The same asker came back after the daemon died.
+    Reattached,
+    /// A rule was made.
+    RuleAdded { rule: Rule },
+    /// A rule was taken back.
+    RuleRevoked { name: String, by: By },
+}
+
+impl Record {
+    /// What this record does to the request it is about; nothing for records that only tell.
+    pub(crate) fn step(&self) -> Option<machine::Step<'_>> {
+        use machine::Step;
+        Some(match self {
+            Self::Shown { .. } => Step::Shown,
+            Self::Decided { decision, content, .. } => Step::Decided(decision, content),
+            Self::Expired => Step::Expired,
+            Self::Withdrawn { why } => Step::Withdrawn(why),
+            Self::Applied { .. } => Step::Applied,
+            Self::Failed { why } => Step::Failed(why),
+            Self::Finished { outcome } => Step::Finished(outcome),
+            Self::Rebooted => Step::Rebooted,
+            _ => return None,
+        })
+    }
+
+    /// The state after this record, or why it can not be.
+    pub(crate) fn apply(&self, state: &State, hash: &str) -> Result<State, machine::Refusal> {
+        match self.step() {
+            Some(step) => machine::next(state, &step, hash),
+            None => Ok(state.clone()),
+        }
+    }
+}
+
+impl Record {
+    /// The request that was asked; its content is kept elsewhere.
+    pub(super) fn ask(&self) -> Option<super::Ask> {
+        let Self::Asked {
+            kind,
+            title,
+            privileged,
+            asker,
+            reason,
+            bound,
+            key,
+            workspace,
+            after_shown_ms,
+            after_asked_ms,
+            ..
+        } = self
+        else {
+            return None;
+        };
+        Some(super::Ask {
+            kind: *kind,
+            content: String::new(),
+            title: title.clone(),
+            privileged: *privileged,
+            asker: asker.clone(),
+            reason: reason.clone(),
+            after_shown: after_shown_ms.map(Duration::from_millis),
+            after_asked: after_asked_ms.map(Duration::from_millis),
+            bound: *bound,
+            key: key.clone(),
+            workspace: workspace.clone(),
+        })
+    }
+}

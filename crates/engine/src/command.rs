@@ -1,0 +1,211 @@
+//! Carrying out an approved command: one hosted runner per approval, whose spawn key is the approval's id. The same key never
+//! starts a second process, so a yes is carried out at most once, whoever dies in between.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_hooks::hook;
+use ostler_stages::{Captured, Elevate, Report, Spec, Stage};
+
+use crate::approval::{By, CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
+use crate::process::Registry;
+use crate::{Engine, Process, SpawnError, SpawnRequest, Terminal};
+
+/// The hidden verb under which this program is the runner.
+pub const RUNNER_VERB: &str = "__stages";
+/// Before the id of the approval, so that no client's own key can be mistaken for one.
+const KEY_PREFIX: &str = "approval:";
+
+/// What only the door knows about how a command runs.
+#[derive(Debug, Clone)]
+pub struct CommandSetup {
+    /// How long it may take.
+    pub limit: Duration,
+    /// Variables that every command gets; those of the request win.
+    pub base_env: BTreeMap<String, String>,
+    /// The agent's socket, for a command that may use it.
+    pub ssh_agent: Option<String>,
+    /// Whether the surface that approved can show a terminal.
+    pub has_terminal: bool,
+}
+
+/// An approved command that was started.
+#[derive(Clone)]
+pub struct RunningCommand {
+    /// The runner; its stdout is the report.
+    pub process: Process,
+    /// Where sudo asks for a password, when it may.
+    pub terminal: Option<Arc<Terminal>>,
+}
+
+/// Why a yes was not carried out. Nothing ran.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Nobody said yes, or it is over.
+    #[error("there is no approval to carry out")]
+    NotApproved,
+    /// The approved content is not a command.
+    #[error("the approved content is not a command")]
+    NotACommand,
+    /// The runner could not be started.
+    #[error("failed to execute command: {0}")]
+    Spawn(#[from] SpawnError),
+    /// The command could not be written down for the runner.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What happened.
+        source: io::Error,
+    },
+    /// The audit could not be written.
+    #[error(transparent)]
+    Store(#[from] crate::approval::StoreError),
+}
+
+impl Engine {
+    /// Starts what was approved, or finds it running already.
+    pub async fn apply_command(&self, ticket: &Ticket, setup: CommandSetup) -> Result<RunningCommand, ApplyError> {
+        let approval = ticket.approval().ok_or(ApplyError::NotApproved)?;
+        if let Some(running) = self.command(ticket.id()) {
+            return Ok(running);
+        }
+        let State::Accepted { .. } = &approval.state else { return Err(ApplyError::NotApproved) };
+        let content = CommandContent::parse(&approval.ask.content).ok_or(ApplyError::NotACommand)?;
+        let by_hand = matches!(approval.decided, Some((By::Terminal { .. }, _)));
+        let elevate = match (content.privileged, by_hand && setup.has_terminal) {
+            (false, _) => Elevate::No,
+            (true, true) => Elevate::AskOnTerminal,
+            (true, false) => Elevate::NeverAsk,
+        };
+        let spec = spec(content, &setup, elevate);
+        let started = self.start_runner(ticket.id(), &spec).await;
+        let (engine, id) = (self.clone(), ticket.id().to_owned());
+        // Recording waits for the disk.
+        let noted = tokio::task::spawn_blocking(move || match started {
+            Ok(process) => {
+                hook!("approval.started");
+                engine.inbox().note(&id, Record::Applied { process: Some(process.id().to_owned()) })?;
+                Ok(process)
+            }
+            Err(error) => {
+                engine.inbox().note(&id, Record::Failed { why: error.to_string() })?;
+                Err(error)
+            }
+        });
+        let process = noted.await.unwrap_or(Err(ApplyError::NotApproved))?;
+        self.watch_command(ticket.id().to_owned(), process.clone());
+        let terminal = self.inner.terminal(process.id());
+        Ok(RunningCommand { process, terminal })
+    }
+
+    /// The runner of this approval, if there is one.
+    pub fn command(&self, id: &str) -> Option<RunningCommand> {
+        let process = self.inner.by_key(&format!("{KEY_PREFIX}{id}"))?;
+        let terminal = self.inner.terminal(process.id());
+        Some(RunningCommand { process, terminal })
+    }
+
+    async fn start_runner(&self, id: &str, spec: &Spec) -> Result<Process, ApplyError> {
+        let (path, hash) = self.write_down(id, spec)?;
+        hook!("approval.accepted");
+        let request = SpawnRequest {
+            program: self.inner.config.runner.clone().into_os_string(),
+            args: vec![RUNNER_VERB.into(), path.into_os_string(), hash.into()],
+            cwd: Some(PathBuf::from("/")),
+            name: Some(format!("approved {id}")),
+            key: Some(format!("{KEY_PREFIX}{id}")),
+            relayed_terminal: spec.elevate == Elevate::AskOnTerminal,
+            ..SpawnRequest::default()
+        };
+        Ok(self.spawn(request).await?)
+    }
+
+    /// The command in a file of its own, and the hash that the runner holds it to.
+    fn write_down(&self, id: &str, spec: &Spec) -> Result<(PathBuf, String), ApplyError> {
+        let folder = self.inner.config.dir.join("approved");
+        let path = folder.join(format!("{id}.json"));
+        let io = |source| ApplyError::Io { path: path.clone(), source };
+        let text = serde_json::to_string(spec).map_err(|error| io(io::Error::other(error)))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(io)?;
+        file.write_all(text.as_bytes()).map_err(io)?;
+        Ok((path.clone(), content_hash(&text)))
+    }
+
+    /// Records how it ended, also when nobody waits for the answer.
+    pub(crate) fn watch_command(&self, id: String, process: Process) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            process.wait_exit().await;
+            let recorded = tokio::task::spawn_blocking(move || {
+                let outcome = match Report::read(process.stdout()) {
+                    Ok(Report { outcome: Some(outcome) }) => outcome_of(outcome),
+                    Ok(Report { outcome: None }) => {
+                        Outcome::Broke { why: "the runner ended before its command".into() }
+                    }
+                    Err(error) => Outcome::Broke { why: error.to_string() },
+                };
+                // What the command was is in the audit; the file was the runner's.
+                let _ = fs::remove_file(engine.inner.config.dir.join("approved").join(format!("{id}.json")));
+                engine.inbox().note(&id, Record::Finished { outcome })
+            });
+            if let Ok(Err(error)) = recorded.await {
+                tracing::error!("outcome not recorded: {error}");
+            }
+        });
+    }
+
+    /// Goes on with what the daemon before us carried out.
+    pub(crate) fn resume_commands(&self) {
+        for approval in self.inbox().recent() {
+            if approval.state == (State::Applied { outcome: None })
+                && let Some(running) = self.command(&approval.id)
+            {
+                self.watch_command(approval.id, running.process);
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// What became of a yes that the daemon before us recorded.
+    pub(crate) fn trace(&self, id: &str, keeper_is_new: bool) -> Trace {
+        if let Some(process) = self.by_key(&format!("{KEY_PREFIX}{id}")) {
+            return Trace::Process(process.id().to_owned());
+        }
+        // The file is there before the runner can be. With the keeper gone as well, nobody knows what it had started.
+        let prepared = self.config.dir.join("approved").join(format!("{id}.json")).exists();
+        if prepared && keeper_is_new { Trace::CannotTell } else { Trace::Nothing }
+    }
+}
+
+fn spec(content: CommandContent, setup: &CommandSetup, elevate: Elevate) -> Spec {
+    let stages =
+        content.stages.into_iter().map(|stage| Stage { program: stage.program, argv: stage.argv, seal: stage.seal });
+    let mut env = setup.base_env.clone();
+    env.extend(content.env);
+    if content.forward_agent
+        && let Some(socket) = &setup.ssh_agent
+    {
+        env.insert("SSH_AUTH_SOCK".into(), socket.clone());
+    }
+    Spec::new(stages.collect(), env.into_iter().collect(), setup.limit, elevate)
+}
+
+fn outcome_of(outcome: ostler_stages::Outcome) -> Outcome {
+    let stream = |Captured { length, sha256, truncated }| Stream { length, sha256, truncated };
+    match outcome {
+        ostler_stages::Outcome::Done { exit_codes, stdout, stderr } => {
+            Outcome::Ran { exit_codes, stdout: stream(stdout), stderr: stderr.into_iter().map(stream).collect() }
+        }
+        ostler_stages::Outcome::TimedOut { secs, .. } => Outcome::Broke { why: format!("timed out after {secs}s") },
+        ostler_stages::Outcome::Failed { message, .. } => Outcome::Broke { why: message },
+    }
+}

@@ -1,0 +1,73 @@
+//! Text of a stranger, made safe for a terminal: nothing in it moves the cursor, turns the reading direction, breaks the
+//! line or hides. What would is written out, so that one sees that it was there. Whatever prints what a client or a
+//! command said must pass it through here.
+
+/// A whole text in which every character is seen, for messages, prompts and table cells.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push('⏎'),
+            c if c.is_ascii_control() => {
+                shown.push('^');
+                shown.push(char::from((c as u8) ^ 0x40));
+            }
+            c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// As [`visible`], for bytes that may be anything.
+pub(crate) fn visible_bytes(bytes: &[u8]) -> String {
+    visible(&String::from_utf8_lossy(bytes))
+}
+
+/// Separators, direction marks, and characters that are drawn as nothing at all.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_control_character_is_seen() {
+        assert_eq!(visible("a\x1b[2J\u{9b}2J\n\x07\x7f\té"), "a^[[2J\\u{9b}2J⏎^G^?^Ié");
+    }
+
+    #[test]
+    fn direction_marks_separators_and_characters_of_no_width_are_seen() {
+        let hidden = "\u{202e}\u{2066}\u{200b}\u{200d}\u{2028}\u{2029}\u{61c}\u{feff}\u{2060}\u{ad}\u{e0041}";
+        let shown = visible(hidden);
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(shown.matches("\\u{").count(), hidden.chars().count());
+    }
+
+    #[test]
+    fn written_text_stays_as_it_is() {
+        for text in ["plain", "日本 🦀 ❤\u{fe0f}", "naïve", "a|b 'c'"] {
+            assert_eq!(visible(text), text);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_shown_too() {
+        assert_eq!(visible_bytes(b"a\xff\x1b]0;x\x07"), "a\u{fffd}^[]0;x^G");
+    }
+
+    /// Whoever approves reads what will run: a request's characters are shown as themselves, or the request is refused.
+    #[test]
+    fn what_a_request_may_carry_is_shown_unchanged() {
+        for c in (0..=0x10ffff).filter_map(char::from_u32).filter(|c| *c != '\t') {
+            let text = c.to_string();
+            let carried = !ostler_door_sudo_proxy::is_treacherous(&text);
+            assert_eq!(visible(&text) == text, carried, "U+{:04X}", u32::from(c));
+        }
+    }
+}
