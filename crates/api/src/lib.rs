@@ -4,6 +4,7 @@
 //! that implements [`Method`]; the OpenRPC document is made from those same types. This crate knows no engine
 //! and starts no thread: the command line links it and nothing else of the daemon.
 
+mod approval;
 pub mod client;
 mod error;
 mod instance;
@@ -13,6 +14,7 @@ mod process;
 mod schema;
 mod time;
 
+pub use approval::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use instance::*;
 pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{instance, process};
+use crate::{approval, instance, process};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -113,6 +113,28 @@ pub mod methods {
         ProcessResize = "process.resize" (process::ResizeParams) -> instance::Empty;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
+        /// Lists requests that wait for a person, oldest first.
+        ApprovalList = "approval.list" (approval::ApprovalListParams) -> approval::ApprovalList;
+        /// One request.
+        ApprovalGet = "approval.get" (approval::ApprovalIdParams) -> approval::ApprovalInfo;
+        /// Waits until something about requests changed.
+        ApprovalChanges = "approval.changes" (approval::ChangesParams) -> approval::Changes;
+        /// Says that a surface shows a request: its time begins to run.
+        ApprovalShown = "approval.shown" (approval::ShownParams) -> instance::Empty;
+        /// Decides a request. Only a person's place may.
+        ApprovalDecide = "approval.decide" (approval::DecideParams) -> approval::ApprovalInfo;
+        /// The terminal on which an approved command may ask for a password. Only a person's place may.
+        ApprovalTerminal = "approval.terminal" (approval::TerminalParams) -> approval::TerminalOutput;
+        /// Lists standing answers.
+        RuleList = "rule.list" (instance::Empty) -> approval::RuleList;
+        /// Makes a standing answer. Only a person's place may.
+        RuleAdd = "rule.add" (approval::RuleAddParams) -> approval::RuleInfo;
+        /// Takes a standing answer back. Only a person's place may.
+        RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
+        /// Reads the audit.
+        AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
+        /// Walks the whole audit and says whether it holds.
+        AuditVerify = "audit.verify" (instance::Empty) -> approval::AuditVerified;
     }
 }
 pub use methods::METHODS;

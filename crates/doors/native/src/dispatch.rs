@@ -9,12 +9,15 @@ use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::{FrameHead, Kind};
 use serde_json::value::RawValue;
 
+use crate::approval::{Caller, Personal};
 use crate::reply::Head;
-use crate::{Shared, frame, instance, process};
+use crate::{Shared, approval, frame, instance, process, rules};
 
 /// One connection's session.
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
+    /// Who is at the other end.
+    peer: Caller,
     /// The number of the newest watch.
     pub(crate) last_watch: u64,
     /// Watches of this connection and the processes they are on.
@@ -37,8 +40,8 @@ impl Call<'_> {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, last_watch: 0, watches: Vec::new() }
+    pub(crate) fn new(shared: Arc<Shared>, peer: Caller) -> Self {
+        Self { shared, peer, last_watch: 0, watches: Vec::new() }
     }
 
     fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
@@ -60,6 +63,19 @@ impl Client {
             methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
+            methods::ApprovalList::NAME => self.now::<methods::ApprovalList>(call, out, approval::list),
+            methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
+            methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
+            methods::ApprovalShown::NAME => self.blocking::<methods::ApprovalShown>(call, out, approval::shown),
+            methods::ApprovalDecide::NAME => self.personal::<methods::ApprovalDecide>(call, out, approval::decide),
+            methods::ApprovalTerminal::NAME => {
+                self.personal::<methods::ApprovalTerminal>(call, out, approval::terminal)
+            }
+            methods::RuleList::NAME => self.now::<methods::RuleList>(call, out, rules::list),
+            methods::RuleAdd::NAME => self.personal::<methods::RuleAdd>(call, out, rules::add),
+            methods::RuleRevoke::NAME => self.personal::<methods::RuleRevoke>(call, out, rules::revoke),
+            methods::AuditRead::NAME => self.blocking::<methods::AuditRead>(call, out, rules::audit),
+            methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
                 let program = self.shared.instance.identity().program;
@@ -96,6 +112,25 @@ impl Client {
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, params))));
+        Ok(())
+    }
+}
+
+impl Client {
+    /// A method that only a person may call; it may wait for the disk.
+    fn personal<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Outbox<u64>,
+        answer: Personal<M::Params, M::Result>,
+    ) -> Result<(), RpcError>
+    where
+        M::Params: Send + 'static,
+        M::Result: 'static,
+    {
+        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+        let peer = self.peer.clone();
+        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, peer.as_deref(), params))));
         Ok(())
     }
 }

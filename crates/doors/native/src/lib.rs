@@ -3,6 +3,7 @@
 //! It translates and decides nothing. What only the program around it knows, its doors and how it ends, it asks of an
 //! [`Instance`]. Every watch is a cursor into a journal; nothing here outlives a connection but counters.
 
+mod approval;
 mod counters;
 mod dispatch;
 mod frame;
@@ -10,6 +11,7 @@ mod info;
 mod instance;
 mod process;
 mod reply;
+mod rules;
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{Bound, Limits};
-use ostler_engine::Engine;
+use ostler_engine::{Engine, Peer};
 
 use counters::Counters;
 
@@ -96,7 +98,9 @@ impl Door {
 async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
     let limits = Limits { line: ostler_api::LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
     let present = shared.counters.connected();
-    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared), limits).await {
+    // Who it is matters only when it decides; a client that is gone already decides nothing.
+    let peer = Peer::of(&stream).ok().map(Arc::new);
+    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer), limits).await {
         Ok(()) => {}
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
         Err(error) => tracing::warn!("native door: {error}"),

@@ -1,0 +1,251 @@
+//! `approval.*`, `rule.*` and `audit.*`: questions that wait for a person, standing answers, and the record of both.
+
+use crate::schema::{wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// What is being asked.
+    pub enum ApprovalKind {
+        /// May this command run?
+        Command = "command",
+        /// May the agent use this tool?
+        ToolUse = "tool_use",
+        /// A question of the agent to its user.
+        Question = "question",
+    }
+
+    /// Where a request stands.
+    pub enum ApprovalState {
+        Pending = "pending",
+        /// A yes is recorded; nothing has followed from it yet.
+        Accepted = "accepted",
+        /// It was carried out.
+        Applied = "applied",
+        /// A yes that could not be carried out.
+        Failed = "failed",
+        Denied = "denied",
+        /// Nobody decided in time.
+        Expired = "expired",
+        /// The asker went away.
+        Withdrawn = "withdrawn",
+        /// A yes from before the machine was restarted: nobody knows whether anything followed.
+        Unknown = "unknown",
+    }
+
+    /// What can be said to a request.
+    pub enum Verdict {
+        /// Yes, this time.
+        Once = "once",
+        /// Yes, and the same again in this session.
+        Session = "session",
+        /// Yes, and the same again always: becomes a rule.
+        Always = "always",
+        Deny = "deny",
+        /// Yes, but with the input in `input`.
+        Changed = "changed",
+        /// The answers in `answers`.
+        Answers = "answers",
+    }
+
+    /// What a rule answers.
+    pub enum RuleEffect {
+        Allow = "allow",
+        Deny = "deny",
+    }
+}
+
+wire! {
+    /// Who asks: what the system says (uid, pid, verified session), and what they say of themselves.
+    pub struct AskerInfo {
+        /// The door it came through.
+        pub door: String,
+        pub uid: u32,
+        pub pid: Option<u32>,
+        /// The session that the client claims to be.
+        pub claimed_session: String,
+        /// The machine that the client claims to be on.
+        pub claimed_host: String,
+        /// The client program and version, as it says.
+        pub client: String,
+        /// The hosted process that the asker descends from.
+        pub verified_session: Option<String>,
+    }
+
+    /// All there is to say about a request.
+    pub struct ApprovalInfo {
+        /// `a…`
+        pub id: String,
+        pub kind: ApprovalKind,
+        /// One line.
+        pub title: String,
+        /// Whether a yes lets something run as another user.
+        pub privileged: bool,
+        /// Why, in the asker's words.
+        pub reason: String,
+        /// The whole of it, as JSON text. A decision is about exactly this.
+        pub content: String,
+        /// SHA-256 of the content: what a decision must name.
+        pub hash: String,
+        pub asker: AskerInfo,
+        pub workspace: Option<String>,
+        pub asked: Timestamp,
+        pub state: ApprovalState,
+        /// What was said to the asker, why it failed, or what came of it.
+        pub detail: Option<String>,
+        pub decided: Option<Timestamp>,
+        pub decided_by: Option<String>,
+        /// Milliseconds left to decide.
+        pub expires_in_ms: Option<u64>,
+    }
+
+    pub struct ApprovalListParams {
+        /// Also those that were settled lately.
+        #[serde(default)]
+        pub all: bool,
+    }
+
+    pub struct ApprovalList {
+        pub approvals: Vec<ApprovalInfo>,
+        /// For `approval.changes`.
+        pub revision: u64,
+    }
+
+    /// Which request: its id or a unique prefix of it.
+    pub struct ApprovalIdParams {
+        pub id: String,
+    }
+
+    pub struct ShownParams {
+        pub id: String,
+        /// What shows it, for the audit.
+        pub surface: String,
+    }
+
+    pub struct ChangesParams {
+        /// The revision that is known.
+        #[serde(default)]
+        pub after: u64,
+        /// How long to wait for a newer one; at most a minute.
+        #[serde(default)]
+        pub wait_ms: u64,
+    }
+
+    pub struct Changes {
+        pub revision: u64,
+    }
+
+    /// A decision. Only the first counts, only about the content with this hash, and only from a person's place: a process
+    /// with a terminal that ostler does not host.
+    pub struct DecideParams {
+        pub id: String,
+        pub hash: String,
+        pub verdict: Verdict,
+        /// With `deny`: a word for the asker.
+        #[serde(default)]
+        pub message: String,
+        /// With `deny`: the asker's turn ends.
+        #[serde(default)]
+        pub interrupt: bool,
+        /// With `changed`: the input, as JSON text.
+        #[serde(default)]
+        pub input: Option<String>,
+        /// With `answers`: the answers, as JSON text.
+        #[serde(default)]
+        pub answers: Option<String>,
+    }
+
+    /// Keys for the terminal on which an approved command may ask for a password. They are passed on and kept nowhere.
+    pub struct TerminalParams {
+        pub id: String,
+        /// Base64.
+        #[serde(default)]
+        pub keys: String,
+        /// How long to wait for output; at most ten seconds.
+        #[serde(default)]
+        pub wait_ms: u64,
+    }
+
+    pub struct TerminalOutput {
+        /// Base64.
+        pub output: String,
+        /// The command is over, or never had a terminal.
+        pub ended: bool,
+    }
+
+    /// What one argument must be: exactly `is`, or like `like`, where each `*` stands for anything.
+    pub struct ArgPattern {
+        #[serde(default)]
+        pub is: Option<String>,
+        #[serde(default)]
+        pub like: Option<String>,
+    }
+
+    pub struct RuleInfo {
+        pub name: String,
+        pub effect: RuleEffect,
+        /// `session NAME`, `workspace PATH` or `host`.
+        pub scope: String,
+        /// One line.
+        pub title: String,
+        /// The whole pattern, as JSON text.
+        pub pattern: String,
+        pub made: Timestamp,
+        pub made_by: String,
+        pub expires: Option<Timestamp>,
+    }
+
+    pub struct RuleList {
+        pub rules: Vec<RuleInfo>,
+    }
+
+    /// A standing answer about commands; only from a person's place.
+    pub struct RuleAddParams {
+        pub effect: RuleEffect,
+        /// One list of arguments per stage; the first is the absolute path of the program.
+        pub stages: Vec<Vec<ArgPattern>>,
+        pub privileged: bool,
+        /// Only for this session.
+        #[serde(default)]
+        pub session: Option<String>,
+        /// Only in this folder.
+        #[serde(default)]
+        pub workspace: Option<String>,
+        /// Seconds until it ends; for good when left out.
+        #[serde(default)]
+        pub expires_in: Option<u64>,
+    }
+
+    pub struct RuleNameParams {
+        pub name: String,
+    }
+
+    /// One entry of the audit.
+    pub struct AuditEntry {
+        pub seq: u64,
+        pub time: Timestamp,
+        /// The request it is about.
+        pub about: Option<String>,
+        /// The record, as JSON text.
+        pub record: String,
+    }
+
+    pub struct AuditReadParams {
+        /// Entries after this position.
+        #[serde(default)]
+        pub after: u64,
+        /// At most this many; 1000 when left out.
+        #[serde(default)]
+        pub limit: u64,
+    }
+
+    pub struct AuditPage {
+        pub entries: Vec<AuditEntry>,
+    }
+
+    /// The whole audit was walked and holds.
+    pub struct AuditVerified {
+        pub entries: u64,
+        /// The hash of the last entry. Noted elsewhere, it tells later whether the log was written anew.
+        pub head: String,
+    }
+}

@@ -1,0 +1,222 @@
+//! `approval.*`: what waits for a person, and the decision. Who may decide is the engine's to say; here it is only asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_api::{
+    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
+    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Verdict, methods,
+};
+use ostler_door_rpc::{Later, Outbox, decode_base64, push_base64};
+use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
+use ostler_engine::{By, Decision, Heard, Peer};
+
+use crate::Shared;
+use crate::dispatch::Call;
+
+/// The longest a client waits for news in one request.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// The longest it waits for a terminal: a command that ended is noticed by then.
+const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
+/// More than a question and an answer, less than a screen of noise.
+const TERMINAL_CHUNK: usize = 16 * 1024;
+
+pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
+    let inbox = shared.engine.inbox();
+    let revision = *inbox.revision().borrow();
+    let found = if params.all { inbox.recent() } else { inbox.pending() };
+    Ok(ApprovalList { approvals: found.into_iter().map(describe).collect(), revision })
+}
+
+pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
+    Ok(describe(find(shared, &params.id)?))
+}
+
+pub(crate) fn shown(shared: &Shared, params: ShownParams) -> Result<Empty, RpcError> {
+    let id = find(shared, &params.id)?.id;
+    shared.engine.inbox().shown(&id, &params.surface).map_err(|error| failed(&error))?;
+    Ok(Empty {})
+}
+
+/// Answers when something changed, or when the time is over.
+pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    let params = call.params::<methods::ApprovalChanges>()?;
+    let (head, mut revision) = (call.head.clone(), shared.engine.inbox().revision());
+    let wait = Duration::from_millis(params.wait_ms).min(WAIT_MAX);
+    out.spawn(async move {
+        let newer = revision.wait_for(|revision| *revision > params.after);
+        // Nothing new in time is an answer too.
+        drop(tokio::time::timeout(wait, newer).await);
+        let revision = *revision.borrow();
+        Later::reply(head.answer(&Ok(Changes { revision })))
+    });
+    Ok(())
+}
+
+pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
+    let inbox = shared.engine.inbox();
+    let id = find(shared, &params.id)?.id;
+    let by = person(shared, peer, &id)?;
+    let missing = |what: &str| RpcError::new(ErrorKind::BadParams, format!("approval.decide: `{what}` is missing"));
+    let decision = match params.verdict {
+        Verdict::Once => Decision::Once,
+        Verdict::Session => Decision::Session,
+        Verdict::Always => Decision::Always,
+        Verdict::Deny => Decision::Deny { message: params.message, interrupt: params.interrupt },
+        Verdict::Changed => Decision::Changed { input: params.input.ok_or_else(|| missing("input"))? },
+        Verdict::Answers => Decision::Answers { answers: params.answers.ok_or_else(|| missing("answers"))? },
+    };
+    inbox.decide_here(&id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
+    Ok(describe(find(shared, &id)?))
+}
+
+/// Keys to the terminal of an approved command, and what it shows.
+pub(crate) fn terminal(
+    shared: &Shared,
+    peer: Option<&Peer>,
+    params: TerminalParams,
+) -> Result<TerminalOutput, RpcError> {
+    let id = find(shared, &params.id)?.id;
+    person(shared, peer, &id)?;
+    let ended = || Ok(TerminalOutput { output: String::new(), ended: true });
+    let Some(running) = shared.engine.command(&id) else {
+        // Approved, but not started yet: the next request finds it.
+        let waits = shared.engine.inbox().peek(&id).is_some_and(|found| matches!(found.state, State::Accepted { .. }));
+        return if waits { Ok(TerminalOutput { output: String::new(), ended: false }) } else { ended() };
+    };
+    let Some(terminal) = running.terminal.filter(|_| running.process.is_running()) else { return ended() };
+    let trouble = |error: std::io::Error| RpcError::new(ErrorKind::Failed, format!("terminal: {error}"));
+    let keys = decode_base64(params.keys.as_bytes())
+        .map_err(|_| RpcError::new(ErrorKind::BadParams, "approval.terminal: `keys` is not base64"))?;
+    let wait = Duration::from_millis(params.wait_ms).min(TERMINAL_WAIT_MAX);
+    terminal.write(&keys, wait).map_err(trouble)?;
+    let mut buffer = [0; TERMINAL_CHUNK];
+    match terminal.read(&mut buffer, wait).map_err(trouble)? {
+        Heard::End => ended(),
+        Heard::Silence => Ok(TerminalOutput { output: String::new(), ended: !running.process.is_running() }),
+        Heard::Bytes(length) => {
+            let mut output = Vec::new();
+            push_base64(buffer.get(..length).unwrap_or_default(), &mut output);
+            Ok(TerminalOutput { output: String::from_utf8_lossy(&output).into_owned(), ended: false })
+        }
+    }
+}
+
+/// The person at the other end, or the refusal that goes on record.
+pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str) -> Result<By, RpcError> {
+    let (who, why) = match peer.map(|peer| (peer, peer.place())) {
+        Some((_, Ok(place))) => return Ok(place.into()),
+        Some((peer, Err(why))) => (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string()),
+        None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
+    };
+    if let Err(error) = shared.engine.inbox().attempted(about, who, why.clone()) {
+        tracing::error!("a refused attempt to decide could not be recorded: {error}");
+    }
+    Err(RpcError::new(ErrorKind::Refused, why))
+}
+
+fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {
+    let inbox = shared.engine.inbox();
+    let none = || {
+        RpcError::new(ErrorKind::NotFound, format!("there is no request `{text}`"))
+            .hint("`ostler approvals --list --all` shows all of them")
+    };
+    if let Some(found) = inbox.get(text).map_err(|error| failed(&error))? {
+        return Ok(found);
+    }
+    let ids = inbox.ids(text).map_err(|error| failed(&error))?;
+    match ids.as_slice() {
+        [id] if !text.is_empty() => inbox.get(id).map_err(|error| failed(&error))?.ok_or_else(none),
+        [_, ..] if !text.is_empty() => {
+            let message = format!("`{text}` could be {}", ids.join(", "));
+            Err(RpcError::new(ErrorKind::Ambiguous, message).hint("give more of the id"))
+        }
+        _ => Err(none()),
+    }
+}
+
+pub(crate) fn failed(error: &StoreError) -> RpcError {
+    RpcError::new(ErrorKind::Failed, error.to_string())
+}
+
+pub(crate) fn refusal(error: &DecideError) -> RpcError {
+    let kind = match error {
+        DecideError::NotFound(_) => ErrorKind::NotFound,
+        DecideError::Store(_) => ErrorKind::Failed,
+        DecideError::DoesNotFit(_) => ErrorKind::BadParams,
+        _ => ErrorKind::Refused,
+    };
+    let message = match error {
+        DecideError::AnsweredElsewhere { what, by, at_ms } => {
+            format!("answered elsewhere: {what} by {by} at {}", Timestamp::from_micros(at_ms * 1000))
+        }
+        other => other.to_string(),
+    };
+    RpcError::new(kind, message)
+}
+
+pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
+    let (state, detail) = word(&approval.state);
+    let Approval { id, ask, hash, asked_at, decided, expires_in, .. } = approval;
+    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
+    ApprovalInfo {
+        id,
+        kind: match ask.kind {
+            AskKind::Command => ApprovalKind::Command,
+            AskKind::ToolUse => ApprovalKind::ToolUse,
+            AskKind::Question => ApprovalKind::Question,
+        },
+        title: ask.title,
+        privileged: ask.privileged,
+        reason: ask.reason,
+        content: ask.content,
+        hash,
+        asker: AskerInfo {
+            door: ask.asker.door,
+            uid: ask.asker.uid,
+            pid: ask.asker.pid,
+            claimed_session: ask.asker.claimed_session,
+            claimed_host: ask.asker.claimed_host,
+            client: ask.asker.client,
+            verified_session: ask.asker.verified_session,
+        },
+        workspace: ask.workspace,
+        asked: time(asked_at),
+        state,
+        detail,
+        decided_by: decided.as_ref().map(|(by, _)| by.to_string()),
+        decided: decided.map(|(_, at)| time(at)),
+        expires_in_ms: expires_in,
+    }
+}
+
+fn word(state: &State) -> (ApprovalState, Option<String>) {
+    match state {
+        State::Pending { .. } => (ApprovalState::Pending, None),
+        State::Accepted { decision } => (ApprovalState::Accepted, Some(decision.word().to_owned())),
+        State::Applied { outcome } => (ApprovalState::Applied, outcome.as_ref().map(tell)),
+        State::Failed { why } => (ApprovalState::Failed, Some(why.clone())),
+        State::Denied { message, .. } => (ApprovalState::Denied, Some(message.clone()).filter(|text| !text.is_empty())),
+        State::Expired => (ApprovalState::Expired, None),
+        State::Withdrawn { why } => (ApprovalState::Withdrawn, Some(why.clone())),
+        State::Unknown => (ApprovalState::Unknown, None),
+    }
+}
+
+fn tell(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ran { exit_codes, .. } => match exit_codes.as_slice() {
+            [code] => format!("exit {code}"),
+            codes => format!("exit {codes:?}"),
+        },
+        Outcome::Broke { why } => why.clone(),
+        Outcome::NobodySaw => "nobody saw how it ended".to_owned(),
+        Outcome::Delivered => "delivered".to_owned(),
+    }
+}
+
+/// A method that only a person may call and that may wait for the disk.
+pub(crate) type Personal<P, R> = fn(&Shared, Option<&Peer>, P) -> Result<R, RpcError>;
+
+/// The peer of a connection, for as long as a request of it runs.
+pub(crate) type Caller = Option<Arc<Peer>>;

@@ -1,0 +1,116 @@
+//! `rule.*` and `audit.*`: standing answers, and the record of everything.
+
+use ostler_api::{
+    AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleEffect,
+    RuleInfo, RuleList, RuleNameParams, Timestamp,
+};
+use ostler_engine::Peer;
+use ostler_engine::approval::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
+
+use crate::Shared;
+use crate::approval::{failed, person, refusal};
+
+/// Entries in one answer: some hundred kilobytes.
+const PAGE: u64 = 1000;
+
+pub(crate) fn list(shared: &Shared, _: Empty) -> Result<RuleList, RpcError> {
+    Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
+}
+
+pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
+    let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
+    let by = person(shared, peer, "rules")?;
+    let stages = params
+        .stages
+        .into_iter()
+        .map(|stage| {
+            let args = stage.into_iter().map(|arg| match (arg.is, arg.like) {
+                (Some(text), None) => Ok(ArgPattern::Is(text)),
+                (None, Some(pattern)) => Ok(ArgPattern::Like(pattern)),
+                _ => Err(bad("each argument is either `is` or `like`")),
+            });
+            args.collect::<Result<Vec<_>, _>>()
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let absolute =
+        |stage: &Vec<ArgPattern>| matches!(stage.first(), Some(ArgPattern::Is(path)) if path.starts_with('/'));
+    if stages.is_empty() || !stages.iter().all(absolute) {
+        return Err(bad("each stage begins with the absolute path of its program"));
+    }
+    let scope = match (params.session, params.workspace) {
+        (Some(_), Some(_)) => return Err(bad("a session or a workspace, not both")),
+        (Some(session), None) => RuleScope::Session { session },
+        (None, Some(path)) => RuleScope::Workspace { path },
+        (None, None) => RuleScope::Host,
+    };
+    let now = Timestamp::now().as_micros() / 1000;
+    let rule = NewRule {
+        effect: if params.effect == RuleEffect::Allow { Effect::Allow } else { Effect::Deny },
+        scope,
+        title: title(&stages),
+        pattern: Pattern::Command {
+            stages,
+            env: Default::default(),
+            privileged: params.privileged,
+            forward_agent: false,
+        },
+        expires_at: params.expires_in.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
+    };
+    shared.engine.inbox().add_rule(rule, by).map(describe).map_err(|error| refusal(&error))
+}
+
+pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {
+    let by = person(shared, peer, "rules")?;
+    match shared.engine.inbox().revoke_rule(&params.name, by).map_err(|error| failed(&error))? {
+        true => Ok(Empty {}),
+        false => Err(RpcError::new(ErrorKind::NotFound, format!("there is no rule `{}`", params.name))
+            .hint("`ostler rules` lists all of them")),
+    }
+}
+
+pub(crate) fn audit(shared: &Shared, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+    let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
+    let entries = shared
+        .engine
+        .inbox()
+        .audit(params.after, usize::try_from(limit).unwrap_or(usize::MAX))
+        .map_err(|error| failed(&error))?;
+    let entries = entries.into_iter().map(|entry| AuditEntry {
+        seq: entry.seq,
+        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
+        about: entry.about,
+        record: entry.body,
+    });
+    Ok(AuditPage { entries: entries.collect() })
+}
+
+pub(crate) fn verify(shared: &Shared, _: Empty) -> Result<AuditVerified, RpcError> {
+    let verified = shared.engine.inbox().verify().map_err(|error| failed(&error))?;
+    Ok(AuditVerified { entries: verified.entries, head: verified.head })
+}
+
+fn title(stages: &[Vec<ArgPattern>]) -> String {
+    let text = |arg: &ArgPattern| match arg {
+        ArgPattern::Is(text) | ArgPattern::Like(text) => text.clone(),
+    };
+    let stages = stages.iter().map(|stage| stage.iter().map(text).collect::<Vec<_>>().join(" "));
+    stages.collect::<Vec<_>>().join(" | ")
+}
+
+fn describe(rule: Rule) -> RuleInfo {
+    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
+    RuleInfo {
+        effect: if rule.effect == Effect::Allow { RuleEffect::Allow } else { RuleEffect::Deny },
+        scope: match &rule.scope {
+            RuleScope::Session { session } => format!("session {session}"),
+            RuleScope::Workspace { path } => format!("workspace {path}"),
+            RuleScope::Host => "host".to_owned(),
+        },
+        pattern: serde_json::to_string(&rule.pattern).unwrap_or_default(),
+        name: rule.name,
+        title: rule.title,
+        made: time(rule.made_at),
+        made_by: rule.made_by.to_string(),
+        expires: rule.expires_at.map(time),
+    }
+}
