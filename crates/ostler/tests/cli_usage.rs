@@ -27,6 +27,7 @@ const VERBS: &[&str] = &[
     "link",
     "config",
     "doctor",
+    "mcp",
     "metrics",
     "api",
     "uninstall",
