@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::floor::Floor;
 use crate::pump::Shared;
+use crate::raw::mark::Mark;
 use crate::raw::{self, Fact, SyncError};
 use crate::{Journal, lock, sys};
 
@@ -135,7 +136,9 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
         let mut synced = Vec::new();
         for shared in &dirty {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
-            if !every.is_zero() && sync_one(sync, shared, files) {
+            if every.is_zero() {
+                shared.journal.remove_mark();
+            } else if sync_one(sync, shared, files) {
                 synced.push(shared.as_ref());
             }
             // Space that cannot be given back now is given back at the next chance.
@@ -155,10 +158,26 @@ fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) -> bool {
     if journal.dir().is_none() {
         return false;
     }
-    let seq = journal.bounds().last_seq;
-    match sync_files(journal, dirty) {
+    let bounds = journal.bounds();
+    let before = journal.marked();
+    let lengths = journal.raw_lengths();
+    // The first time everything that there is, whoever wrote it: from then on the mark knows.
+    let first = before.is_none() && dirty & (OUT | ERR | IDX) != 0;
+    let held = lengths.as_ref().map_or(OUT | ERR, |lengths| bit(OUT, lengths.out) | bit(ERR, lengths.err));
+    let wanted = if first { dirty | IDX | held } else { dirty };
+    match sync_files(journal, wanted) {
         Ok(()) => {
-            journal.synced_seq.store(seq, Ordering::Relaxed);
+            // Whoever has ended without a word will not say one later.
+            let silent = held == 0 && bounds.exit.is_some();
+            if let Ok(lengths) = lengths
+                && (first && !silent || dirty & (OUT | ERR) != 0)
+            {
+                let before = before.unwrap_or(lengths);
+                let out = if wanted & OUT != 0 { lengths.out } else { before.out };
+                let err = if wanted & ERR != 0 { lengths.err } else { before.err };
+                journal.set_mark(Mark { out, err });
+            }
+            journal.synced_seq.store(bounds.last_seq, Ordering::Relaxed);
             return true;
         }
         Err(SyncError::NotOpen) => sync.mark(shared, dirty),
@@ -170,6 +189,10 @@ fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) -> bool {
         }
     }
     false
+}
+
+fn bit(bit: u8, length: u64) -> u8 {
+    if length > 0 { bit } else { 0 }
 }
 
 fn sync_files(journal: &Journal, dirty: u8) -> Result<(), SyncError> {

@@ -3,6 +3,7 @@
 mod files;
 mod index;
 mod ledger;
+pub(crate) mod mark;
 mod notify;
 mod reader;
 mod recovery;
@@ -28,6 +29,7 @@ use files::{CTL, Home};
 pub(crate) use files::{ERR, Files, IDX, IN, OUT};
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
+use mark::{Mark, Trust};
 use notify::Subscribers;
 pub use notify::{Subscription, Wake};
 pub use reader::Cursor;
@@ -54,6 +56,8 @@ pub struct Journal {
     pub(crate) dirty: AtomicU8,
     /// Frames up to here are on the disk.
     pub(crate) synced_seq: AtomicU64,
+    /// What this daemon has put on the disk of the raw files; nothing before its first sync.
+    marked: Mutex<Option<Mark>>,
     /// Its names and its facts are on the disk.
     settled: AtomicBool,
     /// Somebody other than this kernel can make its files stall.
@@ -101,7 +105,12 @@ impl Journal {
         };
         let files = home.files()?;
         let applied = files.input.metadata()?.len();
-        let found = recovery::recover(&files, ctl.first)?;
+        let trust = home.dir().map_or(Trust::All, mark::trust);
+        let found = recovery::recover(&files, ctl.first, trust)?;
+        if let (Some(dir), Trust::Only(_)) = (home.dir(), trust) {
+            // From here on a kill costs nothing again.
+            Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(dir)?;
+        }
         Ok(Self::assemble(home, options, &files, ctl, applied, found))
     }
 
@@ -145,6 +154,7 @@ impl Journal {
             subscribers: Arc::default(),
             dirty: AtomicU8::new(0),
             synced_seq: AtomicU64::new(bounds.last_seq),
+            marked: Mutex::new(None),
             settled: AtomicBool::new(false),
             remote,
         };
@@ -218,6 +228,32 @@ impl Journal {
         self.home.close();
     }
 
+    /// What of the raw files was put on the disk by this daemon; nothing before its first sync.
+    pub(crate) fn marked(&self) -> Option<Mark> {
+        *lock(&self.marked)
+    }
+
+    /// The raw files are on the disk up to here. Says so there, for whoever opens them in another boot; where that can
+    /// not be said, nothing is.
+    pub(crate) fn set_mark(&self, mark: Mark) {
+        let Some(dir) = self.home.dir() else { return };
+        let new = match mark.write(dir) {
+            Ok(()) => Some(mark),
+            Err(_) => {
+                Mark::remove(dir);
+                None
+            }
+        };
+        *lock(&self.marked) = new;
+    }
+
+    /// Nothing is synced any more.
+    pub(crate) fn remove_mark(&self) {
+        if let Some(dir) = self.home.dir() {
+            Mark::remove(dir);
+        }
+    }
+
     /// Puts its facts and the names of its files on the disk; without a name its bytes would be there but not found.
     /// Gives back its folder, if the name of that is to follow; [`unsettle`](Self::unsettle) where it can not.
     pub(crate) fn settle(&self) -> io::Result<Option<&Path>> {
@@ -233,6 +269,17 @@ impl Journal {
     /// What [`settle`](Self::settle) began was not finished.
     pub(crate) fn unsettle(&self) {
         self.settled.store(false, Ordering::Release);
+    }
+
+    /// How long the raw files are; a sync that begins after this covers it.
+    pub(crate) fn raw_lengths(&self) -> io::Result<Mark> {
+        let opened = self.home.opened();
+        let length = |name| match (opened.as_ref().and_then(|files| files.named(name)), self.home.dir()) {
+            (Some(file), _) => file.metadata(),
+            (None, Some(dir)) => std::fs::metadata(dir.join(name)),
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        };
+        Ok(Mark { out: length(OUT)?.len(), err: length(ERR)?.len() })
     }
 
     /// Puts one of its files on the disk, without opening the others for it.
