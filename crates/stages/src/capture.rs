@@ -19,11 +19,8 @@ use crate::sink::Sink;
 /// A child in the background that holds a pipe open may still be about to write; nobody waits for it longer.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// A killed process ends at once, unless it is stuck in the kernel or was not ours to kill.
-const KILL_WAIT: Duration = Duration::from_secs(2);
-
-/// As much of a stderr as is needed to recognise a message of sudo.
-const START_MAX: usize = 128;
+/// As much of a stderr as is needed to recognise a refusal of sudo, warnings about the host's name included.
+const START_MAX: usize = 1024;
 
 /// One stream of a stage.
 pub(crate) struct Stream {
@@ -107,7 +104,7 @@ pub(crate) fn capture(running: &mut Running, sink: &mut Sink, deadline: Instant)
         match grace {
             Some(_) if running.streams.iter().all(|stream| stream.pipe.is_none()) => return Ok(()),
             Some(grace) if now >= grace && running.streams.iter().all(|stream| stream.owed == 0) => return Ok(()),
-            None if now >= deadline => return Err(kill(running)?),
+            None if now >= deadline => return Err(Stop::TimedOut(running.end()?)),
             _ => {}
         }
         let until = match grace {
@@ -158,19 +155,6 @@ fn wait(running: &mut Running, sink: &mut Sink, buffer: &mut [u8], until: Option
 fn look(children: &mut [Child]) -> bool {
     children.iter_mut().for_each(Child::look);
     children.iter().all(|child| child.code.is_some())
-}
-
-/// Ends the stages; those that live on run as somebody else.
-fn kill(running: &mut Running) -> Result<Stop, Failure> {
-    running.kill();
-    let patience = Instant::now() + KILL_WAIT;
-    let mut left = Vec::new();
-    for (index, child) in running.children.iter_mut().enumerate() {
-        if child.wait(patience)?.is_none() {
-            left.push(index);
-        }
-    }
-    Ok(Stop::TimedOut(left))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open, waitid,
+};
 
 use crate::failure::Failure;
 
@@ -50,7 +52,7 @@ impl Child {
         }
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         if let Ok(Some(_)) = waitid(WaitId::Pid(self.pid), stopped) {
-            self.signal(Signal::CONT);
+            self.signal_group(Signal::CONT);
         }
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if let Ok(Some(status)) = waitid(WaitId::Pid(self.pid), ended) {
@@ -58,9 +60,14 @@ impl Child {
         }
     }
 
-    /// Signals the whole group; one that runs as somebody else is not reached.
+    /// Signals the process; one that runs as somebody else is not reached.
     pub(crate) fn signal(&self, signal: Signal) {
-        // A group that ended by itself is as good as one that was reached.
+        // One that ended by itself is as good as one that was reached.
+        let _ = kill_process(self.pid, signal);
+    }
+
+    /// Signals the whole group.
+    pub(crate) fn signal_group(&self, signal: Signal) {
         let _ = kill_process_group(self.group, signal);
     }
 

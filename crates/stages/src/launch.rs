@@ -4,6 +4,7 @@
 use std::io::{PipeReader, pipe};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
@@ -29,20 +30,54 @@ pub(crate) struct Running {
     pub(crate) children: Vec<Child>,
     /// Stderr of each stage, in order, then stdout of the last.
     pub(crate) streams: Vec<Stream>,
+    through_sudo: bool,
 }
+
+/// A killed process ends at once, unless it is stuck in the kernel.
+const KILL_WAIT: Duration = Duration::from_secs(2);
+
+/// What a command of root has to end by itself.
+const TERM_WAIT: Duration = Duration::from_secs(1);
+
+/// sudo gives the command two seconds between its last two signals.
+const ALRM_WAIT: Duration = Duration::from_secs(6);
 
 impl Running {
     /// Starts all stages, or none: what had begun when one failed is killed.
     pub(crate) fn start(spec: &Spec, way: &Way) -> Result<Self, Failure> {
-        let mut running = Self { children: Vec::new(), streams: Vec::new() };
+        let mut running =
+            Self { children: Vec::new(), streams: Vec::new(), through_sudo: matches!(way, Way::Sudo { .. }) };
         running.start_all(spec, way)?;
         Ok(running)
     }
 
-    pub(crate) fn kill(&self) {
-        for child in &self.children {
-            child.signal(Signal::KILL);
+    /// Ends the stages; gives back those that live on. Never kills sudo itself, which would leave its command running
+    /// with nobody to end it: sudo passes TERM on, and takes ALRM as the order to end its command by all means.
+    pub(crate) fn end(&mut self) -> Result<Vec<usize>, Failure> {
+        if !self.through_sudo {
+            self.children.iter().for_each(|child| child.signal_group(Signal::KILL));
+            return self.living(KILL_WAIT);
         }
+        for (signal, wait) in [(Signal::TERM, TERM_WAIT), (Signal::ALARM, ALRM_WAIT)] {
+            let unfinished = self.children.iter().filter(|child| child.code.is_none());
+            unfinished.for_each(|child| child.signal(signal));
+            if self.living(wait)?.is_empty() {
+                break;
+            }
+        }
+        self.living(Duration::ZERO)
+    }
+
+    /// Who has not ended after `wait`.
+    fn living(&mut self, wait: Duration) -> Result<Vec<usize>, Failure> {
+        let until = Instant::now() + wait;
+        let mut living = Vec::new();
+        for (index, child) in self.children.iter_mut().enumerate() {
+            if child.wait(until)?.is_none() {
+                living.push(index);
+            }
+        }
+        Ok(living)
     }
 
     fn start_all(&mut self, spec: &Spec, way: &Way) -> Result<(), Failure> {
@@ -70,7 +105,7 @@ impl Drop for Running {
     /// Nothing goes on that nobody watches. What the stages left in the background is not theirs any more.
     fn drop(&mut self) {
         if self.children.iter().any(|child| child.code.is_none()) {
-            self.kill();
+            let _ = self.end();
         }
     }
 }

@@ -19,8 +19,8 @@ pub enum Outcome {
     TimedOut {
         /// The limit.
         secs: u64,
-        /// Stages that run as somebody else and can not be killed from here. Where there is a terminal, it hangs up on
-        /// them when the runner ends.
+        /// Stages that live on all the same: they hang in the kernel, or run as somebody else and sudo did not end them.
+        /// Where there is a terminal, it hangs up on them when the runner ends.
         left: Vec<usize>,
     },
     /// It did not come to a run, or not to the end of one.

@@ -19,8 +19,8 @@ use crate::terminal::Terminal;
 
 const SET_USER_ID: u32 = 0o4000;
 
-/// What sudo says, in this language, when it must not ask; the second is the wording of later ones.
-const NOT_ASKED: [&[u8]; 2] = [b"sudo: a password is required\n", b"sudo: interactive authentication is required\n"];
+/// What sudo says last, in this language, when it must not ask; the second is the wording of other releases.
+const NOT_ASKED: [&[u8]; 2] = [b"sudo: a password is required", b"sudo: interactive authentication is required"];
 
 /// The sudo of this machine.
 pub(crate) struct Sudo {
@@ -114,7 +114,8 @@ impl Sudo {
     /// Whether a run that ended like this was sudo's refusal to run anything without a password.
     pub(crate) fn wanted_password(&self, code: i32, stderr: &[u8], deadline: Instant) -> Result<bool, Stop> {
         // A command may say the same words, so sudo is asked once more.
-        let said = code == 1 && NOT_ASKED.contains(&stderr);
+        let last = stderr.trim_ascii_end().rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        let said = code == 1 && NOT_ASKED.contains(&last);
         Ok(said && !self.agrees(&["-n", "-v"], None, &Check { group: None, deadline })?)
     }
 
@@ -145,7 +146,8 @@ fn finish(child: &mut Child, deadline: Instant) -> Result<i32, Stop> {
     match child.wait(deadline)? {
         Some(code) => Ok(code),
         None => {
-            child.signal(Signal::KILL);
+            // Gives the terminal back in the state that sudo found it in.
+            child.signal(Signal::TERM);
             Err(Stop::TimedOut(Vec::new()))
         }
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::desk::{AskError, DecideError, Desk, Settings, Trace};
+use super::desk::{Desk, Settings, Trace};
+use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
 use super::store::{Store, StoreError};
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
