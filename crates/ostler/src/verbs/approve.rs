@@ -76,7 +76,16 @@ impl Approve {
 
 fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
     let (id, hash) = (info.id.clone(), info.hash.clone());
-    DecideParams { id, hash, verdict, message: String::new(), interrupt: false, input: None, answers: None }
+    DecideParams {
+        id,
+        hash,
+        verdict,
+        message: String::new(),
+        interrupt: false,
+        input: None,
+        answers: None,
+        relays: true,
+    }
 }
 
 /// There is nobody here to press a key. The daemon says why, and notes that somebody tried; the decision names no content, so

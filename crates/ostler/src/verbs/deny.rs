@@ -36,6 +36,7 @@ impl Deny {
             interrupt: self.interrupt,
             input: None,
             answers: None,
+            relays: false,
         };
         let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
         if context.json() {

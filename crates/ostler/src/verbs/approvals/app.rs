@@ -82,7 +82,16 @@ impl App<'_> {
                     Some(Act::Quit) => return Ok(ExitCode::SUCCESS),
                     Some(Act::Decide { which, hash, verdict, message, interrupt }) => {
                         let id = which.id.clone();
-                        let params = DecideParams { id, hash, verdict, message, interrupt, input: None, answers: None };
+                        let params = DecideParams {
+                            id,
+                            hash,
+                            verdict,
+                            message,
+                            interrupt,
+                            input: None,
+                            answers: None,
+                            relays: true,
+                        };
                         if let Some((reached, info)) = self.decide(&which, &params) {
                             drop((screen, raw));
                             self.follow(&which, reached, &info);
