@@ -288,8 +288,8 @@ fn the_limit_ends_commands_of_root() {
     let Some(user) = User::new(ALL_FREE) else { return };
     let place = Place::new();
     // The second does not want to.
-    let one = format!("echo $$ > {}; exec sleep 1000", place.text("one"));
-    let two = format!("trap '' HUP TERM; echo $$ > {}; sleep 1000; sleep 1000", place.text("two"));
+    let one = format!("echo $$ > {}; exec sleep 100", place.text("one"));
+    let two = format!("trap '' HUP TERM; echo $$ > {}; sleep 100; sleep 100", place.text("two"));
     let single: &[&[&str]] = &[&["sh", "-c", &one]];
     let both: &[&[&str]] = &[&["sh", "-c", &one], &["sh", "-c", &two]];
     for (elevate, stages) in [(NeverAsk, both), (AskOnTerminal, single), (AskOnTerminal, both)] {
@@ -327,7 +327,7 @@ fn the_limit_also_ends_the_question_for_a_password() {
 fn a_runner_that_is_killed_hangs_up_on_commands_of_root() {
     let Some(user) = User::new(ALL_FREE) else { return };
     let place = Place::new();
-    let command = |name: &str| format!("echo $$ > {}; exec sleep 1000", place.text(name));
+    let command = |name: &str| format!("echo $$ > {}; exec sleep 100", place.text(name));
     let (one, two) = (command("one"), command("two"));
     let terminal = user.start(&place, &spec(AskOnTerminal, &[&["sh", "-c", &one], &["sh", "-c", &two]]));
     let pid = |name: &str| fs::read_to_string(place.path(name)).ok().filter(|pid| pid.ends_with('\n'));

@@ -74,7 +74,9 @@ fn file_system(dir: &Path, found: &StatFs) -> Check {
         ),
         "nfs" | "cifs" | "smb" | "9p" | "fuse" => Check::weak(
             "file system",
-            format!("{at}: a stalled server stalls output (children can still be ended); put OSTLER_STATE on a local disk"),
+            format!(
+                "{at}: a stalled server stalls output (children can still be ended); put OSTLER_STATE on a local disk"
+            ),
         ),
         "unknown" => Check::weak("file system", format!("{at} ({kind:#x}): not among those ostler was tried on")),
         _ => Check::good("file system", at),
