@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Our own black-box checks of the claustrum door, beyond ../claustrum (same helpers, same output).
+"""Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sudo-clients] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -20,6 +20,7 @@ SUITES = {
     "ssh": ["ssh"],
     "netns": ["netns"],
     "cli": ["cli"],
+    "sudo-clients": ["sudo_clients", "sudo_host"],
 }
 
 
@@ -27,6 +28,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--suite", choices=SUITES, default="claustrum")
+    ap.add_argument("--original", default="", help="folder with the original sudo-proxy's bin/ (suite sudo-clients)")
     ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
     opt = ap.parse_args()

@@ -34,7 +34,7 @@ def expected():
 class Sshd:
     """A private sshd: own keys, own configuration, loopback only."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, more=""):
         self.folder, self.port = folder, free_port()
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.path.join(folder, name)], check=True)
@@ -43,8 +43,8 @@ class Sshd:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
         with open(folder + "/config", "w") as f:
             f.write("Port %d\nListenAddress 127.0.0.1\nHostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\n"
-                    "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 50\n"
-                    % (self.port, folder, folder))
+                    "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 50\n%s"
+                    % (self.port, folder, folder, more))
         self.log = open(folder + "/log", "wb")
         # sshd insists on being called by its absolute path
         self.daemon = subprocess.Popen([shutil.which("sshd"), "-D", "-e", "-f", folder + "/config"], stdin=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::floor::Floor;
 use crate::pump::Shared;
+use crate::raw::mark::Mark;
 use crate::raw::{Fact, Files};
 use crate::{lock, sys};
 
@@ -131,7 +132,9 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
     while let Some(dirty) = sync.next(pause, floor.is_watching()) {
         for shared in &dirty {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
-            if !every.is_zero() {
+            if every.is_zero() {
+                shared.journal.remove_mark();
+            } else {
                 sync_one(sync, shared, files);
             }
             // Space that cannot be given back now is given back at the next chance.
@@ -156,7 +159,19 @@ fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) {
         sync.mark(shared, dirty);
         return;
     };
+    let before = journal.marked();
+    // The first time everything, whoever wrote it: from then on the mark knows.
+    let dirty = if before.is_none() && dirty & (OUT | ERR | IDX) != 0 { dirty | OUT | ERR | IDX } else { dirty };
+    let lengths = lengths(&files);
     if sync_files(&files, dirty).is_ok() {
+        if let Ok(lengths) = lengths
+            && dirty & (OUT | ERR) != 0
+        {
+            let before = before.unwrap_or(lengths);
+            let out = if dirty & OUT != 0 { lengths.out } else { before.out };
+            let err = if dirty & ERR != 0 { lengths.err } else { before.err };
+            journal.set_mark(Mark { out, err });
+        }
         journal.synced_seq.store(seq, Ordering::Relaxed);
         // Names and facts; what could not be done now is done with the next bytes.
         let _ = journal.settle();
@@ -166,6 +181,11 @@ fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) {
     // The record may fail too; readers of this daemon know either way.
     let _ = journal.record(Fact::Damaged(from));
     journal.damaged(from);
+}
+
+/// How long the raw files are; a sync that begins after this covers it.
+fn lengths(files: &Files) -> io::Result<Mark> {
+    Ok(Mark { out: files.out.metadata()?.len(), err: files.err.metadata()?.len() })
 }
 
 fn sync_files(files: &Files, dirty: u8) -> io::Result<()> {

@@ -3,6 +3,7 @@
 mod files;
 mod index;
 mod ledger;
+pub(crate) mod mark;
 mod notify;
 mod reader;
 mod recovery;
@@ -28,6 +29,7 @@ pub(crate) use files::Files;
 use files::Home;
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
+use mark::{Mark, Trust};
 use notify::Subscribers;
 pub use notify::{Subscription, Wake};
 pub use reader::Cursor;
@@ -53,6 +55,8 @@ pub struct Journal {
     pub(crate) dirty: AtomicU8,
     /// Frames up to here are on the disk.
     pub(crate) synced_seq: AtomicU64,
+    /// What this daemon has put on the disk of the raw files; nothing before its first sync.
+    marked: Mutex<Option<Mark>>,
     /// Its names and its facts are on the disk.
     settled: AtomicBool,
     /// Somebody other than this kernel can make its files stall.
@@ -102,7 +106,12 @@ impl Journal {
         let applied = files.input.metadata()?.len();
         // Unknown is not remote: a file system without a number is this kernel's own.
         let remote = home.dir().is_some() && FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
-        let found = recovery::recover(&files, ctl.first)?;
+        let trust = home.dir().map_or(Trust::All, mark::trust);
+        let found = recovery::recover(&files, ctl.first, trust)?;
+        if let (Some(dir), Trust::Only(_)) = (home.dir(), trust) {
+            // From here on a kill costs nothing again.
+            Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(dir)?;
+        }
         let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
         let last = found.writer.last;
         let bounds = Bounds {
@@ -127,6 +136,7 @@ impl Journal {
             subscribers: Arc::default(),
             dirty: AtomicU8::new(0),
             synced_seq: AtomicU64::new(bounds.last_seq),
+            marked: Mutex::new(None),
             settled: AtomicBool::new(false),
             remote,
         };
@@ -198,6 +208,32 @@ impl Journal {
     /// Closes the files until the next use; an exited process then costs no descriptor.
     pub fn close_files(&self) {
         self.home.close();
+    }
+
+    /// What of the raw files was put on the disk by this daemon; nothing before its first sync.
+    pub(crate) fn marked(&self) -> Option<Mark> {
+        *lock(&self.marked)
+    }
+
+    /// The raw files are on the disk up to here. Says so there, for whoever opens them in another boot; where that can
+    /// not be said, nothing is.
+    pub(crate) fn set_mark(&self, mark: Mark) {
+        let Some(dir) = self.home.dir() else { return };
+        let new = match mark.write(dir) {
+            Ok(()) => Some(mark),
+            Err(_) => {
+                Mark::remove(dir);
+                None
+            }
+        };
+        *lock(&self.marked) = new;
+    }
+
+    /// Nothing is synced any more.
+    pub(crate) fn remove_mark(&self) {
+        if let Some(dir) = self.home.dir() {
+            Mark::remove(dir);
+        }
     }
 
     /// Puts its facts and its names on the disk; without a name its bytes would be there but not found.

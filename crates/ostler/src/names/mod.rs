@@ -1,6 +1,8 @@
 //! The programs that ostler can stand in for.
 
 mod claustrum;
+pub(crate) mod sudo_proxy_mcp;
+mod sudo_request;
 
 pub(crate) use claustrum::version as claustrum_version;
 
@@ -8,7 +10,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Every name that a link may carry.
-pub(crate) const NAMES: &[&str] = &["claustrum"];
+pub(crate) const NAMES: &[&str] = &["claustrum", "sudo-proxy-mcp", "sudo-request"];
 
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
@@ -18,6 +20,8 @@ pub(crate) fn is_known(name: &str) -> bool {
 pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match name {
         "claustrum" => claustrum::run(name, &args),
+        "sudo-proxy-mcp" => sudo_proxy_mcp::run(&args),
+        "sudo-request" => sudo_request::run(&args),
         other => {
             eprintln!("ostler: cannot stand in for {other:?}; known names: {}", NAMES.join(", "));
             ExitCode::from(2)

@@ -11,6 +11,7 @@ mod forget;
 mod kill;
 mod link;
 mod logs;
+mod mcp;
 mod metrics;
 mod prune;
 mod ps;
@@ -69,6 +70,7 @@ pub(crate) enum Verb {
     Link(link::Link),
     Config(config::ConfigVerb),
     Doctor(doctor::Doctor),
+    Mcp(mcp::Mcp),
     Metrics(metrics::Metrics),
     Api(api::Api),
     Uninstall(uninstall::Uninstall),
@@ -91,6 +93,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Link(verb) => verb.run(context),
         Verb::Config(verb) => verb.run(context),
         Verb::Doctor(verb) => verb.run(context),
+        Verb::Mcp(verb) => verb.run(context),
         Verb::Metrics(verb) => verb.run(context),
         Verb::Api(verb) => verb.run(context),
         Verb::Uninstall(verb) => verb.run(context),
