@@ -20,7 +20,6 @@ fn main() -> ExitCode {
         a_password_is_asked_for_on_the_terminal,
         a_wrong_password_runs_nothing,
         ctrl_c_at_the_password_runs_nothing,
-        ctrl_z_at_the_password_stops_nothing,
         without_password_nobody_is_asked,
         a_password_that_nobody_can_be_asked_for_is_a_clear_error,
         a_command_that_only_sounds_like_sudo_has_run,
@@ -84,17 +83,6 @@ fn ctrl_c_at_the_password_runs_nothing() {
     terminal.type_in("\x03");
     assert_eq!(terminal.finish().codes(), [1]);
     assert!(!mark.exists());
-}
-
-fn ctrl_z_at_the_password_stops_nothing() {
-    let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
-    let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["id", "-u"]]));
-    terminal.asked(1);
-    terminal.type_in("\x1a");
-    terminal.asked(2);
-    terminal.type_in(&format!("{PASSWORD}\n"));
-    assert_eq!(terminal.finish().text(), "0\n");
 }
 
 fn without_password_nobody_is_asked() {
