@@ -1,6 +1,7 @@
 //! `ostler doctor`: which promises hold on this machine, one line each, with what follows from it.
 
 mod disk;
+mod gate;
 mod limits;
 mod service;
 
@@ -60,6 +61,7 @@ impl Doctor {
         checks.extend(limits::checks());
         checks.push(daemon(context));
         checks.extend(service::checks(context));
+        checks.extend(gate::checks(context));
         checks.push(git());
         report(context, &checks)
     }
