@@ -293,3 +293,45 @@ fn nothing_is_written_until_somebody_asks() {
     assert!(inbox.pending().is_empty() && inbox.rules().is_empty());
     assert!(!folder.path().join("inbox.db").exists());
 }
+
+/// Unmounted when the test is over, however that goes.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(options: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(folder.path())
+            .output();
+        if made.as_ref().is_ok_and(|made| made.status.success()) {
+            return Some(Self(folder));
+        }
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount: {made:?}");
+        eprintln!("skipped: a small disk needs root: {made:?}");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_still_takes_decisions() {
+    let Some(disk) = SmallDisk::mount("size=80m") else { return };
+    let inbox = open(disk.0.path());
+    let ticket = inbox.ask(ask("a")).await.unwrap();
+    let mut filler = std::fs::File::create(disk.0.path().join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[0; 65536]).is_ok() {}
+    while std::io::Write::write_all(&mut filler, &[0]).is_ok() {}
+    inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
+    for number in 0..20 {
+        let content = format!("{number}").repeat(100_000);
+        inbox.ask(ask(&content)).await.unwrap();
+    }
+    assert!(!disk.0.path().join("inbox.reserve").exists());
+    assert!(inbox.verify().is_ok());
+}
