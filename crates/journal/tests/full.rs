@@ -3,56 +3,12 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
+use common::mount::Mount;
 use common::*;
 use ostler_journal::{HeldReason, Kind, PumpConfig, Pumps};
-
-struct Mount(PathBuf);
-
-impl Mount {
-    /// A tmpfs of `size` MiB, or a printed reason.
-    fn tmpfs(dir: &Path, size: u32) -> Option<Self> {
-        let options = format!("size={size}m,mode=700");
-        Self::at(dir, &["-t", "tmpfs", "-o", &options, "tmpfs"])
-    }
-
-    /// An ext4 of `size` MiB in a file, or a printed reason.
-    fn ext4(dir: &Path, size: u64) -> Option<Self> {
-        let image = dir.with_extension("image");
-        std::fs::File::create(&image).unwrap().set_len(size << 20).unwrap();
-        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
-        let mount = match made {
-            Ok(made) if made.status.success() => Self::at(dir, &["-o", "loop", image.to_str().unwrap()]),
-            other => {
-                println!("skipped: no mkfs.ext4 here ({other:?})");
-                None
-            }
-        };
-        std::fs::remove_file(&image).unwrap();
-        mount
-    }
-
-    fn at(dir: &Path, what: &[&str]) -> Option<Self> {
-        match Command::new("mount").args(what).arg(dir).output() {
-            Ok(output) if output.status.success() => Some(Self(dir.to_owned())),
-            other => {
-                let why = other.map(|output| String::from_utf8_lossy(&output.stderr).into_owned());
-                assert!(std::env::var_os("CI").is_none(), "CI must be able to mount: {why:?}");
-                println!("skipped: no small file system here ({why:?})");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
 
 const MIB: usize = 1 << 20;
 

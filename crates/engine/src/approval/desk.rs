@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
+use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
+use super::live::{Live, RECENT, Sum};
 use super::store::{Store, StoreError};
 use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
 use super::{Effect, clock, content_hash, machine, rules};
 
-/// Settled requests that are answered from memory; older ones come from the log.
-const RECENT: usize = 256;
 /// As long as any request can be fresh, twice: a name that was used may not be used again in that time.
 const REPLAY_MS: u64 = 180_000;
 /// Names remembered at once; more within the replay window than any honest client sends.
@@ -36,61 +36,6 @@ impl Default for Settings {
     }
 }
 
-/// Why a request was not taken.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// The name was used before.
-    #[error("duplicate request id: {0}")]
-    Duplicate(String),
-    /// Too many wait already.
-    #[error("{0} requests wait for a decision already")]
-    TooMany(usize),
-    /// It was refused again and again.
-    #[error("refused {times} times in a row; asking for the same is refused for another {} s", left.as_secs())]
-    Fatigue {
-        /// How often.
-        times: u32,
-        /// For how long.
-        left: Duration,
-    },
-    /// It could not be stored, so it was not shown either.
-    #[error("the request could not be stored: {0}")]
-    Store(#[from] StoreError),
-}
-
-/// Why a decision did not count.
-#[derive(Debug, thiserror::Error)]
-pub enum DecideError {
-    /// There is no such request.
-    #[error("no request is called {0:?}")]
-    NotFound(String),
-    /// The decision names other content.
-    #[error("the decision is about other content than what was asked")]
-    OtherContent,
-    /// Somebody was first.
-    #[error("{what} already, by {by}")]
-    AnsweredElsewhere {
-        /// What they said.
-        what: String,
-        /// Who.
-        by: By,
-        /// When, in milliseconds since 1970.
-        at_ms: u64,
-    },
-    /// Too late.
-    #[error("expired: nobody decided in time")]
-    Expired,
-    /// The asker is gone.
-    #[error("withdrawn: {0}")]
-    Withdrawn(String),
-    /// This answer does not fit the question.
-    #[error("{0}")]
-    DoesNotFit(&'static str),
-    /// It could not be recorded, so it does not count.
-    #[error("the decision could not be recorded: {0}")]
-    Store(#[from] StoreError),
-}
-
 /// What is left of a yes after the daemon died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trace {
@@ -100,15 +45,6 @@ pub enum Trace {
     Nothing,
     /// Nobody can tell.
     CannotTell,
-}
-
-struct Live {
-    approval: Approval,
-    boot: String,
-    asked_boot: u64,
-    shown_boot: Option<u64>,
-    /// The asker may come back until this time since boot; nothing when it is there, or not expected.
-    orphan_until: Option<u64>,
 }
 
 pub(super) struct Desk {
@@ -321,6 +257,13 @@ impl Desk {
         Ok(())
     }
 
+    /// Whoever decides shows the terminal of the command. Known to this daemon only: a relay does not outlive it.
+    pub(super) fn will_relay(&mut self, id: &str) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.approval.relayed = true;
+        }
+    }
+
     /// Records what happened to a request, if that is possible.
     pub(super) fn note(&mut self, id: &str, record: Record) -> Result<bool, StoreError> {
         let Some(live) = self.live.get(id) else { return Ok(false) };
@@ -503,83 +446,6 @@ impl Desk {
                 used.1 = None;
             }
         }
-    }
-}
-
-/// The log, added up.
-#[derive(Default)]
-struct Sum {
-    seq: u64,
-    boot: String,
-    live: BTreeMap<String, Live>,
-    recent: VecDeque<String>,
-    rules: Vec<Rule>,
-    impossible: Option<String>,
-}
-
-impl Sum {
-    fn add(&mut self, entry: &Entry, record: &Record) {
-        self.seq = entry.seq;
-        match record {
-            Record::Opened { boot, .. } => self.boot.clone_from(boot),
-            Record::RuleAdded { rule } => self.rules.push(rule.clone()),
-            Record::RuleRevoked { name, .. } => self.rules.retain(|rule| rule.name != *name),
-            _ => {}
-        }
-        let Some(id) = &entry.about else { return };
-        if let Record::Asked { boot_ms, content, .. } = record {
-            if let Some(ask) = record.ask() {
-                let live = Live::new(id.clone(), ask, content.clone(), entry.at_ms, self.boot.clone(), *boot_ms);
-                self.live.insert(id.clone(), live);
-            }
-            return;
-        }
-        let Some(live) = self.live.get_mut(id) else { return };
-        if !live.take(record, entry.at_ms) {
-            self.impossible.get_or_insert_with(|| format!("entry {} cannot follow from what was before", entry.seq));
-        }
-        if live.approval.state.is_final() && !self.recent.contains(id) {
-            self.recent.push_back(id.clone());
-            if self.recent.len() > RECENT
-                && let Some(oldest) = self.recent.pop_front()
-            {
-                self.live.remove(&oldest);
-            }
-        }
-    }
-}
-
-impl Live {
-    fn new(id: String, ask: Ask, hash: String, asked_at: u64, boot: String, asked_boot: u64) -> Self {
-        let approval = Approval { id, ask, hash, asked_at, state: State::new(), decided: None, expires_in: None };
-        Self { approval, boot, asked_boot, shown_boot: None, orphan_until: None }
-    }
-
-    /// Lets a record change the request; `false` if it can not follow.
-    fn take(&mut self, record: &Record, at_ms: u64) -> bool {
-        let approval = &mut self.approval;
-        let Ok(state) = record.apply(&approval.state, &approval.hash) else { return false };
-        approval.state = state;
-        match record {
-            Record::Shown { boot_ms, .. } => self.shown_boot = Some(*boot_ms),
-            Record::Decided { by, .. } => approval.decided = Some((by.clone(), at_ms)),
-            _ => {}
-        }
-        true
-    }
-
-    /// When it is too late to decide, since boot.
-    fn deadline(&self) -> Option<u64> {
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        let ask = &self.approval.ask;
-        let shown = ask.after_shown.zip(self.shown_boot).map(|(span, at)| at.saturating_add(millis(span)));
-        let asked = ask.after_asked.map(|span| self.asked_boot.saturating_add(millis(span)));
-        [shown, asked].into_iter().flatten().min()
-    }
-
-    fn look(&self) -> Approval {
-        let left = self.deadline().filter(|_| self.approval.state.is_pending());
-        Approval { expires_in: left.map(|end| end.saturating_sub(clock::boot_ms())), ..self.approval.clone() }
     }
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::desk::{AskError, DecideError, Desk, Settings, Trace};
+use super::desk::{Desk, Settings, Trace};
+use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
 use super::store::{Store, StoreError};
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
@@ -105,6 +106,13 @@ impl Inbox {
     /// The same for threads that may wait.
     pub fn decide_here(&self, id: &str, hash: &str, decision: Decision, by: By) -> Result<(), DecideError> {
         self.with(|desk| desk.decide(id, hash, decision, by))
+    }
+
+    /// The surface that is about to decide this request will show the terminal of the command.
+    pub fn will_relay(&self, id: &str) {
+        if let Some(desk) = self.shared.desk().as_mut() {
+            desk.will_relay(id);
+        }
     }
 
     /// A surface shows this request; its time begins to run. May wait for the disk.

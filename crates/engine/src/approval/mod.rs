@@ -7,14 +7,18 @@
 mod clock;
 mod command;
 mod desk;
+mod error;
 mod inbox;
 mod ledger;
+mod live;
 mod machine;
 #[cfg(test)]
 mod model;
 mod record;
 mod rules;
 mod store;
+#[cfg(test)]
+mod tests;
 mod ticket;
 
 use std::time::Duration;
@@ -23,7 +27,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use command::{CommandContent, StageContent};
-pub use desk::{AskError, DecideError, Settings, Trace};
+pub use desk::{Settings, Trace};
+pub use error::{AskError, DecideError};
 pub use inbox::Inbox;
 pub use ledger::{Entry, Verified};
 pub use machine::{Refusal, State, next};
@@ -203,6 +208,8 @@ pub struct Approval {
     pub state: State,
     /// Who decided, and when in milliseconds since 1970.
     pub decided: Option<(By, u64)>,
+    /// Whoever decided shows the terminal of the command, so that sudo can ask for a password there.
+    pub relayed: bool,
     /// Milliseconds that are left to decide; nothing when it waits for as long as it takes.
     pub expires_in: Option<u64>,
 }

@@ -1,9 +1,12 @@
 //! The SQLite file under the inbox: an append-only log whose entries are chained by hash, and the content that requests
 //! are about, by its hash. Each commit is on the disk before anybody hears of what it says.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, params};
+use rustix::fs::FallocateFlags;
 
 use super::ledger::{self, Entry, HASH_LEN, Hash};
 use super::{Record, content_hash};
@@ -12,6 +15,9 @@ use super::{Record, content_hash};
 const VERSION: i64 = 1;
 /// A second program that looks at the file holds it for moments only.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Set aside beside the log: on a full disk decisions are the last thing that may fail.
+const RESERVE: u64 = 64 * 1024 * 1024;
 
 /// Why the log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +48,15 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether room on the disk would help.
+    fn is_full(&self) -> bool {
+        let Self::Sqlite { source: rusqlite::Error::SqliteFailure(error, _), .. } = self else { return false };
+        // A write-ahead log that can not grow is told as an I/O error.
+        matches!(error.code, rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure)
+    }
+}
+
 pub(super) struct Store {
     path: PathBuf,
     db: Connection,
@@ -63,7 +78,23 @@ impl Store {
         let mut store = Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]) };
         store.last = store.check(|entry, record| each(entry, record))?;
         store.check_head()?;
+        store.set_aside();
         Ok(store)
+    }
+
+    /// Takes the reserve while there is room. Without it the log still works, until the disk is full.
+    fn set_aside(&self) {
+        let taken = (|| {
+            let file =
+                OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.reserve_path())?;
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE)?;
+            std::io::Result::Ok(())
+        })();
+        if let Err(error) = taken {
+            tracing::warn!("{}: no room set aside for decisions: {error}", self.reserve_path().display());
+            // What was taken of it would only make the disk fuller.
+            let _ = std::fs::remove_file(self.reserve_path());
+        }
     }
 
     /// Opens a log to look at it only.
@@ -78,8 +109,25 @@ impl Store {
         StoreError::Sqlite { path: self.path.clone(), source }
     }
 
-    /// Appends records about `about` in one transaction that is on the disk when this returns.
+    /// Appends records about `about` in one transaction that is on the disk when this returns. A full disk gives up the
+    /// reserve first.
     pub(super) fn append(
+        &mut self,
+        about: Option<&str>,
+        at_ms: u64,
+        records: &[&Record],
+        content: Option<&str>,
+    ) -> Result<u64, StoreError> {
+        match self.try_append(about, at_ms, records, content) {
+            Err(error) if error.is_full() && std::fs::remove_file(self.reserve_path()).is_ok() => {
+                tracing::warn!("{}: the disk is full; the room set aside is used now", self.path.display());
+                self.try_append(about, at_ms, records, content)
+            }
+            other => other,
+        }
+    }
+
+    fn try_append(
         &mut self,
         about: Option<&str>,
         at_ms: u64,
@@ -199,6 +247,10 @@ impl Store {
                 why: format!("entry {seq} was there once, and is gone or changed"),
             }),
         }
+    }
+
+    fn reserve_path(&self) -> PathBuf {
+        self.path.with_extension("reserve")
     }
 
     fn head_path(&self) -> PathBuf {

@@ -14,7 +14,7 @@ use crate::sys;
 /// The format this ostler writes, and the newest it reads.
 pub(crate) const VERSION: u32 = 1;
 
-const RECORD: usize = 32;
+pub(super) const RECORD: usize = 32;
 /// "ostlerjn": a head is never mistaken for another program's file.
 const MAGIC: u64 = u64::from_le_bytes(*b"ostlerjn");
 
@@ -57,7 +57,7 @@ pub(crate) struct Ctl {
     records: u64,
 }
 
-fn encode(kind: u16, version: u32, words: [u64; 3], position: u64) -> [u8; RECORD] {
+pub(super) fn encode(kind: u16, version: u32, words: [u64; 3], position: u64) -> [u8; RECORD] {
     let fill = |sum: u16| {
         let mut bytes = [0; RECORD];
         let word = u64::from(kind) | u64::from(sum) << 16 | u64::from(version) << 32;
@@ -75,7 +75,7 @@ pub(crate) fn head_of_version(version: u32) -> [u8; RECORD] {
     encode(HEAD, version, [MAGIC, 0, 0], 0)
 }
 
-fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])> {
+pub(super) fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])> {
     let mut words = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(*chunk.first_chunk()?)));
     let word = words.next()?;
     let rest = [words.next()?, words.next()?, words.next()?];
@@ -87,6 +87,11 @@ impl Ctl {
     /// Writes the head into an empty file; with it the journal exists.
     pub(crate) fn begin(file: &File) -> io::Result<()> {
         sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)
+    }
+
+    /// What [`begin`](Self::begin) has written, without reading it back.
+    pub(crate) fn begun() -> Self {
+        Self { records: 1, ..Self::default() }
     }
 
     /// Reads all of it and changes nothing. A last record that was cut short never became true.
@@ -105,7 +110,7 @@ impl Ctl {
             }
             _ => return Err(damaged("ctl does not begin like a journal".into())),
         }
-        let mut ctl = Self { records: 1, ..Self::default() };
+        let mut ctl = Self::begun();
         let last = records.len();
         for (position, record) in (1..).zip(records) {
             match decode(record, position as u64) {
@@ -170,6 +175,11 @@ mod tests {
         let (file, ctl) = written();
         assert_eq!(Ctl::read(&file).unwrap(), ctl);
         assert_eq!(ctl.stdin_closed, Some(9));
+    }
+
+    #[test]
+    fn a_new_file_reads_as_it_was_begun() {
+        assert_eq!(Ctl::read(&file()).unwrap(), Ctl::begun());
     }
 
     #[test]

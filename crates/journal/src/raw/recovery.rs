@@ -2,14 +2,16 @@
 //!
 //! Cut `idx` to whole records that describe bytes that exist, then index what the raw files hold beyond them. A frame
 //! that was indexed keeps its number, place and length for ever; recovery itself may be killed at any point and is then
-//! simply done again.
+//! simply done again. After a power loss, what was never known to be on the disk goes first: see [`super::mark`].
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::files::Files;
 use super::index::{RECORD, Record};
 use super::ledger::First;
+use super::mark::Trust;
 use super::types::{ExitRecord, OpenError};
 use super::writer::Writer;
 
@@ -17,7 +19,8 @@ use super::writer::Writer;
 /// are checked when they are read.
 const WINDOW: u64 = 8192;
 
-/// What was found.
+/// What was found; by default nothing, as in files that were made just now.
+#[derive(Default)]
 pub(crate) struct Recovered {
     pub(crate) writer: Writer,
     pub(crate) exit: Option<ExitRecord>,
@@ -35,9 +38,12 @@ fn read(files: &Files, from: u64, to: u64) -> io::Result<Vec<Option<Record>>> {
 }
 
 /// Finds the last good record and cuts what is behind it. Does not index the rest: that may need space on a full disk.
-pub(crate) fn recover(files: &Files, first: First) -> Result<Recovered, OpenError> {
-    let out_len = files.out.metadata()?.len();
-    let err_len = files.err.metadata()?.len();
+pub(crate) fn recover(files: &Files, first: First, trust: Trust) -> Result<Recovered, OpenError> {
+    let (mut out_len, mut err_len) = (files.out.metadata()?.len(), files.err.metadata()?.len());
+    if let Trust::Only(mark) = trust {
+        out_len = cut(&files.out, out_len, mark.out.max(first.out_start))?;
+        err_len = cut(&files.err, err_len, mark.err.max(first.err_start))?;
+    }
     let idx_len = files.idx.metadata()?.len();
     let floor = first.seq.saturating_sub(1);
     let exists = |record: &Record| record.out_end <= out_len && record.err_end <= err_len;
@@ -74,6 +80,15 @@ pub(crate) fn recover(files: &Files, first: First) -> Result<Recovered, OpenErro
     let exit = if last.ends_process() { find_exit(files, bottom, end)? } else { None };
     let writer = Writer { last, seq: end, out_len, err_len };
     Ok(Recovered { writer, exit, damaged_from })
+}
+
+/// Cuts a raw file to what can be relied upon; gives back its length.
+fn cut(file: &File, len: u64, trusted: u64) -> io::Result<u64> {
+    if len > trusted {
+        file.set_len(trusted)?;
+        ostler_hooks::hook!("recovery.distrusted");
+    }
+    Ok(len.min(trusted))
 }
 
 /// The first frame that does not follow from the record before it.

@@ -1,5 +1,5 @@
 //! A file system in memory whose server is this program, so that it can stall at will: nothing is answered, or even
-//! read from the kernel, until it goes on.
+//! read from the kernel, until it goes on. A file in it can also play a disk with a write cache, whose power is cut.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -34,6 +34,7 @@ struct Switches {
 pub struct Fuse {
     place: PathBuf,
     switches: Arc<Switches>,
+    nodes: Arc<Mutex<Nodes>>,
     server: Option<JoinHandle<()>>,
 }
 
@@ -56,12 +57,35 @@ impl Fuse {
         let options = std::ffi::CString::new(options)?;
         mount("fuse", place, "fuse", MountFlags::empty(), Some(options.as_c_str()))?;
         let switches = Arc::new(Switches::default());
-        let mut server = Server { device, switches: Arc::clone(&switches), nodes: HashMap::new(), last: ROOT };
-        server.nodes.insert(ROOT, Node { is_dir: true, ..Node::default() });
+        let root = Node { is_dir: true, ..Node::default() };
+        let nodes = Arc::new(Mutex::new(Nodes { by_number: HashMap::from([(ROOT, root)]), last: ROOT }));
+        let server = Server { device, switches: Arc::clone(&switches), nodes: Arc::clone(&nodes) };
         let (ready, is_ready) = mpsc::channel();
         let server = std::thread::spawn(move || server.run(&ready));
         is_ready.recv().map_err(std::io::Error::other)?;
-        Ok(Self { place: place.to_owned(), switches, server: Some(server) })
+        Ok(Self { place: place.to_owned(), switches, nodes, server: Some(server) })
+    }
+
+    /// From now on a file in the root plays a disk: what is written stays in its cache until it is told to flush.
+    pub fn play_disk(&self, name: &str) {
+        let mut nodes = self.nodes.lock().unwrap();
+        let disk = nodes.in_root(name);
+        disk.flushed = Some(disk.data.clone());
+        disk.cache.clear();
+    }
+
+    /// What such a disk would hold if the power were cut now: all that was flushed, and of what sits in its cache
+    /// whatever `reached` says. Writes go on meanwhile, and are in it or not.
+    pub fn cut_power(&self, name: &str, mut reached: impl FnMut() -> bool) -> Vec<u8> {
+        let mut nodes = self.nodes.lock().unwrap();
+        let disk = nodes.in_root(name);
+        let mut image = disk.flushed.clone().unwrap();
+        for (from, bytes) in &disk.cache {
+            if reached() {
+                image[*from..*from + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        image
     }
 
     /// From when this returns nothing is answered, until what it returns is dropped.
@@ -99,13 +123,38 @@ struct Node {
     is_dir: bool,
     data: Vec<u8>,
     children: BTreeMap<Vec<u8>, u64>,
+    /// Of a disk: what it can not lose any more, and what was written since.
+    flushed: Option<Vec<u8>>,
+    cache: Vec<(usize, Vec<u8>)>,
+}
+
+impl Node {
+    fn write(&mut self, from: usize, bytes: &[u8]) {
+        self.data.resize(self.data.len().max(from + bytes.len()), 0);
+        self.data[from..from + bytes.len()].copy_from_slice(bytes);
+        if self.flushed.is_some() {
+            self.cache.push((from, bytes.to_vec()));
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some(flushed) = &mut self.flushed {
+            for (from, bytes) in self.cache.drain(..) {
+                flushed[from..from + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+    }
+}
+
+struct Nodes {
+    by_number: HashMap<u64, Node>,
+    last: u64,
 }
 
 struct Server {
     device: File,
     switches: Arc<Switches>,
-    nodes: HashMap<u64, Node>,
-    last: u64,
+    nodes: Arc<Mutex<Nodes>>,
 }
 
 /// The numbers of a request, in order.
@@ -148,7 +197,7 @@ impl Out {
 }
 
 impl Server {
-    fn run(mut self, ready: &mpsc::Sender<()>) {
+    fn run(self, ready: &mpsc::Sender<()>) {
         let mut buffer = vec![0; WRITE_MAX as usize + 4096];
         let _ = ready.send(());
         while !self.switches.end.load(Ordering::SeqCst) {
@@ -170,10 +219,10 @@ impl Server {
         }
     }
 
-    fn hear(&mut self, request: &[u8]) {
+    fn hear(&self, request: &[u8]) {
         let mut head = Fields(request);
         let (_length, opcode, unique, node) = (head.u32(), head.u32(), head.u64(), head.u64());
-        let answer = self.answer(opcode, node, Fields(&request[40..]));
+        let answer = self.nodes.lock().unwrap().answer(opcode, node, Fields(&request[40..]));
         let (error, body) = match answer {
             // Forgetting and interrupting are not answered.
             None => return,
@@ -185,6 +234,13 @@ impl Server {
         reply.extend(body);
         // The asker may have been killed meanwhile.
         let _ = (&self.device).write(&reply);
+    }
+}
+
+impl Nodes {
+    fn in_root(&mut self, name: &str) -> &mut Node {
+        let number = self.child(ROOT, name.as_bytes()).unwrap();
+        self.by_number.get_mut(&number).unwrap()
     }
 
     fn answer(&mut self, opcode: u32, node: u64, mut ask: Fields<'_>) -> Option<Result<Out, Errno>> {
@@ -200,7 +256,7 @@ impl Server {
             4 => {
                 let (valid, _, _, size) = (ask.u32(), ask.u32(), ask.u64(), ask.u64());
                 if valid & (1 << 3) != 0 {
-                    self.nodes.get_mut(&node)?.data.resize(usize::try_from(size).unwrap(), 0);
+                    self.by_number.get_mut(&node)?.data.resize(usize::try_from(size).unwrap(), 0);
                 }
                 Some(self.attributes(node))
             }
@@ -212,7 +268,7 @@ impl Server {
             }
             // UNLINK, RMDIR
             10 | 11 => {
-                self.nodes.get_mut(&node)?.children.remove(&ask.name());
+                self.by_number.get_mut(&node)?.children.remove(&ask.name());
                 nothing()
             }
             // RENAME, RENAME2
@@ -222,8 +278,8 @@ impl Server {
                     ask.u64();
                 }
                 let (old, new) = (ask.name(), ask.name());
-                let moved = self.nodes.get_mut(&node)?.children.remove(&old)?;
-                self.nodes.get_mut(&to)?.children.insert(new, moved);
+                let moved = self.by_number.get_mut(&node)?.children.remove(&old)?;
+                self.by_number.get_mut(&to)?.children.insert(new, moved);
                 nothing()
             }
             // OPEN, OPENDIR
@@ -231,7 +287,7 @@ impl Server {
             // READ
             15 => {
                 let (_, at, size) = (ask.u64(), ask.u64(), ask.u32());
-                let data = &self.nodes.get(&node)?.data;
+                let data = &self.by_number.get(&node)?.data;
                 let from = usize::try_from(at).unwrap().min(data.len());
                 let to = (from + size as usize).min(data.len());
                 Some(Ok(Out(data[from..to].to_vec())))
@@ -240,27 +296,29 @@ impl Server {
             16 => {
                 let (_, at, size, _, _, _, _) =
                     (ask.u64(), ask.u64(), ask.u32(), ask.u32(), ask.u64(), ask.u32(), ask.u32());
-                let (from, bytes) = (usize::try_from(at).unwrap(), &ask.0[..size as usize]);
-                let data = &mut self.nodes.get_mut(&node)?.data;
-                data.resize(data.len().max(from + bytes.len()), 0);
-                data[from..from + bytes.len()].copy_from_slice(bytes);
+                self.by_number.get_mut(&node)?.write(usize::try_from(at).unwrap(), &ask.0[..size as usize]);
                 Some(Ok(Out::default().u32(&[size, 0])))
             }
             // STATFS: as good as empty
             17 => Some(Ok(Out::default()
                 .u64(&[1 << 24, 1 << 24, 1 << 24, 1 << 20, 1 << 20])
                 .u32(&[4096, 255, 4096, 0, 0, 0, 0, 0, 0, 0]))),
-            // RELEASE, FSYNC, RELEASEDIR, FSYNCDIR. (FLUSH is not known here: an asker who is killed would wait for it.)
-            18 | 20 | 29 | 30 => nothing(),
+            // FSYNC
+            20 => {
+                self.by_number.get_mut(&node)?.flush();
+                nothing()
+            }
+            // RELEASE, RELEASEDIR, FSYNCDIR. (FLUSH is not known here: an asker who is killed would wait for it.)
+            18 | 29 | 30 => nothing(),
             // INIT: the protocol of Linux 5.4, which newer ones speak too
             26 => Some(Ok(Out::default().u32(&[7, 31, 1 << 16, 1 << 5, 12 | 10 << 16, WRITE_MAX, 1, 32]).u32(&[0; 8]))),
             // READDIR
             28 => {
                 let (_, at, _size) = (ask.u64(), ask.u64(), ask.u32());
                 let mut out = Out::default();
-                let all = (1..).zip(&self.nodes.get(&node)?.children);
+                let all = (1..).zip(&self.by_number.get(&node)?.children);
                 for (position, (name, child)) in all.skip(usize::try_from(at).unwrap()).take(8) {
-                    let kind = if self.nodes.get(child)?.is_dir { 4 } else { 8 };
+                    let kind = if self.by_number.get(child)?.is_dir { 4 } else { 8 };
                     let length = u32::try_from(name.len()).unwrap();
                     out = out.u64(&[*child, position]).u32(&[length, kind]);
                     out.0.extend(name);
@@ -283,13 +341,13 @@ impl Server {
     }
 
     fn child(&self, node: u64, name: &[u8]) -> Result<u64, Errno> {
-        self.nodes.get(&node).and_then(|node| node.children.get(name)).copied().ok_or(Errno::NOENT)
+        self.by_number.get(&node).and_then(|node| node.children.get(name)).copied().ok_or(Errno::NOENT)
     }
 
     fn make(&mut self, parent: u64, name: Vec<u8>, is_dir: bool) -> u64 {
         self.last += 1;
-        self.nodes.insert(self.last, Node { is_dir, ..Node::default() });
-        self.nodes.get_mut(&parent).unwrap().children.insert(name, self.last);
+        self.by_number.insert(self.last, Node { is_dir, ..Node::default() });
+        self.by_number.get_mut(&parent).unwrap().children.insert(name, self.last);
         self.last
     }
 
@@ -300,12 +358,12 @@ impl Server {
     }
 
     fn attributes(&self, node: u64) -> Result<Out, Errno> {
-        self.nodes.get(&node).ok_or(Errno::NOENT)?;
+        self.by_number.get(&node).ok_or(Errno::NOENT)?;
         Ok(self.attribute(Out::default().u64(&[0]).u32(&[0, 0]), node))
     }
 
     fn attribute(&self, out: Out, number: u64) -> Out {
-        let node = &self.nodes[&number];
+        let node = &self.by_number[&number];
         let mode = if node.is_dir { DIRECTORY } else { REGULAR };
         let size = node.data.len() as u64;
         out.u64(&[number, size, size.div_ceil(512), 0, 0, 0]).u32(&[0, 0, 0, mode, 1, 0, 0, 0, 4096, 0])

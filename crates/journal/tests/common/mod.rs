@@ -9,6 +9,7 @@
 )]
 
 pub mod fuse;
+pub mod mount;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -1,0 +1,337 @@
+use std::path::Path;
+use std::time::Duration;
+
+use super::store::Store;
+use super::*;
+
+fn ask(content: &str) -> Ask {
+    Ask {
+        kind: AskKind::Command,
+        content: content.to_owned(),
+        title: content.to_owned(),
+        privileged: true,
+        asker: Asker { door: "test".into(), claimed_session: "s1".into(), ..Asker::default() },
+        reason: "because".into(),
+        after_shown: None,
+        after_asked: None,
+        bound: Bound::Connection,
+        key: None,
+        workspace: None,
+    }
+}
+
+fn me() -> By {
+    By::Terminal { uid: 1000, pid: 1, tty: "/dev/pts/1".into() }
+}
+
+fn open(folder: &Path) -> Inbox {
+    Inbox::open(folder.join("inbox.db"), Settings::default(), |_| Trace::Nothing).unwrap()
+}
+
+/// What the audit says happened, in order.
+fn story(inbox: &Inbox) -> Vec<String> {
+    let word = |entry: Entry| -> String {
+        let record: serde_json::Value = serde_json::from_str(&entry.body).unwrap();
+        record["what"].as_str().unwrap().to_owned()
+    };
+    inbox.audit(0, 1000).unwrap().into_iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn the_first_decision_counts_and_the_second_is_told_whose_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let ticket = inbox.ask(ask("a")).await.unwrap();
+    let hash = content_hash("a");
+    inbox.decide(ticket.id(), &hash, Decision::Once, me()).await.unwrap();
+    let other = By::Terminal { uid: 0, pid: 2, tty: "/dev/pts/2".into() };
+    let late = inbox.decide(ticket.id(), &hash, Decision::deny(), other).await;
+    assert!(matches!(late, Err(DecideError::AnsweredElsewhere { by, .. }) if by == me()));
+    assert_eq!(ticket.settled().await, State::Accepted { decision: Decision::Once });
+    assert_eq!(story(&inbox), ["opened", "asked", "decided"]);
+}
+
+#[tokio::test]
+async fn a_decision_about_other_content_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let ticket = inbox.ask(ask("rm -rf /tmp/x")).await.unwrap();
+    let wrong = inbox.decide(ticket.id(), &content_hash("ls"), Decision::Once, me()).await;
+    assert!(matches!(wrong, Err(DecideError::OtherContent)));
+    assert!(inbox.peek(ticket.id()).unwrap().state.is_pending());
+}
+
+#[tokio::test]
+async fn time_runs_from_the_first_display_and_a_late_key_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let quick = Ask { after_shown: Some(Duration::from_millis(30)), ..ask("a") };
+    let ticket = inbox.ask(quick).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert!(inbox.peek(ticket.id()).unwrap().state.is_pending(), "nobody has seen it");
+    inbox.shown(ticket.id(), "test").unwrap();
+    assert_eq!(ticket.settled().await, State::Expired);
+    let late = inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await;
+    assert!(matches!(late, Err(DecideError::Expired)));
+    assert_eq!(story(&inbox), ["opened", "asked", "shown", "expired"]);
+}
+
+#[tokio::test]
+async fn an_asker_that_hangs_up_withdraws_and_a_session_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let stays = inbox.ask(Ask { bound: Bound::Session, ..ask("b") }).await.unwrap();
+    let goes = inbox.ask(ask("a")).await.unwrap();
+    let (kept, id) = (stays.id().to_owned(), goes.id().to_owned());
+    drop((stays, goes));
+    let mut revision = inbox.revision();
+    while inbox.peek(&id).unwrap().state.is_pending() {
+        tokio::time::timeout(Duration::from_secs(30), revision.changed()).await.unwrap().unwrap();
+    }
+    assert!(matches!(inbox.peek(&id).unwrap().state, State::Withdrawn { .. }));
+    assert!(inbox.peek(&kept).unwrap().state.is_pending());
+}
+
+#[tokio::test]
+async fn the_same_words_after_a_restart_find_their_request_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = Ask { key: Some("k".into()), ..ask("a") };
+    let first = {
+        let inbox = open(folder.path());
+        let ticket = inbox.ask(request.clone()).await.unwrap();
+        let id = ticket.id().to_owned();
+        inbox.decide(&id, &content_hash("a"), Decision::Once, me()).await.unwrap();
+        std::mem::forget(ticket); // The daemon dies; nobody hangs up.
+        id
+    };
+    let inbox = open(folder.path());
+    let other = inbox.ask(Ask { content: "b".into(), ..request.clone() }).await;
+    assert!(matches!(other, Err(AskError::Duplicate(_))), "the name is used, the words differ");
+    let ticket = inbox.ask(request.clone()).await.unwrap();
+    assert!(ticket.is_reattached());
+    assert_eq!(ticket.id(), first);
+    assert_eq!(ticket.settled().await, State::Accepted { decision: Decision::Once });
+    assert_eq!(ticket.approval().unwrap().ask.content, "a", "what will run is what was stored");
+    assert!(matches!(inbox.ask(request).await, Err(AskError::Duplicate(_))), "only once");
+}
+
+#[tokio::test]
+async fn what_was_carried_out_before_a_restart_is_not_carried_out_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inbox.db");
+    let id = {
+        let inbox = open(folder.path());
+        let ticket = inbox.ask(ask("a")).await.unwrap();
+        inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
+        let id = ticket.id().to_owned();
+        std::mem::forget(ticket);
+        id
+    };
+    for (trace, want) in [
+        (Trace::Process("p1".into()), State::Applied { outcome: None }),
+        (Trace::CannotTell, State::Unknown),
+        (Trace::Nothing, State::Accepted { decision: Decision::Once }),
+    ] {
+        let copy = tempfile::tempdir().unwrap();
+        let copied = copy.path().join("inbox.db");
+        std::fs::copy(&path, &copied).unwrap();
+        for side in ["db-wal", "head"] {
+            let _ = std::fs::copy(path.with_extension(side), copied.with_extension(side));
+        }
+        let inbox = Inbox::open(copied, Settings::default(), move |_| trace.clone()).unwrap();
+        assert_eq!(inbox.peek(&id).unwrap().state, want);
+    }
+}
+
+#[test]
+fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inbox.db");
+    {
+        let mut store = Store::open(&path, |_, _| {}).unwrap();
+        let opened = Record::Opened { pid: 1, boot: "another".into() };
+        store.append(None, 1, &[&opened], None).unwrap();
+        let asked = |key: &str| Record::Asked {
+            kind: AskKind::Command,
+            content: content_hash("a"),
+            title: key.into(),
+            privileged: true,
+            asker: Asker::default(),
+            reason: String::new(),
+            bound: Bound::Connection,
+            key: None,
+            workspace: None,
+            after_shown_ms: None,
+            after_asked_ms: None,
+            boot_ms: 1,
+        };
+        let decided = Record::Decided { decision: Decision::Once, content: content_hash("a"), by: me() };
+        store.append(Some("a1"), 2, &[&asked("1"), &decided], Some("a")).unwrap();
+        store.append(Some("a2"), 3, &[&asked("2")], None).unwrap();
+        store.append(Some("a3"), 4, &[&asked("3"), &decided, &Record::Applied { process: None }], None).unwrap();
+    }
+    let inbox = open(folder.path());
+    assert_eq!(inbox.peek("a1").unwrap().state, State::Unknown);
+    assert!(matches!(inbox.peek("a2").unwrap().state, State::Withdrawn { .. }));
+    assert_eq!(inbox.peek("a3").unwrap().state, State::Applied { outcome: Some(Outcome::NobodySaw) });
+}
+
+#[tokio::test]
+async fn a_yes_for_good_becomes_a_rule_that_is_named_listed_and_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let ticket = inbox.ask(ask("a")).await.unwrap();
+    inbox.decide(ticket.id(), &content_hash("a"), Decision::Always, me()).await.unwrap();
+    let rules = inbox.rules();
+    assert_eq!((rules.len(), &rules[0].made_by), (1, &me()));
+    drop(inbox);
+
+    let inbox = open(folder.path());
+    let again = inbox.ask(ask("a")).await.unwrap();
+    assert_eq!(again.settled().await, State::Accepted { decision: Decision::Once });
+    let by = again.approval().unwrap().decided.unwrap().0;
+    assert_eq!(by, By::Rule { name: rules[0].name.clone() });
+    assert!(inbox.ask(ask("b")).await.unwrap().approval().unwrap().state.is_pending());
+
+    assert!(inbox.revoke_rule(&rules[0].name, me()).unwrap());
+    assert!(inbox.ask(ask("a")).await.unwrap().approval().unwrap().state.is_pending());
+}
+
+#[tokio::test]
+async fn a_rule_for_a_session_holds_in_that_session_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let ticket = inbox.ask(ask("a")).await.unwrap();
+    inbox.decide(ticket.id(), &content_hash("a"), Decision::Session, me()).await.unwrap();
+    let mut elsewhere = ask("a");
+    elsewhere.asker.claimed_session = "s2".into();
+    assert!(inbox.ask(elsewhere).await.unwrap().approval().unwrap().state.is_pending());
+    assert!(!inbox.ask(ask("a")).await.unwrap().approval().unwrap().state.is_pending());
+}
+
+#[tokio::test]
+async fn three_refusals_in_a_row_are_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    for _ in 0..3 {
+        let ticket = inbox.ask(ask("a")).await.unwrap();
+        inbox.decide(ticket.id(), &content_hash("a"), Decision::deny(), me()).await.unwrap();
+    }
+    assert!(matches!(inbox.ask(ask("a")).await, Err(AskError::Fatigue { times: 3, .. })));
+    assert!(inbox.ask(ask("b")).await.is_ok(), "something else may be asked");
+    assert_eq!(story(&inbox).iter().filter(|word| *word == "refused").count(), 1);
+}
+
+#[tokio::test]
+async fn requests_that_wait_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { pending_max: 2, ..Settings::default() };
+    let inbox = Inbox::open(folder.path().join("inbox.db"), settings, |_| Trace::Nothing).unwrap();
+    let _waiting = (inbox.ask(ask("a")).await.unwrap(), inbox.ask(ask("b")).await.unwrap());
+    assert!(matches!(inbox.ask(ask("c")).await, Err(AskError::TooMany(2))));
+}
+
+#[tokio::test]
+async fn settled_requests_leave_memory_and_are_still_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let first = inbox.ask(ask("the first")).await.unwrap().id().to_owned();
+    for number in 0..300 {
+        let ticket = inbox.ask(ask(&number.to_string())).await.unwrap();
+        inbox.decide(ticket.id(), &content_hash(&number.to_string()), Decision::deny(), me()).await.unwrap();
+    }
+    let found = inbox.get(&first).unwrap().unwrap();
+    assert_eq!(found.ask.content, "the first");
+    assert!(inbox.recent().len() <= 257);
+    assert_eq!(inbox.ids(&first[..8]).unwrap(), [first]);
+}
+
+/// Every way to lay hands on the file, each to be found by a look and at the next start.
+#[tokio::test]
+async fn whoever_edits_the_log_is_found() {
+    for edit in [
+        "UPDATE entry SET body = replace(body, 'deny', 'once') WHERE seq = 3",
+        "UPDATE entry SET at_ms = at_ms + 1 WHERE seq = 2",
+        "UPDATE entry SET about = 'a0' WHERE seq = 2",
+        "DELETE FROM entry WHERE seq = 2",
+        "DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)",
+        "DELETE FROM entry",
+        "UPDATE content SET body = 'rm'",
+        "DELETE FROM content",
+        "INSERT INTO entry SELECT seq + 1, at_ms, about, body, hash FROM entry ORDER BY seq DESC LIMIT 1",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("inbox.db");
+        {
+            let inbox = open(folder.path());
+            let ticket = inbox.ask(ask("a")).await.unwrap();
+            inbox.decide(ticket.id(), &content_hash("a"), Decision::deny(), me()).await.unwrap();
+            assert!(inbox.verify().is_ok());
+        }
+        assert!(Inbox::verify_file(&path).is_ok());
+        rusqlite::Connection::open(&path).unwrap().execute_batch(edit).unwrap();
+        assert!(matches!(Inbox::verify_file(&path), Err(StoreError::Tampered { .. })), "{edit}");
+        let next = Inbox::open(path, Settings::default(), |_| Trace::Nothing);
+        assert!(matches!(next, Err(StoreError::Tampered { .. })), "{edit}");
+    }
+}
+
+#[test]
+fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inbox.db");
+    drop(Store::open(&path, |_, _| {}).unwrap());
+    rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let next = Inbox::open(path, Settings::default(), |_| Trace::Nothing);
+    assert!(matches!(next, Err(StoreError::Newer { found: 99, .. })));
+}
+
+#[test]
+fn nothing_is_written_until_somebody_asks() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    assert!(inbox.pending().is_empty() && inbox.rules().is_empty());
+    assert!(!folder.path().join("inbox.db").exists());
+}
+
+/// Unmounted when the test is over, however that goes.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(options: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let made = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(folder.path())
+            .output();
+        if made.as_ref().is_ok_and(|made| made.status.success()) {
+            return Some(Self(folder));
+        }
+        assert!(std::env::var_os("CI").is_none(), "CI must be able to mount: {made:?}");
+        eprintln!("skipped: a small disk needs root: {made:?}");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_still_takes_decisions() {
+    let Some(disk) = SmallDisk::mount("size=80m") else { return };
+    let inbox = open(disk.0.path());
+    let ticket = inbox.ask(ask("a")).await.unwrap();
+    let mut filler = std::fs::File::create(disk.0.path().join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[0; 65536]).is_ok() {}
+    while std::io::Write::write_all(&mut filler, &[0]).is_ok() {}
+    inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
+    for number in 0..20 {
+        let content = format!("{number}").repeat(100_000);
+        inbox.ask(ask(&content)).await.unwrap();
+    }
+    assert!(!disk.0.path().join("inbox.reserve").exists());
+    assert!(inbox.verify().is_ok());
+}
