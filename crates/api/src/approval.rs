@@ -140,6 +140,9 @@ wire! {
         pub id: String,
         pub hash: String,
         pub verdict: Verdict,
+        /// The caller goes on with `approval.terminal`, so that an approved command may ask for a password.
+        #[serde(default)]
+        pub relays: bool,
         /// With `deny`: a word for the asker.
         #[serde(default)]
         pub message: String,

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use ostler_keeper::procfs::{self, Stat};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::By;
 
@@ -85,9 +85,9 @@ impl Peer {
         }
     }
 
-    /// The hosted process that it descends from, if it does.
+    /// The hosted process that it is or descends from, if it does.
     pub fn hosted_by(&self) -> Option<String> {
-        cookie(self.pid)
+        lineage(self.pid).take(ANCESTORS_MAX).map_while(Result::ok).find_map(|(pid, _)| cookie(pid))
     }
 }
 
@@ -97,27 +97,37 @@ pub fn own_place() -> Result<Place, NotAPlace> {
 }
 
 fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
-    let unknown = |_| NotAPlace::Unknown(pid);
-    let first = procfs::stat(pid).map_err(unknown)?;
-    let mut next = (pid, first.clone());
-    for _ in 0..ANCESTORS_MAX {
-        let (current, stat) = &next;
+    let mut tty = None;
+    for (depth, step) in lineage(pid).enumerate() {
+        if depth >= ANCESTORS_MAX {
+            return Err(NotAPlace::Unknown(pid));
+        }
+        // A parent that ends while we look has handed its children on: better to refuse than to miss one.
+        let (current, stat) = step.map_err(|_| NotAPlace::Unknown(pid))?;
         if stat.name == ostler_keeper::NAME {
             return Err(NotAPlace::Hosted { pid, ancestor: format!("keeper {current}") });
         }
-        if let Some(process) = cookie(*current) {
+        if let Some(process) = cookie(current) {
             return Err(NotAPlace::Hosted { pid, ancestor: process });
         }
-        if stat.parent <= 1 {
-            return match terminal(&first) {
-                Some(tty) => Ok(Place { uid, pid, tty }),
-                None => Err(NotAPlace::NoTerminal(pid)),
-            };
+        if current == pid {
+            tty = terminal(&stat);
         }
-        // A parent that ends while we look has handed its children on: better to refuse than to miss one.
-        next = (stat.parent, procfs::stat(stat.parent).map_err(unknown)?);
     }
-    Err(NotAPlace::Unknown(pid))
+    match tty {
+        Some(tty) => Ok(Place { uid, pid, tty }),
+        None => Err(NotAPlace::NoTerminal(pid)),
+    }
+}
+
+/// A process, its parent, and so on up to the first of all; an error where one can not be looked at.
+fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), rustix::io::Errno>> {
+    let look = |pid: u32| procfs::stat(pid).map(|stat| (pid, stat));
+    let parent = move |step: &Result<(u32, Stat), _>| match step {
+        Ok((_, stat)) if stat.parent > 1 => Some(look(stat.parent)),
+        _ => None,
+    };
+    std::iter::successors(Some(look(pid)), parent)
 }
 
 /// The mark that every hosted process inherits. Processes of other users, which we may not look into, are nobody's agents.
@@ -138,14 +148,10 @@ fn terminal(stat: &Stat) -> Option<String> {
     })
 }
 
-/// Whether a process with this pid is alive.
-pub fn is_alive(pid: u32) -> bool {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| pidfd_open(pid, PidfdFlags::empty()).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::Pid;
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 

@@ -30,7 +30,7 @@ pub struct CommandSetup {
     pub base_env: BTreeMap<String, String>,
     /// The agent's socket, for a command that may use it.
     pub ssh_agent: Option<String>,
-    /// Whether the surface that approved can show a terminal.
+    /// Whether the door itself shows the terminal to whoever approved.
     pub has_terminal: bool,
 }
 
@@ -78,7 +78,7 @@ impl Engine {
         let State::Accepted { .. } = &approval.state else { return Err(ApplyError::NotApproved) };
         let content = CommandContent::parse(&approval.ask.content).ok_or(ApplyError::NotACommand)?;
         let by_hand = matches!(approval.decided, Some((By::Terminal { .. }, _)));
-        let elevate = match (content.privileged, by_hand && setup.has_terminal) {
+        let elevate = match (content.privileged, by_hand && (setup.has_terminal || approval.relayed)) {
             (false, _) => Elevate::No,
             (true, true) => Elevate::AskOnTerminal,
             (true, false) => Elevate::NeverAsk,

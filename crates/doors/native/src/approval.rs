@@ -66,6 +66,9 @@ pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams)
         Verdict::Changed => Decision::Changed { input: params.input.ok_or_else(|| missing("input"))? },
         Verdict::Answers => Decision::Answers { answers: params.answers.ok_or_else(|| missing("answers"))? },
     };
+    if params.relays {
+        inbox.will_relay(&id);
+    }
     inbox.decide_here(&id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
     Ok(describe(find(shared, &id)?))
 }

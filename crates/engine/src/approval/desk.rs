@@ -257,6 +257,13 @@ impl Desk {
         Ok(())
     }
 
+    /// Whoever decides shows the terminal of the command. Known to this daemon only: a relay does not outlive it.
+    pub(super) fn will_relay(&mut self, id: &str) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.approval.relayed = true;
+        }
+    }
+
     /// Records what happened to a request, if that is possible.
     pub(super) fn note(&mut self, id: &str, record: Record) -> Result<bool, StoreError> {
         let Some(live) = self.live.get(id) else { return Ok(false) };

@@ -108,6 +108,13 @@ impl Inbox {
         self.with(|desk| desk.decide(id, hash, decision, by))
     }
 
+    /// The surface that is about to decide this request will show the terminal of the command.
+    pub fn will_relay(&self, id: &str) {
+        if let Some(desk) = self.shared.desk().as_mut() {
+            desk.will_relay(id);
+        }
+    }
+
     /// A surface shows this request; its time begins to run. May wait for the disk.
     pub fn shown(&self, id: &str, surface: &str) -> Result<(), StoreError> {
         self.with(|desk| desk.shown(id, surface))

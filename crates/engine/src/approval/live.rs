@@ -21,7 +21,8 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(id: String, ask: Ask, hash: String, asked_at: u64, boot: String, asked_boot: u64) -> Self {
-        let approval = Approval { id, ask, hash, asked_at, state: State::new(), decided: None, expires_in: None };
+        let approval =
+            Approval { id, ask, hash, asked_at, state: State::new(), decided: None, relayed: false, expires_in: None };
         Self { approval, boot, asked_boot, shown_boot: None, orphan_until: None }
     }
 

@@ -208,6 +208,8 @@ pub struct Approval {
     pub state: State,
     /// Who decided, and when in milliseconds since 1970.
     pub decided: Option<(By, u64)>,
+    /// Whoever decided shows the terminal of the command, so that sudo can ask for a password there.
+    pub relayed: bool,
     /// Milliseconds that are left to decide; nothing when it waits for as long as it takes.
     pub expires_in: Option<u64>,
 }

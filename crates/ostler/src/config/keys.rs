@@ -1,6 +1,6 @@
 //! Every setting there is: name, default, meaning, and how its text becomes a value.
 
-use super::{Config, DetachKey, parse_duration, parse_size};
+use super::{Config, DetachKey, Forward, parse_duration, parse_size};
 
 /// One setting.
 #[derive(Debug)]
@@ -76,6 +76,15 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "audit.forward",
+        default: "",
+        doc: "Where every entry of the audit is sent as well: `journald`, or a command that reads JSON lines and exits with 0.",
+        apply: |config, text| {
+            config.audit.forward = Forward::parse(text);
+            Ok(())
+        },
     },
     Key {
         name: "log.level",

@@ -64,6 +64,7 @@ pub(crate) struct Config {
     pub(crate) process: Process,
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
+    pub(crate) audit: Audit,
     pub(crate) log: Log,
     settings: Vec<Setting>,
 }
@@ -103,6 +104,32 @@ pub(crate) struct Doors {
 }
 
 #[derive(Clone, Debug, Default)]
+pub(crate) struct Audit {
+    /// Where entries are sent as well.
+    pub(crate) forward: Forward,
+}
+
+/// A place outside that hears of every entry of the audit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Forward {
+    #[default]
+    Nowhere,
+    Journald,
+    /// A command line for the shell; it reads JSON lines.
+    Command(String),
+}
+
+impl Forward {
+    fn parse(text: &str) -> Self {
+        match text.trim() {
+            "" => Self::Nowhere,
+            "journald" => Self::Journald,
+            command => Self::Command(command.to_owned()),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     /// What the daemon writes to its log, in `tracing` filter syntax.
     pub(crate) level: String,
@@ -127,6 +154,7 @@ impl Config {
             process: Process::default(),
             attach: Attach::default(),
             doors: Doors::default(),
+            audit: Audit::default(),
             log: Log::default(),
             settings: Vec::with_capacity(KEYS.len()),
         };

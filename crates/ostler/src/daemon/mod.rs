@@ -1,6 +1,7 @@
 //! Wiring: claims an instance, starts its engine, opens its doors, leaves on signals.
 //! What is here knows every part and none of their insides.
 
+mod forward;
 mod host;
 mod launched;
 mod limits;
@@ -10,6 +11,7 @@ mod place;
 mod signals;
 mod up;
 
+pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;

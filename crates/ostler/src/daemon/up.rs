@@ -91,6 +91,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         }
     };
     host.extract_login_path();
+    super::forward(host.engine().inbox().clone(), host.dir(), &options.config.audit.forward);
     let asked = tokio::select! {
         asked = native.serve() => asked,
         () = serve_claustrum(claustrum, &host) => Asked::Stop,

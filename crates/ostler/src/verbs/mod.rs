@@ -1,10 +1,14 @@
 //! One file per verb, and what they share: where instances are and how to reach them.
 
 mod api;
+mod approvals;
+mod approve;
 mod r#as;
 mod attach;
+mod audit;
 mod config;
 mod connect;
+mod deny;
 mod doctor;
 mod down;
 mod forget;
@@ -16,6 +20,7 @@ mod metrics;
 mod prune;
 mod ps;
 mod restart;
+mod rules;
 mod run;
 mod start;
 mod status;
@@ -66,6 +71,11 @@ pub(crate) enum Verb {
     Kill(kill::Kill),
     Prune(prune::Prune),
     Forget(forget::Forget),
+    Approvals(approvals::Approvals),
+    Approve(approve::Approve),
+    Deny(deny::Deny),
+    Rules(rules::Rules),
+    Audit(audit::Audit),
     As(r#as::As),
     Link(link::Link),
     Config(config::ConfigVerb),
@@ -89,6 +99,11 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Kill(verb) => verb.run(context),
         Verb::Prune(verb) => verb.run(context),
         Verb::Forget(verb) => verb.run(context),
+        Verb::Approvals(verb) => verb.run(context),
+        Verb::Approve(verb) => verb.run(context),
+        Verb::Deny(verb) => verb.run(context),
+        Verb::Rules(verb) => verb.run(context),
+        Verb::Audit(verb) => verb.run(context),
         Verb::As(verb) => Ok(verb.run()),
         Verb::Link(verb) => verb.run(context),
         Verb::Config(verb) => verb.run(context),

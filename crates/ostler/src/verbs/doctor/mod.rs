@@ -1,6 +1,7 @@
 //! `ostler doctor`: which promises hold on this machine, one line each, with what follows from it.
 
 mod disk;
+mod gate;
 mod limits;
 mod service;
 
@@ -59,7 +60,9 @@ impl Doctor {
         checks.extend(disk::checks(&context.paths));
         checks.extend(limits::checks());
         checks.push(daemon(context));
+        checks.push(service::custody(context));
         checks.extend(service::checks(context));
+        checks.extend(gate::checks(context));
         checks.push(git());
         report(context, &checks)
     }

@@ -1,0 +1,220 @@
+//! `audit.forward`: every entry of the audit goes to a second place, once and in order. The position is noted after the other
+//! side has taken an entry, so a crash in between sends it again: at least once, never not at all. It reads the log like
+//! everybody else, so a place that is slow or gone holds up nothing but itself.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use ostler_api::Timestamp;
+use ostler_engine::Inbox;
+use ostler_engine::approval::Entry;
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixDatagram;
+use tokio::process::Command;
+
+use crate::config::Forward;
+
+/// Entries that are sent, and sent again after a failure, together.
+const BATCH: usize = 128;
+/// A command that takes longer than this for a batch hangs.
+const BATCH_WITHIN: Duration = Duration::from_secs(60);
+/// The first and the longest pause after a failure.
+const PAUSE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
+/// Where journald listens.
+const JOURNALD: &str = "/run/systemd/journal/socket";
+/// Beside the log: the last entry that was taken.
+const POSITION_FILE: &str = "audit.forwarded";
+
+/// Begins to forward; for as long as the runtime lives.
+pub(crate) fn forward(inbox: Inbox, dir: &Path, to: &Forward) {
+    let place = match to {
+        Forward::Nowhere => return,
+        Forward::Journald => Place::Journald(JOURNALD.into()),
+        Forward::Command(line) => Place::Command(line.clone()),
+    };
+    tokio::spawn(run(inbox, dir.join(POSITION_FILE), place));
+}
+
+/// The last entry of an instance that was forwarded.
+pub(crate) fn forwarded(dir: &Path) -> Option<u64> {
+    std::fs::read_to_string(dir.join(POSITION_FILE)).ok()?.trim().parse().ok()
+}
+
+enum Place {
+    Journald(PathBuf),
+    Command(String),
+}
+
+async fn run(inbox: Inbox, note: PathBuf, place: Place) {
+    let mut sent = note.parent().and_then(forwarded).unwrap_or(0);
+    let mut pause = *PAUSE.start();
+    let mut revision = inbox.revision();
+    loop {
+        // Not before there is a log: reading would make one.
+        let Ok(newest) = revision.wait_for(|newest| *newest > 0 && *newest != sent).await.map(|newest| *newest) else {
+            return;
+        };
+        if newest < sent {
+            // The log was moved away and begins anew.
+            sent = 0;
+        }
+        let reader = inbox.clone();
+        let read = tokio::task::spawn_blocking(move || reader.audit(sent, BATCH)).await;
+        let taken = match read {
+            Ok(Ok(entries)) => place.send(&entries).await.and_then(|()| match entries.last() {
+                Some(last) => remember(&note, last.seq).map(|()| last.seq),
+                None => Ok(sent),
+            }),
+            Ok(Err(error)) => Err(io::Error::other(error)),
+            Err(lost) => Err(io::Error::other(lost)),
+        };
+        match taken {
+            Ok(last) => (sent, pause) = (last, *PAUSE.start()),
+            Err(error) => {
+                tracing::warn!("audit.forward: {error}; trying again in {} s", pause.as_secs());
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(*PAUSE.end());
+            }
+        }
+    }
+}
+
+/// Replaced in one step: half a number would be another position.
+fn remember(note: &Path, seq: u64) -> io::Result<()> {
+    let fresh = note.with_extension("new");
+    std::fs::File::create(&fresh)?.write_all(format!("{seq}\n").as_bytes())?;
+    std::fs::rename(fresh, note)
+}
+
+impl Place {
+    async fn send(&self, entries: &[Entry]) -> io::Result<()> {
+        match self {
+            Self::Journald(socket) => journald(socket, entries).await,
+            Self::Command(line) => command(line, entries).await,
+        }
+    }
+}
+
+/// One run of the command per batch: only its exit says that it has taken everything.
+async fn command(line: &str, entries: &[Entry]) -> io::Result<()> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", line])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut text = String::new();
+    for entry in entries {
+        let time = Timestamp::from_micros(entry.at_ms.saturating_mul(1000));
+        let record: serde_json::Value = serde_json::from_str(&entry.body)?;
+        let line = serde_json::json!({"seq": entry.seq, "time": time, "about": entry.about, "record": record});
+        text.push_str(&format!("{line}\n"));
+    }
+    let told = async {
+        if let Some(mut stdin) = child.stdin.take() {
+            match stdin.write_all(text.as_bytes()).await {
+                // It may know enough without the rest; its exit code tells.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+                _ => {}
+            }
+        }
+        child.wait().await
+    };
+    match tokio::time::timeout(BATCH_WITHIN, told).await {
+        Ok(Ok(status)) if status.success() => Ok(()),
+        Ok(Ok(status)) => Err(io::Error::other(format!("`{line}` ended with {status}"))),
+        Ok(Err(error)) => Err(error),
+        Err(_) => Err(io::Error::other(format!("`{line}` did not end within {} s", BATCH_WITHIN.as_secs()))),
+    }
+}
+
+async fn journald(socket: &Path, entries: &[Entry]) -> io::Result<()> {
+    let out = UnixDatagram::unbound()?;
+    out.connect(socket)?;
+    for entry in entries {
+        match out.send(&datagram(entry, &entry.body)).await {
+            // Larger than a datagram can be: who misses the text finds it in the log, by its position.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error()) => {
+                let short = format!(r#"{{"what":"too long","bytes":{}}}"#, entry.body.len());
+                out.send(&datagram(entry, &short)).await?;
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}
+
+/// journald's own format: texts carry their length, so that nothing in them can pose as another field.
+fn datagram(entry: &Entry, body: &str) -> Vec<u8> {
+    let seq = entry.seq.to_string();
+    let about = entry.about.as_deref().unwrap_or("");
+    let fields = [
+        ("MESSAGE", format!("approval audit {seq} {about}: {body}")),
+        ("PRIORITY", "5".to_owned()),
+        ("SYSLOG_IDENTIFIER", "ostler".to_owned()),
+        ("OSTLER_AUDIT_SEQ", seq.clone()),
+        ("OSTLER_AUDIT_ABOUT", about.to_owned()),
+        ("OSTLER_AUDIT_RECORD", body.to_owned()),
+    ];
+    let mut bytes = Vec::new();
+    for (name, value) in fields {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(b'\n');
+        bytes.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(seq: u64, body: &str) -> Entry {
+        Entry { seq, at_ms: 1, about: Some("a1".into()), body: body.into() }
+    }
+
+    #[tokio::test]
+    async fn a_command_gets_every_entry_and_its_exit_code_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("out");
+        let place = Place::Command(format!("cat >> {}", file.display()));
+        place.send(&[entry(1, r#"{"what":"expired"}"#), entry(2, r#"{"what":"rebooted"}"#)]).await.unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let seqs: Vec<u64> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
+            .collect();
+        assert_eq!(seqs, [1, 2]);
+        let failed = Place::Command("cat > /dev/null; exit 3".into()).send(&[entry(3, "{}")]).await;
+        assert!(failed.unwrap_err().to_string().contains("exit status: 3"));
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_a_datagram_is_told_to_be_too_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("journal");
+        let journal = UnixDatagram::bind(&socket).unwrap();
+        let long = format!(r#"{{"what":"failed","why":"{}"}}"#, "x".repeat(4 << 20));
+        Place::Journald(socket).send(&[entry(1, r#"{"what":"expired"}"#), entry(2, &long)]).await.unwrap();
+        let mut buffer = vec![0; 65536];
+        let mut next = async || {
+            let length = journal.recv(&mut buffer).await.unwrap();
+            String::from_utf8_lossy(&buffer[..length]).into_owned()
+        };
+        let (first, second) = (next().await, next().await);
+        assert!(first.contains("approval audit 1 a1: {\"what\":\"expired\"}"), "{first}");
+        assert!(second.contains("too long") && second.contains("approval audit 2"), "{second}");
+    }
+
+    #[test]
+    fn the_position_survives_and_a_missing_one_is_the_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(forwarded(dir.path()), None);
+        remember(&dir.path().join(POSITION_FILE), 41).unwrap();
+        assert_eq!(forwarded(dir.path()), Some(41));
+    }
+}

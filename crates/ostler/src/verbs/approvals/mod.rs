@@ -1,0 +1,120 @@
+//! `ostler approvals`: the inbox of everything that waits for a person, across all instances of the user.
+//! It shows whatever a daemon says waits; whether a decision counts is the daemon's to say.
+
+mod app;
+mod draw;
+mod feed;
+mod keys;
+mod list;
+mod relay;
+mod sheet;
+mod state;
+mod told;
+mod tty;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::client::ClientError;
+use ostler_api::{ApprovalIdParams, ApprovalInfo, ErrorKind, methods};
+
+use super::Context;
+use super::connect::Reached;
+use crate::output::{CommandError, Kind};
+
+pub(super) use list::with_instance;
+pub(super) use relay::follow;
+pub(super) use sheet::{sheet, wrap};
+pub(super) use told::told;
+pub(super) use tty::Tty;
+
+const HELP: &str = "\
+Keys: y yes, s yes in this session, a yes always (both become rules: see `ostler rules`), n no, m no with a message,
+i no and stop the asker, space and b to read on and back, j and k for other requests, q to leave.
+A key counts only for what has been on the screen unchanged for 0.3 s, and only when all of it was visible.
+
+Examples:
+  ostler approvals
+  ostler approvals --list --all
+  ostler approvals --list --json | jq '.[] | select(.privileged) | .title'";
+
+/// Decide what waits for you: a full-screen inbox
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Approvals {
+    /// Print what waits, and decide nothing
+    #[arg(short, long)]
+    list: bool,
+
+    /// Also what was settled lately
+    #[arg(short, long, requires = "list")]
+    all: bool,
+}
+
+impl Approvals {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        match (self.list, context.json()) {
+            (false, true) => Err(CommandError::usage("a screen has no JSON form").hint("add --list")),
+            (false, false) => app::run(context),
+            (true, _) => list::run(context, self.all),
+        }
+    }
+}
+
+impl Context {
+    /// The request that `id` means, in whichever instance it waits.
+    pub(super) fn find_approval(&self, id: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
+        let mut matches = Vec::new();
+        for mut reached in self.reach_all()? {
+            match reached.client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: id.to_owned() }) {
+                Ok(info) => matches.push((reached, info)),
+                Err(ClientError::Rpc(error)) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if matches.len() > 1 {
+            let ids: Vec<&str> = matches.iter().map(|(_, info)| info.id.as_str()).collect();
+            return Err(CommandError::usage(format!("`{id}` could be {}", ids.join(", "))).hint("give more of the id"));
+        }
+        matches.pop().ok_or_else(|| {
+            CommandError::new(Kind::NotFound, format!("there is no request `{id}`"))
+                .hint("`ostler approvals --list --all` shows all of them")
+        })
+    }
+}
+
+/// A request to run these stages, for tests.
+#[cfg(test)]
+fn sample(id: &str, stages: &[&[&str]]) -> ApprovalInfo {
+    let stages: Vec<_> = stages
+        .iter()
+        .map(|argv| serde_json::json!({"argv": argv, "program": format!("/usr/bin/{}", argv[0])}))
+        .collect();
+    let content = serde_json::json!({"stages": stages, "env": {}, "privileged": false, "forward_agent": false});
+    let content = content.to_string();
+    ApprovalInfo {
+        id: id.to_owned(),
+        kind: ostler_api::ApprovalKind::Command,
+        title: "a title".into(),
+        privileged: false,
+        reason: "because".into(),
+        hash: ostler_engine::approval::content_hash(&content),
+        content,
+        asker: ostler_api::AskerInfo {
+            door: "sudo-proxy".into(),
+            uid: 4242,
+            pid: Some(77),
+            claimed_session: "mine".into(),
+            claimed_host: "here".into(),
+            client: "1.2.0".into(),
+            verified_session: None,
+        },
+        workspace: None,
+        asked: ostler_api::Timestamp::from_micros(0),
+        state: ostler_api::ApprovalState::Pending,
+        detail: None,
+        decided: None,
+        decided_by: None,
+        expires_in_ms: Some(60_000),
+    }
+}

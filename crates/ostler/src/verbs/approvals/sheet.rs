@@ -1,0 +1,256 @@
+//! A request as a person reads it before deciding: all of it, in lines. Whatever a client said passes through
+//! [`visible`], and a line that had to be broken says so, so that no text can pose as one of our own lines.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ostler_api::{ApprovalInfo, ApprovalKind};
+use ostler_door_sudo_proxy::words;
+use ostler_stages::Seal;
+use ratatui::text::Span;
+use serde::Deserialize;
+
+use crate::output::{Paint, visible};
+
+/// Before the rest of a line that did not fit.
+const CONTINUED: &str = "    ↳ ";
+/// Names of facts stand in a column of their own.
+const NAME_WIDTH: usize = 11;
+/// Narrower than this, a line would be all marks and no text.
+pub(in crate::verbs) const NARROWEST: usize = 20;
+
+/// One line; its text is safe to show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::verbs) struct Row {
+    pub(in crate::verbs) paint: Paint,
+    pub(in crate::verbs) text: String,
+}
+
+impl Row {
+    fn new(paint: Paint, text: &str) -> Self {
+        Self { paint, text: visible(text) }
+    }
+
+    fn fact(name: &str, text: &str) -> Self {
+        Self::new(Paint::Plain, &format!("{name:NAME_WIDTH$} {text}"))
+    }
+}
+
+/// A command, as much of it as is to be shown. Newer daemons may say more.
+#[derive(Deserialize)]
+struct Command {
+    stages: Vec<Stage>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    forward_agent: bool,
+}
+
+#[derive(Deserialize)]
+struct Stage {
+    argv: Vec<String>,
+    #[serde(default)]
+    program: Option<PathBuf>,
+    #[serde(default)]
+    seal: Option<Seal>,
+}
+
+/// The whole request. Looks at the files it would run, to warn of what could be done to them.
+pub(in crate::verbs) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
+    let command = match info.kind {
+        ApprovalKind::Command => serde_json::from_str::<Command>(&info.content).ok(),
+        _ => None,
+    };
+    let head = match (info.kind, info.privileged) {
+        (ApprovalKind::Command, true) => ("May this run AS ROOT?", Paint::Bad),
+        (ApprovalKind::Command, false) => ("May this run?", Paint::Head),
+        (ApprovalKind::ToolUse, _) => ("May the agent use this tool?", Paint::Head),
+        (ApprovalKind::Question, _) => ("The agent asks:", Paint::Head),
+    };
+    let mut rows = vec![Row::new(head.1, head.0), Row::new(Paint::Plain, "")];
+    let mut warnings = Vec::new();
+    match &command {
+        Some(command) => command_rows(command, info, &mut rows, &mut warnings),
+        None => rows.extend(document(&info.content)),
+    }
+    rows.push(Row::new(Paint::Plain, ""));
+    rows.extend(warnings.iter().map(|text| Row::new(Paint::Warn, &format!("! {text}"))));
+    rows.extend(facts(instance, info));
+    rows
+}
+
+fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, warnings: &mut Vec<String>) {
+    for (index, stage) in command.stages.iter().enumerate() {
+        let number = index + 1;
+        let mark = if index == 0 { ' ' } else { '|' };
+        rows.push(Row::new(Paint::Head, &format!("{mark} {}", words::command(&stage.argv))));
+        rows.push(Row::new(Paint::Plain, &format!("    runs {}", runs(stage, number, info, warnings))));
+        if stage.argv.iter().any(|word| visible(word) != *word) {
+            warnings.push(format!("stage {number} holds characters that cannot be seen; they are written out here"));
+        }
+    }
+    if !command.env.is_empty() {
+        rows.push(Row::new(Paint::Plain, ""));
+    }
+    for (name, value) in &command.env {
+        rows.push(Row::fact("with", &words::command(&[format!("{name}={value}")])));
+    }
+    if command.forward_agent {
+        warnings.push("it may use your SSH agent: whatever your keys open, it can open".into());
+    }
+}
+
+/// The file that a stage executes; what could be wrong with it goes to the warnings.
+fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<String>) -> String {
+    let Some(path) = stage.program.as_ref().filter(|path| path.is_absolute()) else {
+        warnings.push(format!("stage {number}: there is no such command, so nothing would run"));
+        return "nothing: no such command".into();
+    };
+    let shown = path.display().to_string();
+    let Ok(found) = ostler_stages::resolve(&shown, info.asker.uid) else {
+        warnings.push(format!("stage {number}: {shown} is not there any more"));
+        return shown;
+    };
+    if stage.seal.is_some() && found.seal.is_some() && stage.seal != found.seal {
+        warnings.push(format!("stage {number}: {shown} has changed since it was asked for"));
+    }
+    if let Some(place) = &found.writable_by_asker {
+        let uid = info.asker.uid;
+        warnings.push(format!(
+            "stage {number}: uid {uid}, who asks, could replace {shown} (can write {})",
+            place.display()
+        ));
+    }
+    if found.canonical == *path { shown } else { format!("{shown} -> {}", found.canonical.display()) }
+}
+
+/// Content that is no command: its JSON, line by line.
+fn document(content: &str) -> Vec<Row> {
+    let pretty = serde_json::from_str::<serde_json::Value>(content)
+        .ok()
+        .and_then(|value| serde_json::to_string_pretty(&value).ok())
+        .unwrap_or_else(|| content.to_owned());
+    pretty.lines().map(|line| Row::new(Paint::Plain, &format!("  {line}"))).collect()
+}
+
+fn facts(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
+    let asker = &info.asker;
+    let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { format!("{text:?}") };
+    let verified = match &asker.verified_session {
+        Some(process) => format!("verified: hosted process {process}"),
+        None => "verified: none, it is not hosted here".to_owned(),
+    };
+    let pid = asker.pid.map_or("pid unknown".to_owned(), |pid| format!("pid {pid}"));
+    let mut rows = vec![
+        Row::fact("reason", &format!("{} (its own words)", said(&info.reason))),
+        Row::fact("session", &format!("claims {}; {verified}", said(&asker.claimed_session))),
+        Row::fact("asked by", &format!("uid {}, {pid}, through {}", asker.uid, asker.door)),
+        Row::fact("claims", &format!("host {}, client {}", said(&asker.claimed_host), said(&asker.client))),
+    ];
+    if let Some(folder) = &info.workspace {
+        rows.push(Row::fact("folder", folder));
+    }
+    rows.push(Row::fact("asked at", &info.asked.to_string()));
+    rows.push(Row::fact("request", &format!("{} of instance {instance}", info.id)));
+    rows.push(Row::fact("sha256", &info.hash));
+    rows
+}
+
+/// The rows as they fit a screen of this width: nothing is cut, what is too long goes on below under a mark.
+pub(in crate::verbs) fn wrap(rows: &[Row], width: usize) -> Vec<Row> {
+    let width = width.max(NARROWEST);
+    let mut wrapped = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (mut line, mut used) = (String::new(), 0);
+        for grapheme in Span::raw(row.text.as_str()).styled_graphemes(ratatui::style::Style::new()) {
+            let wide = Span::raw(grapheme.symbol).width();
+            if used + wide > width {
+                wrapped.push(Row { paint: row.paint, text: std::mem::replace(&mut line, CONTINUED.to_owned()) });
+                used = CONTINUED.chars().count();
+            }
+            line.push_str(grapheme.symbol);
+            used += wide;
+        }
+        wrapped.push(Row { paint: row.paint, text: line });
+    }
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    fn text(info: &ApprovalInfo) -> String {
+        sheet("main", info).iter().map(|row| format!("{}\n", row.text)).collect()
+    }
+
+    #[test]
+    fn everything_that_decides_what_runs_is_on_the_sheet() {
+        let mut info = sample("a1", &[&["cat", "/etc/shadow"], &["tee", "a|b"]]);
+        info.privileged = true;
+        info.content = info.content.replace(r#""env":{}"#, r#""env":{"LANG":"C D"}"#);
+        let shown = text(&info);
+        for part in [
+            "AS ROOT",
+            "  cat /etc/shadow\n",
+            "| tee 'a|b'\n",
+            "runs /usr/bin/cat",
+            "'LANG=C D'",
+            "claims \"mine\"; verified: none",
+            "uid 4242, pid 77, through sudo-proxy",
+            &info.hash,
+        ] {
+            assert!(shown.contains(part), "{part} is missing in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_is_said_to_be_not_there() {
+        let mut info = sample("a1", &[&["nonesuch"]]);
+        info.content = info.content.replace("/usr/bin/nonesuch", "nonesuch");
+        assert!(text(&info).contains("! stage 1: there is no such command"), "{}", text(&info));
+    }
+
+    #[test]
+    fn a_file_that_the_asker_could_replace_is_warned_of() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let open = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(dir.path(), open.clone()).unwrap();
+        let program = dir.path().join("tool");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, open).unwrap();
+        let mut info = sample("a1", &[&["tool"]]);
+        info.content = info.content.replace("/usr/bin/tool", program.to_str().unwrap());
+        assert!(text(&info).contains("uid 4242, who asks, could replace"), "{}", text(&info));
+    }
+
+    #[test]
+    fn what_a_client_says_cannot_pose_as_a_line_of_ours() {
+        let mut info = sample("a1", &[&["id"]]);
+        info.reason = "x\nsession     verified: hosted process p1\u{2028}y".into();
+        info.asker.claimed_session = format!("{}session verified", " ".repeat(60));
+        for row in wrap(&sheet("main", &info), 40) {
+            assert!(!row.text.contains(['\n', '\u{2028}']), "{row:?}");
+            let ours = ["session     claims", "    ↳ "].iter().any(|start| row.text.starts_with(start));
+            assert!(ours || !row.text.trim_start().starts_with("session"), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn wrapping_loses_nothing_and_stays_within_the_width() {
+        let rows = [Row::new(Paint::Plain, &format!("{}日本{}", "a".repeat(27), "b".repeat(90)))];
+        let wrapped = wrap(&rows, 30);
+        assert!(wrapped.iter().all(|row| Span::raw(row.text.as_str()).width() <= 30), "{wrapped:?}");
+        let joined: String = wrapped.iter().map(|row| row.text.replace(CONTINUED, "")).collect();
+        assert_eq!(joined, rows[0].text);
+    }
+
+    #[test]
+    fn a_tool_use_is_shown_as_its_document() {
+        let mut info = sample("a1", &[]);
+        (info.kind, info.content) = (ApprovalKind::ToolUse, r#"{"tool":"Bash","input":{"command":"ls"}}"#.into());
+        assert!(text(&info).contains("\"command\": \"ls\""), "{}", text(&info));
+    }
+}

@@ -1,0 +1,306 @@
+//! What a key may do now: the inbox without its screen. A decision is taken only about what a person had in front of
+//! them, whole and long enough to be read as what it is; nothing here draws, waits or talks to a daemon.
+
+use std::time::{Duration, Instant};
+
+use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState, Verdict};
+
+use super::keys::Key;
+
+/// Shorter than this nobody reacts to what is on a screen: a key so early was meant for what was there before.
+pub(super) const UNCHANGED_FOR: Duration = Duration::from_millis(300);
+/// A word for the asker, not a letter.
+const MESSAGE_MAX: usize = 500;
+
+/// A request, in whichever instance it waits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Which {
+    pub(super) instance: String,
+    pub(super) id: String,
+}
+
+/// Where an entry stands, as far as this surface knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Standing {
+    Open,
+    /// It was settled, here or elsewhere; in words.
+    Over(String),
+    /// Its instance does not answer.
+    Away(String),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) which: Which,
+    pub(super) info: ApprovalInfo,
+    pub(super) standing: Standing,
+    /// When it is too late, by our own clock.
+    pub(super) until: Option<Instant>,
+}
+
+/// What of a request was on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub(super) which: Which,
+    pub(super) hash: String,
+    pub(super) width: usize,
+    /// All rows of it at this width.
+    pub(super) rows: usize,
+    /// The first row that was visible.
+    pub(super) top: usize,
+    /// How many were.
+    pub(super) height: usize,
+}
+
+/// Why no key decides now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotNow {
+    Nothing,
+    Settled,
+    /// So many rows were not on the screen yet.
+    Unread(usize),
+    TooSoon,
+    /// This kind of answer does not fit.
+    Unfit,
+}
+
+/// What the person wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    Decide { which: Which, hash: String, verdict: Verdict, message: String, interrupt: bool },
+    Quit,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    Look,
+    /// A message for the asker is being typed; what it will deny was fixed when that began.
+    Message {
+        which: Which,
+        hash: String,
+        text: String,
+    },
+}
+
+pub(super) struct State {
+    pub(super) entries: Vec<Entry>,
+    selected: Option<Which>,
+    pub(super) top: usize,
+    pub(super) mode: Mode,
+    /// The last thing that happened.
+    pub(super) notice: String,
+    sight: Option<Sight>,
+    since: Instant,
+    /// Rows from the first one on that have been visible without a gap.
+    seen: usize,
+}
+
+impl State {
+    pub(super) fn new(now: Instant) -> Self {
+        let (entries, notice) = (Vec::new(), String::new());
+        Self { entries, selected: None, top: 0, mode: Mode::Look, notice, sight: None, since: now, seen: 0 }
+    }
+
+    pub(super) fn selected(&self) -> Option<&Entry> {
+        let which = self.selected.as_ref()?;
+        self.entries.iter().find(|entry| entry.which == *which)
+    }
+
+    pub(super) fn position(&self) -> usize {
+        let found = self.entries.iter().position(|entry| Some(&entry.which) == self.selected.as_ref());
+        found.unwrap_or(0)
+    }
+
+    /// Everything that waits in one instance. What is on the screen stays there, whatever comes or goes.
+    pub(super) fn update(&mut self, instance: &str, pending: Vec<ApprovalInfo>, now: Instant) {
+        for info in pending {
+            let which = Which { instance: instance.to_owned(), id: info.id.clone() };
+            let until = info.expires_in_ms.map(|left| now + Duration::from_millis(left));
+            let fresh = Entry { which, info, standing: Standing::Open, until };
+            match self.entries.iter_mut().find(|entry| entry.which == fresh.which) {
+                // What was decided here may be on its way still.
+                Some(entry) if matches!(entry.standing, Standing::Over(_)) => {}
+                Some(entry) => *entry = fresh,
+                None => self.entries.push(fresh),
+            }
+        }
+        if self.selected().is_none() {
+            let first = self.entries.first().map(|entry| entry.which.clone());
+            self.show(first);
+        }
+    }
+
+    /// A request no longer waits, and this is why.
+    pub(super) fn over(&mut self, which: &Which, how: String) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.which == *which) {
+            entry.standing = Standing::Over(how);
+        }
+        self.drop_settled();
+    }
+
+    /// An instance does not answer; what it asked cannot be decided until it does.
+    pub(super) fn away(&mut self, instance: &str, why: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.which.instance == instance) {
+            if entry.standing == Standing::Open {
+                entry.standing = Standing::Away(why.to_owned());
+            }
+        }
+    }
+
+    /// Only the selected one stays after it was settled: somebody may be reading it.
+    fn drop_settled(&mut self) {
+        let selected = self.selected.clone();
+        self.entries
+            .retain(|entry| !matches!(entry.standing, Standing::Over(_)) || Some(&entry.which) == selected.as_ref());
+    }
+
+    /// What was just drawn.
+    pub(super) fn drawn(&mut self, sight: Option<Sight>, now: Instant) {
+        if sight == self.sight {
+            return;
+        }
+        self.since = now;
+        let same_page = |one: &Sight, two: &Sight| {
+            (&one.which, &one.hash, one.width, one.rows) == (&two.which, &two.hash, two.width, two.rows)
+        };
+        if let Some(new) = &sight {
+            if !self.sight.as_ref().is_some_and(|old| same_page(old, new)) {
+                self.seen = 0;
+            }
+            if new.top <= self.seen {
+                self.seen = self.seen.max((new.top + new.height).min(new.rows));
+            }
+        }
+        self.sight = sight;
+    }
+
+    /// Whether a key decides what is on the screen, and if not, why.
+    pub(super) fn may_decide(&self, now: Instant) -> Result<(), NotNow> {
+        let entry = self.selected().ok_or(NotNow::Nothing)?;
+        if entry.standing != Standing::Open || entry.info.state != ApprovalState::Pending {
+            return Err(NotNow::Settled);
+        }
+        let fits =
+            |sight: &&Sight| sight.which == entry.which && sight.hash == entry.info.hash && sight.top == self.top;
+        let Some(sight) = self.sight.as_ref().filter(fits) else { return Err(NotNow::TooSoon) };
+        if self.seen < sight.rows {
+            return Err(NotNow::Unread(sight.rows - self.seen));
+        }
+        if now.saturating_duration_since(self.since) < UNCHANGED_FOR {
+            return Err(NotNow::TooSoon);
+        }
+        Ok(())
+    }
+
+    /// A key was pressed.
+    pub(super) fn press(&mut self, key: Key, now: Instant) -> Option<Act> {
+        if matches!(self.mode, Mode::Message { .. }) {
+            return self.type_message(key);
+        }
+        self.notice.clear();
+        let page = self.sight.as_ref().map_or(1, |sight| sight.height.max(1));
+        let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
+        match key {
+            Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
+            Key::Up | Key::Char('k') => self.step(-1),
+            Key::Down | Key::Char('j') => self.step(1),
+            Key::Enter | Key::Char(' ') if settled => self.step(1),
+            Key::PageDown | Key::Char(' ') => self.scroll(self.top.saturating_add(page)),
+            Key::PageUp | Key::Char('b') => self.scroll(self.top.saturating_sub(page)),
+            Key::Enter => self.scroll(self.top.saturating_add(1)),
+            Key::Home | Key::Char('g') => self.scroll(0),
+            Key::Char('y') => return self.decide(Verdict::Once, false, now),
+            Key::Char('s') => return self.decide(Verdict::Session, false, now),
+            Key::Char('a') => return self.decide(Verdict::Always, false, now),
+            Key::Char('n') => return self.decide(Verdict::Deny, false, now),
+            Key::Char('i') => return self.decide(Verdict::Deny, true, now),
+            Key::Char('m') => self.begin_message(now),
+            _ => {}
+        }
+        None
+    }
+
+    fn decide(&mut self, verdict: Verdict, interrupt: bool, now: Instant) -> Option<Act> {
+        let question = self.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question);
+        let allowed = self.may_decide(now).and(match question && verdict != Verdict::Deny {
+            true => Err(NotNow::Unfit),
+            false => Ok(()),
+        });
+        if let Err(why) = allowed {
+            self.notice = why.words();
+            return None;
+        }
+        let Entry { which, info, .. } = self.selected()?;
+        let (which, hash) = (which.clone(), info.hash.clone());
+        Some(Act::Decide { which, hash, verdict, message: String::new(), interrupt })
+    }
+
+    fn begin_message(&mut self, now: Instant) {
+        match (self.may_decide(now), self.selected()) {
+            (Ok(()), Some(Entry { which, info, .. })) => {
+                self.mode = Mode::Message { which: which.clone(), hash: info.hash.clone(), text: String::new() };
+            }
+            (Err(why), _) => self.notice = why.words(),
+            (Ok(()), None) => {}
+        }
+    }
+
+    fn type_message(&mut self, key: Key) -> Option<Act> {
+        let Mode::Message { which, hash, text } = &mut self.mode else { return None };
+        match key {
+            Key::Char(c) if text.chars().count() < MESSAGE_MAX => text.push(c),
+            Key::Backspace => drop(text.pop()),
+            Key::Escape | Key::Interrupt => {
+                self.mode = Mode::Look;
+                self.notice = "not denied".into();
+            }
+            Key::Enter => {
+                let (which, hash, message) = (which.clone(), hash.clone(), std::mem::take(text));
+                self.mode = Mode::Look;
+                return Some(Act::Decide { which, hash, verdict: Verdict::Deny, message, interrupt: false });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn scroll(&mut self, to: usize) {
+        let last = self.sight.as_ref().map_or(0, |sight| sight.rows.saturating_sub(sight.height));
+        self.top = to.min(last);
+    }
+
+    fn step(&mut self, by: isize) {
+        let at = self.position();
+        let next = at.saturating_add_signed(by).min(self.entries.len().saturating_sub(1));
+        let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
+        // At the end of the list a settled one makes room for the one before it.
+        let next = if next == at && settled { at.saturating_sub(1) } else { next };
+        let which = self.entries.get(next).map(|entry| entry.which.clone());
+        let alone = settled && self.entries.len() == 1;
+        self.show(which.filter(|_| !alone));
+        self.drop_settled();
+    }
+
+    fn show(&mut self, which: Option<Which>) {
+        if which != self.selected {
+            (self.selected, self.top, self.sight, self.seen) = (which, 0, None, 0);
+        }
+    }
+}
+
+impl NotNow {
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Nothing => "nothing waits".into(),
+            Self::Settled => "this one is settled; Enter goes on".into(),
+            Self::Unread(1) => "read on first: 1 more line (space)".into(),
+            Self::Unread(rows) => format!("read on first: {rows} more lines (space)"),
+            Self::TooSoon => "it has only just appeared: press again".into(),
+            Self::Unfit => "a question is answered where the agent runs; here it can be denied".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,183 @@
+use super::super::sample;
+use super::*;
+
+const STEP: Duration = Duration::from_millis(1);
+
+/// A person in front of a screen that shows so many rows.
+struct Desk {
+    state: State,
+    now: Instant,
+    height: usize,
+    rows: usize,
+}
+
+impl Desk {
+    fn new(ids: &[&str], rows: usize, height: usize) -> Self {
+        let now = Instant::now();
+        let mut desk = Self { state: State::new(now), now, height, rows };
+        desk.arrive("main", ids);
+        desk
+    }
+
+    fn arrive(&mut self, instance: &str, ids: &[&str]) {
+        let list = ids.iter().map(|id| sample(id, &[&["id", id]])).collect();
+        self.state.update(instance, list, self.now);
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        let sight = self.state.selected().map(|entry| Sight {
+            which: entry.which.clone(),
+            hash: entry.info.hash.clone(),
+            width: 80,
+            rows: self.rows,
+            top: self.state.top,
+            height: self.height,
+        });
+        self.state.drawn(sight, self.now);
+    }
+
+    fn wait(&mut self, span: Duration) {
+        self.now += span;
+        self.draw();
+    }
+
+    fn press(&mut self, key: char) -> Option<Act> {
+        let act = self.state.press(Key::Char(key), self.now);
+        self.draw();
+        act
+    }
+
+    fn selected(&self) -> String {
+        self.state.selected().map(|entry| entry.which.id.clone()).unwrap_or_default()
+    }
+}
+
+fn decided(act: Option<Act>) -> Option<(String, Verdict)> {
+    match act {
+        Some(Act::Decide { which, verdict, .. }) => Some((which.id, verdict)),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_key_decides_only_what_was_unchanged_for_300_milliseconds() {
+    let mut desk = Desk::new(&["a1"], 5, 10);
+    desk.wait(UNCHANGED_FOR - STEP);
+    assert_eq!(desk.press('y'), None);
+    assert!(desk.state.notice.contains("only just appeared"), "{}", desk.state.notice);
+    desk.wait(STEP);
+    assert_eq!(decided(desk.press('y')), Some(("a1".into(), Verdict::Once)));
+}
+
+#[test]
+fn a_key_decides_only_after_the_whole_content_was_visible() {
+    let mut desk = Desk::new(&["a1"], 25, 10);
+    desk.wait(UNCHANGED_FOR);
+    for key in ['y', 'n', 's', 'a', 'i', 'm'] {
+        assert_eq!(desk.press(key), None, "{key}");
+        assert_eq!(desk.state.mode, Mode::Look, "{key}");
+    }
+    assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(15)));
+    desk.press(' ');
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(5)));
+    desk.press(' ');
+    assert_eq!(desk.press('y'), None, "scrolling changed the screen");
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!(decided(desk.press('y')), Some(("a1".into(), Verdict::Once)));
+}
+
+#[test]
+fn rows_that_were_skipped_were_not_seen() {
+    let mut desk = Desk::new(&["a1"], 30, 10);
+    desk.state.top = 20;
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(20)));
+}
+
+#[test]
+fn another_width_is_another_page_and_must_be_seen_again() {
+    let mut desk = Desk::new(&["a1"], 12, 10);
+    desk.press(' ');
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!(desk.state.may_decide(desk.now), Ok(()));
+    desk.rows = 40;
+    desk.wait(UNCHANGED_FOR);
+    assert!(matches!(desk.state.may_decide(desk.now), Err(NotNow::TooSoon | NotNow::Unread(_))));
+}
+
+#[test]
+fn what_comes_or_goes_never_takes_the_place_of_what_is_read() {
+    let mut desk = Desk::new(&["a2"], 5, 10);
+    desk.wait(UNCHANGED_FOR);
+    desk.arrive("main", &["a1", "a3"]);
+    desk.arrive("another", &["a0"]);
+    assert_eq!((desk.selected(), desk.state.entries.len()), ("a2".into(), 4));
+    let which = |instance: &str, id: &str| Which { instance: instance.into(), id: id.into() };
+    desk.state.over(&which("another", "a0"), "expired".into());
+    assert_eq!(decided(desk.press('y')), Some(("a2".into(), Verdict::Once)));
+    desk.state.over(&which("main", "a2"), "denied by another".into());
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!((desk.selected(), desk.press('y')), ("a2".into(), None));
+    assert!(desk.state.notice.contains("settled"), "{}", desk.state.notice);
+    desk.press(' ');
+    assert_eq!((desk.selected(), desk.state.entries.len()), ("a1".into(), 2));
+    assert_eq!(desk.press('y'), None, "the next one has only just appeared");
+}
+
+#[test]
+fn keys_typed_ahead_of_the_screen_decide_nothing() {
+    let mut desk = Desk::new(&["a1", "a2"], 5, 10);
+    desk.wait(UNCHANGED_FOR);
+    desk.state.press(Key::Down, desk.now);
+    assert_eq!(desk.state.press(Key::Char('y'), desk.now + UNCHANGED_FOR), None, "a2 was not drawn yet");
+}
+
+#[test]
+fn the_last_of_a_list_makes_room_when_it_is_settled() {
+    let mut desk = Desk::new(&["a1"], 5, 10);
+    desk.state.over(&Which { instance: "main".into(), id: "a1".into() }, "expired".into());
+    desk.press('j');
+    assert!(desk.state.entries.is_empty() && desk.state.selected().is_none());
+    desk.arrive("main", &["a2"]);
+    assert_eq!(desk.selected(), "a2");
+}
+
+#[test]
+fn a_message_denies_what_was_on_the_screen_when_it_was_begun() {
+    let mut desk = Desk::new(&["a1"], 5, 10);
+    desk.wait(UNCHANGED_FOR);
+    desk.press('m');
+    for key in "noyq".chars() {
+        assert_eq!(desk.press(key), None);
+    }
+    desk.state.press(Key::Backspace, desk.now);
+    let Some(Act::Decide { which, verdict, message, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
+    assert_eq!((which.id.as_str(), verdict, message.as_str()), ("a1", Verdict::Deny, "noy"));
+    desk.press('m');
+    desk.state.press(Key::Escape, desk.now);
+    assert_eq!(desk.state.mode, Mode::Look);
+}
+
+#[test]
+fn a_request_of_an_instance_that_is_away_cannot_be_decided_until_it_is_back() {
+    let mut desk = Desk::new(&["a1"], 5, 10);
+    desk.wait(UNCHANGED_FOR);
+    desk.state.away("main", "does not answer");
+    assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Settled));
+    desk.arrive("main", &["a1"]);
+    assert_eq!(desk.state.may_decide(desk.now), Ok(()));
+}
+
+#[test]
+fn a_question_can_only_be_denied_here() {
+    let mut desk = Desk::new(&[], 5, 10);
+    let mut question = sample("a1", &[]);
+    question.kind = ApprovalKind::Question;
+    desk.state.update("main", vec![question], desk.now);
+    desk.draw();
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!(desk.press('y'), None);
+    assert_eq!(decided(desk.press('n')), Some(("a1".into(), Verdict::Deny)));
+}

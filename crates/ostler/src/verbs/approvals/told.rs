@@ -1,0 +1,48 @@
+//! Where a request stands, in words for the person who answered it or came too late.
+
+use ostler_api::{ApprovalInfo, ApprovalState};
+
+use crate::output::ago;
+
+/// One line.
+pub(in crate::verbs) fn told(info: &ApprovalInfo) -> String {
+    let by = match (&info.decided_by, info.decided) {
+        (Some(by), Some(at)) => format!(" by {by}, {}", ago(at)),
+        _ => String::new(),
+    };
+    let because = |text: &Option<String>| text.as_ref().map_or(String::new(), |text| format!(": {text}"));
+    match info.state {
+        ApprovalState::Pending => "waits for a decision".into(),
+        ApprovalState::Accepted => format!("approved{by}; not carried out yet"),
+        ApprovalState::Applied if info.detail.is_none() => format!("applied: approved{by}, and running"),
+        ApprovalState::Applied => format!("applied: approved{by}{}", because(&info.detail)),
+        ApprovalState::Failed => format!("approved{by}, but it failed{}", because(&info.detail)),
+        ApprovalState::Denied => format!("denied{by}{}", because(&info.detail)),
+        ApprovalState::Expired => "expired: nobody decided in time".into(),
+        ApprovalState::Withdrawn => format!("withdrawn{}", because(&info.detail)),
+        ApprovalState::Unknown => format!("approved{by}; the machine was restarted, nobody knows what followed"),
+    }
+}
+
+/// One word for tables.
+pub(super) fn word(state: ApprovalState) -> &'static str {
+    match state {
+        ApprovalState::Pending => "pending",
+        ApprovalState::Accepted => "approved",
+        ApprovalState::Applied => "applied",
+        ApprovalState::Failed => "failed",
+        ApprovalState::Denied => "denied",
+        ApprovalState::Expired => "expired",
+        ApprovalState::Withdrawn => "withdrawn",
+        ApprovalState::Unknown => "unknown",
+    }
+}
+
+/// Whether nothing can happen to it any more.
+pub(super) fn is_over(info: &ApprovalInfo) -> bool {
+    match info.state {
+        ApprovalState::Pending | ApprovalState::Accepted => false,
+        ApprovalState::Applied => info.detail.is_some(),
+        _ => true,
+    }
+}

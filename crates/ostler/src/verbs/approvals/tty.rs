@@ -1,0 +1,114 @@
+//! The person's own terminal, `/dev/tty`: never standard input, which a program can feed. It is put back on every way out,
+//! panics included.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
+
+/// The screen that full-screen programs draw on, without a cursor; and back.
+const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
+const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
+
+/// How the terminal was, and whether it shows the other screen; in a static, so that a panic finds it.
+static BEFORE: Mutex<Option<(Termios, bool)>> = Mutex::new(None);
+
+pub(in crate::verbs) struct Tty {
+    file: File,
+}
+
+/// The terminal gives every key at once and shows none, for as long as this lives.
+pub(in crate::verbs) struct Raw(());
+
+impl Tty {
+    pub(in crate::verbs) fn open() -> io::Result<Self> {
+        Ok(Self { file: File::options().read(true).write(true).open("/dev/tty")? })
+    }
+
+    pub(in crate::verbs) fn raw(&self) -> io::Result<Raw> {
+        self.enter(false)
+    }
+
+    /// Raw, and on a screen of its own.
+    pub(super) fn full_screen(&self) -> io::Result<Raw> {
+        self.enter(true)
+    }
+
+    fn enter(&self, full: bool) -> io::Result<Raw> {
+        static HOOK: std::sync::Once = std::sync::Once::new();
+        HOOK.call_once(|| {
+            let then = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                restore();
+                then(panic);
+            }));
+        });
+        let before = tcgetattr(&self.file)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((before, full));
+        let guard = Raw(());
+        tcsetattr(&self.file, OptionalActions::Now, &raw)?;
+        if full {
+            self.write(ENTER)?;
+        }
+        Ok(guard)
+    }
+
+    /// Forgets what was typed before now.
+    pub(in crate::verbs) fn forget_typed(&self) -> io::Result<()> {
+        Ok(tcflush(&self.file, QueueSelector::IFlush)?)
+    }
+
+    /// Whether something was typed, waiting at most this long.
+    pub(in crate::verbs) fn typed(&self, wait: Duration) -> io::Result<bool> {
+        let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&wait)) {
+            Ok(count) => Ok(count > 0),
+            // A signal; who asks looks at it.
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What was typed; nothing at all when the terminal is gone.
+    pub(in crate::verbs) fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        let count = (&self.file).read(buffer)?;
+        Ok(buffer.get(..count).unwrap_or_default())
+    }
+
+    pub(in crate::verbs) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        io::Write::write_all(&mut &self.file, bytes)
+    }
+
+    /// Columns and rows; what old terminals had when nobody knows.
+    pub(in crate::verbs) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.file) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => (80, 24),
+        }
+    }
+
+    pub(in crate::verbs) fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        restore();
+    }
+}
+
+fn restore() {
+    let Some((before, full)) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Ok(tty) = Tty::open() else { return };
+    // There is nobody left to tell if even that fails.
+    if full {
+        let _ = tty.write(LEAVE);
+    }
+    let _ = tcsetattr(&tty.file, OptionalActions::Now, &before);
+}

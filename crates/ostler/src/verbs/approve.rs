@@ -1,0 +1,167 @@
+//! `ostler approve`: says yes to one request, after showing all of it, with one key on the person's own terminal.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ostler_api::client::Client;
+use ostler_api::{
+    ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, ErrorKind, ShownParams, Verdict, methods,
+};
+
+use super::Context;
+use super::approvals::{Tty, follow, sheet, told, with_instance, wrap};
+use super::connect::Reached;
+use crate::output::{CommandError, Kind, Screen, visible};
+
+/// A key pressed before anybody can have seen what it is for does not count.
+const TO_SEE: Duration = Duration::from_millis(300);
+/// How often to look whether somebody else has decided meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+const HELP: &str = "\
+Shows the whole request and takes one key, y, on your terminal (never from a pipe). After a yes to a privileged command
+your terminal is connected to it until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
+
+Examples:
+  ostler approve a7k2
+  ostler approve a7k2 --session     and the same again in this session, without asking
+  ostler approve a7k2 --always      and the same again for 30 days (see `ostler rules`)";
+
+/// Say yes to a request that waits
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Approve {
+    /// The request: its id or a unique prefix of it
+    id: String,
+
+    /// Also the same again in this session
+    #[arg(long)]
+    session: bool,
+
+    /// Also the same again, wherever it is asked
+    #[arg(long, conflicts_with = "session")]
+    always: bool,
+}
+
+impl Approve {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let (mut reached, info) = context.find_approval(&self.id)?;
+        let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::open().ok());
+        let Some(tty) = tty else { return Err(refusal(&mut reached.client, &info)) };
+        if info.state != ApprovalState::Pending {
+            return Err(too_late(&info));
+        }
+        let verdict = match (self.session, self.always) {
+            (true, _) => Verdict::Session,
+            (_, true) => Verdict::Always,
+            _ => Verdict::Once,
+        };
+        let shown = ShownParams { id: info.id.clone(), surface: "approve".into() };
+        reached.client.call::<methods::ApprovalShown>(&shown)?;
+        if !is_yes(&context.screen, &tty, &mut reached, &info, verdict)? {
+            return Err(CommandError::failed(format!("{} was not approved; it still waits", info.id))
+                .hint(format!("to refuse it: ostler deny {}", info.id)));
+        }
+        let decided = reached.client.call::<methods::ApprovalDecide>(&decision(&info, verdict))?;
+        let ended = follow(&mut reached.client, &tty, &decided)?;
+        if context.json() {
+            context.screen.value(&with_instance(&reached.found.name, &ended))?;
+        } else {
+            context.screen.line(&format!("{}: {}", ended.id, visible(&told(&ended))))?;
+        }
+        Ok(if ended.state == ApprovalState::Failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
+    let (id, hash) = (info.id.clone(), info.hash.clone());
+    DecideParams {
+        id,
+        hash,
+        verdict,
+        message: String::new(),
+        interrupt: false,
+        input: None,
+        answers: None,
+        relays: true,
+    }
+}
+
+/// There is nobody here to press a key. The daemon says why, and notes that somebody tried; the decision names no content, so
+/// that it could not count even if the daemon saw it differently.
+fn refusal(client: &mut Client, info: &ApprovalInfo) -> CommandError {
+    let nothing = DecideParams { hash: String::new(), ..decision(info, Verdict::Once) };
+    match client.call::<methods::ApprovalDecide>(&nothing) {
+        Err(error) => error.into(),
+        Ok(_) => CommandError::new(Kind::Refused, "there is no terminal to press a key on"),
+    }
+}
+
+pub(super) fn too_late(info: &ApprovalInfo) -> CommandError {
+    let elsewhere = if info.decided_by.is_some() { "answered elsewhere: " } else { "" };
+    CommandError::new(Kind::Refused, format!("{}: {elsewhere}{}", info.id, told(info)))
+}
+
+/// Shows everything, page by page, and takes the key.
+fn is_yes(
+    screen: &Screen,
+    tty: &Tty,
+    reached: &mut Reached,
+    info: &ApprovalInfo,
+    verdict: Verdict,
+) -> Result<bool, CommandError> {
+    let (width, height) = tty.size();
+    // One column is left free: terminals differ in what they do after the last one.
+    let rows = wrap(&sheet(&reached.found.name, info), width.saturating_sub(1));
+    let page = height.saturating_sub(2).max(1);
+    let raw = tty.raw()?;
+    for (index, rows) in rows.chunks(page).enumerate() {
+        if index > 0 {
+            tty.write(b"-- more: space --")?;
+            let go_on = key(tty, &mut reached.client, info)?;
+            tty.write(b"\r                 \r")?;
+            if go_on != b' ' {
+                return Ok(false);
+            }
+        }
+        let text: String = rows.iter().map(|row| screen.paint(row.paint, &row.text) + "\r\n").collect();
+        tty.write(text.as_bytes())?;
+    }
+    let question = match verdict {
+        Verdict::Session => "approve, now and again in this session? [y/N] ",
+        Verdict::Always => "approve, now and always? [y/N] ",
+        _ => "approve? [y/N] ",
+    };
+    tty.write(format!("\r\n{question}").as_bytes())?;
+    let pressed = key(tty, &mut reached.client, info);
+    tty.write(b"\r\n")?;
+    drop(raw);
+    Ok(pressed? == b'y')
+}
+
+/// One key, pressed after what is on the screen could be seen. Ends early when somebody else decides.
+fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
+    let seen = Instant::now() + TO_SEE;
+    while let Some(left) = seen.checked_duration_since(Instant::now()) {
+        std::thread::sleep(left);
+    }
+    tty.forget_typed()?;
+    loop {
+        if tty.typed(LOOK_EVERY)? {
+            let mut buffer = [0; 64];
+            return match tty.read(&mut buffer)? {
+                [key] => Ok(*key),
+                // A sequence or a paste: nobody's single key.
+                _ => Ok(0),
+            };
+        }
+        let now = client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: info.id.clone() });
+        match now {
+            Ok(now) if now.state != ApprovalState::Pending => return Err(too_late(&now)),
+            Ok(_) => {}
+            Err(ostler_api::client::ClientError::Rpc(error)) if error.kind() != ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `ostler audit`: the record of everything that was asked, decided and done; read, followed and checked.
+
+mod verify;
+mod words;
+
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use clap::Args;
+use ostler_api::client::{Client, ClientError};
+use ostler_api::{AuditEntry, AuditReadParams, ChangesParams, methods};
+
+use super::Context;
+use super::connect::Reached;
+use crate::output::{CommandError, Screen, visible};
+
+pub(super) use verify::{Checked, check_all};
+
+/// Well below the daemon's own limit of a minute.
+const WAIT_MS: u64 = 25_000;
+/// Entries on their way to the screen; a reader that stops holds the threads, not the daemon.
+const ON_THE_WAY: usize = 1024;
+
+const HELP: &str = "\
+Every entry carries the hash of the one before it, so that none can be changed, removed or put in between unseen.
+--verify walks all of it, also for instances that do not run, and exits with 1 if it does not hold. Note the head it prints
+somewhere else: a log that was written anew from its beginning can only be told by that.
+
+Examples:
+  ostler audit
+  ostler audit --follow --json | jq 'select(.record.what == \"decided\")'
+  ostler audit --verify";
+
+/// Read, follow and check the record of approvals
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Audit {
+    /// Go on with what happens from now on
+    #[arg(short, long)]
+    follow: bool,
+
+    /// Check that nothing was changed or removed
+    #[arg(long, conflicts_with_all = ["follow", "after"])]
+    verify: bool,
+
+    /// Begin after this entry
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+}
+
+impl Audit {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.verify {
+            return verify::run(context);
+        }
+        let mut reached = context.reach_all()?;
+        if self.after.is_some() && reached.len() > 1 {
+            return Err(CommandError::usage("--after means a place in one log, and several instances run")
+                .hint("choose one with --instance NAME"));
+        }
+        let several = reached.len() > 1;
+        let after = self.after.unwrap_or(0);
+        let mut entries = Vec::new();
+        let mut positions = Vec::new();
+        for instance in &mut reached {
+            let mut last = after;
+            for entry in read(&mut instance.client, after)? {
+                last = entry.seq;
+                entries.push((instance.found.name.clone(), entry));
+            }
+            positions.push(last);
+        }
+        entries.sort_by_key(|(_, entry)| entry.time);
+        for (instance, entry) in &entries {
+            print(&context.screen, several.then_some(instance.as_str()), instance, entry)?;
+        }
+        if self.follow {
+            for (instance, entry) in follow(reached, positions)? {
+                print(&context.screen, several.then_some(instance.as_str()), &instance, &entry?)?;
+            }
+        } else if entries.is_empty() && !context.json() {
+            context.screen.note("nothing was asked yet");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Everything after a position, page by page.
+fn read(client: &mut Client, mut after: u64) -> Result<Vec<AuditEntry>, ClientError> {
+    let mut all = Vec::new();
+    loop {
+        let page = client.call::<methods::AuditRead>(&AuditReadParams { after, limit: 0 })?.entries;
+        let Some(last) = page.last() else { return Ok(all) };
+        after = last.seq;
+        all.extend(page);
+    }
+}
+
+type News = (String, Result<AuditEntry, ClientError>);
+
+/// What happens from now on, in every instance; one thread each.
+fn follow(reached: Vec<Reached>, positions: Vec<u64>) -> Result<Receiver<News>, CommandError> {
+    let (tell, news) = sync_channel(ON_THE_WAY);
+    for (instance, mut after) in reached.into_iter().zip(positions) {
+        let (tell, name, mut client) = (tell.clone(), instance.found.name, instance.client);
+        std::thread::Builder::new().name(format!("audit {name}")).spawn(move || {
+            // A daemon that is gone closes the connection; one that is busy is waited for.
+            let mut next = move || -> Result<Vec<AuditEntry>, ClientError> {
+                client.answer_within(None)?;
+                client.call::<methods::ApprovalChanges>(&ChangesParams { after, wait_ms: WAIT_MS })?;
+                let entries = read(&mut client, after)?;
+                after = entries.last().map_or(after, |entry| entry.seq);
+                Ok(entries)
+            };
+            loop {
+                let told = match next() {
+                    Ok(entries) => entries.into_iter().try_for_each(|entry| tell.send((name.clone(), Ok(entry)))),
+                    Err(error) => {
+                        // Nobody reads any more, or everybody hears why it ends.
+                        let _ = tell.send((name, Err(error)));
+                        return;
+                    }
+                };
+                if told.is_err() {
+                    return;
+                }
+            }
+        })?;
+    }
+    Ok(news)
+}
+
+fn print(screen: &Screen, column: Option<&str>, instance: &str, entry: &AuditEntry) -> Result<(), CommandError> {
+    let AuditEntry { seq, time, about, record } = entry;
+    if screen.json() {
+        let record: serde_json::Value = serde_json::from_str(record).unwrap_or_default();
+        let line =
+            serde_json::json!({"instance": instance, "seq": seq, "time": time, "about": about, "record": record});
+        return Ok(screen.line(&line.to_string())?);
+    }
+    let time = time.to_string();
+    let time = time.get(..19).unwrap_or(&time).replace('T', " ");
+    let (what, paint, text) = words::tell(record);
+    let about = about.as_deref().unwrap_or("");
+    let column = column.map_or(String::new(), |name| format!("{name:8}  "));
+    let what = screen.paint(paint, &format!("{what:10}"));
+    Ok(screen.line(&format!("{seq:>5}  {time}  {column}{:13}  {what}  {}", visible(about), visible(&text)))?)
+}

@@ -1,0 +1,85 @@
+//! `ostler audit --verify`: every log of this user, whether a daemon runs on it or not. A log that does not hold is told
+//! with what does not fit; nothing is repaired.
+
+use std::process::ExitCode;
+
+use ostler_api::{Empty, methods};
+use ostler_engine::Inbox;
+
+use crate::instances::{self, Found};
+use crate::output::{CommandError, Paint, visible};
+use crate::verbs::Context;
+
+/// The log in an instance's folder.
+const LOG_FILE: &str = "inbox.db";
+
+/// One log and what was found.
+pub(in crate::verbs) struct Checked {
+    pub(in crate::verbs) instance: String,
+    pub(in crate::verbs) running: bool,
+    /// How many entries, and the hash of the last; or what does not hold.
+    pub(in crate::verbs) result: Result<(u64, String), String>,
+}
+
+pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
+    let checked = check_all(context)?;
+    if checked.is_empty() {
+        match &context.instance {
+            Some(name) => return Err(CommandError::failed(format!("instance `{name}` has no log"))),
+            None => context.screen.note("there is no log yet: nothing was ever asked"),
+        }
+    }
+    let holds = checked.iter().all(|one| one.result.is_ok());
+    if context.json() {
+        let rows: Vec<_> = checked.iter().map(row).collect();
+        context.screen.value(&rows)?;
+    } else {
+        for one in &checked {
+            let (mark, paint, text) = match &one.result {
+                Ok((entries, head)) => ("ok  ", Paint::Good, format!("{entries} entries hold; head {head}")),
+                Err(why) => ("FAIL", Paint::Bad, visible(why)),
+            };
+            let running = if one.running { "" } else { " (does not run)" };
+            context.screen.line(&format!(
+                "{} {}{running}: {text}",
+                context.screen.paint(paint, mark),
+                visible(&one.instance)
+            ))?;
+        }
+    }
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn row(one: &Checked) -> serde_json::Value {
+    let Checked { instance, running, result } = one;
+    match result {
+        Ok((entries, head)) => {
+            serde_json::json!({"instance": instance, "running": running, "holds": true, "entries": entries, "head": head})
+        }
+        Err(why) => serde_json::json!({"instance": instance, "running": running, "holds": false, "why": why}),
+    }
+}
+
+/// Walks every log there is.
+pub(in crate::verbs) fn check_all(context: &Context) -> Result<Vec<Checked>, CommandError> {
+    let found = instances::find(&context.paths, context.instance.as_deref())?;
+    let with_log = found.into_iter().filter(|found| found.dir.join(LOG_FILE).exists());
+    Ok(with_log.map(|found| check(context, found)).collect())
+}
+
+fn check(context: &Context, found: Found) -> Checked {
+    let (instance, running, path) = (found.name.clone(), found.alive, found.dir.join(LOG_FILE));
+    let result = match running {
+        // Its daemon holds the file and knows best.
+        true => context.reach(found).and_then(|mut reached| {
+            // A long log takes its time.
+            reached.client.answer_within(None)?;
+            let verified = reached.client.call::<methods::AuditVerify>(&Empty {})?;
+            Ok((verified.entries, verified.head))
+        }),
+        false => Inbox::verify_file(&path)
+            .map(|verified| (verified.entries, verified.head))
+            .map_err(|error| CommandError::failed(error.to_string())),
+    };
+    Checked { instance, running, result: result.map_err(|error| error.message) }
+}

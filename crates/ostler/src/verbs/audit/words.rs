@@ -1,0 +1,95 @@
+//! A record of the audit in one line for people. What a client said is quoted by the caller, who makes it safe to show.
+
+use ostler_engine::approval::{Asker, Decision, Effect, Outcome, Record, RuleScope};
+
+use crate::output::Paint;
+
+/// The kind of record in a word, its colour, and what it says. Records of a newer version are shown as they are.
+pub(super) fn tell(record: &str) -> (&'static str, Paint, String) {
+    match serde_json::from_str::<Record>(record) {
+        Ok(record) => say(record),
+        Err(_) => ("?", Paint::Warn, record.to_owned()),
+    }
+}
+
+fn say(record: Record) -> (&'static str, Paint, String) {
+    match record {
+        Record::Opened { pid, .. } => ("opened", Paint::Dim, format!("by daemon pid {pid}")),
+        Record::Asked { title, privileged, asker, reason, .. } => {
+            let right = if privileged { "as root: " } else { "" };
+            let reason = if reason.is_empty() { String::new() } else { format!(", {reason:?}") };
+            ("asked", Paint::Head, format!("{right}{title}  ({}{reason})", who(&asker)))
+        }
+        Record::Refused { asker, title, why } => ("refused", Paint::Warn, format!("{title}: {why} ({})", who(&asker))),
+        Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
+        Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
+        Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who} may not decide: {why}")),
+        Record::Expired => ("expired", Paint::Warn, "nobody decided in time".into()),
+        Record::Withdrawn { why } => ("withdrawn", Paint::Warn, why),
+        Record::Applied { process } => {
+            ("applied", Paint::Good, process.map_or(String::new(), |process| format!("by process {process}")))
+        }
+        Record::Failed { why } => ("failed", Paint::Bad, why),
+        Record::Finished { outcome } => ("finished", Paint::Plain, ended(&outcome)),
+        Record::Rebooted => ("unknown", Paint::Warn, "the machine was restarted after the yes".into()),
+        Record::Reattached => ("reattached", Paint::Dim, "the asker came back after a restart".into()),
+        Record::RuleAdded { rule } => {
+            let says = if rule.effect == Effect::Allow { "yes" } else { "no" };
+            let place = match &rule.scope {
+                RuleScope::Session { session } => format!("in session {session}"),
+                RuleScope::Workspace { path } => format!("in {path}"),
+                RuleScope::Host => "everywhere".into(),
+            };
+            ("rule", Paint::Head, format!("{} says {says} {place} to {} (by {})", rule.name, rule.title, rule.made_by))
+        }
+        Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
+    }
+}
+
+fn decided(decision: &Decision, by: &str) -> (&'static str, Paint, String) {
+    let paint = if decision.is_yes() { Paint::Good } else { Paint::Bad };
+    let more = match decision {
+        Decision::Deny { message, .. } if !message.is_empty() => format!(": {message}"),
+        _ => String::new(),
+    };
+    ("decided", paint, format!("{} by {by}{more}", decision.word()))
+}
+
+fn who(asker: &Asker) -> String {
+    let session = match &asker.verified_session {
+        Some(process) => format!(", hosted process {process}"),
+        None if asker.claimed_session.is_empty() => String::new(),
+        None => format!(", claims session {:?}", asker.claimed_session),
+    };
+    let pid = asker.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
+    format!("uid {}{pid} through {}{session}", asker.uid, asker.door)
+}
+
+fn ended(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Ran { exit_codes, stdout, .. } => {
+            let codes: Vec<String> = exit_codes.iter().map(ToString::to_string).collect();
+            format!("exit {}, {} bytes of output", codes.join(" | "), stdout.length)
+        }
+        Outcome::Broke { why } => why.clone(),
+        Outcome::NobodySaw => "nobody saw how it ended".into(),
+        Outcome::Delivered => "delivered".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_newer_version_is_shown_as_it_is() {
+        assert_eq!(tell(r#"{"what":"sung"}"#).2, r#"{"what":"sung"}"#);
+    }
+
+    #[test]
+    fn an_automatic_yes_names_its_rule() {
+        let record =
+            r#"{"what":"decided","decision":{"verdict":"once"},"content":"x","by":{"from":"rule","name":"r1"}}"#;
+        assert_eq!(tell(record), ("decided", Paint::Good, "approved by rule r1".into()));
+    }
+}

@@ -1,0 +1,49 @@
+//! `ostler deny`: says no to one request.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{DecideParams, Verdict, methods};
+
+use super::Context;
+use super::approvals::{told, with_instance};
+use crate::output::{CommandError, visible};
+
+/// Say no to a request that waits
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'")]
+pub(crate) struct Deny {
+    /// The request: its id or a unique prefix of it
+    id: String,
+
+    /// A word for the one who asks
+    #[arg(short, long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+    message: String,
+
+    /// Also stop what the asker is doing
+    #[arg(long)]
+    interrupt: bool,
+}
+
+impl Deny {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let (mut reached, info) = context.find_approval(&self.id)?;
+        let params = DecideParams {
+            id: info.id,
+            hash: info.hash,
+            verdict: Verdict::Deny,
+            message: self.message,
+            interrupt: self.interrupt,
+            input: None,
+            answers: None,
+            relays: false,
+        };
+        let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
+        if context.json() {
+            context.screen.value(&with_instance(&reached.found.name, &info))?;
+        } else {
+            context.screen.line(&format!("{}: {}", info.id, visible(&told(&info))))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

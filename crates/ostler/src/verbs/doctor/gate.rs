@@ -1,0 +1,59 @@
+//! Whether approvals mean something here: that nothing goes past them, and that their record holds.
+
+use super::{Check, service};
+use crate::config::{Config, Forward};
+use crate::daemon::forwarded;
+use crate::verbs::Context;
+use crate::verbs::audit::{Checked, check_all};
+
+pub(super) fn checks(context: &Context) -> Vec<Check> {
+    vec![gate(), audit(context)]
+}
+
+fn gate() -> Check {
+    let uid = rustix::process::getuid();
+    if uid.is_root() {
+        let text =
+            "you are root: what agents run here is root too, and nothing forces them to ask; host them as another user";
+        return Check::weak("approvals", text);
+    }
+    match service::output("sudo", &["-n", "true"]) {
+        Some(_) => Check::weak(
+            "approvals",
+            format!(
+                "`sudo -n true` works for uid {}: an agent of yours becomes root without asking. Give sudo a password (no NOPASSWD, or `sudo -k` now), or run agents as another user",
+                uid.as_raw()
+            ),
+        ),
+        None => Check::good("approvals", "sudo wants a password: privileged commands have to be asked for"),
+    }
+}
+
+fn audit(context: &Context) -> Check {
+    let checked = match check_all(context) {
+        Ok(checked) => checked,
+        Err(error) => return Check::broken("audit", error.message),
+    };
+    let broken: Vec<String> = checked
+        .iter()
+        .filter_map(|one| one.result.as_ref().err().map(|why| format!("{}: {why}", one.instance)))
+        .collect();
+    if !broken.is_empty() {
+        return Check::broken("audit", broken.join("; "));
+    }
+    let forwards =
+        Config::load(context.paths.config_file()).is_ok_and(|config| config.audit.forward != Forward::Nowhere);
+    let behind = |one: &Checked| {
+        let (entries, _) = one.result.as_ref().ok()?;
+        let sent = forwarded(&context.paths.instance_dir(&one.instance)).unwrap_or(0);
+        let left = entries.saturating_sub(sent);
+        (forwards && left > 0).then(|| format!("{}: {left} entries not forwarded yet", one.instance))
+    };
+    let pending: Vec<String> = checked.iter().filter_map(behind).collect();
+    let entries: u64 = checked.iter().filter_map(|one| one.result.as_ref().ok()).map(|(entries, _)| entries).sum();
+    match (checked.is_empty(), pending.is_empty()) {
+        (true, _) => Check::good("audit", "no log yet: nothing was ever asked"),
+        (false, true) => Check::good("audit", format!("{entries} entries hold")),
+        (false, false) => Check::weak("audit", format!("{entries} entries hold; {}", pending.join("; "))),
+    }
+}

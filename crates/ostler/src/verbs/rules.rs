@@ -1,0 +1,280 @@
+//! `ostler rules`: standing answers, listed, made and taken back. There are none until a person makes one.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use ostler_api::{ArgPattern, Empty, RuleAddParams, RuleEffect, RuleInfo, RuleNameParams, methods};
+use ostler_engine::approval::Pattern;
+
+use super::Context;
+use super::approvals::with_instance;
+use super::connect::Reached;
+use crate::config::parse_duration;
+use crate::output::{Align, CommandError, Kind, Paint, Table, ago, visible};
+
+const HELP: &str = "\
+A rule answers for you, and every answer it gives is in the audit with its name. It matches a whole command: the program
+that runs, the number of arguments, and each argument. A * in an argument stands for any text within that argument (put
+the argument in quotes); with --exact stars are stars. A rule that denies wins over one that allows.
+
+Examples:
+  ostler rules
+  ostler rules add -- git fetch origin
+  ostler rules add --privileged --expires 8h -- apt-get install 'lib*-dev'
+  ostler rules add --deny --privileged -- systemctl stop '*'
+  ostler rules revoke r3kd";
+
+/// List, make and revoke standing answers
+#[derive(Debug, Args)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct Rules {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print all rules that hold
+    List,
+    /// Make a rule
+    #[command(
+        after_help = "A * in an argument stands for any text within it.\n\nExample:\n  ostler rules add --privileged --expires 30d -- apt-get install 'lib*-dev'"
+    )]
+    Add(Add),
+    /// Take a rule back, from now on
+    Revoke {
+        /// The rule: its name or a unique prefix of it
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// Answer no instead of yes
+    #[arg(long)]
+    deny: bool,
+
+    /// Only for requests of this session
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+
+    /// Only for requests about this folder
+    #[arg(long, value_name = "DIR", conflicts_with = "session")]
+    workspace: Option<String>,
+
+    /// For the command as root; without it, for the command as you
+    #[arg(long)]
+    privileged: bool,
+
+    /// How long the rule holds, such as 8h or 30d; for good when left out
+    #[arg(long, value_name = "TIME")]
+    expires: Option<String>,
+
+    /// Take a * in an argument for a star
+    #[arg(long)]
+    exact: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "PROGRAM ARGS")]
+    command: Vec<String>,
+}
+
+impl Rules {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        match self.action.unwrap_or(Action::List) {
+            Action::List => list(context),
+            Action::Add(add) => add.run(context),
+            Action::Revoke { name } => revoke(context, &name),
+        }
+    }
+}
+
+/// The rules of every instance that answers.
+fn all(reached: &mut [Reached]) -> Result<Vec<(String, RuleInfo)>, CommandError> {
+    let mut rows = Vec::new();
+    for instance in reached {
+        let rules = instance.client.call::<methods::RuleList>(&Empty {})?.rules;
+        rows.extend(rules.into_iter().map(|rule| (instance.found.name.clone(), rule)));
+    }
+    rows.sort_by_key(|(_, rule)| rule.made);
+    Ok(rows)
+}
+
+fn list(context: &Context) -> Result<ExitCode, CommandError> {
+    let mut reached = context.reach_all()?;
+    let rows = all(&mut reached)?;
+    if context.json() {
+        let rows: Vec<_> = rows.iter().map(|(name, rule)| with_instance(name, rule)).collect();
+        context.screen.value(&rows)?;
+    } else if rows.is_empty() {
+        context.screen.note("there are no rules: everything is asked");
+    } else {
+        table(&rows, reached.len() > 1).print(&context.screen)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
+    let mut columns = vec![("NAME", Align::Left), ("SAYS", Align::Left), ("AS", Align::Left), ("WHERE", Align::Left)];
+    columns.extend([("MADE", Align::Left), ("BY", Align::Left), ("ENDS", Align::Left), ("WHAT", Align::Left)]);
+    if several {
+        columns.insert(1, ("INSTANCE", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    for (instance, rule) in rows {
+        let says = match rule.effect {
+            RuleEffect::Allow => ("yes".to_owned(), Paint::Good),
+            RuleEffect::Deny => ("no".to_owned(), Paint::Bad),
+        };
+        let pattern = serde_json::from_str::<Pattern>(&rule.pattern).ok();
+        let root = matches!(pattern, Some(Pattern::Command { privileged: true, .. }));
+        let ends = rule
+            .expires
+            .map_or("never".to_owned(), |end| end.to_string().get(..16).unwrap_or_default().replace('T', " "));
+        let mut row = vec![
+            (rule.name.clone(), Paint::Head),
+            says,
+            (if root { "root" } else { "" }.to_owned(), Paint::Bad),
+            (rule.scope.clone(), Paint::Plain),
+            (ago(rule.made), Paint::Dim),
+            (rule.made_by.clone(), Paint::Plain),
+            (ends, Paint::Plain),
+            (what(pattern.as_ref(), &rule.title), Paint::Plain),
+        ];
+        if several {
+            row.insert(1, (instance.clone(), Paint::Plain));
+        }
+        table.row(row);
+    }
+    table
+}
+
+/// The command as the rule has it: patterns without quotes, everything else as it would be typed.
+fn what(pattern: Option<&Pattern>, title: &str) -> String {
+    let Some(Pattern::Command { stages, env, .. }) = pattern else { return title.to_owned() };
+    let word = |arg: &ostler_engine::approval::ArgPattern| match arg {
+        ostler_engine::approval::ArgPattern::Is(text) if text.contains('*') => format!("'{text}'"),
+        ostler_engine::approval::ArgPattern::Is(text) => {
+            ostler_door_sudo_proxy::words::command(std::slice::from_ref(text))
+        }
+        ostler_engine::approval::ArgPattern::Like(text) => text.clone(),
+    };
+    let stages: Vec<String> = stages.iter().map(|stage| stage.iter().map(word).collect::<Vec<_>>().join(" ")).collect();
+    let variables: String = env.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    variables + &stages.join(" | ")
+}
+
+impl Add {
+    fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let expires_in = match &self.expires {
+            Some(text) => {
+                let span =
+                    parse_duration(text).map_err(|why| CommandError::usage(format!("--expires {text}: {why}")))?;
+                Some(span.as_secs())
+            }
+            None => None,
+        };
+        let mut reached = one(context)?;
+        let params = RuleAddParams {
+            effect: if self.deny { RuleEffect::Deny } else { RuleEffect::Allow },
+            stages: vec![self.pattern()?],
+            privileged: self.privileged,
+            session: self.session,
+            workspace: self.workspace.map(|dir| absolute(&dir)).transpose()?,
+            expires_in,
+        };
+        let rule = reached.client.call::<methods::RuleAdd>(&params)?;
+        let instance = reached.found.name;
+        if context.json() {
+            context.screen.value(&with_instance(&instance, &rule))?;
+        } else {
+            table(&[(instance, rule)], false).print(&context.screen)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One pattern per argument; the program is the very file that would be found when the command is asked for.
+    fn pattern(&self) -> Result<Vec<ArgPattern>, CommandError> {
+        let [program, args @ ..] = self.command.as_slice() else {
+            return Err(CommandError::usage("a rule needs a command"));
+        };
+        let uid = rustix::process::getuid().as_raw();
+        let found = ostler_stages::resolve(program, uid).map_err(|error| {
+            CommandError::new(Kind::NotFound, visible(&error.to_string()))
+                .hint("a rule is about one program: give its name, or its whole path")
+        })?;
+        let is = |text: String| ArgPattern { is: Some(text), like: None };
+        let pattern = |text: &String| match text.contains('*') && !self.exact {
+            true => ArgPattern { is: None, like: Some(text.clone()) },
+            false => is(text.clone()),
+        };
+        Ok(std::iter::once(is(found.path.display().to_string())).chain(args.iter().map(pattern)).collect())
+    }
+}
+
+fn absolute(dir: &str) -> Result<String, CommandError> {
+    let path =
+        std::fs::canonicalize(dir).map_err(|error| CommandError::usage(format!("--workspace {dir}: {error}")))?;
+    Ok(path.display().to_string())
+}
+
+/// Where a rule is made: `--instance`, else the only one that runs, else `main`.
+fn one(context: &Context) -> Result<Reached, CommandError> {
+    let mut living = context.living()?;
+    match (living.len(), context.instance.is_some(), living.pop()) {
+        (1, false, Some(only)) => context.reach(only),
+        _ => context.reach_one(),
+    }
+}
+
+fn revoke(context: &Context, name: &str) -> Result<ExitCode, CommandError> {
+    let mut reached = context.reach_all()?;
+    let fits = |(_, rule): &(String, RuleInfo)| !name.is_empty() && rule.name.starts_with(name);
+    let found: Vec<(String, RuleInfo)> = all(&mut reached)?.into_iter().filter(fits).collect();
+    let (instance, rule) = match found.as_slice() {
+        [one] => one,
+        [] => {
+            return Err(CommandError::new(Kind::NotFound, format!("there is no rule `{name}`"))
+                .hint("`ostler rules` lists all of them"));
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|(_, rule)| rule.name.as_str()).collect();
+            return Err(CommandError::usage(format!("`{name}` could be {}", names.join(", "))));
+        }
+    };
+    if let Some(instance) = reached.iter_mut().find(|one| one.found.name == *instance) {
+        instance.client.call::<methods::RuleRevoke>(&RuleNameParams { name: rule.name.clone() })?;
+    }
+    if context.json() {
+        context.screen.value(&serde_json::json!({ "revoked": rule.name }))?;
+    } else {
+        context.screen.line(&format!("{} revoked", rule.name))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(command: &[&str], exact: bool) -> Add {
+        let command = command.iter().map(|word| (*word).to_owned()).collect();
+        Add { deny: false, session: None, workspace: None, privileged: false, expires: None, exact, command }
+    }
+
+    #[test]
+    fn a_star_is_a_pattern_unless_it_is_to_be_a_star() {
+        let [program, arg] = &add(&["ls", "*.rs"], false).pattern().unwrap()[..] else { panic!() };
+        assert!(program.is.as_deref().is_some_and(|path| path.starts_with('/') && path.ends_with("/ls")));
+        assert_eq!((arg.is.as_deref(), arg.like.as_deref()), (None, Some("*.rs")));
+        let exact = add(&["ls", "*.rs"], true).pattern().unwrap();
+        assert_eq!((exact[1].is.as_deref(), exact[1].like.as_deref()), (Some("*.rs"), None));
+    }
+
+    #[test]
+    fn a_rule_is_about_one_program_that_is_there() {
+        for program in ["*", "no-such-program-anywhere", "./ls", ""] {
+            assert_eq!(add(&[program], false).pattern().unwrap_err().kind, Kind::NotFound, "{program}");
+        }
+    }
+}
