@@ -1,5 +1,7 @@
 //! Every setting there is: name, default, meaning, and how its text becomes a value.
 
+use ostler_door_sudo_proxy::Writable;
+
 use super::{Config, DetachKey, Forward, parse_duration, parse_size};
 
 /// One setting.
@@ -72,10 +74,41 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.claustrum = value),
     },
     Key {
+        name: "doors.sudo_proxy",
+        default: "true",
+        doc: "Whether `ostler up` opens the sudo-proxy door, in its own runtime folder.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.sudo_proxy = value),
+    },
+    Key {
         name: "doors.drop_in",
         default: "false",
         doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "approvals.writable_programs",
+        default: "refuse",
+        doc: "A privileged command whose file the asking user could replace: `refuse` it, or `warn` whoever decides.",
+        apply: |config, text| {
+            config.approvals.writable_programs = match text {
+                "refuse" => Writable::Refuse,
+                "warn" => Writable::Warn,
+                _ => return Err("expected refuse or warn".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "approvals.requesters",
+        default: "",
+        doc: "Numbers of users who may ask beside you, with commas between them: agents that run as somebody else.",
+        apply: |config, text| {
+            let uids = text.split(',').map(str::trim).filter(|uid| !uid.is_empty());
+            let uids: Result<Vec<u32>, _> = uids.map(str::parse).collect();
+            config.approvals.requesters =
+                uids.map_err(|_| "expected user numbers with commas between them".to_owned())?;
+            Ok(())
+        },
     },
     Key {
         name: "audit.forward",

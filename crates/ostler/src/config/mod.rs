@@ -64,6 +64,7 @@ pub(crate) struct Config {
     pub(crate) process: Process,
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
+    pub(crate) approvals: Approvals,
     pub(crate) audit: Audit,
     pub(crate) log: Log,
     settings: Vec<Setting>,
@@ -99,8 +100,19 @@ pub(crate) struct Attach {
 pub(crate) struct Doors {
     /// Whether `up` opens the claustrum door in its own runtime folder.
     pub(crate) claustrum: bool,
+    /// Whether `up` opens the sudo-proxy door in its own runtime folder.
+    pub(crate) sudo_proxy: bool,
     /// Whether `up` takes other products' own places without `--drop-in`.
     pub(crate) drop_in: bool,
+}
+
+/// Who may ask for a decision, and for what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Approvals {
+    /// What becomes of a privileged command whose file the asker could replace.
+    pub(crate) writable_programs: ostler_door_sudo_proxy::Writable,
+    /// Users who may ask beside our own.
+    pub(crate) requesters: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -154,6 +166,7 @@ impl Config {
             process: Process::default(),
             attach: Attach::default(),
             doors: Doors::default(),
+            approvals: Approvals::default(),
             audit: Audit::default(),
             log: Log::default(),
             settings: Vec::with_capacity(KEYS.len()),
