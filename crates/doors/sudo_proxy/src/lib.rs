@@ -57,6 +57,8 @@ pub enum Writable {
 pub struct Settings {
     /// The version that is reported to clients.
     pub version: String,
+    /// How long a request waits once somebody could see it.
+    pub wait: Duration,
     /// How long an approved command may run.
     pub limit: Duration,
     /// The SSH agent's socket, for commands that may use it.

@@ -17,8 +17,6 @@ use crate::excerpt::Excerpt;
 use crate::plan::{self, Stage};
 use crate::{Peer, Request, Shared, Writable, arrive, words};
 
-/// A prompt that nobody answers says no by itself.
-const AFTER_SHOWN: Duration = Duration::from_secs(60);
 /// Below the ten minutes that clients wait, so that they hear the answer.
 const AFTER_ASKED: Duration = Duration::from_secs(590);
 
@@ -54,7 +52,7 @@ pub(crate) async fn decided(shared: &Arc<Shared>, request: Request, peer: &Peer,
             Err(lost) => return Said::Error(lost.to_string()),
         }
     };
-    let ask = ask(&request, &stages, peer);
+    let ask = ask(&request, &stages, peer, shared.settings.wait);
     if let Some(why) = changeable(shared, &request, &stages, peer) {
         shared.turned_away(&ask, &why).await;
         return Said::Error(why);
@@ -192,7 +190,7 @@ fn changeable(shared: &Shared, request: &Request, stages: &[Stage], peer: &Peer)
     ))
 }
 
-fn ask(request: &Request, stages: &[Stage], peer: &Peer) -> Ask {
+fn ask(request: &Request, stages: &[Stage], peer: &Peer, wait: Duration) -> Ask {
     let content = CommandContent {
         stages: stages.iter().map(stage_content).collect(),
         env: request.env.clone(),
@@ -214,7 +212,7 @@ fn ask(request: &Request, stages: &[Stage], peer: &Peer) -> Ask {
             verified_session: peer.hosted.clone(),
         },
         reason: request.reason.clone(),
-        after_shown: Some(AFTER_SHOWN),
+        after_shown: Some(wait),
         after_asked: Some(AFTER_ASKED),
         bound: Bound::Connection,
         key: Some(request.id.clone()),

@@ -4,6 +4,9 @@ use ostler_door_sudo_proxy::Writable;
 
 use super::{Config, DetachKey, Forward, parse_duration, parse_size};
 
+/// As often as somebody says no before it is meant.
+const REFUSALS: u32 = 3;
+
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
@@ -84,6 +87,28 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "daemon.restart",
+        default: "true",
+        doc: "Whether `ostler up` is brought back when it crashes; `false` where a service manager does that.",
+        apply: |config, text| parse_bool(text).map(|value| config.daemon.restart = value),
+    },
+    Key {
+        name: "approvals.wait",
+        default: "60s",
+        doc: "How long a command waits for a decision once somebody could see it.",
+        apply: |config, text| parse_duration(text).map(|value| config.approvals.wait = value),
+    },
+    Key {
+        name: "approvals.fatigue",
+        default: "10m",
+        doc: "For how long a request that was refused three times in a row is refused without asking; `off` asks every time.",
+        apply: |config, text| {
+            let pause = if text == "off" { None } else { Some(parse_duration(text)?) };
+            config.approvals.fatigue = pause.map(|pause| (REFUSALS, pause));
+            Ok(())
+        },
     },
     Key {
         name: "approvals.writable_programs",

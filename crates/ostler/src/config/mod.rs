@@ -65,6 +65,7 @@ pub(crate) struct Config {
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
     pub(crate) approvals: Approvals,
+    pub(crate) daemon: Daemon,
     pub(crate) audit: Audit,
     pub(crate) log: Log,
     settings: Vec<Setting>,
@@ -109,10 +110,20 @@ pub(crate) struct Doors {
 /// Who may ask for a decision, and for what.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Approvals {
+    /// How long a request waits in the inbox once somebody could see it.
+    pub(crate) wait: Duration,
+    /// After so many refusals of the same request it is refused unasked, for so long.
+    pub(crate) fatigue: Option<(u32, Duration)>,
     /// What becomes of a privileged command whose file the asker could replace.
     pub(crate) writable_programs: ostler_door_sudo_proxy::Writable,
     /// Users who may ask beside our own.
     pub(crate) requesters: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Daemon {
+    /// Whether the keeper brings a crashed `ostler up` back.
+    pub(crate) restart: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -167,6 +178,7 @@ impl Config {
             attach: Attach::default(),
             doors: Doors::default(),
             approvals: Approvals::default(),
+            daemon: Daemon::default(),
             audit: Audit::default(),
             log: Log::default(),
             settings: Vec::with_capacity(KEYS.len()),

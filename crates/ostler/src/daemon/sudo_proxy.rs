@@ -14,6 +14,8 @@ use super::place::Place;
 use crate::config::Approvals;
 use crate::instances::DoorRecord;
 
+/// How long a prompt waits: it says so, and clients know it.
+const WAIT: Duration = Duration::from_secs(60);
 /// How long an approved command may run, unless the environment says otherwise.
 const LIMIT_SECS: u64 = 300;
 
@@ -22,6 +24,7 @@ pub(crate) fn sudo_proxy_settings(approvals: &Approvals) -> Settings {
     let limit = std::env::var("SUDO_PROXY_EXEC_TIMEOUT_SECS").ok().and_then(|text| text.parse().ok());
     Settings {
         version: crate::names::sudo_proxy_version(),
+        wait: WAIT,
         limit: Duration::from_secs(limit.filter(|secs| *secs > 0).unwrap_or(LIMIT_SECS)),
         ssh_agent: std::env::var("SSH_AUTH_SOCK").ok().filter(|socket| !socket.is_empty()),
         writable: approvals.writable_programs,
@@ -42,7 +45,8 @@ impl SudoProxy {
             false => options.paths.runtime_dir().join(format!("{}-sudo-proxy.sock", host.name())),
         };
         let place = Place::open(&socket)?;
-        let settings = sudo_proxy_settings(&options.config.approvals);
+        let approvals = &options.config.approvals;
+        let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
         let door = Door::new(host.engine().clone(), settings, Arc::new(Inbox));
         open.push(DoorRecord {
             name: "sudo-proxy".into(),

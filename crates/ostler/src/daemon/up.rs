@@ -76,11 +76,14 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         .open(Plan {
             door: "up",
             environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
-            guard: guard(options),
+            guard: options.config.daemon.restart.then(|| guard(options)).flatten(),
             retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
-            approvals: approval::Settings::default(),
+            approvals: approval::Settings {
+                fatigue: options.config.approvals.fatigue,
+                ..approval::Settings::default()
+            },
         })
         .await?;
     let (native, claustrum, sudo_proxy) = match open_doors(options, &host) {
