@@ -21,6 +21,7 @@ SUITES = {
     "netns": ["netns"],
     "cli": ["cli"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
+    "sudo-proxy": ["sudo_proxy", "sudo_password"],
 }
 
 
