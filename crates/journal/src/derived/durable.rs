@@ -48,7 +48,7 @@ impl EventJournal {
     /// Puts it on the disk. A failure is final: the kernel has dropped what was dirty or will, and a second try that
     /// succeeds proves nothing.
     pub(crate) fn finish_sync(self: &Arc<Self>, visible: Visible) {
-        let files = match self.home.files() {
+        let files = match self.home.files_once() {
             Ok(files) => files,
             // Deleted meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -77,17 +77,18 @@ impl EventJournal {
 
     /// Puts its facts and its names on the disk; without a name its bytes would be there but not found.
     fn settle(&self) -> io::Result<()> {
-        if self.settled.load(Ordering::Relaxed) {
+        // First, so that a fact which is recorded meanwhile is not taken for one that is there.
+        if self.settled.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.sync_names().inspect_err(|_| self.settled.store(false, Ordering::Release))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
         self.home.ctl()?.sync_data()?;
         let dir = self.home.dir();
         File::open(dir)?.sync_all()?;
-        if let Some(parent) = dir.parent() {
-            File::open(parent)?.sync_all()?;
-        }
-        self.settled.store(true, Ordering::Relaxed);
-        Ok(())
+        dir.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     }
 }
 

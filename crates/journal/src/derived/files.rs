@@ -71,10 +71,19 @@ impl Home {
         if let Some(files) = &*open {
             return Ok(Arc::clone(files));
         }
-        let existing = |name: &str| OpenOptions::new().read(true).write(true).open(self.dir.join(name));
-        let files = Arc::new(Files::open(existing)?);
+        let files = Arc::new(self.existing()?);
         *open = Some(Arc::clone(&files));
         Ok(files)
+    }
+
+    /// The files for one use; those that were closed are not kept open for it.
+    pub(crate) fn files_once(&self) -> io::Result<Arc<Files>> {
+        let open = lock(&self.open).clone();
+        open.map_or_else(|| self.existing().map(Arc::new), Ok)
+    }
+
+    fn existing(&self) -> io::Result<Files> {
+        Files::open(|name| OpenOptions::new().read(true).write(true).open(self.dir.join(name)))
     }
 
     /// Lets the descriptors go as soon as nobody is in the middle of using them.

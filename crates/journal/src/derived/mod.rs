@@ -175,7 +175,7 @@ impl EventJournal {
     fn record(&self, fact: Fact) -> io::Result<()> {
         let file = self.home.ctl()?;
         lock(&self.ctl).append(&file, fact)?;
-        self.settled.store(false, Ordering::Relaxed);
+        self.settled.store(false, Ordering::Release);
         Ok(())
     }
 }

@@ -22,7 +22,7 @@ impl EventJournal {
         if record <= lock(&self.ctl).first.seq {
             return Ok(());
         }
-        let files = self.home.files()?;
+        let files = self.home.files_once()?;
         let start = self.record_of(&files, record - 1)?.data_end;
         // Both files first: `first` must never point past the end of what a power loss leaves.
         files.data.sync_data()?;
