@@ -1,4 +1,5 @@
 //! Agents that speak ACP: what they are told and what they say.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! The built-in agent: the program itself behind its adapter, over real pipes.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Whatever an agent says, nothing panics; and whatever happened, it can be rebuilt at every point.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

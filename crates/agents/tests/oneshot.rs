@@ -1,4 +1,5 @@
 //! CLIs that are run once for each prompt.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod support;
 

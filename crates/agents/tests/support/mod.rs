@@ -40,7 +40,7 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(setup: Setup, drive: Drive) -> Self {
-        let adapter = open(&setup, drive).expect("supported");
+        let adapter = open(&setup, drive).unwrap();
         Live { setup, drive, adapter, steps: Vec::new() }
     }
 
@@ -109,7 +109,7 @@ impl Live {
     pub(crate) fn rebuild_everywhere(&self) {
         for end in 0..=self.steps.len() {
             let steps = &self.steps[..end];
-            let mut again = open(&self.setup, self.drive).expect("supported");
+            let mut again = open(&self.setup, self.drive).unwrap();
             for (step, _) in steps {
                 if let Step::Sent(bytes) = step {
                     ledger_lines(bytes).for_each(|line| again.sent(line));
