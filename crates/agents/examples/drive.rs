@@ -1,8 +1,8 @@
 //! Talks to a real agent through its adapter, to see what a new version of a CLI does.
 //!
 //! `drive [--oneshot] [--resume ID] [--raw] AGENT AUTONOMY ANSWER STEP...`, in the current folder. ANSWER is what every
-//! request hears: once, session, deny, stop, changed:JSON, answer:LABEL, wait (interrupts instead). STEP is `p:TEXT` (a turn)
-//! or `i:TEXT` (a turn that is interrupted at its first piece). Events go to stdout.
+//! request hears: once, session, deny, stop, changed:JSON, answer:LABEL, wait (interrupts instead). STEP is `p:TEXT` (a turn),
+//! `f:FILE` (a turn with what is in it) or `i:TEXT` (a turn that is interrupted at its first piece). Events go to stdout.
 #![allow(clippy::panic, clippy::unwrap_used, clippy::expect_used, reason = "a tool for developers")]
 
 use std::io::{Read, Write};
@@ -153,7 +153,8 @@ fn main() {
         match step.split_once(':') {
             Some(("p", text)) => session.turn(text, false),
             Some(("i", text)) => session.turn(text, true),
-            _ => panic!("p:TEXT or i:TEXT"),
+            Some(("f", path)) => session.turn(&std::fs::read_to_string(path).expect("a file"), false),
+            _ => panic!("p:TEXT, i:TEXT or f:FILE"),
         }
     }
     session.stdin = None;

@@ -8,7 +8,7 @@ use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOptio
 use crate::json;
 use crate::setup::Autonomy;
 
-use super::lines::{kind_of, title_of};
+use super::lines::title_of;
 
 /// The tool that asks people something.
 const QUESTION_TOOL: &str = "AskUserQuestion";
@@ -51,16 +51,16 @@ pub(super) fn asked(line: &Json, autonomy: Autonomy, asks: &mut Asks<Pending>) -
     let rules: Vec<Json> =
         json::list(request, &["permission_suggestions"]).iter().filter(|s| grants(s)).cloned().collect();
     let questions = if tool == QUESTION_TOOL { questions(&input) } else { Vec::new() };
-    let title = match json::text(request, &["description"]) {
-        Some(text) if kind_of(&tool) != crate::event::ToolKind::Execute => json::title(text),
-        _ => title_of(&tool, &input),
+    let title = match questions.first() {
+        Some(question) => json::title(&question.question),
+        None => title_of(&tool, &input),
     };
     let event = Asked {
         request: id.to_owned(),
         ask: if questions.is_empty() { Ask::Permission } else { Ask::Question },
         title,
         tool_call: json::text(request, &["tool_use_id"]).map(str::to_owned),
-        reason: json::text(request, &["decision_reason"]).or(json::text(request, &["blocked_path"])).map(str::to_owned),
+        reason: json::text(request, &["decision_reason"]).map(str::to_owned),
         can: Can { session: !rules.is_empty(), always: !rules.is_empty(), change: questions.is_empty(), message: true },
         grants: rules.iter().flat_map(named).collect(),
         questions,
