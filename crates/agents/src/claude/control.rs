@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::adapter::Lined;
-use crate::asks::{Asks, Fate};
+use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use crate::json;
 use crate::setup::Autonomy;
@@ -14,8 +14,6 @@ use super::lines::title_of;
 const QUESTION_TOOL: &str = "AskUserQuestion";
 /// What a no says when nobody said anything: the CLI wants words.
 const DENIED: &str = "Denied by the user.";
-/// What a runaway agent hears.
-const TOO_MANY: &str = "Too many requests are waiting for an answer.";
 
 /// What an answer needs to know of its request.
 #[derive(Debug)]
@@ -67,10 +65,11 @@ pub(super) fn asked(line: &Json, autonomy: Autonomy, asks: &mut Asks<Pending>) -
         input: input.clone(),
         tool,
     };
-    match asks.asked(id, Pending { input, rules }) {
-        Fate::Full => Lined { events: vec![Event::trouble(TOO_MANY)], reply: deny(id, TOO_MANY, false) },
-        Fate::Open | Fate::Answered => Lined { events: vec![Event::Asked(event)], reply: Vec::new() },
-    }
+    let reply = match asks.asked(id, Pending { input, rules }) {
+        Fate::Full => deny(id, TOO_MANY, false),
+        Fate::Open | Fate::Answered => Vec::new(),
+    };
+    Lined { events: vec![Event::Asked(event)], reply }
 }
 
 /// Claude took a request back.
