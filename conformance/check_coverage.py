@@ -3,7 +3,7 @@
 
   check_coverage.py --logs DIR
 
-Names of the Python suites are looked up in the logs of this run (DIR/claustrum.log, own.log, ssh.log, netns.log), names of
+Names of the Python suites are looked up in the logs of this run (DIR/claustrum.log, own.log, ssh.log, netns.log, sudo-clients.log), names of
 Rust tests in the sources: a function with a test attribute in the named crate."""
 import argparse
 import fnmatch
@@ -13,7 +13,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-LOGS = {"claustrum": ["claustrum"], "own": ["own", "ssh", "netns"]}
+LOGS = {"claustrum": ["claustrum"], "own": ["own", "ssh", "netns", "sudo-clients"]}
 NAMED = re.compile(r"`(claustrum|own|rust): ([^`]+)`")
 # Programs that are their own test harness list their tests in `tests![...]`.
 LISTED = re.compile(r"\btests!\[([^\]]*)\]")

@@ -50,26 +50,38 @@ pub(crate) struct Instance {
     bin: PathBuf,
     /// This program, where the instance's user can run it.
     tool: PathBuf,
-    unprivileged: bool,
+    /// Ours is root's: it runs as an ordinary user.
+    as_nobody: bool,
+    /// It starts with the soft descriptor limit of a plain login session.
+    usual_limit: bool,
     keep: bool,
+}
+
+/// Who an instance runs as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// Whoever runs this program.
+    Caller,
+    /// An ordinary user with the usual soft descriptor limit: root hides every such limit.
+    Ordinary,
 }
 
 impl Instance {
     pub(crate) fn new(bin: &Path, label: &str) -> Result<Self> {
-        Self::create(&std::env::temp_dir(), bin, label, false)
+        Self::create(&std::env::temp_dir(), bin, label, Who::Caller)
     }
 
     /// An instance whose folders are in `place` instead of the temporary folder.
     pub(crate) fn within(place: &Path, bin: &Path, label: &str) -> Result<Self> {
-        Self::create(place, bin, label, false)
+        Self::create(place, bin, label, Who::Caller)
     }
 
-    /// An instance that runs as an ordinary user with the usual soft descriptor limit, also when we are root.
+    /// An instance that runs as an ordinary user (nobody, when we are root) with the usual soft descriptor limit.
     pub(crate) fn unprivileged(bin: &Path, label: &str) -> Result<Self> {
-        Self::create(&std::env::temp_dir(), bin, label, rustix::process::geteuid().is_root())
+        Self::create(&std::env::temp_dir(), bin, label, Who::Ordinary)
     }
 
-    fn create(place: &Path, bin: &Path, label: &str, unprivileged: bool) -> Result<Self> {
+    fn create(place: &Path, bin: &Path, label: &str, who: Who) -> Result<Self> {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let dir = place.join(format!("ostler-bench-{label}-{}-{number}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("create {}", dir.display()))?;
@@ -81,10 +93,11 @@ impl Instance {
             bin: fs::canonicalize(bin).with_context(|| format!("the product, {}", bin.display()))?,
             tool: std::env::current_exe()?,
             dir,
-            unprivileged,
+            as_nobody: who == Who::Ordinary && rustix::process::geteuid().is_root(),
+            usual_limit: who == Who::Ordinary,
             keep: false,
         };
-        if unprivileged {
+        if instance.as_nobody {
             instance.give_to_nobody()?;
         }
         Ok(instance)
@@ -135,10 +148,28 @@ impl Instance {
             .env("OSTLER_RUNTIME", self.dir.join("run"))
             .env("CLAUSTRUM_LOG_LEVEL", "warn")
             .stdin(Stdio::null());
-        if self.unprivileged {
+        if self.as_nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
         command
+    }
+
+    /// This program as this instance's user, with its limits: what a raw limit of an unprivileged row runs as.
+    pub(crate) fn start_tool(&self, arguments: &[&str]) -> Result<Child> {
+        let mut command = Command::new(&self.tool);
+        command.args(arguments).current_dir(&self.dir).stdin(Stdio::null());
+        if self.as_nobody {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        self.spawn(&mut command)
+    }
+
+    /// A child gets the limit that its parent has at the fork.
+    fn spawn(&self, command: &mut Command) -> Result<Child> {
+        let limit = self.usual_limit.then(lower_nofile).transpose()?;
+        let child = command.spawn().with_context(|| format!("start {:?}", command.get_program()));
+        drop(limit);
+        child
     }
 
     /// Runs the launcher and does not wait for it.
@@ -146,7 +177,7 @@ impl Instance {
         let token = self.dir.join("token");
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&token)?;
         file.write_all(TOKEN.as_bytes())?;
-        if self.unprivileged {
+        if self.as_nobody {
             chown(&token, Some(NOBODY), Some(NOBODY))?;
         }
         let log = File::options().create(true).append(true).open(self.dir.join("daemon.log"))?;
@@ -162,11 +193,8 @@ impl Instance {
         ];
         let mut command = self.command(&arguments);
         command.stdout(log.try_clone()?).stderr(log);
-        let limit = self.unprivileged.then(lower_nofile).transpose()?;
         let started = Instant::now();
-        let child = command.spawn().with_context(|| format!("start {}", self.bin.display()));
-        drop(limit);
-        Ok(Launcher { child: child?, started })
+        Ok(Launcher { child: self.spawn(&mut command)?, started })
     }
 
     /// Starts the daemon and waits until its socket answers.

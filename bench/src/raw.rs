@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::process::Pid;
 
 use crate::args::Args;
+use crate::instance::Instance;
 
 /// How long a bare program may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(10);
@@ -58,6 +59,15 @@ impl Peer {
             .spawn()
             .context("start a raw limit")?;
         Ok(Self { child, socket, started })
+    }
+
+    /// As the user of this instance, with its limits.
+    pub(crate) fn start_in(instance: &Instance, name: &str, extra: &[&str]) -> Result<Self> {
+        let socket = instance.dir().join(format!("raw-{name}.sock"));
+        let text = socket.display().to_string();
+        let started = Instant::now();
+        let words: Vec<&str> = ["raw", name, "--socket", &text].iter().chain(extra).copied().collect();
+        Ok(Self { child: instance.start_tool(&words)?, socket, started })
     }
 
     pub(crate) fn pid(&self) -> Pid {

@@ -1,13 +1,16 @@
 """sudo-request and sudo-proxy-mcp: ours against the original daemon, the original's against ours, ours against ours.
 
 The same checks run for every pair, so what they expect is what both makers do; what only ours can do comes after."""
+import base64
 import json
 import os
 import re
+import socket
 import stat
+import threading
 
 from lib import Fail, area, wait_for
-from sudo_kit import Home, PROMPT, can_stand_in, original, ours, sudo_works
+from sudo_kit import Home, LONG, Mcp, PROMPT, can_stand_in, original, ours, sudo_works
 
 MIB = 1 << 20
 TOOLS = ["execute", "start_server", "status", "stop_server", "update_host"]
@@ -36,6 +39,63 @@ def ours_on_ours(t):
     if can_stand_in(t):
         pair(t, ours(t), ours(t))
         beyond(t, ours(t))
+
+
+@area("sudo-hostile-daemon")
+def hostile_daemon(t):
+    """What a daemon says of a request never reaches a terminal raw; what its command wrote is the asker's own."""
+    home = Home(t)
+    escape = "\x1b]0;owned\x07\x1b[2J\u202e"
+    for case, answer, code, out, err in [
+        ("message-made-safe", {"id": "", "status": "error", "message": "no " + escape}, 1, b"", "Error: no ^[]0;owned^G^[[2J\\u{202e}\n"),
+        ("output-untouched", {"id": "", "status": "ok", "stdout": base64.b64encode(escape.encode()).decode(),
+                              "stages": [{"exit_code": 0, "stderr": base64.b64encode(b"\x1b[1m").decode()}]}, 0, escape.encode(), "\x1b[1m"),
+        ("code-beyond-a-byte", {"id": "", "status": "ok", "stdout": "", "stages": [{"exit_code": 259, "stderr": ""}]}, 3, b"", "(exit code: 259)\n"),
+    ]:
+        with Canned(home.sock, json.dumps(answer).encode() + b"\n"):
+            t.eq(case, home.request(ours(t), "true")[:3], (code, out, err))
+    with Canned(home.sock, b"\x1b[2J nonsense\n"):
+        code, out, err, _ = home.request(ours(t), "true")
+        t.ok("nonsense-made-safe", code == 1 and not out and err.startswith("error: invalid response JSON: ") and "raw: ^[[2J nonsense" in err, (code, out, err))
+    with Canned(home.sock, b""):
+        t.eq("hangs-up", home.request(ours(t), "true")[:3], (1, b"", "error: server closed connection without response\n"))
+    with Canned(home.sock, b'{"id":"","status":"ok","stdout":"', forever=True):
+        code, out, err, _ = home.request(ours(t), "true")
+        t.ok("endless-answer-cut-off", code == 1 and not out and "answer is longer than" in err, (code, len(out), err[-200:]))
+
+
+class Canned:
+    """A daemon that gives every request the same answer."""
+
+    def __init__(self, path, answer, forever=False):
+        self.path, self.answer, self.forever = path, answer, forever
+
+    def __enter__(self):
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.path)
+        self.listener.listen(8)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+        return self
+
+    def serve(self):
+        try:
+            peer, _ = self.listener.accept()
+        except OSError:
+            return
+        with peer:
+            try:
+                peer.makefile("rb").readline()
+                peer.sendall(self.answer)
+                while self.forever:
+                    peer.sendall(b"A" * 65536)
+            except OSError:
+                pass
+
+    def __exit__(self, *_):
+        self.thread.join(30)
+        self.listener.close()
+        os.unlink(self.path)
 
 
 def pair(t, clients, daemon):
@@ -169,7 +229,7 @@ def beyond(t, daemon):
         code, out, err, _ = home.request(us, "--no-privilege", "true", env={"SUDO_REQUEST_TIMEOUT_SECS": "1"})
         t.eq("own-patience-ends", (code, out, err), (1, b"", "error: no response from daemon after 1s — it may be wedged or waiting on a prompt\n"))
         newest_protocol(t, home, us)
-        with_pending(t, home)
+        ostler_mcp(t, home, daemon)
     finally:
         home.close()
 
@@ -186,16 +246,33 @@ def newest_protocol(t, home, us):
         server.close()
 
 
-def with_pending(t, home):
-    """`ostler mcp` is the same server under its own name."""
-    from sudo_kit import Mcp
+def ostler_mcp(t, home, daemon):
+    """`ostler mcp`: the same server under its own name, and what waits for a person."""
     server = Mcp([t.ostler(), "mcp"], home.env)
     try:
         hello = server.initialize("2025-11-25")
         t.eq("own-ostler-mcp-name", hello["serverInfo"]["name"], "ostler")
         tools = sorted(tool["name"] for tool in server.ask("tools/list", {})["result"]["tools"])
-        t.ok("own-ostler-mcp-cannot-decide", set(TOOLS) <= set(tools) <= set(TOOLS) | {"pending"}, tools)
+        t.eq("own-ostler-mcp-cannot-decide", tools, sorted(TOOLS + ["pending"]))
         text, error = server.call("status")
         t.ok("own-ostler-mcp-asks-the-same-daemon", text[0].startswith("localhost: running (sudo-proxy ") and not error, text)
+        text, error = server.call("pending")
+        t.ok("own-ostler-mcp-nothing-pending", text[0].startswith("Nothing is pending") and not error, text)
+        if daemon.maker == "ours":
+            pending(t, home, server)
     finally:
         server.close()
+
+
+def pending(t, home, server):
+    mark = home.pty.mark()
+    call = server.start("execute", {"argv": ["true"], "description": "look at me"})
+    if home.pty.wait_for(PROMPT, mark, LONG) is None:
+        raise Fail("no question: %s" % home.pty.text_since(mark)[-400:])
+    # While one call waits another is answered.
+    text, error = server.call("pending")
+    waiting = json.loads(text[0])
+    t.ok("own-ostler-mcp-pending", not error and len(waiting) == 1 and waiting[0]["reason"] == "look at me" and waiting[0]["privileged"]
+         and waiting[0]["asker"]["session"] == "ostler-mcp" and "hash" not in text[0], text)
+    server.write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
+    t.ok("own-ostler-mcp-cancel-withdraws", wait_for(lambda: server.call("pending")[0][0] == "Nothing is pending.", LONG, 0.2))

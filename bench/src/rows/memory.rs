@@ -16,9 +16,6 @@ use crate::table::{Row, Target};
 /// The login shell has been asked and threads have settled by then.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Memory does not vary as time does: fewer repetitions say as much.
-const REPEATS: usize = 3;
-
 const MB: f64 = 1e6;
 const KB: f64 = 1e3;
 
@@ -30,7 +27,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
 
 fn idle(bench: &Bench) -> Result<Row> {
     let measured = pairs(
-        bench.pairs.min(REPEATS),
+        bench.pairs,
         || {
             let instance = Instance::new(&bench.bin, "raw-idle")?;
             let peer = Peer::start(instance.dir(), "echo", &[])?;
@@ -52,7 +49,7 @@ fn children(bench: &Bench) -> Result<Vec<Row>> {
     let counts = [100_usize, 1000];
     let mut daemon = [Vec::new(), Vec::new()];
     let mut keeper = [Vec::new(), Vec::new()];
-    for _ in 0..bench.pairs.min(REPEATS) {
+    for _ in 0..bench.pairs {
         let running = Running::unprivileged(&bench.bin, "children")?;
         std::thread::sleep(SETTLE);
         let empty = procfs::rss(running.pid())? as f64;
@@ -70,12 +67,17 @@ fn children(bench: &Bench) -> Result<Vec<Row>> {
     for (count, values) in counts.iter().zip(daemon) {
         let each = median(values).unwrap_or(f64::NAN);
         let target = Target::at_most(each, 20.0, "kB");
-        rows.push(Row::alone(format!("daemon's RSS per idle child, {count} children"), "kB", each, target));
+        rows.push(Row::alone(
+            format!("daemon's RSS per idle child, {count} children, ordinary user"),
+            "kB",
+            each,
+            target,
+        ));
     }
     for (count, values) in counts.iter().zip(keeper) {
         let anon = median(values).unwrap_or(f64::NAN);
         let target = Target::at_most(anon, 1.0 + 8e-3 * *count as f64, "MB");
-        rows.push(Row::alone(format!("keeper's RssAnon, {count} children"), "MB", anon, target));
+        rows.push(Row::alone(format!("keeper's RssAnon, {count} children, ordinary user"), "MB", anon, target));
     }
     Ok(rows)
 }

@@ -19,6 +19,9 @@ use crate::wire;
 /// Nothing here waits; a silent peer is a hung one.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// Nothing less can answer: the same bytes in, the same bytes out, one read and one write per batch.
+const RAW: &str = "a blocking echo in one thread: same bytes in and out, lines counted but not looked at";
+
 pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
     let running = Running::start(&bench.bin, "rpc")?;
     let peer = Peer::start(running.instance.dir(), "echo", &[])?;
@@ -43,7 +46,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
     let target = Target::ratio_at_least(many.ratio, 0.6);
     rows.push(Row::paired("RPC, 64 in flight", "k/s", many, vec![target]).cpu(" us"));
     let spent = profile(running.pid());
-    Ok(rows.into_iter().map(|row| row.against("a blocking echo of the same bytes").profile(spent.clone())).collect())
+    Ok(rows.into_iter().map(|row| row.against(RAW).profile(spent.clone())).collect())
 }
 
 struct Trips {

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Bench;
 use crate::instance::{Instance, START_DEADLINE, TOKEN};
 use crate::measure::{Sample, pairs, profile};
+use crate::procfs;
 use crate::raw::{Peer, connect};
 use crate::running::Running;
 use crate::table::{Row, Target};
@@ -59,7 +60,7 @@ fn adoption(bench: &Bench) -> Result<Row> {
     let mut running = Running::unprivileged(&bench.bin, "adopt")?;
     running.sleepers("s", CHILDREN)?;
     let dir = running.instance.dir().join("raw-keeper").display().to_string();
-    let peer = Peer::start(running.instance.dir(), "adopt", &["--dir", &dir, "--children", &CHILDREN.to_string()])?;
+    let peer = Peer::start_in(&running.instance, "adopt", &["--dir", &dir, "--children", &CHILDREN.to_string()])?;
     let mut bare = Bare::connect(&peer)?;
     let mut spent = String::new();
     let measured = pairs(
@@ -73,15 +74,15 @@ fn adoption(bench: &Bench) -> Result<Row> {
             launcher.wait_success(&running.instance)?;
             running.daemon = running.instance.daemon()?;
             spent = profile(running.pid());
-            Ok(Sample::of(value))
+            Ok(Sample { value, cpu: Some(procfs::cpu(running.pid())?.total() * 1e3) })
         },
     )?;
     drop(bare);
     peer.finish()?;
     let target = Target::at_most(measured.ours, 250.0, "ms");
-    let name = format!("exec to {CHILDREN} children adopted and reattached");
+    let name = format!("exec to {CHILDREN} children adopted and reattached, ordinary user");
     let against = "a bare keeper's hand-over to a program that runs already";
-    Ok(Row::paired(name, "ms", measured, vec![target]).against(against).profile(spent))
+    Ok(Row::paired(name, "ms", measured, vec![target]).cpu(" ms").against(against).profile(spent))
 }
 
 /// The raw limit of adoption.

@@ -3,7 +3,10 @@
 //!
 //! The age of the oldest unsynced byte is what is promised about power loss, so it can be asked at any time.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -11,8 +14,8 @@ use std::time::{Duration, Instant};
 use crate::floor::Floor;
 use crate::pump::Shared;
 use crate::raw::mark::Mark;
-use crate::raw::{Fact, Files};
-use crate::{lock, sys};
+use crate::raw::{self, Fact, SyncError};
+use crate::{Journal, lock, sys};
 
 pub(crate) const OUT: u8 = 1;
 pub(crate) const ERR: u8 = 2;
@@ -130,74 +133,93 @@ impl Sync {
 pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
     let pause = if every.is_zero() { HOUSEKEEPING } else { every };
     while let Some(dirty) = sync.next(pause, floor.is_watching()) {
+        let mut synced = Vec::new();
         for shared in &dirty {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
             if every.is_zero() {
                 shared.journal.remove_mark();
-            } else {
-                sync_one(sync, shared, files);
+            } else if sync_one(sync, shared, files) {
+                synced.push(shared.as_ref());
             }
             // Space that cannot be given back now is given back at the next chance.
             let _ = shared.journal.cut_to_limit();
             let _ = punch_input(shared);
         }
+        settle(&synced);
         floor.check(&dirty);
         sync.finished();
     }
 }
 
-/// Data before index. A failure is final for what was dirty: the kernel has dropped it or will, and a second try that
-/// succeeds proves nothing.
-fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) {
+/// Data before index; `true` when all of it is on the disk. A failure is final for what was dirty: the kernel has dropped
+/// it or will, and a second try that succeeds proves nothing.
+fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) -> bool {
     let journal = &shared.journal;
     if journal.dir().is_none() {
-        return;
+        return false;
     }
-    let seq = journal.bounds().last_seq;
-    let Ok(files) = journal.files() else {
-        // Nothing was tried, so nothing is lost: too many open files, or deleted meanwhile.
-        sync.mark(shared, dirty);
-        return;
-    };
+    let bounds = journal.bounds();
     let before = journal.marked();
-    // The first time everything, whoever wrote it: from then on the mark knows.
-    let dirty = if before.is_none() && dirty & (OUT | ERR | IDX) != 0 { dirty | OUT | ERR | IDX } else { dirty };
-    let lengths = lengths(&files);
-    if sync_files(&files, dirty).is_ok() {
-        if let Ok(lengths) = lengths
-            && dirty & (OUT | ERR) != 0
-        {
-            let before = before.unwrap_or(lengths);
-            let out = if dirty & OUT != 0 { lengths.out } else { before.out };
-            let err = if dirty & ERR != 0 { lengths.err } else { before.err };
-            journal.set_mark(Mark { out, err });
+    let lengths = journal.raw_lengths();
+    // The first time everything that there is, whoever wrote it: from then on the mark knows.
+    let first = before.is_none() && dirty & (OUT | ERR | IDX) != 0;
+    let held = lengths.as_ref().map_or(OUT | ERR, |lengths| bit(OUT, lengths.out) | bit(ERR, lengths.err));
+    let wanted = if first { dirty | IDX | held } else { dirty };
+    match sync_files(journal, wanted) {
+        Ok(()) => {
+            // Whoever has ended without a word will not say one later.
+            let silent = held == 0 && bounds.exit.is_some();
+            if let Ok(lengths) = lengths
+                && (first && !silent || dirty & (OUT | ERR) != 0)
+            {
+                let before = before.unwrap_or(lengths);
+                let out = if wanted & OUT != 0 { lengths.out } else { before.out };
+                let err = if wanted & ERR != 0 { lengths.err } else { before.err };
+                journal.set_mark(Mark { out, err });
+            }
+            journal.synced_seq.store(bounds.last_seq, Ordering::Relaxed);
+            return true;
         }
-        journal.synced_seq.store(seq, Ordering::Relaxed);
-        // Names and facts; what could not be done now is done with the next bytes.
-        let _ = journal.settle();
-        return;
+        Err(SyncError::NotOpen) => sync.mark(shared, dirty),
+        Err(SyncError::Failed) => {
+            let from = journal.synced_seq.load(Ordering::Relaxed) + 1;
+            // The record may fail too; readers of this daemon know either way.
+            let _ = journal.record(Fact::Damaged(from));
+            journal.damaged(from);
+        }
     }
-    let from = journal.synced_seq.load(Ordering::Relaxed) + 1;
-    // The record may fail too; readers of this daemon know either way.
-    let _ = journal.record(Fact::Damaged(from));
-    journal.damaged(from);
+    false
 }
 
-/// How long the raw files are; a sync that begins after this covers it.
-fn lengths(files: &Files) -> io::Result<Mark> {
-    Ok(Mark { out: files.out.metadata()?.len(), err: files.err.metadata()?.len() })
+fn bit(bit: u8, length: u64) -> u8 {
+    if length > 0 { bit } else { 0 }
 }
 
-fn sync_files(files: &Files, dirty: u8) -> io::Result<()> {
-    if let Some(errno) = ostler_hooks::fault!("sync.data") {
-        return Err(io::Error::from_raw_os_error(errno));
+fn sync_files(journal: &Journal, dirty: u8) -> Result<(), SyncError> {
+    if ostler_hooks::fault!("sync.data").is_some() {
+        return Err(SyncError::Failed);
     }
-    for (bit, file) in [(OUT, &files.out), (ERR, &files.err), (IN, &files.input), (IDX, &files.idx)] {
+    for (bit, name) in [(OUT, raw::OUT), (ERR, raw::ERR), (IN, raw::IN), (IDX, raw::IDX)] {
         if dirty & bit != 0 {
-            file.sync_data()?;
+            journal.sync(name)?;
         }
     }
     Ok(())
+}
+
+/// Names and facts of what was synced, the folder above once for all that are in it. What can not be done now is done with
+/// the next bytes.
+fn settle(synced: &[&Shared]) {
+    let begun: Vec<(&Journal, &Path)> = synced
+        .iter()
+        .filter_map(|shared| Some((shared.journal.as_ref(), shared.journal.settle().ok()??.parent()?)))
+        .collect();
+    let parents: BTreeSet<&Path> = begun.iter().map(|(_, parent)| *parent).collect();
+    for parent in parents {
+        if File::open(parent).and_then(|folder| folder.sync_all()).is_err() {
+            begun.iter().filter(|(_, of)| *of == parent).for_each(|(journal, _)| journal.unsettle());
+        }
+    }
 }
 
 /// Takes input that the child has read out of the ledger: it holds what was typed, passwords too.

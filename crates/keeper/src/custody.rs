@@ -2,18 +2,19 @@
 //! their environment, by descent, by session. Reading another process's environment can block, so
 //! all of this runs in a short-lived helper and never in the poll loop.
 //!
-//! Control groups are not used: making and removing them takes a kernel-wide lock that can be held
-//! for long, and a delegated one exists only under systemd. What escapes without one (a set-uid
-//! descendant, a daemon that cleared its environment and lost its parent) is listed.
+//! Where the keeper may make control groups, a child's group tells more than all of these: nobody leaves it. Elsewhere
+//! what escapes (a daemon that cleared its environment and lost its parent) is listed; a set-uid descendant always is.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup;
 use crate::procfs::{self, Stat};
 use crate::spec::Stray;
 use crate::sys;
@@ -42,6 +43,8 @@ pub(crate) struct Target {
     /// Only members of its former group.
     pub(crate) group_only: bool,
     pub(crate) signal: i32,
+    /// Its control group, where there are any.
+    pub(crate) group: Option<PathBuf>,
 }
 
 /// What became of a target.
@@ -91,6 +94,7 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
             outcome.left.clear();
         }
         let processes = scan(&mut seen);
+        remember_members(targets, &processes, &mut known);
         for owned in owned(&processes, targets, keeper, &mut known) {
             let process = owned.process;
             let (Some(target), Some(outcome)) = (targets.get(owned.target), outcomes.get_mut(owned.target)) else {
@@ -123,6 +127,9 @@ pub(crate) fn hunt(targets: &[Target], keeper: u32) -> Vec<Outcome> {
                 outcome.left.push(stray(process, Some(target.key.clone()), why));
             }
         }
+        // After the members that were seen, so that those are counted; whatever was born meanwhile goes with the group.
+        let doomed = targets.iter().filter(|target| target.signal == libc::SIGKILL);
+        doomed.filter_map(|target| target.group.as_deref()).for_each(cgroup::kill);
         round += 1;
         let finished = if deadly { !alive && !news } else { round > 1 };
         let grace = if dying { LONG_GRACE } else { GRACE };
@@ -179,6 +186,15 @@ struct Owned<'a> {
     target: usize,
     /// It is in the group that the child leads.
     in_group: bool,
+}
+
+/// Members of a target's control group belong to it, whatever else is said of them.
+fn remember_members(targets: &[Target], processes: &[Process], known: &mut HashMap<Name, usize>) {
+    for (index, target) in targets.iter().enumerate() {
+        let members: HashSet<u32> = target.group.as_deref().map(cgroup::members).into_iter().flatten().collect();
+        let found = processes.iter().filter(|process| members.contains(&process.pid));
+        known.extend(found.map(|process| (process.name(), index)));
+    }
 }
 
 /// Finds whom each process belongs to. What was `known` to belong to somebody still does when its
@@ -286,7 +302,7 @@ mod tests {
     }
 
     fn target(key: &str, pid: u32) -> Target {
-        Target { id: 1, key: key.into(), pid, start_ticks: 1, group_only: false, signal: libc::SIGKILL }
+        Target { id: 1, key: key.into(), pid, start_ticks: 1, group_only: false, signal: libc::SIGKILL, group: None }
     }
 
     fn pids(processes: &[Process], target: Target) -> Vec<u32> {

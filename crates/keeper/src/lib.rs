@@ -12,6 +12,7 @@
 //! client decides.
 
 mod blob;
+mod cgroup;
 mod channel;
 pub mod client;
 mod custody;
@@ -22,6 +23,7 @@ mod spec;
 mod sys;
 mod wire;
 
+pub use cgroup::{Custody, custody_of};
 pub use client::{Keeper, connect, launch};
 pub use custody::COOKIE;
 pub use server::run;

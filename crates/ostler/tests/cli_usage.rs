@@ -27,6 +27,7 @@ const VERBS: &[&str] = &[
     "link",
     "config",
     "doctor",
+    "mcp",
     "metrics",
     "api",
     "uninstall",
@@ -125,9 +126,19 @@ fn doctor_looks_at_every_promise() {
     let home = Home::up();
     let said = home.run(&["doctor", "--json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&said.out).unwrap();
-    for name in
-        ["settings", "file system", "space", "splice", "nowait", "sync", "descriptors", "pipes", "daemon", "git"]
-    {
+    for name in [
+        "settings",
+        "file system",
+        "space",
+        "splice",
+        "nowait",
+        "sync",
+        "descriptors",
+        "pipes",
+        "daemon",
+        "custody",
+        "git",
+    ] {
         let row = rows.iter().find(|row| row["check"] == name).unwrap_or_else(|| panic!("{name} in {rows:?}"));
         assert!(!row["text"].as_str().unwrap().is_empty());
     }

@@ -44,8 +44,8 @@ impl Child {
         &self.exited
     }
 
-    /// Looks whether it has ended, or has stopped, which nothing here may: it is told to go on. (sudo stops when it asks
-    /// before the terminal is handed to it; a person can stop it with a key.)
+    /// Looks whether it has ended, or has stopped, which nothing here may: it is told to go on. (A person can stop
+    /// sudo with a key.)
     pub(crate) fn look(&mut self) {
         if self.code.is_some() {
             return;

@@ -108,10 +108,8 @@ fn plain(spec: &Spec, opened: Vec<Option<Program>>, sink: &mut Sink, deadline: I
 /// One stage: sudo asks by itself. `-k` with a command: whatever was remembered does not count, and nothing will be.
 fn ask_once(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Result<Outcome, Stop> {
     let terminal = Terminal::stdin()?;
-    let mut running = Running::start(spec, &Way::Sudo { sudo, option: "-k", group: None })?;
-    for child in &running.children {
-        terminal.lend(child.group())?;
-    }
+    let holder = sudo.take(&terminal)?;
+    let mut running = Running::start(spec, &Way::Sudo { sudo, option: "-k", group: Some(holder.group()) })?;
     capture(&mut running, sink, deadline)?;
     Ok(done(&running))
 }
@@ -120,8 +118,9 @@ fn ask_once(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Res
 /// and the hang-up when we end, reach them all.
 fn ask_for_all(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Result<Outcome, Stop> {
     let terminal = Terminal::stdin()?;
-    let authenticated = sudo.authenticate(&terminal, deadline)?;
-    let check = Check { group: Some(authenticated.group()), deadline };
+    let holder = sudo.take(&terminal)?;
+    sudo.authenticate(&terminal, holder.group(), deadline)?;
+    let check = Check { group: Some(holder.group()), deadline };
     let outcome = checked(spec, sudo, &check, sink);
     sudo.forget(&check);
     outcome

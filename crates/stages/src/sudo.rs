@@ -78,15 +78,24 @@ impl Sudo {
         finish(&mut child, check.deadline).map(|code| code == 0)
     }
 
-    /// Asks for the password on the terminal and leaves sudo remembering it there. The child's group is what the
-    /// terminal is lent to; it exists for as long as the child is kept.
-    pub(crate) fn authenticate(&self, terminal: &Terminal, deadline: Instant) -> Result<Child, Stop> {
+    /// Makes a group and lends it the terminal, before the sudo that asks is born into it: one that asks from the
+    /// background shows its question while keys still go elsewhere. The group exists for as long as the child is kept,
+    /// ended or not; what the child does is of no matter.
+    pub(crate) fn take(&self, terminal: &Terminal) -> Result<Child, Failure> {
+        let started = Child::start(&mut self.command(&["-h"]), None);
+        let holder = started.map_err(|error| Failure::system("starting sudo", error))?;
+        terminal.lend(holder.group())?;
+        Ok(holder)
+    }
+
+    /// Asks for the password on the terminal that was lent to `group`, and leaves sudo remembering it there.
+    pub(crate) fn authenticate(&self, terminal: &Terminal, group: Pid, deadline: Instant) -> Result<(), Stop> {
         let mut command = self.command(&["-v"]);
         command.stdout(terminal.writer()?).stderr(terminal.writer()?);
-        let mut child = Child::start(&mut command, None).map_err(|error| Failure::system("starting sudo", error))?;
-        terminal.lend(child.group())?;
+        let started = Child::start(&mut command, Some(group));
+        let mut child = started.map_err(|error| Failure::system("starting sudo", error))?;
         if finish(&mut child, deadline)? == 0 {
-            return Ok(child);
+            return Ok(());
         }
         let why = "sudo let nobody in on the terminal: the password was wrong or was not given, or sudoers does not \
                    know the user; nothing was run";
@@ -150,5 +159,43 @@ fn finish(child: &mut Child, deadline: Instant) -> Result<i32, Stop> {
             child.signal(Signal::TERM);
             Err(Stop::TimedOut(Vec::new()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::Elevate;
+
+    fn refusal(path: &str) -> String {
+        let failure = Sudo::find_in(path).err().unwrap();
+        assert_eq!(failure.kind, FailKind::NoSudo);
+        failure.message
+    }
+
+    #[test]
+    fn a_sudo_that_is_not_set_uid_root_is_refused_even_if_a_good_one_follows() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("sudo"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(dir.path().join("sudo"), fs::Permissions::from_mode(0o755)).unwrap();
+        let message = refusal(&format!("{}:{PATH}", dir.path().display()));
+        assert!(message.contains("is not a set-uid program of root"), "{message}");
+    }
+
+    #[test]
+    fn a_missing_sudo_is_told_with_the_way_on() {
+        assert!(refusal("/nowhere").contains("install it"));
+    }
+
+    #[test]
+    fn assignments_stand_before_the_dashes_and_the_program_behind_them() {
+        let sudo = Sudo { path: "/usr/bin/sudo".into() };
+        let argv = ["-x", "-u", "A=b"].map(str::to_owned).to_vec();
+        let stage = Stage { program: "/bin/p".into(), argv, seal: None };
+        let env = vec![("TZ".to_owned(), "a b".to_owned())];
+        let spec = Spec::new(vec![stage.clone()], env, std::time::Duration::ZERO, Elevate::NeverAsk);
+        let command = sudo.stage("-n", &spec, &stage);
+        let given: Vec<_> = command.get_args().collect();
+        assert_eq!(given, ["-n", "TZ=a b", "--", "/bin/p", "-u", "A=b"]);
     }
 }

@@ -211,7 +211,7 @@ fn an_endless_writer_ends_at_the_limit_and_takes_no_memory() {
 
 fn the_limit_ends_the_whole_group() {
     let place = Place::new();
-    let mut spec = plain(&[&["sh", "-c", "sleep 1000 & echo $!; wait"], &["cat"]]);
+    let mut spec = plain(&[&["sh", "-c", "sleep 100 & echo $!; wait"], &["cat"]]);
     spec.limit = Duration::from_secs(4);
     let ran = place.run(&spec);
     assert_eq!(ran.outcome(), Outcome::TimedOut { secs: 4, left: Vec::new() });
@@ -221,7 +221,7 @@ fn the_limit_ends_the_whole_group() {
 }
 
 fn a_background_child_does_not_hold_the_answer() {
-    let ran = Place::new().run(&plain(&[&["sh", "-c", "sleep 1000 & echo $!"]]));
+    let ran = Place::new().run(&plain(&[&["sh", "-c", "sleep 100 & echo $!"]]));
     assert_eq!(ran.codes(), [0]);
     let sleeper = ran.text();
     assert!(alive(&sleeper), "it is not ours to end");
@@ -233,7 +233,7 @@ fn what_was_written_before_the_end_arrives_however_slow_the_reader() {
     let pid = place.text("pid");
     // The first bytes fill the report's pipe, so the others stay in the stage's: it ends before anybody reads.
     let command = format!(
-        "sleep 1000 & echo $! > {pid}; head -c 10000 /dev/zero; sleep 0.3; head -c 60000 /dev/zero; : > {pid}.done"
+        "sleep 100 & echo $! > {pid}; head -c 10000 /dev/zero; sleep 0.3; head -c 60000 /dev/zero; : > {pid}.done"
     );
     let (report, end) = std::io::pipe().unwrap();
     rustix::pipe::fcntl_setpipe_size(&report, 4096).unwrap();
@@ -249,7 +249,7 @@ fn what_was_written_before_the_end_arrives_however_slow_the_reader() {
 
 fn a_runner_that_was_killed_leaves_a_report_without_outcome() {
     let place = Place::new();
-    let mut child = place.start(&plain(&[&["sh", "-c", "echo $$; exec sleep 1000"]]));
+    let mut child = place.start(&plain(&[&["sh", "-c", "echo $$; exec sleep 100"]]));
     let mut report = vec![0; 8 + 7 + 2];
     child.stdout.as_mut().unwrap().read_exact(&mut report).unwrap();
     child.kill().unwrap();

@@ -70,7 +70,12 @@ pub(crate) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Whether it is the field `name`.
+    /// The key as most clients write it: where this is the name of a field, it is that field.
+    pub(crate) fn usual_key(self) -> &'a [u8] {
+        self.key.body()
+    }
+
+    /// Whether it is the field `name`, however it is written.
     pub(crate) fn is(self, name: &str) -> bool {
         self.key.matches(name)
     }

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,8 +25,6 @@ pub enum TunnelError {
     NoUid(String),
     #[error("ssh {host} id -u returned non-numeric uid: {said:?}")]
     StrangeUid { host: String, said: String },
-    #[error(transparent)]
-    Hosts(#[from] HostsError),
     #[error("{}: not a socket, left alone", .0.display())]
     NotASocket(PathBuf),
     #[error("failed to exec ssh: {0}")]
@@ -33,12 +32,14 @@ pub enum TunnelError {
 }
 
 /// Everything that ssh needs to know.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Tunnel {
     host: String,
     near: PathBuf,
     uid: String,
     forward_agent: bool,
+    /// Why the list of hosts does not know of it. The tunnel works without.
+    pub unnoted: Option<HostsError>,
 }
 
 impl Tunnel {
@@ -61,11 +62,11 @@ impl Tunnel {
         };
         let near = places.socket(&Target::Remote(host.clone()));
         clear(&near)?;
-        registry.change(|hosts| {
+        let noted = registry.change(|hosts| {
             hosts.touch(&host, "");
             hosts.host(&host).uid.clone_from(&uid);
-        })?;
-        Ok(Self { host, near, uid, forward_agent })
+        });
+        Ok(Self { host, near, uid, forward_agent, unnoted: noted.err() })
     }
 
     /// ssh's arguments: the tunnel lives as long as the daemon at its far end, and a dead connection is noticed.
@@ -116,13 +117,16 @@ fn ask_uid(host: &str) -> Result<String, TunnelError> {
     }
 }
 
-/// Removes a socket that a dead tunnel left; anything else there is not ours to remove.
+/// Removes a socket that a dead tunnel left; anything else there is not ours to remove. A living one stays, and ssh
+/// refuses to take its place.
 fn clear(near: &Path) -> Result<(), TunnelError> {
     match std::fs::symlink_metadata(near) {
         Err(_) => Ok(()),
         Ok(found) if found.file_type().is_socket() => {
-            // If it cannot be removed, ssh says why better than we could.
-            let _ = std::fs::remove_file(near);
+            if UnixStream::connect(near).is_err() {
+                // If it cannot be removed, ssh says why better than we could.
+                let _ = std::fs::remove_file(near);
+            }
             Ok(())
         }
         Ok(_) => Err(TunnelError::NotASocket(near.to_owned())),
@@ -145,8 +149,8 @@ mod tests {
 
     #[test]
     fn ssh_is_called_with_both_ends_and_the_daemon_as_its_command() {
-        let mut tunnel =
-            Tunnel { host: "a@b".into(), near: "/run/user/7/s.sock".into(), uid: "8".into(), forward_agent: false };
+        let (host, near, uid) = ("a@b".into(), "/run/user/7/s.sock".into(), "8".into());
+        let mut tunnel = Tunnel { host, near, uid, forward_agent: false, unnoted: None };
         let words = |tunnel: &Tunnel| {
             tunnel.ssh_args().iter().map(|word| word.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
@@ -158,19 +162,33 @@ mod tests {
     }
 
     #[test]
-    fn a_known_uid_is_not_asked_for_again_and_a_dead_socket_goes() {
+    fn a_known_uid_is_not_asked_for_again_and_only_a_dead_socket_goes() {
         let folder = tempfile::tempdir().unwrap();
         let registry = Registry::at(folder.path().join("hosts.json"));
         registry.change(|hosts| hosts.host("me@nowhere.invalid").uid.push_str("77")).unwrap();
         let places = Places::for_tests(folder.path());
         let near = places.socket(&Target::Remote("me@nowhere.invalid".into()));
-        drop(std::os::unix::net::UnixListener::bind(&near).unwrap());
-        let tunnel = Tunnel::prepare("nowhere.invalid", Some("me"), false, &places, &registry).unwrap();
-        assert_eq!((tunnel.uid.as_str(), near.exists()), ("77", false));
+        let prepare = || Tunnel::prepare("nowhere.invalid", Some("me"), false, &places, &registry);
+        let living = std::os::unix::net::UnixListener::bind(&near).unwrap();
+        assert_eq!((prepare().unwrap().uid.as_str(), near.exists()), ("77", true));
+        drop(living);
+        assert!(prepare().unwrap().unnoted.is_none());
+        assert!(!near.exists());
         std::fs::write(&near, "precious").unwrap();
-        let refused = Tunnel::prepare("nowhere.invalid", Some("me"), false, &places, &registry);
+        let refused = prepare();
         assert!(matches!(refused, Err(TunnelError::NotASocket(_))), "{refused:?}");
         assert!(near.exists());
+    }
+
+    #[test]
+    fn a_list_of_hosts_that_cannot_be_written_is_told_and_does_not_stop_a_tunnel() {
+        let folder = tempfile::tempdir().unwrap();
+        let registry = Registry::at(folder.path().join("hosts.json"));
+        std::fs::write(folder.path().join("hosts.json"), r#"{"hosts":{"h":{"uid":"7"}}}"#).unwrap();
+        // A folder in place of the lock: nothing can be noted.
+        std::fs::create_dir(folder.path().join(".hosts.lock")).unwrap();
+        let tunnel = Tunnel::prepare("h", None, false, &Places::for_tests(folder.path()), &registry).unwrap();
+        assert!(tunnel.unnoted.is_some());
     }
 
     #[test]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_engine::{Cursor, Step, Wake};
-use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 
+use crate::socket::{Arrival, Socket};
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
 
 /// The bounds of one connection.
@@ -75,10 +74,8 @@ where
     let signal = Arc::new(Signal::default());
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
-    let (reader, writer) = stream.into_split();
     let connection = Connection {
-        reader,
-        writer,
+        socket: Socket::new(stream)?,
         session,
         limits,
         out,
@@ -95,8 +92,7 @@ where
 }
 
 struct Connection<S: Session> {
-    reader: OwnedReadHalf,
-    writer: OwnedWriteHalf,
+    socket: Socket,
     session: S,
     limits: Limits,
     out: Outbox<S::Tag>,
@@ -278,11 +274,10 @@ where
 
     fn write(&mut self) -> io::Result<()> {
         while self.pending() > 0 {
-            match self.writer.try_write(self.out.ready.get(self.written..).unwrap_or_default()) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+            match self.socket.try_write(self.out.ready.get(self.written..).unwrap_or_default())? {
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(count) => self.written += count,
+                None => break,
             }
         }
         if self.pending() == 0 {
@@ -303,15 +298,8 @@ where
         if self.half_closed || !self.accepts_lines() {
             return Ok(());
         }
-        match self.reader.try_read_buf(self.input.room()) {
-            Ok(0) => {
-                self.half_closed = true;
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.half_closed = self.socket.try_read(self.input.room())? == Some(0);
+        Ok(())
     }
 
     /// Whether a client that sends no more has got all the replies it waits for.
@@ -323,20 +311,25 @@ where
             && !self.out.watches.iter().any(|watch| watch.is_holding_back())
     }
 
+    /// Waits for the next thing to do. What can not come is not asked for, so that an idle round trip stays cheap; the
+    /// order does not matter, because every turn of the loop looks at everything that has come.
     async fn wait(&mut self) -> io::Result<()> {
         let reads = !self.half_closed && self.accepts_lines();
         let pending = self.pending();
-        let Self { reader, writer, input, answers, signal, reading, .. } = self;
+        let expects = self.out.in_flight > 0;
+        let watches = !self.out.watches.is_empty() && pending < OUT_LOW;
+        let Self { socket, input, answers, signal, reading, .. } = self;
         tokio::select! {
-            // Not `readable`: a read knows from a short count that the socket is empty, and saves asking again.
-            count = reader.read_buf(input.room()), if reads => self.half_closed = count? == 0,
-            ready = writer.writable(), if pending > 0 => ready?,
-            Some(later) = answers.recv() => self.out.arrived(later),
-            () = signal.notify.notified(), if pending < OUT_LOW => {}
+            biased;
             (process, read) = finished(reading) => {
                 *reading = None;
                 self.read_back(&process, read.map_err(io::Error::other)?);
             }
+            arrival = socket.wait(reads.then(|| input.room()), pending > 0), if reads || pending > 0 => {
+                self.half_closed |= arrival? == Arrival::Input(0);
+            }
+            Some(later) = answers.recv(), if expects => self.out.arrived(later),
+            () = signal.notify.notified(), if watches => {}
         }
         Ok(())
     }

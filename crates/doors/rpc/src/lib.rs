@@ -13,6 +13,7 @@ mod line;
 mod listen;
 mod outbox;
 mod payload;
+mod socket;
 mod watch;
 
 pub use connection::{Limits, serve};

@@ -39,12 +39,18 @@ impl Engine {
             .map_err(StartError::Pumps)?;
         // Bounded by the number of children: each of them ends once.
         let (report, events) = mpsc::channel();
-        let Reached { keeper, adopted, is_new } = reach_keeper(&config.dir, &report)
-            .map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
+        // Nobody writes folders now, so they are read while the keeper hands over what it holds.
+        let (reached, found) = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| folders(&processes));
+            (reach_keeper(&config.dir, &report), reading.join())
+        });
+        let found = found.unwrap_or_else(|_| folders(&processes));
+        let Reached { keeper, adopted, is_new } =
+            reached.map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
         let registry = Registry::new(config, pumps, keeper);
-        registry.take_up(adopted);
+        registry.take_up(adopted, found);
         let watcher = Arc::downgrade(&registry);
         std::thread::Builder::new()
             .name("exits".into())
@@ -124,10 +130,30 @@ struct Folders {
     bare: Vec<PathBuf>,
 }
 
+/// What the process folders say.
+fn folders(processes: &Path) -> Folders {
+    let mut folders = Folders::default();
+    let entries = match std::fs::read_dir(processes) {
+        Ok(entries) => entries,
+        Err(error) => {
+            tracing::error!("{}: {error}", processes.display());
+            return folders;
+        }
+    };
+    for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        match About::read(&path) {
+            Ok(about) => folders.described.push(about),
+            Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
+            Err(error) => tracing::error!("{}: {error}", path.display()),
+        }
+    }
+    folders
+}
+
 impl Registry {
-    fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>) {
+    fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let Folders { described: mut found, bare } = self.folders();
+        let Folders { described: mut found, bare } = folders;
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
@@ -164,26 +190,6 @@ impl Registry {
         if let Err(error) = result {
             tracing::error!("child {key} not taken up: {error}");
         }
-    }
-
-    /// What the process folders say.
-    fn folders(&self) -> Folders {
-        let mut folders = Folders::default();
-        let entries = match std::fs::read_dir(self.processes_dir()) {
-            Ok(entries) => entries,
-            Err(error) => {
-                tracing::error!("{}: {error}", self.processes_dir().display());
-                return folders;
-            }
-        };
-        for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
-            match About::read(&path) {
-                Ok(about) => folders.described.push(about),
-                Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
-                Err(error) => tracing::error!("{}: {error}", path.display()),
-            }
-        }
-        folders
     }
 
     fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
@@ -16,6 +17,10 @@ use tokio::sync::oneshot;
 use super::end::KILL;
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
+
+/// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
+/// is gone) must not keep a thread that others need.
+const FORK_SOON: Duration = Duration::from_millis(50);
 
 /// What to start. Only values that were checked for meaning come this far.
 #[derive(Debug, Default)]
@@ -109,30 +114,82 @@ impl Engine {
             meta: about.encode(),
             given: Vec::new(),
         };
-        let prepared = blocking({
-            let (dir, private, live_max) = (registry.dir_of(&about.id), request.private, request.live_max);
-            let live_max = live_max.or(registry.config.retention.live_max);
-            move || prepare(dir, private, live_max)
-        })
-        .await
-        .map_err(SpawnError::Journal)?;
-        hook!("spawn.prepared");
+        let live_max = request.live_max.or(registry.config.retention.live_max);
+        let (registry, private) = (Arc::clone(registry), request.private);
+        let asked = blocking(move || {
+            let prepared = prepare(registry.dir_of(&about.id), private, live_max)?;
+            hook!("spawn.prepared");
+            let mut asked = Asked::of(registry, about, program, spec, prepared);
+            Ok(match asked.answer_soon() {
+                Some(answer) => Ok(asked.finish(answer)),
+                None => Err(asked),
+            })
+        });
+        match asked.await.map_err(SpawnError::Journal)? {
+            Ok(done) => done,
+            Err(mut asked) => {
+                let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
+                blocking(move || Ok(asked.finish(answer))).await.map_err(SpawnError::Journal)?
+            }
+        }
+    }
+}
+
+/// What a keeper answers to a spawn.
+type Answer = Result<Spawned, ostler_keeper::SpawnError>;
+
+/// A spawn that the keeper has been asked for.
+struct Asked {
+    registry: Arc<Registry>,
+    about: About,
+    program: PathBuf,
+    dir: PathBuf,
+    journal: Arc<Journal>,
+    told: oneshot::Receiver<Answer>,
+}
+
+impl Asked {
+    fn of(registry: Arc<Registry>, about: About, program: PathBuf, spec: SpawnSpec, prepared: Prepared) -> Self {
         let Prepared { dir, journal, held } = prepared;
         let (tell, told) = oneshot::channel();
+        let asker = std::thread::current();
         registry.keeper().spawn(&about.id, spec, held, move |result| {
             let _ = tell.send(result);
+            asker.unpark();
         });
-        let spawned = match told.await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone)) {
-            Ok(spawned) => spawned,
+        Self { registry, about, program, dir, journal, told }
+    }
+
+    /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual.
+    fn answer_soon(&mut self) -> Option<Answer> {
+        let deadline = Instant::now() + FORK_SOON;
+        loop {
+            match self.told.try_recv() {
+                Ok(answer) => return Some(answer),
+                Err(oneshot::error::TryRecvError::Closed) => return Some(Err(ostler_keeper::SpawnError::KeeperGone)),
+                Err(oneshot::error::TryRecvError::Empty) => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+
+    /// Touches the disk.
+    fn finish(self, answer: Answer) -> Result<Process, SpawnError> {
+        match answer {
+            Ok(spawned) => {
+                hook!("spawn.forked");
+                Ok(begin(&self.registry, self.about, &self.dir, self.journal, spawned))
+            }
             Err(error) => {
                 // The folder may never have been made (private), and a leftover is cleared at the next start.
-                let _ = blocking(move || std::fs::remove_dir_all(dir)).await;
-                return Err(refusal(error, program));
+                let _ = std::fs::remove_dir_all(&self.dir);
+                Err(refusal(error, self.program))
             }
-        };
-        hook!("spawn.forked");
-        let registry = Arc::clone(registry);
-        blocking(move || Ok(begin(&registry, about, &dir, journal, spawned))).await.map_err(SpawnError::Journal)
+        }
     }
 }
 

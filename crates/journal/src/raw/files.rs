@@ -18,11 +18,11 @@ use super::types::{Kind, OpenError};
 use crate::lock;
 
 /// Names on disk, and the order in which memory files are held.
-const OUT: &str = "out";
-const ERR: &str = "err";
-const IDX: &str = "idx";
-const IN: &str = "in";
-const CTL: &str = "ctl";
+pub(crate) const OUT: &str = "out";
+pub(crate) const ERR: &str = "err";
+pub(crate) const IDX: &str = "idx";
+pub(crate) const IN: &str = "in";
+pub(super) const CTL: &str = "ctl";
 
 /// The files that are used all the time. `ctl` is opened for each of its rare records.
 pub(crate) struct Files {
@@ -37,6 +37,17 @@ pub(crate) struct Files {
 impl Files {
     fn open<E>(mut open: impl FnMut(&str) -> Result<File, E>) -> Result<Self, E> {
         Ok(Self { out: open(OUT)?, err: open(ERR)?, idx: open(IDX)?, input: open(IN)?, nowait: AtomicBool::new(true) })
+    }
+
+    /// One of them by its name on disk.
+    pub(super) fn named(&self, name: &str) -> Option<&File> {
+        match name {
+            OUT => Some(&self.out),
+            ERR => Some(&self.err),
+            IDX => Some(&self.idx),
+            IN => Some(&self.input),
+            _ => None,
+        }
     }
 
     pub(crate) fn raw(&self, kind: Kind) -> &File {
@@ -133,6 +144,22 @@ impl Home {
         Ok(files)
     }
 
+    /// The files, if they are open.
+    pub(super) fn opened(&self) -> Option<Arc<Files>> {
+        match &self.place {
+            Place::Memory { files, .. } => Some(Arc::clone(files)),
+            Place::Disk(_) => lock(&self.open).clone(),
+        }
+    }
+
+    /// One file by its name on disk, for a moment.
+    pub(super) fn one(&self, name: &str) -> io::Result<File> {
+        match &self.place {
+            Place::Disk(dir) => OpenOptions::new().read(true).write(true).open(dir.join(name)),
+            Place::Memory { .. } => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
     /// Lets the descriptors go as soon as nobody is in the middle of using them.
     pub(crate) fn close(&self) {
         let files = lock(&self.open).take();
@@ -143,7 +170,7 @@ impl Home {
     /// The file of control records.
     pub(crate) fn ctl(&self) -> io::Result<File> {
         match &self.place {
-            Place::Disk(dir) => OpenOptions::new().read(true).write(true).open(dir.join(CTL)),
+            Place::Disk(_) => self.one(CTL),
             Place::Memory { ctl, .. } => ctl.try_clone(),
         }
     }

@@ -89,6 +89,11 @@ impl Ctl {
         sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)
     }
 
+    /// What [`begin`](Self::begin) has written, without reading it back.
+    pub(crate) fn begun() -> Self {
+        Self { records: 1, ..Self::default() }
+    }
+
     /// Reads all of it and changes nothing. A last record that was cut short never became true.
     pub(crate) fn read(file: &File) -> Result<Self, OpenError> {
         let mut bytes = vec![0; usize::try_from(file.metadata()?.len()).unwrap_or(0)];
@@ -105,7 +110,7 @@ impl Ctl {
             }
             _ => return Err(damaged("ctl does not begin like a journal".into())),
         }
-        let mut ctl = Self { records: 1, ..Self::default() };
+        let mut ctl = Self::begun();
         let last = records.len();
         for (position, record) in (1..).zip(records) {
             match decode(record, position as u64) {
@@ -170,6 +175,11 @@ mod tests {
         let (file, ctl) = written();
         assert_eq!(Ctl::read(&file).unwrap(), ctl);
         assert_eq!(ctl.stdin_closed, Some(9));
+    }
+
+    #[test]
+    fn a_new_file_reads_as_it_was_begun() {
+        assert_eq!(Ctl::read(&file()).unwrap(), Ctl::begun());
     }
 
     #[test]

@@ -25,14 +25,15 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lock;
 use crate::probe::FsKind;
-pub(crate) use files::Files;
-use files::Home;
+use files::{CTL, Home};
+pub(crate) use files::{ERR, Files, IDX, IN, OUT};
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
 use mark::{Mark, Trust};
 use notify::Subscribers;
 pub use notify::{Subscription, Wake};
 pub use reader::Cursor;
+use recovery::Recovered;
 pub use retention::disk_usage;
 pub use types::{
     Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, OpenError, Step,
@@ -71,7 +72,7 @@ impl Journal {
 
     /// As [`create`](Self::create), with options.
     pub fn create_with(dir: &Path, options: JournalOptions) -> io::Result<Arc<Self>> {
-        Self::new(Home::create(dir)?, options).map_err(into_io)
+        Self::begin(Home::create(dir)?, options)
     }
 
     /// Opens what is in `dir`: cuts a torn index, indexes bytes that were journaled but never became visible.
@@ -87,7 +88,7 @@ impl Journal {
 
     /// A journal in memory files, for private processes.
     pub fn in_memory(options: JournalOptions) -> io::Result<Arc<Self>> {
-        Self::new(Home::memory()?, options).map_err(into_io)
+        Self::begin(Home::memory()?, options)
     }
 
     /// Reopens an in-memory journal from what [`held`](Self::held) gave, and recovers.
@@ -104,14 +105,31 @@ impl Journal {
         };
         let files = home.files()?;
         let applied = files.input.metadata()?.len();
-        // Unknown is not remote: a file system without a number is this kernel's own.
-        let remote = home.dir().is_some() && FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
         let trust = home.dir().map_or(Trust::All, mark::trust);
         let found = recovery::recover(&files, ctl.first, trust)?;
         if let (Some(dir), Trust::Only(_)) = (home.dir(), trust) {
             // From here on a kill costs nothing again.
             Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(dir)?;
         }
+        Ok(Self::assemble(home, options, &files, ctl, applied, found))
+    }
+
+    /// Files that were made just now: there is nothing in them to read.
+    fn begin(home: Home, options: JournalOptions) -> io::Result<Arc<Self>> {
+        let files = home.files()?;
+        Ok(Self::assemble(home, options, &files, Ctl::begun(), 0, Recovered::default()))
+    }
+
+    fn assemble(
+        home: Home,
+        options: JournalOptions,
+        files: &Files,
+        ctl: Ctl,
+        applied: u64,
+        found: Recovered,
+    ) -> Arc<Self> {
+        // Unknown is not remote: a file system without a number is this kernel's own.
+        let remote = home.dir().is_some() && FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
         let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
         let last = found.writer.last;
         let bounds = Bounds {
@@ -141,8 +159,8 @@ impl Journal {
             remote,
         };
         // On a full disk the rest becomes visible later, when it is hosted or opened again.
-        let _ = journal.index_rest(&files);
-        Ok(Arc::new(journal))
+        let _ = journal.index_rest(files);
+        Arc::new(journal)
     }
 
     fn index_rest(&self, files: &Files) -> io::Result<()> {
@@ -236,20 +254,42 @@ impl Journal {
         }
     }
 
-    /// Puts its facts and its names on the disk; without a name its bytes would be there but not found.
-    pub(crate) fn settle(&self) -> io::Result<()> {
-        if self.settled.load(Ordering::Relaxed) {
-            return Ok(());
+    /// Puts its facts and the names of its files on the disk; without a name its bytes would be there but not found.
+    /// Gives back its folder, if the name of that is to follow; [`unsettle`](Self::unsettle) where it can not.
+    pub(crate) fn settle(&self) -> io::Result<Option<&Path>> {
+        let Some(dir) = self.home.dir() else { return Ok(None) };
+        // First, so that a fact which is recorded meanwhile is not taken for one that is there.
+        if self.settled.swap(true, Ordering::AcqRel) {
+            return Ok(None);
         }
-        if let Some(dir) = self.home.dir() {
-            self.home.ctl()?.sync_data()?;
-            File::open(dir)?.sync_all()?;
-            if let Some(parent) = dir.parent() {
-                File::open(parent)?.sync_all()?;
-            }
-        }
-        self.settled.store(true, Ordering::Relaxed);
-        Ok(())
+        let synced = self.home.one(CTL).and_then(|ctl| ctl.sync_data()).and_then(|()| File::open(dir)?.sync_all());
+        synced.inspect_err(|_| self.unsettle()).map(|()| Some(dir))
+    }
+
+    /// What [`settle`](Self::settle) began was not finished.
+    pub(crate) fn unsettle(&self) {
+        self.settled.store(false, Ordering::Release);
+    }
+
+    /// How long the raw files are; a sync that begins after this covers it.
+    pub(crate) fn raw_lengths(&self) -> io::Result<Mark> {
+        let opened = self.home.opened();
+        let length = |name| match (opened.as_ref().and_then(|files| files.named(name)), self.home.dir()) {
+            (Some(file), _) => file.metadata(),
+            (None, Some(dir)) => std::fs::metadata(dir.join(name)),
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        };
+        Ok(Mark { out: length(OUT)?.len(), err: length(ERR)?.len() })
+    }
+
+    /// Puts one of its files on the disk, without opening the others for it.
+    pub(crate) fn sync(&self, name: &str) -> Result<(), SyncError> {
+        let opened = self.home.opened();
+        let synced = match opened.as_ref().and_then(|files| files.named(name)) {
+            Some(file) => file.sync_data(),
+            None => self.home.one(name).map_err(|_| SyncError::NotOpen)?.sync_data(),
+        };
+        synced.map_err(|_| SyncError::Failed)
     }
 
     pub(crate) fn files(&self) -> io::Result<Arc<Files>> {
@@ -277,7 +317,7 @@ impl Journal {
     pub(crate) fn record(&self, fact: Fact) -> io::Result<()> {
         let file = self.home.ctl()?;
         lock(&self.ctl).append(&file, fact)?;
-        self.settled.store(false, Ordering::Relaxed);
+        self.unsettle();
         Ok(())
     }
 
@@ -289,16 +329,18 @@ impl Journal {
     }
 }
 
+/// Why a file is not on the disk.
+#[derive(Debug)]
+pub(crate) enum SyncError {
+    /// Nothing was tried, so nothing is lost: too many open files, or deleted meanwhile.
+    NotOpen,
+    /// The kernel has dropped what was dirty, or will.
+    Failed,
+}
+
 fn missing(home: &Home) -> OpenError {
     match home.dir() {
         Some(dir) if dir.join("out").exists() => OpenError::Unfinished,
         _ => OpenError::NotFound,
-    }
-}
-
-fn into_io(error: OpenError) -> io::Error {
-    match error {
-        OpenError::Io(error) => error,
-        other => io::Error::other(other),
     }
 }

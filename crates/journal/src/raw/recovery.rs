@@ -19,7 +19,8 @@ use super::writer::Writer;
 /// are checked when they are read.
 const WINDOW: u64 = 8192;
 
-/// What was found.
+/// What was found; by default nothing, as in files that were made just now.
+#[derive(Default)]
 pub(crate) struct Recovered {
     pub(crate) writer: Writer,
     pub(crate) exit: Option<ExitRecord>,

@@ -13,6 +13,7 @@ use super::types::{ExitRecord, ExitStatusRecord, Kind};
 use crate::{FRAME_MAX, lock, sys};
 
 /// Where the files end. The lengths may be ahead of the index: those bytes are safe but not visible yet.
+#[derive(Default)]
 pub(crate) struct Writer {
     pub(crate) last: Record,
     pub(crate) seq: u64,

@@ -26,6 +26,8 @@ pub(super) struct Child {
     pub(super) start: Option<Start>,
     /// How we watch a child that is not ours: its process descriptor.
     pub(super) watch: Option<OwnedFd>,
+    /// The number of its control group, where there are any.
+    pub(super) group: Option<u32>,
 }
 
 /// A child whose program does not run yet.

@@ -35,6 +35,8 @@ pub(super) enum Task {
     Probe { id: u64, program: OwnedFd },
     /// Write a line into a log.
     Log,
+    /// Remove the control groups with these numbers.
+    Tidy(Vec<u32>),
 }
 
 /// A tree that a helper signals.
@@ -141,6 +143,7 @@ impl Server {
                 Err(_) => self.errand_failed(Task::Survey(id), Errno::IO),
             },
             Task::Probe { id, program } => self.probed(id, program, &errand.text),
+            Task::Tidy(spent) => self.tidied(spent, &errand.text),
             Task::Log => {}
         }
     }
@@ -184,6 +187,7 @@ impl Server {
                 }
             }
             Task::Survey(id) | Task::Probe { id, .. } => self.answer(id, Body::System { errno }),
+            Task::Tidy(spent) => self.groups.keep(spent),
             Task::Log => {}
         }
     }

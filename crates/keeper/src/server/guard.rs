@@ -143,6 +143,7 @@ impl Server {
             nofile: self.origin.nofile,
             oom: self.origin.oom.as_deref(),
             log: (!mapped.log.is_empty()).then_some(mapped.log),
+            group: None,
         };
         match sys::spawn(&plan) {
             Ok(pid) => self.guard.running = Some(pid),

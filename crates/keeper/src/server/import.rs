@@ -41,6 +41,7 @@ impl Server {
             told: false,
             start: None,
             watch,
+            group: None,
         };
         let key: Rc<str> = wire.key.into();
         self.children.insert(Rc::clone(&key), child);

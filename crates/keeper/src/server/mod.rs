@@ -6,6 +6,7 @@ mod child;
 mod daemon;
 mod errand;
 mod greet;
+mod groups;
 mod guard;
 mod import;
 mod reap;
@@ -29,6 +30,7 @@ use child::Children;
 use daemon::{Broken, Daemon};
 use errand::Errand;
 use greet::Stranger;
+use groups::Groups;
 use guard::Guard;
 
 /// A keeper without daemon, guard and children ends after this time: whoever comes later starts
@@ -67,6 +69,7 @@ struct Server {
     /// Trees that wait to be signalled by the next helper.
     targets: Vec<Target>,
     guard: Guard,
+    groups: Groups,
     origin: Origin,
     /// A program that is to take over, and the request that wants it.
     successor: Option<(u64, OwnedFd)>,
@@ -106,6 +109,7 @@ impl Server {
             errands: Vec::new(),
             targets: Vec::new(),
             guard: Guard::default(),
+            groups: Groups::begin(),
             origin,
             successor: None,
             left: false,
@@ -128,9 +132,11 @@ impl Server {
             self.send_strangers_away(now);
             self.watch_over(now);
             self.hunt();
+            self.tidy(now);
             self.flush(now);
             self.hand_over();
         }
+        self.groups.end();
         ExitCode::SUCCESS
     }
 
@@ -237,7 +243,7 @@ impl Server {
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
         // What is over needs no waking: a deadline that nobody clears would turn the wait into a spin.
         let deaf = self.deaf_until.filter(|until| *until > Instant::now());
-        let single = [idle, deaf, self.guard.due, self.daemon.as_ref().and_then(Daemon::retry_at)];
+        let single = [idle, deaf, self.guard.due, self.groups.due, self.daemon.as_ref().and_then(Daemon::retry_at)];
         errands.chain(strangers).chain(single.into_iter().flatten()).min()
     }
 }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -19,6 +20,7 @@ use super::begin::{self, Origin};
 use super::child::{Child, Children, Start};
 use super::daemon::Daemon;
 use super::errand::Task;
+use super::groups::Groups;
 use super::guard::Guard;
 use crate::client::take;
 use crate::spec::Exit;
@@ -51,8 +53,17 @@ struct State {
     nofile: (u64, u64),
     #[serde(default)]
     oom: Option<Vec<u8>>,
+    #[serde(default)]
+    groups: GroupsState,
     /// The request that waits to hear that the new program serves.
     answer: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct GroupsState {
+    base: Option<PathBuf>,
+    last: u32,
+    spent: Vec<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,6 +88,8 @@ struct ChildState {
     start: Option<StartState>,
     #[serde(default)]
     watch: Option<RawFd>,
+    #[serde(default)]
+    group: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -192,6 +205,7 @@ impl Server {
                     announced: start.announced,
                 }),
                 watch: child.watch.as_ref().map(AsRawFd::as_raw_fd),
+                group: child.group,
             }
         });
         let state = State {
@@ -207,6 +221,11 @@ impl Server {
             guard_running: self.guard.running,
             nofile: self.origin.nofile,
             oom: self.origin.oom.clone(),
+            groups: GroupsState {
+                base: self.groups.base.clone(),
+                last: self.groups.last,
+                spent: self.groups.spent.clone(),
+            },
             answer,
         };
         (state, metas)
@@ -237,6 +256,7 @@ impl Server {
             targets: Vec::new(),
             guard: Guard::resumed(state.guard.map(sys::inherit).transpose()?, state.guard_running),
             origin: Origin { nofile: state.nofile, oom: state.oom, fds_max: begin::fds_max() },
+            groups: Groups { base: state.groups.base, last: state.groups.last, ..Groups::default() },
             successor: None,
             left: false,
             asked_to_end: false,
@@ -244,6 +264,7 @@ impl Server {
             idle_since: Instant::now(),
             forgotten: 0,
         };
+        server.groups.keep(state.groups.spent);
         for old in state.children {
             let meta = metas.split_off(..old.meta).unwrap_or_default();
             let (key, child) = revive(old, meta)?;
@@ -287,6 +308,7 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
         told: old.told,
         start: start.transpose()?,
         watch: old.watch.map(sys::inherit).transpose()?,
+        group: old.group,
     };
     Ok((old.key.into(), child))
 }

@@ -119,6 +119,7 @@ impl Server {
                 (_, None) => continue,
             };
         }
+        let (group, group_fd) = self.groups.make().unzip();
         let plan = Plan {
             program: command.program,
             argv: Pointers::new(command.argv.iter().copied()),
@@ -132,8 +133,12 @@ impl Server {
             nofile: spec.nofile.unwrap_or(self.origin.nofile),
             oom: self.origin.oom.as_deref(),
             log: None,
+            group: group_fd.as_ref().map(AsFd::as_fd),
         };
-        let pid = sys::spawn(&plan).map_err(at(Step::Fork))?;
+        let pid = sys::spawn(&plan).map_err(|errno| {
+            self.groups.release(group);
+            Failure::Failed(Step::Fork, errno)
+        })?;
         hook!("keeper.forked");
         // Our child is not reaped yet, so its state is there to be read even if it is dead.
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
@@ -148,6 +153,7 @@ impl Server {
             told: false,
             start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false }),
             watch: None,
+            group,
         };
         Ok((spec.key.into(), child))
     }
@@ -186,7 +192,8 @@ impl Server {
         let Some(start) = self.children.started(key) else {
             return;
         };
-        self.children.remove(key);
+        let child = self.children.remove(key);
+        self.groups.release(child.and_then(|child| child.group));
         for id in start.waiters {
             self.answer(id, Body::SpawnFailed { step, errno });
         }

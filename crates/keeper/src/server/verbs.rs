@@ -120,7 +120,8 @@ impl Server {
     }
 
     fn forget(&mut self, key: &str) {
-        self.children.remove(key);
+        let child = self.children.remove(key);
+        self.groups.release(child.and_then(|child| child.group));
         self.forgotten = self.forgotten.wrapping_add(1);
         if self.forgotten.is_multiple_of(FORGOTTEN_PER_TRIM) {
             sys::trim();
@@ -172,6 +173,7 @@ impl Server {
             start_ticks: child.start_ticks,
             group_only: scope == Scope::Group,
             signal,
+            group: self.groups.path(child.group).filter(|_| scope == Scope::Tree),
         };
         if alive {
             let reached = match (scope, signal) {

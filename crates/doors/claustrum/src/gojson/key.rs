@@ -11,15 +11,16 @@ pub(super) struct Key<'a> {
     /// As written, between the quotes.
     body: &'a [u8],
     escaped: bool,
-    /// Neither escapes nor anything above ASCII: comparing bytes is enough.
-    simple: bool,
 }
 
 impl<'a> Key<'a> {
     pub(super) fn new(raw: Raw<'a>) -> Self {
-        let body = raw.body().unwrap_or_default();
-        let escaped = raw.is_escaped();
-        Key { body, escaped, simple: !escaped && body.is_ascii() }
+        Key { body: raw.body().unwrap_or_default(), escaped: raw.is_escaped() }
+    }
+
+    /// As written: where this is a name, the key is that name; where it is none, the key may still match one.
+    pub(super) fn body(self) -> &'a [u8] {
+        self.body
     }
 
     pub(super) fn decode(self) -> Cow<'a, str> {
@@ -28,10 +29,12 @@ impl<'a> Key<'a> {
 
     /// Whether this names the field `name` (an ASCII name).
     pub(super) fn matches(self, name: &str) -> bool {
-        if self.simple {
-            return self.body.eq_ignore_ascii_case(name.as_bytes());
+        if self.body.eq_ignore_ascii_case(name.as_bytes()) {
+            return true;
         }
-        self.decode().chars().map(fold).eq(name.chars().map(|letter| letter.to_ascii_uppercase()))
+        // Without escapes and letters above ASCII, bytes are all there is to compare.
+        let simple = !self.escaped && self.body.is_ascii();
+        !simple && self.decode().chars().map(fold).eq(name.chars().map(|letter| letter.to_ascii_uppercase()))
     }
 }
 

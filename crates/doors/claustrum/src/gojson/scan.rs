@@ -23,6 +23,34 @@ pub(super) fn run_until(bytes: &[u8], stop: impl Fn(u8) -> bool) -> usize {
     clear + tail.iter().position(|&byte| stop(byte)).unwrap_or(tail.len())
 }
 
+/// Words looked at before a string counts as long: keys, ids and names end within them.
+const SHORT: usize = 16;
+
+/// How many bytes of a string body stand for themselves: up to a quote, a backslash or a control character.
+#[inline]
+fn plain_run(bytes: &[u8]) -> usize {
+    let (words, tail) = bytes.as_chunks::<8>();
+    let mut clear = 0;
+    for word in words.iter().take(SHORT) {
+        let hits = specials(u64::from_le_bytes(*word));
+        if hits != 0 {
+            return clear + hits.trailing_zeros() as usize / 8;
+        }
+        clear += 8;
+    }
+    let rest = if words.len() > SHORT { bytes.get(clear..).unwrap_or_default() } else { tail };
+    clear + run_until(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\'))
+}
+
+/// The high bit of the lowest byte that ends a plain run is the lowest bit set; bits above it may be wrong.
+fn specials(word: u64) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    (control | zero(word ^ (ONES * b'"' as u64)) | zero(word ^ (ONES * b'\\' as u64))) & HIGH
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Object,
@@ -39,23 +67,30 @@ impl<'a> Scanner<'a> {
         Scanner { rest: text }
     }
 
+    #[inline]
     fn advance(&mut self, count: usize) {
         self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
+    #[inline]
     fn blanks(&mut self) {
-        while let [b' ' | b'\t' | b'\r' | b'\n', tail @ ..] = self.rest {
+        while let [byte @ ..=b' ', tail @ ..] = self.rest {
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return;
+            }
             self.rest = tail;
         }
     }
 
     /// Skips blanks and looks at the next byte.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
         self.blanks();
         self.rest.first().copied()
     }
 
     /// Skips blanks and takes `byte` if it comes next.
+    #[inline]
     fn accept(&mut self, byte: u8) -> bool {
         let hit = self.peek() == Some(byte);
         if hit {
@@ -64,6 +99,7 @@ impl<'a> Scanner<'a> {
         hit
     }
 
+    #[inline]
     fn expect(&mut self, byte: u8) -> Result<(), Malformed> {
         if self.accept(byte) { Ok(()) } else { Err(Malformed) }
     }
@@ -114,6 +150,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A key and the colon behind it.
+    #[inline]
     fn key(&mut self) -> Result<Key<'a>, Malformed> {
         self.blanks();
         let start = self.rest;
@@ -124,14 +161,25 @@ impl<'a> Scanner<'a> {
     }
 
     /// What was accepted since `start`.
+    #[inline]
     fn since(&self, start: &'a [u8]) -> &'a [u8] {
         let taken = start.len().saturating_sub(self.rest.len());
         start.get(..taken).unwrap_or_default()
     }
 
     /// One whole value with everything inside it, `depth` brackets being open around it.
+    #[inline]
     fn value(&mut self, depth: usize) -> Result<Raw<'a>, Malformed> {
-        self.blanks();
+        if self.peek() != Some(b'"') {
+            return self.other_value(depth);
+        }
+        let start = self.rest;
+        let escaped = self.string()?;
+        Ok(Raw::new(self.since(start), escaped))
+    }
+
+    /// Anything that does not begin with a quote.
+    fn other_value(&mut self, depth: usize) -> Result<Raw<'a>, Malformed> {
         let start = self.rest;
         let mut open: Vec<Open> = Vec::new();
         let mut escaped = false;
@@ -180,6 +228,7 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
+    #[inline]
     fn literal(&mut self, word: &[u8]) -> Result<(), Malformed> {
         if !self.rest.starts_with(word) {
             return Err(Malformed);
@@ -188,6 +237,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     fn digits(&mut self) -> Result<(), Malformed> {
         let count = run_until(self.rest, |byte| !byte.is_ascii_digit());
         if count == 0 {
@@ -197,6 +247,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    #[inline]
     fn number(&mut self) -> Result<(), Malformed> {
         if let [b'-', tail @ ..] = self.rest {
             self.rest = tail;
@@ -220,6 +271,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A string with its quotes; true when it holds escapes. Bytes above ASCII are not looked at.
+    #[inline]
     fn string(&mut self) -> Result<bool, Malformed> {
         let [b'"', body @ ..] = self.rest else {
             return Err(Malformed);
@@ -227,8 +279,7 @@ impl<'a> Scanner<'a> {
         self.rest = body;
         let mut escaped = false;
         loop {
-            let plain = run_until(self.rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\'));
-            self.advance(plain);
+            self.advance(plain_run(self.rest));
             match self.rest {
                 [b'"', tail @ ..] => {
                     self.rest = tail;

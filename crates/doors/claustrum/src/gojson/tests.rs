@@ -109,6 +109,19 @@ fn nesting_ends_at_ten_thousand_brackets() {
 }
 
 #[test]
+fn a_string_ends_where_it_ends_at_every_length() {
+    for length in 0..300 {
+        let body = "x".repeat(length);
+        for (end, fine) in
+            [("\"}", true), ("\\n\"}", true), ("\u{1f}\"}", false), ("\\x\"}", false), ("", false), ("\u{80}\"}", true)]
+        {
+            let text = format!("{{\"k\":\"{body}{end}");
+            assert_eq!(!refused(text.as_bytes()), fine, "{text:?}");
+        }
+    }
+}
+
+#[test]
 fn keys_match_without_regard_to_case() {
     let members = object(r#"{"MAXBYTES":1,"pa\u0074h":"x","\u212a\u017f":true,"Kſ2":false}"#);
     assert_eq!(members.int("maxBytes"), Ok(Some(1)));

@@ -43,6 +43,11 @@ impl<'a> Raw<'a> {
         self.text.strip_prefix(b"\"")?.strip_suffix(b"\"")
     }
 
+    /// Whether this is a string.
+    pub(crate) fn is_string(self) -> bool {
+        self.text.first() == Some(&b'"')
+    }
+
     /// A string, decoded.
     pub(crate) fn string(self) -> Result<Cow<'a, str>, Mistyped> {
         let body = self.body().ok_or(Mistyped)?;

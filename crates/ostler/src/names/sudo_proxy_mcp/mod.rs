@@ -7,10 +7,21 @@ use std::process::ExitCode;
 
 use ostler_door_mcp::{Identity, Places, Registry, Settings, VERSION, serve_stdio};
 
+const HELP: &str = "\
+Usage: sudo-proxy-mcp [-V|--version] [-h|--help]
+
+An MCP server for a model's client to start: it speaks on stdin and stdout, and asks sudo-proxy.
+SUDO_PROXY_MCP_VERBOSE=1 tells on stderr what it does.
+";
+
 /// Behaves as `sudo-proxy-mcp` with these arguments.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
     if args.first().is_some_and(|word| word == "--version" || word == "-V") {
         println!("sudo-proxy-mcp {VERSION}");
+        return ExitCode::SUCCESS;
+    }
+    if args.first().is_some_and(|word| word == "--help" || word == "-h") {
+        eprint!("{HELP}");
         return ExitCode::SUCCESS;
     }
     let settings = Settings {

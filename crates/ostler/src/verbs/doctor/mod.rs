@@ -60,6 +60,7 @@ impl Doctor {
         checks.extend(disk::checks(&context.paths));
         checks.extend(limits::checks());
         checks.push(daemon(context));
+        checks.push(service::custody(context));
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
         checks.push(git());

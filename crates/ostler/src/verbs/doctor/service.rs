@@ -5,10 +5,33 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ostler_keeper::Custody;
+
 use super::{Check, Context};
 
 /// A program that does not answer in this time is treated as not there.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a tree kill can rely on.
+pub(super) fn custody(context: &Context) -> Check {
+    match ostler_keeper::custody_of(running(context).unwrap_or_else(std::process::id)) {
+        Custody::Groups(home) => Check::good(
+            "custody",
+            format!("control groups below {}: killing a process ends all that it started", home.display()),
+        ),
+        Custody::Cookies(why) => Check::weak(
+            "custody",
+            format!(
+                "environment and descent ({why}): a descendant that cleared its environment and lost its parents is listed, not killed"
+            ),
+        ),
+    }
+}
+
+/// The pid of a daemon that runs.
+fn running(context: &Context) -> Option<u32> {
+    context.living().unwrap_or_default().into_iter().find_map(|found| Some(found.record?.pid))
+}
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     if !Path::new("/run/systemd/system").exists() {
@@ -36,8 +59,7 @@ fn linger() -> Check {
 
 /// A unit that kills its whole control group takes the keeper and every child with the daemon.
 fn kill_mode(context: &Context) -> Check {
-    let running = context.living().unwrap_or_default().into_iter().find_map(|found| Some(found.record?.pid));
-    let (pid, who) = match running {
+    let (pid, who) = match running(context) {
         Some(pid) => (pid, "the daemon"),
         None => (std::process::id(), "this shell"),
     };
