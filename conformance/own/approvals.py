@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -16,7 +17,8 @@ import threading
 import time
 import uuid
 
-from cli import Home, Terminal
+import cli
+from cli import Home
 from kit import Fail
 from lib import area, wait_for
 
@@ -69,7 +71,7 @@ class House(Home):
 
 
 class Asker:
-    def __init__(self, house, stages, more):
+    def __init__(self, house, stages, more, door=None):
         request = {"id": str(uuid.uuid4()), "host": "test-host", "session": "test-session", "reason": "a test", "env": {},
                    "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
                    "pipeline": [list(s) for s in stages], "privileged": False, "forward_agent": False}
@@ -77,7 +79,7 @@ class Asker:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         house.socks.append(self.sock)
         with acting_as(house.user):
-            self.sock.connect(house.door())
+            self.sock.connect(door or house.door())
         self.sock.sendall(json.dumps(request).encode() + b"\n")
 
     def answer(self, timeout=LONG):
@@ -95,6 +97,38 @@ class Asker:
         if "stdout" in answer:
             answer["text"] = base64.b64decode(answer["stdout"]).decode(errors="replace")
         return answer
+
+
+class Terminal(cli.Terminal):
+    """A program on a terminal; everything it says is read, also its last words."""
+
+    def wait(self, timeout=LONG):
+        stop = time.monotonic() + timeout
+        while time.monotonic() < stop:
+            if not select.select([self.fd], [], [], 0.5)[0]:
+                continue
+            try:
+                piece = os.read(self.fd, 65536)
+            except OSError:
+                piece = b""
+            if not piece:
+                os.close(self.fd)
+                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            self.seen += piece
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise Fail("still on the terminal: %r" % self.seen[-300:])
+
+    def press(self, key):
+        """One key for the question that is on the screen: again until it is taken, because one pressed too soon does not count."""
+        self.until(b"[y/N] ", LONG)
+        before, stop = len(self.seen), time.monotonic() + LONG
+        while len(self.seen) == before:
+            if time.monotonic() > stop:
+                raise Fail("no key is taken: %r" % self.seen[-300:])
+            self.type(key)
+            if select.select([self.fd], [], [], 1)[0]:
+                self.seen += os.read(self.fd, 65536)
 
 
 @contextlib.contextmanager
@@ -141,11 +175,8 @@ class Tmux:
 def approved(house, id, *more, key=b"y"):
     """`approve` in a terminal: what it showed and its exit code."""
     term = Terminal(house, "approve", id, *more)
-    term.until(b"[y/N]", LONG)
-    # A key counts only after one could have read what it is for.
-    time.sleep(0.5)
-    term.type(key)
-    code = term.wait(LONG)
+    term.press(key)
+    code = term.wait()
     return term.seen.decode(errors="replace"), code
 
 
@@ -178,7 +209,7 @@ def answers(t):
         early.until(b"[y/N]", LONG)
         time.sleep(1.5)
         t.ok("keys-typed-ahead-do-not-count", house.state_of(one["id"]) == "pending", early.seen)
-        early.type(b"x")
+        early.press(b"x")
         t.ok("another-key-is-no-yes", early.wait(LONG) == 1 and b"still waits" in early.seen and house.state_of(one["id"]) == "pending", early.seen)
         seen, code = approved(house, one["id"], key=b"yn")
         t.ok("a-paste-is-no-key", code == 1, (seen, code))
@@ -304,7 +335,7 @@ def restored(t):
             screen.keys("Enter")
             screen.until("nothing waits for you")
             shell = int(screen("display-message", "-p", "#{pane_pid}"))
-            for pid in children(shell):
+            for pid in descendants(shell, "ostler"):
                 os.kill(pid, sig)
             screen.until("code=%d" % (128 + sig))
             screen.keys("-l", "stty -a | grep -o ' -*echo '; echo back-'%s'" % name)
@@ -316,9 +347,12 @@ def restored(t):
         house.down()
 
 
-def children(pid):
+def descendants(pid, name):
     with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
-        return [int(child) for child in f.read().split()]
+        below = [int(child) for child in f.read().split()]
+    with open("/proc/%d/comm" % pid) as f:
+        found = [pid] if f.read().strip() == name else []
+    return found + [one for child in below for one in descendants(child, name)]
 
 
 @area("approvals-hosted")
@@ -360,6 +394,8 @@ def hosted(t):
             said = run_hosted(house, how, "%s -c %s" % (python, shlex.quote(script)))
             t.ok("keeper-socket-%s-gives-nothing" % kind, "batch" not in said.lower() and "spawned" not in said.lower(), said)
             t.eq("keeper-socket-%s-decides-nothing" % kind, house.state_of(id), "pending")
+        own = own_prompt(house)
+        t.ok("its-own-sudo-proxy-decides-nothing", own.get("status") in ("error", "denied", "timeout"), own)
         t.ok("who-tried-is-in-the-audit", all(re.match(r"uid \d+ pid \d+", a["record"]["who"]) for a in house.audit("attempted")))
         inside = run_hosted(house, [], "%s approvals --list" % o)
         t.ok("looking-is-allowed", id in inside, inside)
@@ -367,6 +403,30 @@ def hosted(t):
         t.ok("a-person-decides-all-the-same", code == 0 and asker.answer().get("text") == "self-service\n", seen)
     finally:
         house.down()
+
+
+def own_prompt(house):
+    """What a request hears from a sudo-proxy that runs on a hosted terminal, with somebody who presses y all the time."""
+    place = house.dir + "/own.sock"
+    term = Terminal(house, "run", "-t", "--", house.program, "as", "sudo-proxy", "--socket", place)
+    stop = threading.Event()
+
+    def press():
+        while not stop.wait(0.3):
+            try:
+                term.type(b"y")
+            except OSError:
+                return
+    try:
+        if not wait_for(lambda: os.path.exists(place), LONG, 0.1):
+            return {"status": "error", "message": "it does not even start"}
+        threading.Thread(target=press, daemon=True).start()
+        return Asker(house, [["echo", "prompted"]], {}, place).answer(90)
+    finally:
+        stop.set()
+        for process in house.json("ps"):
+            house("kill", process["id"], "--wait")
+        term.wait()
 
 
 def run_hosted(house, how, line):
@@ -570,9 +630,7 @@ def password(t):
         asker = house.ask(["id", "-u"], privileged=True)
         one = house.waiting()[0]
         term = Terminal(house, "approve", one["id"])
-        term.until(b"[y/N]", LONG)
-        time.sleep(0.5)
-        term.type(b"y")
+        term.press(b"y")
         term.until(b"assword", LONG)
         term.type(PASSWORD.encode() + b"\r")
         code = term.wait(LONG)
