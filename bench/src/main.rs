@@ -2,6 +2,7 @@
 //! without a word it prints one table of speeds, each beside its raw limit measured in the same run.
 //! Everything goes through the product's own doors; nothing here reads the product's files.
 
+mod approvals;
 mod args;
 mod child;
 mod code;
@@ -29,6 +30,7 @@ use args::Args;
 const HELP: &str = "\
 usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
        bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
+       bench approvals --runs N --kills K --seed S [--bin PATH]    decisions, racing and killed
        bench fuzz --target lines|journal|daemon [--seconds N] [--seed S] [--bin PATH]
 --bin is the ostler program to measure; without it the one beside this program.";
 
@@ -52,6 +54,8 @@ fn run(mut args: Args) -> Result<u8> {
         return Ok(0);
     }
     match args.word().as_deref() {
+        Some("approvals") => approvals::run(args),
+        Some("approver") => approvals::approve(args),
         Some("crash") => crash::run(args),
         Some("child") => child::run(args),
         Some("fuzz") => fuzz::run(args),

@@ -1,7 +1,7 @@
 //! Answers on the wire. Members come in one order and are absent where they say nothing; output is encoded while it is
 //! copied, so that a large answer costs no memory.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use ostler_door_rpc::push_base64;
 use serde::Serialize;
@@ -55,16 +55,16 @@ impl Answer<'_> {
     }
 
     /// A command ran: `output` writes what each stream holds.
-    pub(crate) fn ran(&self, ran: &Ran, output: &mut impl Output, mut out: impl Write) -> io::Result<()> {
+    pub(crate) fn ran(&self, ran: &Ran, output: &mut impl Output, out: &mut dyn Write) -> io::Result<()> {
         write!(out, r#"{{"id":{},"status":"ok","stages":["#, serde_json::to_string(self.id)?)?;
         for (number, (code, truncated)) in ran.stages.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
             write!(out, r#"{comma}{{"exit_code":{code},"stderr":""#)?;
-            encode(&mut out, |to| output.stderr(number, to))?;
+            encode(out, |to| output.stderr(number, to))?;
             out.write_all(if *truncated { br#"","stderr_truncated":true}"# } else { br#""}"# })?;
         }
         out.write_all(br#"],"stdout":""#)?;
-        encode(&mut out, |to| output.stdout(to))?;
+        encode(out, |to| output.stdout(to))?;
         out.write_all(if ran.stdout_truncated { br#"","stdout_truncated":true"# } else { br#"""# })?;
         writeln!(out, r#","version":{}}}"#, serde_json::to_string(self.version)?)?;
         out.flush()
@@ -88,20 +88,20 @@ pub(crate) trait Output {
 }
 
 /// Hands `copy` a place whose bytes arrive in `out` as base64.
-fn encode(out: &mut impl Write, copy: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn encode(out: &mut dyn Write, copy: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut encoder = Base64 { out, waiting: Vec::with_capacity(PIECE), text: Vec::new() };
     copy(&mut encoder)?;
     encoder.pass_on()
 }
 
 /// Encodes whole pieces and keeps what does not make one yet.
-struct Base64<'a, W> {
-    out: &'a mut W,
+struct Base64<'a> {
+    out: &'a mut dyn Write,
     waiting: Vec<u8>,
     text: Vec<u8>,
 }
 
-impl<W: Write> Base64<'_, W> {
+impl Base64<'_> {
     fn pass_on(&mut self) -> io::Result<()> {
         self.text.clear();
         push_base64(&self.waiting, &mut self.text);
@@ -110,7 +110,7 @@ impl<W: Write> Base64<'_, W> {
     }
 }
 
-impl<W: Write> Write for Base64<'_, W> {
+impl Write for Base64<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = PIECE - self.waiting.len();
         let taken = self.waiting.write(bytes.get(..room.min(bytes.len())).unwrap_or_default())?;
@@ -123,48 +123,6 @@ impl<W: Write> Write for Base64<'_, W> {
     /// What does not make a whole piece must wait for the next bytes.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-/// Output that was never captured because nothing ran: texts of our own.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) stderr: Vec<u8>,
-}
-
-impl Output for Written {
-    fn stderr(&mut self, _: usize, to: &mut dyn Write) -> io::Result<()> {
-        to.write_all(&self.stderr)
-    }
-
-    fn stdout(&mut self, _: &mut dyn Write) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Output in the report of a runner, read anew for each stream.
-pub(crate) struct Reported<F>(pub(crate) F);
-
-impl<R: Read, F: FnMut() -> R> Output for Reported<F> {
-    fn stderr(&mut self, stage: usize, to: &mut dyn Write) -> io::Result<()> {
-        ostler_stages::copy_stderr((self.0)(), stage, &mut Anywhere(to)).map(drop)
-    }
-
-    fn stdout(&mut self, to: &mut dyn Write) -> io::Result<()> {
-        ostler_stages::copy_stdout((self.0)(), &mut Anywhere(to)).map(drop)
-    }
-}
-
-/// A writer behind a reference to one.
-struct Anywhere<'a>(&'a mut dyn Write);
-
-impl Write for Anywhere<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
     }
 }
 

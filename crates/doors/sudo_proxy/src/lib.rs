@@ -1,13 +1,163 @@
 //! The sudo-proxy door: one JSON line per connection, a human in between.
+//!
+//! It translates and decides nothing. A request passes every check, is asked of the engine's inbox, waits for somebody's
+//! yes, runs once, and is answered. What the client says of itself is shown as such; what the system says of it counts.
 
 mod answer;
+mod around;
+mod arrive;
 mod chars;
+mod client;
+mod excerpt;
 mod login;
+mod plan;
 mod request;
+mod run;
 mod time;
 mod wire;
 pub mod words;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_door_rpc::Bound;
+use ostler_engine::Engine;
+use ostler_engine::approval::Ask;
+use tokio::net::UnixStream;
+use tokio::sync::{Notify, Semaphore};
+
+pub use around::{Around, End, Peer, Question};
 pub use chars::is_treacherous;
+pub use excerpt::Excerpt;
+pub use plan::{File, Missing, Stage};
 pub use request::{Refusal, Request};
 pub use time::TimeError;
+
+use answer::Answer;
+use login::Login;
+
+/// Connections at once; clients know what the next one is told.
+const IN_FLIGHT: usize = 64;
+const BUSY: &str = "server busy: too many in-flight requests";
+/// A listener without descriptors tries again rather than spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// What to do with a privileged command whose file the asker could replace.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Writable {
+    /// Refuse it.
+    #[default]
+    Refuse,
+    /// Show it with a warning.
+    Warn,
+}
+
+/// What a door must be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The version that is reported to clients.
+    pub version: String,
+    /// How long a request waits once somebody could see it.
+    pub wait: Duration,
+    /// How long an approved command may run.
+    pub limit: Duration,
+    /// The SSH agent's socket, for commands that may use it.
+    pub ssh_agent: Option<String>,
+    /// Programs that the asker could replace.
+    pub writable: Writable,
+    /// Users who may ask beside our own.
+    pub requesters: Vec<u32>,
+}
+
+/// An open door; a cheap handle.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a door have in common.
+pub(crate) struct Shared {
+    engine: Engine,
+    settings: Settings,
+    around: Arc<dyn Around>,
+    login: Login,
+    places: Arc<Semaphore>,
+    stop: Notify,
+}
+
+impl Door {
+    /// A door to `engine`. Looks up the user, which may block.
+    pub fn new(engine: Engine, settings: Settings, around: Arc<dyn Around>) -> Self {
+        let shared = Shared {
+            engine,
+            settings,
+            around,
+            login: Login::of_this_process(),
+            places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            stop: Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Serves every client that comes, until dropped.
+    pub async fn serve(&self, listener: &Bound) {
+        loop {
+            match listener.accept().await {
+                Ok(stream) => self.admit(stream),
+                Err(error) => {
+                    tracing::error!("sudo-proxy: accept: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Resolves when a client has asked the daemon to stop, and was answered.
+    pub async fn stop_requested(&self) {
+        self.shared.stop.notified().await;
+    }
+
+    fn admit(&self, stream: UnixStream) {
+        let Ok(credentials) = stream.peer_cred() else { return };
+        let shared = Arc::clone(&self.shared);
+        let uid = credentials.uid();
+        if uid != rustix::process::getuid().as_raw() && !shared.settings.requesters.contains(&uid) {
+            shared.around.stranger(uid);
+            return;
+        }
+        let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
+            // A fresh socket has room for a line.
+            let _ = stream.try_write(&shared.answer("").error(BUSY));
+            return;
+        };
+        // A peer that is gone already has no process to look at.
+        let hosted = ostler_engine::Peer::of(&stream).ok().and_then(|peer| peer.hosted_by());
+        let peer = Peer { uid, pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()), hosted };
+        tokio::spawn(async move {
+            client::serve(shared, stream, peer).await;
+            drop(place);
+        });
+    }
+}
+
+impl Shared {
+    fn answer<'a>(&'a self, id: &'a str) -> Answer<'a> {
+        Answer { id, version: &self.settings.version }
+    }
+
+    /// Whether this id comes for the first time.
+    async fn first_use(&self, id: &str) -> bool {
+        let (inbox, id) = (self.engine.inbox().clone(), id.to_owned());
+        tokio::task::spawn_blocking(move || inbox.first_use(&id)).await.unwrap_or(false)
+    }
+
+    /// Leaves a trace of what may not even be asked.
+    async fn turned_away(&self, ask: &Ask, why: &str) {
+        let (inbox, asker, title, why) =
+            (self.engine.inbox().clone(), ask.asker.clone(), ask.title.clone(), why.to_owned());
+        let noted = tokio::task::spawn_blocking(move || inbox.turned_away(asker, title, why)).await;
+        if let Ok(Err(error)) = noted {
+            tracing::error!("sudo-proxy: a refusal was not recorded: {error}");
+        }
+    }
+}

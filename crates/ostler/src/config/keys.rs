@@ -1,6 +1,11 @@
 //! Every setting there is: name, default, meaning, and how its text becomes a value.
 
+use ostler_door_sudo_proxy::Writable;
+
 use super::{Config, DetachKey, Forward, parse_duration, parse_size};
+
+/// As often as somebody says no before it is meant.
+const REFUSALS: u32 = 3;
 
 /// One setting.
 #[derive(Debug)]
@@ -72,10 +77,63 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.claustrum = value),
     },
     Key {
+        name: "doors.sudo_proxy",
+        default: "true",
+        doc: "Whether `ostler up` opens the sudo-proxy door, in its own runtime folder.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.sudo_proxy = value),
+    },
+    Key {
         name: "doors.drop_in",
         default: "false",
         doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "daemon.restart",
+        default: "true",
+        doc: "Whether `ostler up` is brought back when it crashes; `false` where a service manager does that.",
+        apply: |config, text| parse_bool(text).map(|value| config.daemon.restart = value),
+    },
+    Key {
+        name: "approvals.wait",
+        default: "60s",
+        doc: "How long a command waits for a decision once somebody could see it.",
+        apply: |config, text| parse_duration(text).map(|value| config.approvals.wait = value),
+    },
+    Key {
+        name: "approvals.fatigue",
+        default: "10m",
+        doc: "For how long a request that was refused three times in a row is refused without asking; `off` asks every time.",
+        apply: |config, text| {
+            let pause = if text == "off" { None } else { Some(parse_duration(text)?) };
+            config.approvals.fatigue = pause.map(|pause| (REFUSALS, pause));
+            Ok(())
+        },
+    },
+    Key {
+        name: "approvals.writable_programs",
+        default: "refuse",
+        doc: "A privileged command whose file the asking user could replace: `refuse` it, or `warn` whoever decides.",
+        apply: |config, text| {
+            config.approvals.writable_programs = match text {
+                "refuse" => Writable::Refuse,
+                "warn" => Writable::Warn,
+                _ => return Err("expected refuse or warn".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Key {
+        name: "approvals.requesters",
+        default: "",
+        doc: "Numbers of users who may ask beside you, with commas between them: agents that run as somebody else.",
+        apply: |config, text| {
+            let uids = text.split(',').map(str::trim).filter(|uid| !uid.is_empty());
+            let uids: Result<Vec<u32>, _> = uids.map(str::parse).collect();
+            config.approvals.requesters =
+                uids.map_err(|_| "expected user numbers with commas between them".to_owned())?;
+            Ok(())
+        },
     },
     Key {
         name: "audit.forward",

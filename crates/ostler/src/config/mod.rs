@@ -64,6 +64,8 @@ pub(crate) struct Config {
     pub(crate) process: Process,
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
+    pub(crate) approvals: Approvals,
+    pub(crate) daemon: Daemon,
     pub(crate) audit: Audit,
     pub(crate) log: Log,
     settings: Vec<Setting>,
@@ -99,8 +101,29 @@ pub(crate) struct Attach {
 pub(crate) struct Doors {
     /// Whether `up` opens the claustrum door in its own runtime folder.
     pub(crate) claustrum: bool,
+    /// Whether `up` opens the sudo-proxy door in its own runtime folder.
+    pub(crate) sudo_proxy: bool,
     /// Whether `up` takes other products' own places without `--drop-in`.
     pub(crate) drop_in: bool,
+}
+
+/// Who may ask for a decision, and for what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Approvals {
+    /// How long a request waits in the inbox once somebody could see it.
+    pub(crate) wait: Duration,
+    /// After so many refusals of the same request it is refused unasked, for so long.
+    pub(crate) fatigue: Option<(u32, Duration)>,
+    /// What becomes of a privileged command whose file the asker could replace.
+    pub(crate) writable_programs: ostler_door_sudo_proxy::Writable,
+    /// Users who may ask beside our own.
+    pub(crate) requesters: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Daemon {
+    /// Whether the keeper brings a crashed `ostler up` back.
+    pub(crate) restart: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -154,6 +177,8 @@ impl Config {
             process: Process::default(),
             attach: Attach::default(),
             doors: Doors::default(),
+            approvals: Approvals::default(),
+            daemon: Daemon::default(),
             audit: Audit::default(),
             log: Log::default(),
             settings: Vec::with_capacity(KEYS.len()),

@@ -9,6 +9,7 @@ mod log_writer;
 mod native;
 mod place;
 mod signals;
+mod sudo_proxy;
 mod up;
 
 pub(crate) use forward::{forward, forwarded};
@@ -17,6 +18,7 @@ pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
 pub(crate) use signals::{Asked, Signals};
+pub(crate) use sudo_proxy::sudo_proxy_settings;
 pub(crate) use up::{Options, run};
 
 use std::fs::OpenOptions;

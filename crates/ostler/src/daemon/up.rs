@@ -12,6 +12,7 @@ use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
 use super::host::{Host, HostError, Plan};
 use super::place::Place;
+use super::sudo_proxy::SudoProxy;
 use super::{Asked, LogWriter, Native, Signals};
 use crate::config::Config;
 use crate::instances::DoorRecord;
@@ -75,14 +76,17 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         .open(Plan {
             door: "up",
             environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
-            guard: guard(options),
+            guard: options.config.daemon.restart.then(|| guard(options)).flatten(),
             retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
-            approvals: approval::Settings::default(),
+            approvals: approval::Settings {
+                fatigue: options.config.approvals.fatigue,
+                ..approval::Settings::default()
+            },
         })
         .await?;
-    let (native, claustrum) = match open_doors(options, &host) {
+    let (native, claustrum, sudo_proxy) = match open_doors(options, &host) {
         Ok(doors) => doors,
         Err(error) => {
             // Who started this hears why it failed and decides; only the keeper itself may try again.
@@ -95,6 +99,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     let asked = tokio::select! {
         asked = native.serve() => asked,
         () = serve_claustrum(claustrum, &host) => Asked::Stop,
+        () = serve_sudo_proxy(sudo_proxy) => Asked::Stop,
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };
@@ -107,18 +112,31 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     Ok(())
 }
 
-fn open_doors(options: &Options, host: &Host) -> Result<(Native, Option<Claustrum>), HostError> {
+type Doors = (Native, Option<Claustrum>, Option<SudoProxy>);
+
+fn open_doors(options: &Options, host: &Host) -> Result<Doors, HostError> {
     let mut open = Vec::new();
     let claustrum = match options.config.doors.claustrum {
         true => Some(Claustrum::open(options, host, &mut open)?),
         false => None,
     };
-    Ok((Native::open(host, open)?, claustrum))
+    let sudo_proxy = match options.config.doors.sudo_proxy {
+        true => Some(SudoProxy::open(options, host, &mut open)?),
+        false => None,
+    };
+    Ok((Native::open(host, open)?, claustrum, sudo_proxy))
 }
 
 async fn serve_claustrum(door: Option<Claustrum>, host: &Host) {
     match door {
         Some(door) => door.serve(host).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve_sudo_proxy(door: Option<SudoProxy>) {
+    match door {
+        Some(door) => door.serve().await,
         None => std::future::pending().await,
     }
 }

@@ -1,16 +1,18 @@
 //! The programs that ostler can stand in for.
 
 mod claustrum;
+mod sudo_proxy;
 pub(crate) mod sudo_proxy_mcp;
 mod sudo_request;
 
 pub(crate) use claustrum::version as claustrum_version;
+pub(crate) use sudo_proxy::{runtime_dir as sudo_proxy_runtime_dir, version as sudo_proxy_version};
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Every name that a link may carry.
-pub(crate) const NAMES: &[&str] = &["claustrum", "sudo-proxy-mcp", "sudo-request"];
+pub(crate) const NAMES: &[&str] = &["claustrum", "sudo-proxy", "sudo-proxy-mcp", "sudo-request"];
 
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
@@ -20,6 +22,7 @@ pub(crate) fn is_known(name: &str) -> bool {
 pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match name {
         "claustrum" => claustrum::run(name, &args),
+        "sudo-proxy" => sudo_proxy::run(&args),
         "sudo-proxy-mcp" => sudo_proxy_mcp::run(&args),
         "sudo-request" => sudo_request::run(&args),
         other => {

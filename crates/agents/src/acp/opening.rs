@@ -1,0 +1,164 @@
+//! Opening an ACP conversation: initialize, new or load, then mode and model, then ready.
+//!
+//! The numbers of these requests are fixed, so a response is understood without memory of its request, and what the
+//! ledger shows as sent is not sent again.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use crate::adapter::Lined;
+use crate::event::{ErrorKind, Event, Json};
+use crate::json;
+use crate::rpc::{RpcError, Style};
+use crate::setup::{Agent, Setup};
+
+use super::modes::{self, Choice};
+
+const INITIALIZE: u64 = 1;
+const SESSION: u64 = 2;
+const SET_MODE: u64 = 3;
+const SET_MODEL: u64 = 4;
+/// Asked after a conversation was loaded. Agents may tell the old conversation after they answered the load; what comes
+/// before the answer to this is old, too. It names no known method, and a refusal is an answer.
+const MARK: u64 = 5;
+/// Prompts are numbered from here.
+pub(super) const FIRST_PROMPT: u64 = 16;
+/// ACP's number for "log in first".
+pub(super) const AUTH_REQUIRED: i64 = -32000;
+
+/// How far it is.
+#[derive(Debug, Default)]
+pub(super) struct Opening {
+    sent: BTreeSet<u64>,
+    session: Option<String>,
+    /// Requests that must be answered before the first prompt.
+    waiting: BTreeSet<u64>,
+    loading: bool,
+    failed: bool,
+    /// Whether it takes pictures.
+    pub(super) images: bool,
+}
+
+impl Opening {
+    /// The first line, unless it was sent.
+    pub(super) fn begin(&mut self) -> Vec<u8> {
+        let params = json!({
+            "protocolVersion": 1,
+            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+            "clientInfo": { "name": "ostler", "title": "ostler", "version": env!("CARGO_PKG_VERSION") },
+        });
+        self.once(INITIALIZE, "initialize", &params)
+    }
+
+    /// The conversation, once prompts may go to it.
+    pub(super) fn ready(&self) -> Option<&str> {
+        self.session().filter(|_| self.waiting.is_empty() && !self.failed)
+    }
+
+    /// The conversation.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
+    /// Whether what is told now is an old conversation being loaded.
+    pub(super) fn is_replay(&self) -> bool {
+        self.loading
+    }
+
+    /// A request with this number is in the ledger.
+    pub(super) fn sent(&mut self, number: u64) {
+        self.sent.insert(number);
+    }
+
+    /// An answer to one of the requests here.
+    pub(super) fn response(&mut self, number: u64, result: Result<Json, RpcError>, setup: &Setup) -> Lined {
+        match (number, result) {
+            (INITIALIZE, Ok(result)) => self.open(&result, setup),
+            (SESSION, Ok(result)) => self.opened(&result, setup),
+            (MARK, _) => {
+                self.loading = false;
+                self.waiting.remove(&MARK);
+                Lined::default()
+            }
+            (SET_MODE | SET_MODEL, Ok(_)) => {
+                self.waiting.remove(&number);
+                Lined::default()
+            }
+            (_, Ok(_)) => Lined::default(),
+            (number, Err(error)) => {
+                let kind = match (number, error.code) {
+                    (_, AUTH_REQUIRED) => ErrorKind::Login,
+                    (SESSION, _) if setup.resume.is_some() => ErrorKind::Resume,
+                    (SET_MODE | SET_MODEL, _) => ErrorKind::Setup,
+                    _ => ErrorKind::Agent,
+                };
+                self.fail(error.text(), kind)
+            }
+        }
+    }
+
+    fn open(&mut self, agent: &Json, setup: &Setup) -> Lined {
+        self.images = json::yes(agent, &["agentCapabilities", "promptCapabilities", "image"]);
+        let mut params = json!({ "cwd": setup.cwd, "mcpServers": [] });
+        let Some(id) = &setup.resume else {
+            return Lined { events: Vec::new(), reply: self.once(SESSION, "session/new", &params) };
+        };
+        let resumes =
+            json::at(agent, &["agentCapabilities", "sessionCapabilities", "resume"]).is_some_and(|r| !r.is_null());
+        let loads = json::yes(agent, &["agentCapabilities", "loadSession"]);
+        if let Some(params) = params.as_object_mut() {
+            params.insert("sessionId".to_owned(), json!(id));
+        }
+        if resumes {
+            return Lined { events: Vec::new(), reply: self.once(SESSION, "session/resume", &params) };
+        }
+        if !loads {
+            let message = format!("{} can not go on with an earlier conversation", setup.agent.name());
+            return self.fail(message, ErrorKind::Resume);
+        }
+        self.loading = true;
+        self.waiting.insert(MARK);
+        Lined { events: Vec::new(), reply: self.once(SESSION, "session/load", &params) }
+    }
+
+    fn opened(&mut self, session: &Json, setup: &Setup) -> Lined {
+        let Some(id) = json::text(session, &["sessionId"]).map(str::to_owned).or_else(|| setup.resume.clone()) else {
+            return self.fail("the agent gave its conversation no id".to_owned(), ErrorKind::Agent);
+        };
+        let model = json::text(session, &["models", "currentModelId"]).map(str::to_owned);
+        let mut lined = Lined {
+            events: vec![Event::Started { agent_session: Some(id.clone()), model: setup.model.clone().or(model) }],
+            reply: Vec::new(),
+        };
+        match modes::choose(setup, session) {
+            Choice::Leave => {}
+            Choice::Set(mode) => {
+                self.waiting.insert(SET_MODE);
+                let params = json!({ "sessionId": id, "modeId": mode });
+                lined.reply.extend(self.once(SET_MODE, "session/set_mode", &params));
+            }
+            Choice::Impossible(why) => lined.events.extend(self.fail(why, ErrorKind::Setup).events),
+        }
+        // gemini and opencode were started with their model.
+        if let (Agent::Acp { .. }, Some(model)) = (&setup.agent, &setup.model) {
+            self.waiting.insert(SET_MODEL);
+            let params = json!({ "sessionId": id, "modelId": model });
+            lined.reply.extend(self.once(SET_MODEL, "session/set_model", &params));
+        }
+        if self.loading {
+            lined.reply.extend(self.once(MARK, "_ostler/loaded", &json!({})));
+        }
+        self.session = Some(id);
+        lined
+    }
+
+    fn fail(&mut self, message: String, kind: ErrorKind) -> Lined {
+        self.failed = true;
+        Lined { events: vec![Event::Error { message, fatal: true, kind }], reply: Vec::new() }
+    }
+
+    fn once(&mut self, number: u64, method: &str, params: &Json) -> Vec<u8> {
+        if self.sent.insert(number) { Style::Marked.request(number, method, params) } else { Vec::new() }
+    }
+}

@@ -1,0 +1,254 @@
+//! What claude tells about a turn, the same whether it is kept running or started for one prompt.
+
+use crate::adapter::Lined;
+use crate::event::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
+use crate::json;
+use crate::setup::Setup;
+
+use super::launch;
+
+/// What has been told so far.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The mode it must report at its start, where a person's answers depend on it.
+    mode: Option<String>,
+    resuming: bool,
+    started: bool,
+    /// It has told its id of the conversation.
+    named: bool,
+    /// A turn has begun and not ended.
+    pub(crate) in_turn: bool,
+    /// Turns that ended.
+    pub(crate) results: u64,
+}
+
+impl Told {
+    /// Kept running, in the mode that its command line names.
+    pub(crate) fn kept(setup: &Setup) -> Self {
+        Told { mode: Some(launch::mode(setup).to_owned()), ..Told::once(setup) }
+    }
+
+    /// Started for one prompt.
+    pub(crate) fn once(setup: &Setup) -> Self {
+        let resuming = setup.resume.is_some();
+        Told { mode: None, resuming, started: false, named: false, in_turn: false, results: 0 }
+    }
+
+    /// A line that is not part of the control protocol.
+    pub(crate) fn line(&mut self, line: &Json) -> Vec<Event> {
+        let kind = json::text(line, &["type"]).unwrap_or_default();
+        match kind {
+            "system" => self.system(line),
+            "stream_event" => delta(line),
+            "assistant" => assistant(line),
+            "user" => results(line),
+            "result" => self.result(line),
+            "tool_progress" => json::text(line, &["status"])
+                .map(|status| Event::ToolUpdate {
+                    id: json::text_or_empty(line, &["tool_use_id"]),
+                    output_delta: status.to_owned(),
+                })
+                .into_iter()
+                .collect(),
+            "command_lifecycle" | "keep_alive" | "rate_limit_event" | "auth_status" => Vec::new(),
+            other => vec![Event::Unknown { kind: other.to_owned() }],
+        }
+    }
+
+    /// The output has ended after `prompts` prompts.
+    pub(crate) fn ended(&mut self, prompts: u64, running: bool, events: &mut Vec<Event>) {
+        if running {
+            events.push(Event::turn_ended(EndReason::Interrupted));
+        }
+        self.in_turn = false;
+        self.results = self.results.max(prompts);
+    }
+
+    fn system(&mut self, line: &Json) -> Vec<Event> {
+        let subtype = json::text(line, &["subtype"]).unwrap_or_default();
+        let notice = |text: String| vec![Event::Notice { text }];
+        match subtype {
+            "init" => self.init(line),
+            "status" | "thinking_tokens" => Vec::new(),
+            "api_retry" => notice(format!(
+                "the model did not answer (status {}): attempt {} of {}",
+                line.get("error_status").unwrap_or(&Json::Null),
+                line.get("attempt").unwrap_or(&Json::Null),
+                line.get("max_retries").unwrap_or(&Json::Null),
+            )),
+            "permission_denied" => notice(json::text(line, &["message"]).unwrap_or("a tool was denied").to_owned()),
+            "compact_boundary" => notice("the conversation was compacted".to_owned()),
+            other => vec![Event::Unknown { kind: format!("system/{other}") }],
+        }
+    }
+
+    fn init(&mut self, line: &Json) -> Vec<Event> {
+        self.in_turn = true;
+        let mut events = vec![Event::Started {
+            agent_session: json::text(line, &["session_id"]).map(str::to_owned),
+            model: json::text(line, &["model"]).map(str::to_owned),
+        }];
+        if let (false, Some(wanted), Some(mode)) = (self.started, &self.mode, json::text(line, &["permissionMode"])) {
+            let same = |mode| if mode == "manual" { "default" } else { mode };
+            if same(mode) != same(wanted.as_str()) {
+                let message = format!("claude runs in mode {mode} although {wanted} was asked for");
+                events.push(Event::Error { message, fatal: true, kind: ErrorKind::Setup });
+            }
+        }
+        self.started = true;
+        self.named |= json::text(line, &["session_id"]).is_some();
+        events
+    }
+
+    fn result(&mut self, line: &Json) -> Vec<Event> {
+        self.in_turn = false;
+        self.results += 1;
+        let mut events = vec![Event::Usage(Usage {
+            input_tokens: json::number(line, &["usage", "input_tokens"]),
+            output_tokens: json::number(line, &["usage", "output_tokens"]),
+            cached_tokens: json::number(line, &["usage", "cache_read_input_tokens"]),
+            cost_usd: line.get("total_cost_usd").and_then(Json::as_f64),
+            ..Usage::default()
+        })];
+        let reason = reason(line);
+        if let Some(id) = json::text(line, &["session_id"]).filter(|_| !self.named && reason != EndReason::Failed) {
+            self.named = true;
+            events.insert(0, Event::Started { agent_session: Some(id.to_owned()), model: None });
+        }
+        let message = (reason == EndReason::Failed).then(|| complaint(line));
+        if let Some(message) = message.as_ref().filter(|_| self.resuming && !self.started) {
+            events.push(Event::Error { message: message.clone(), fatal: true, kind: ErrorKind::Resume });
+        }
+        events.push(Event::TurnEnded { reason, message });
+        events
+    }
+}
+
+/// Judged by `is_error` and `terminal_reason`: a model error comes with the subtype `success`.
+fn reason(line: &Json) -> EndReason {
+    let ended = json::text(line, &["terminal_reason"]).unwrap_or_default();
+    let subtype = json::text(line, &["subtype"]).unwrap_or_default();
+    match json::text(line, &["stop_reason"]) {
+        _ if ended.starts_with("aborted") => EndReason::Interrupted,
+        _ if ended == "max_turns" || subtype == "error_max_turns" => EndReason::MaxSteps,
+        _ if json::yes(line, &["is_error"]) || subtype.starts_with("error") => EndReason::Failed,
+        Some("refusal") => EndReason::Refused,
+        Some("max_tokens") => EndReason::MaxTokens,
+        _ => EndReason::Completed,
+    }
+}
+
+fn complaint(line: &Json) -> String {
+    let errors: Vec<&str> = json::list(line, &["errors"]).iter().filter_map(Json::as_str).collect();
+    match json::text(line, &["result"]) {
+        Some(text) if !text.is_empty() => text.to_owned(),
+        _ if !errors.is_empty() => errors.join("; "),
+        _ => "the turn failed".to_owned(),
+    }
+}
+
+/// A line that is not JSON: a stray word of the CLI, kept in the raw journal.
+pub(crate) fn not_json(line: &[u8]) -> Lined {
+    let blank = line.iter().all(u8::is_ascii_whitespace);
+    let events = if blank { Vec::new() } else { vec![Event::Unknown { kind: "not JSON".to_owned() }] };
+    Lined { events, reply: Vec::new() }
+}
+
+fn delta(line: &Json) -> Vec<Event> {
+    let event = line.get("event").unwrap_or(&Json::Null);
+    if json::text(event, &["type"]) != Some("content_block_delta") {
+        return Vec::new();
+    }
+    let parent = json::text(line, &["parent_tool_use_id"]);
+    let text = |name| json::text(event, &["delta", name]).unwrap_or_default().to_owned();
+    match (json::text(event, &["delta", "type"]), parent) {
+        (Some("text_delta"), None) => vec![Event::TextDelta { text: text("text") }],
+        (Some("thinking_delta"), None) => vec![Event::ThoughtDelta { text: text("thinking") }],
+        (Some("text_delta"), Some(id)) => vec![Event::ToolUpdate { id: id.to_owned(), output_delta: text("text") }],
+        _ => Vec::new(),
+    }
+}
+
+fn assistant(line: &Json) -> Vec<Event> {
+    let parent = json::text(line, &["parent_tool_use_id"]).map(str::to_owned);
+    let failed = json::yes(line, &["is_api_error_message"]);
+    let mut events = Vec::new();
+    for block in json::list(line, &["message", "content"]) {
+        let text = |name| json::text_or_empty(block, &[name]);
+        match json::text(block, &["type"]).unwrap_or_default() {
+            "text" if failed => events.push(Event::trouble(text("text"))),
+            "text" if parent.is_none() => events.push(Event::Text { text: text("text") }),
+            "thinking" if parent.is_none() => events.push(Event::Thought { text: text("thinking") }),
+            "tool_use" => tool_use(block, parent.clone(), &mut events),
+            _ => {}
+        }
+    }
+    events
+}
+
+fn tool_use(block: &Json, parent: Option<String>, events: &mut Vec<Event>) {
+    let name = json::text_or_empty(block, &["name"]);
+    let input = block.get("input").cloned().unwrap_or_default();
+    let plan = (name == "TodoWrite" && parent.is_none()).then(|| plan(&input));
+    events.push(Event::ToolCall {
+        id: json::text_or_empty(block, &["id"]),
+        title: title_of(&name, &input),
+        kind: kind_of(&name),
+        name,
+        input,
+        parent,
+    });
+    events.extend(plan);
+}
+
+fn plan(input: &Json) -> Event {
+    let entry = |todo: &Json| PlanEntry {
+        text: json::text_or_empty(todo, &["content"]),
+        status: match json::text(todo, &["status"]) {
+            Some("completed") => PlanStatus::Done,
+            Some("in_progress") => PlanStatus::Running,
+            _ => PlanStatus::Pending,
+        },
+    };
+    Event::Plan { entries: json::list(input, &["todos"]).iter().map(entry).collect() }
+}
+
+fn results(line: &Json) -> Vec<Event> {
+    let result = |block: &Json| {
+        let id = json::text(block, &["tool_use_id"])?.to_owned();
+        Some(Event::ToolResult { id, output: output(block.get("content")?), is_error: json::yes(block, &["is_error"]) })
+    };
+    json::list(line, &["message", "content"]).iter().filter_map(result).collect()
+}
+
+fn output(content: &Json) -> String {
+    match content {
+        Json::String(text) => text.clone(),
+        Json::Array(blocks) => {
+            blocks.iter().filter_map(|block| json::text(block, &["text"])).collect::<Vec<_>>().join("\n")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What sort of thing a tool of claude's does.
+pub(super) fn kind_of(tool: &str) -> ToolKind {
+    match tool {
+        "Bash" | "BashOutput" | "KillShell" => ToolKind::Execute,
+        "Read" | "NotebookRead" => ToolKind::Read,
+        "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => ToolKind::Edit,
+        "Glob" | "Grep" | "LS" => ToolKind::Search,
+        "WebFetch" | "WebSearch" => ToolKind::Fetch,
+        "Task" | "Agent" | "TodoWrite" | "ExitPlanMode" => ToolKind::Think,
+        _ => ToolKind::Other,
+    }
+}
+
+/// One line that says what a tool is about to do.
+pub(super) fn title_of(tool: &str, input: &Json) -> String {
+    let about = ["command", "file_path", "notebook_path", "pattern", "url", "query", "description"];
+    match about.iter().find_map(|name| json::text(input, &[name])) {
+        Some(text) => format!("{tool}: {}", json::title(text)),
+        None => tool.to_owned(),
+    }
+}

@@ -1,0 +1,107 @@
+//! The things that happen in a turn: commands, changes of files, calls of tools.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::event::{Event, Json, ToolKind};
+use crate::json;
+
+/// 64: items in progress at once; a request names one of them, and more than a few never run side by side.
+const MAX_ITEMS: usize = 64;
+
+/// Changes of files that have begun: a request to approve one does not repeat it.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    changes: BTreeMap<String, Json>,
+}
+
+impl Items {
+    /// An item has begun.
+    pub(super) fn started(&mut self, item: &Json, events: &mut Vec<Event>) {
+        let Some(tool) = Tool::of(item) else { return };
+        if tool.kind == ToolKind::Edit && self.changes.len() < MAX_ITEMS {
+            self.changes.insert(tool.id.clone(), tool.input.clone());
+        }
+        let Tool { id, name, title, input, kind } = tool;
+        events.push(Event::ToolCall { id, name, title, input, kind, parent: None });
+    }
+
+    /// An item is done.
+    pub(super) fn completed(&mut self, item: &Json, events: &mut Vec<Event>) {
+        match json::text(item, &["type"]).unwrap_or_default() {
+            "agentMessage" => events.push(Event::Text { text: json::text_or_empty(item, &["text"]) }),
+            "reasoning" => {
+                let part = |name| json::list(item, &[name]).iter().filter_map(Json::as_str);
+                let text = part("summary").chain(part("content")).collect::<Vec<_>>().join("\n");
+                if !text.is_empty() {
+                    events.push(Event::Thought { text });
+                }
+            }
+            "contextCompaction" => events.push(Event::Notice { text: "the conversation was compacted".to_owned() }),
+            _ => {
+                let Some(tool) = Tool::of(item) else { return };
+                self.changes.remove(&tool.id);
+                let status = json::text(item, &["status"]).unwrap_or("completed");
+                events.push(Event::ToolResult { id: tool.id, output: output(item), is_error: status != "completed" });
+            }
+        }
+    }
+
+    /// The change of files that a request is about.
+    pub(super) fn change(&self, id: &str) -> Option<&Json> {
+        self.changes.get(id)
+    }
+
+    /// The turn is over, and with it all that was in progress.
+    pub(super) fn clear(&mut self) {
+        self.changes.clear();
+    }
+}
+
+struct Tool {
+    id: String,
+    name: String,
+    title: String,
+    input: Json,
+    kind: ToolKind,
+}
+
+impl Tool {
+    fn of(item: &Json) -> Option<Tool> {
+        let text = |name| json::text_or_empty(item, &[name]);
+        let sort = json::text(item, &["type"])?;
+        let (name, title, input, kind) = match sort {
+            "commandExecution" => {
+                let input = json!({ "command": text("command"), "cwd": text("cwd") });
+                ("bash".to_owned(), text("command"), input, ToolKind::Execute)
+            }
+            "fileChange" => {
+                let changes = item.get("changes").cloned().unwrap_or_default();
+                let paths: Vec<String> =
+                    json::list(item, &["changes"]).iter().map(|c| json::text_or_empty(c, &["path"])).collect();
+                ("edit".to_owned(), paths.join(", "), json!({ "changes": changes }), ToolKind::Edit)
+            }
+            "mcpToolCall" => {
+                let name = format!("{}.{}", text("server"), text("tool"));
+                (name.clone(), name, item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
+            }
+            "dynamicToolCall" | "collabAgentToolCall" => {
+                (text("tool"), text("tool"), item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
+            }
+            "webSearch" => ("web_search".to_owned(), text("query"), json!({ "query": text("query") }), ToolKind::Fetch),
+            "imageView" => ("view_image".to_owned(), text("path"), json!({ "path": text("path") }), ToolKind::Read),
+            _ => return None,
+        };
+        Some(Tool { id: text("id"), name, title: json::title(&title), input, kind })
+    }
+}
+
+fn output(item: &Json) -> String {
+    if let Some(text) = json::text(item, &["aggregatedOutput"]).or(json::text(item, &["error", "message"])) {
+        return text.to_owned();
+    }
+    let texts: Vec<&str> =
+        json::list(item, &["result", "content"]).iter().filter_map(|part| json::text(part, &["text"])).collect();
+    texts.join("\n")
+}

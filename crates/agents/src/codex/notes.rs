@@ -1,0 +1,110 @@
+//! What codex tells about a turn.
+
+use crate::event::{EndReason, Event, Json, PlanEntry, PlanStatus, Usage};
+use crate::json;
+
+use super::Codex;
+
+impl Codex {
+    pub(super) fn notification(&mut self, method: &str, params: &Json) -> Vec<Event> {
+        let mut events = Vec::new();
+        let delta = || json::text_or_empty(params, &["delta"]);
+        match method {
+            "turn/started" => self.turn = json::text(params, &["turn", "id"]).map(str::to_owned),
+            "turn/completed" => self.turn_completed(params, &mut events),
+            "item/started" => self.items.started(params.get("item").unwrap_or(&Json::Null), &mut events),
+            "item/completed" => self.items.completed(params.get("item").unwrap_or(&Json::Null), &mut events),
+            "item/agentMessage/delta" => events.push(Event::TextDelta { text: delta() }),
+            "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta" => {
+                events.push(Event::ThoughtDelta { text: delta() });
+            }
+            "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => {
+                events.push(Event::ToolUpdate { id: json::text_or_empty(params, &["itemId"]), output_delta: delta() });
+            }
+            "turn/plan/updated" => events.push(plan(params)),
+            "thread/tokenUsage/updated" => events.push(usage(params)),
+            "serverRequest/resolved" => {
+                let id = params.get("requestId").map(Json::to_string).unwrap_or_default();
+                if self.asks.withdrawn(&id) {
+                    events.push(Event::Unasked { request: id });
+                }
+            }
+            "error" => events.push(trouble(params)),
+            "warning" | "configWarning" | "deprecationNotice" => {
+                let text = json::text(params, &["message"]).or(json::text(params, &["summary"]));
+                events.extend(text.map(|text| Event::Notice { text: text.to_owned() }));
+            }
+            quiet if is_quiet(quiet) => {}
+            other => events.push(Event::Unknown { kind: other.to_owned() }),
+        }
+        events
+    }
+
+    fn turn_completed(&mut self, params: &Json, events: &mut Vec<Event>) {
+        self.turn = None;
+        self.over += 1;
+        self.items.clear();
+        events.extend(self.asks.withdraw_all().into_iter().map(|request| Event::Unasked { request }));
+        let message = json::text(params, &["turn", "error", "message"]).map(str::to_owned);
+        let reason = match json::text(params, &["turn", "status"]) {
+            Some("interrupted") => EndReason::Interrupted,
+            Some("failed") => EndReason::Failed,
+            _ => EndReason::Completed,
+        };
+        events.push(Event::TurnEnded { reason, message });
+    }
+}
+
+/// Told by codex for its own surfaces; nothing of the conversation is in them.
+fn is_quiet(method: &str) -> bool {
+    let parts = [
+        "account/",
+        "remoteControl/",
+        "mcpServer/",
+        "thread/started",
+        "thread/status/",
+        "thread/readState/",
+        "thread/goal/",
+        "thread/name/",
+        "thread/settings/",
+        "turn/diff/",
+        "item/reasoning/summaryPartAdded",
+        "item/plan/",
+        "app/",
+        "skills/",
+        "item/commandExecution/terminalInteraction",
+        "rawResponseItem/",
+        "hook/",
+        "item/mcpToolCall/progress",
+    ];
+    parts.iter().any(|part| method.starts_with(part))
+}
+
+fn trouble(params: &Json) -> Event {
+    let message = json::text(params, &["error", "message"]).unwrap_or("codex met an error").to_owned();
+    if json::yes(params, &["willRetry"]) { Event::Notice { text: message } } else { Event::trouble(message) }
+}
+
+fn plan(params: &Json) -> Event {
+    let entry = |step: &Json| PlanEntry {
+        text: json::text_or_empty(step, &["step"]),
+        status: match json::text(step, &["status"]) {
+            Some("completed") => PlanStatus::Done,
+            Some("inProgress") => PlanStatus::Running,
+            _ => PlanStatus::Pending,
+        },
+    };
+    Event::Plan { entries: json::list(params, &["plan"]).iter().map(entry).collect() }
+}
+
+fn usage(params: &Json) -> Event {
+    let last = |name| json::number(params, &["tokenUsage", "last", name]);
+    Event::Usage(Usage {
+        input_tokens: last("inputTokens"),
+        output_tokens: last("outputTokens"),
+        cached_tokens: last("cachedInputTokens"),
+        context_used: last("totalTokens"),
+        context_size: json::number(params, &["tokenUsage", "modelContextWindow"]),
+        cost_usd: None,
+    })
+}

@@ -1,0 +1,260 @@
+//! Agents that speak ACP: what they are told and what they say.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod support;
+
+use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PromptError, open};
+use serde_json::{Value as Json, json};
+use support::{Live, setup};
+
+fn any() -> Agent {
+    Agent::Acp { command: vec!["some-agent".into(), "--flag".into()] }
+}
+
+/// A conversation that is open, with an agent that offers the modes of gemini.
+fn opened(agent: Agent, autonomy: Autonomy) -> Live {
+    let mut live = Live::new(setup(agent, autonomy), Drive::Acp);
+    let sent = live.opening();
+    assert_eq!((&sent[0]["jsonrpc"], &sent[0]["method"]), (&json!("2.0"), &json!("initialize")));
+    let sent = live.wants(json!({ "jsonrpc": "2.0", "id": 1, "result": { "protocolVersion": 1, "agentCapabilities": { "loadSession": true } } }));
+    assert_eq!(sent[0]["method"], "session/new");
+    assert_eq!(live.prompt("early"), Err(PromptError::NotNow));
+    let (events, reply) = live.says(session("default").to_string());
+    assert_eq!(events, [Event::Started { agent_session: Some("s".into()), model: None }]);
+    for request in reply {
+        assert!(!live.adapter.can_prompt(), "not before its mode is set");
+        live.wants(json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }));
+    }
+    assert!(live.adapter.can_prompt());
+    live
+}
+
+fn session(mode: &str) -> Json {
+    let modes: Vec<Json> =
+        ["default", "autoEdit", "yolo", "plan"].iter().map(|id| json!({ "id": id, "name": id })).collect();
+    json!({ "jsonrpc": "2.0", "id": 2, "result": { "sessionId": "s", "modes": { "currentModeId": mode, "availableModes": modes } } })
+}
+
+fn update(update: Json) -> Json {
+    json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } })
+}
+
+fn chunk(text: &str) -> Json {
+    update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
+}
+
+fn ask(id: Json, kind: &str, path: &str) -> Json {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": { "sessionId": "s",
+        "toolCall": { "toolCallId": "t1", "title": "touch a", "kind": kind, "locations": [{ "path": path }], "status": "pending" },
+        "options": [
+            { "optionId": "forever", "name": "Always", "kind": "allow_always" },
+            { "optionId": "go_on", "name": "Yes", "kind": "allow_once" },
+            { "optionId": "stop", "name": "No", "kind": "reject_once" } ] } })
+}
+
+fn end(live: &mut Live, id: &Json, reason: &str) -> Vec<Event> {
+    live.tells(json!({ "jsonrpc": "2.0", "id": id, "result": { "stopReason": reason } }))
+}
+
+#[test]
+fn chunks_become_pieces_and_the_whole() {
+    let mut live = opened(any(), Autonomy::Ask);
+    let sent = live.prompt("go").unwrap();
+    assert_eq!(sent[0]["params"], json!({ "sessionId": "s", "prompt": [{ "type": "text", "text": "go" }] }));
+    let thought =
+        update(json!({ "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": "hm" } }));
+    live.tells(thought);
+    assert_eq!(live.tells(chunk("a"))[0], Event::Thought { text: "hm".into() });
+    live.tells(chunk("b"));
+    let events = end(&mut live, &sent[0]["id"], "end_turn");
+    assert_eq!(
+        events,
+        [Event::Text { text: "ab".into() }, Event::TurnEnded { reason: EndReason::Completed, message: None }]
+    );
+    let second = live.prompt("more").unwrap();
+    assert_ne!(second[0]["id"], sent[0]["id"]);
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn options_are_chosen_by_their_kind() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let deny = Answer::Deny { message: "no".into(), interrupt: false };
+    for (id, answer, option) in
+        [(json!(0), Answer::Once, "go_on"), (json!("x"), Answer::Always, "forever"), (json!(2), deny, "stop")]
+    {
+        let events = live.tells(ask(id.clone(), "execute", "/a"));
+        let Some(Event::Asked(asked)) = events.last() else { panic!("{events:?}") };
+        assert_eq!(asked.grants, ["Always"]);
+        let sent = live.answer(&asked.request, &answer).unwrap();
+        let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+        assert_eq!(sent, [json!({ "jsonrpc": "2.0", "id": id, "result": outcome })]);
+    }
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_tool_that_was_never_told_of_is_made_from_its_request() {
+    let mut live = opened(Agent::Gemini, Autonomy::Ask);
+    live.prompt("go").unwrap();
+    live.tells(chunk("let me"));
+    let events = live.tells(ask(json!(0), "execute", "/a"));
+    assert_eq!(events[0], Event::Text { text: "let me".into() });
+    assert!(matches!(&events[1], Event::ToolCall { id, title, .. } if id == "t1" && title == "touch a"));
+    assert!(matches!(&events[2], Event::Asked(asked) if asked.tool_call.as_deref() == Some("t1")));
+    let done = update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed",
+        "content": [{ "type": "content", "content": { "type": "text", "text": "out" } }] }));
+    let result = Event::ToolResult { id: "t1".into(), output: "out".into(), is_error: false };
+    assert_eq!(live.tells(done.clone()), [result]);
+    assert!(live.tells(done).is_empty(), "a result is told once");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_stopped_turn_answers_what_it_asked_with_cancelled() {
+    let mut live = opened(any(), Autonomy::Ask);
+    assert!(live.interrupt().is_none());
+    let id = live.prompt("go").unwrap()[0]["id"].clone();
+    live.tells(ask(json!(4), "execute", "/a"));
+    let sent = live.interrupt().unwrap();
+    assert_eq!(sent[0]["method"], "session/cancel");
+    assert_eq!(sent[1], json!({ "jsonrpc": "2.0", "id": 4, "result": { "outcome": { "outcome": "cancelled" } } }));
+    assert!(live.answer("4", &Answer::Once).is_err(), "it has its answer");
+    let events = end(&mut live, &id, "cancelled");
+    assert_eq!(
+        events,
+        [Event::Unasked { request: "4".into() }, Event::TurnEnded { reason: EndReason::Interrupted, message: None }]
+    );
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_no_that_stops_the_turn_does_both() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    live.tells(ask(json!(4), "execute", "/a"));
+    let sent = live.answer("4", &Answer::Deny { message: String::new(), interrupt: true }).unwrap();
+    assert_eq!(sent[0]["result"]["outcome"]["optionId"], "stop");
+    assert_eq!(sent[1]["method"], "session/cancel");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn an_old_conversation_is_not_told_again() {
+    let mut wanted = setup(Agent::Gemini, Autonomy::Ask);
+    wanted.resume = Some("old".into());
+    let mut live = Live::new(wanted, Drive::Acp);
+    live.opening();
+    let sent = live.wants(json!({ "id": 1, "result": { "agentCapabilities": { "loadSession": true } } }));
+    assert_eq!((&sent[0]["method"], &sent[0]["params"]["sessionId"]), (&json!("session/load"), &json!("old")));
+    assert!(live.tells(chunk("old words")).is_empty());
+    let (events, mark) = live.says(
+        json!({ "id": 2, "result": { "modes": { "currentModeId": "default", "availableModes": [] } } }).to_string(),
+    );
+    assert_eq!(events, [Event::Started { agent_session: Some("old".into()), model: None }]);
+    assert!(live.tells(chunk("late old words")).is_empty(), "told after the answer, and old all the same");
+    assert!(!live.adapter.can_prompt());
+    live.wants(json!({ "id": mark[0]["id"], "error": { "code": -32601, "message": "Method not found" } }));
+    let id = live.prompt("go").unwrap()[0]["id"].clone();
+    assert_eq!(live.tells(chunk("new")), [Event::TextDelta { text: "new".into() }]);
+    end(&mut live, &id, "end_turn");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn an_agent_that_can_resume_is_not_made_to_tell_everything() {
+    let mut wanted = setup(any(), Autonomy::Ask);
+    wanted.resume = Some("old".into());
+    let mut live = Live::new(wanted, Drive::Acp);
+    live.opening();
+    let can = json!({ "agentCapabilities": { "loadSession": true, "sessionCapabilities": { "resume": {} } } });
+    assert_eq!(live.wants(json!({ "id": 1, "result": can }))[0]["method"], "session/resume");
+    live.tells(json!({ "id": 2, "result": {} }));
+    assert!(live.adapter.can_prompt());
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_laxer_mode_is_changed_before_the_first_prompt() {
+    let mut live = Live::new(setup(Agent::Gemini, Autonomy::Ask), Drive::Acp);
+    live.opening();
+    live.wants(json!({ "id": 1, "result": {} }));
+    let (_, reply) = live.says(session("yolo").to_string());
+    assert_eq!(reply[0]["params"], json!({ "sessionId": "s", "modeId": "default" }));
+    assert!(!live.adapter.can_prompt());
+    let events = live.tells(json!({ "id": reply[0]["id"], "error": { "code": -32603, "message": "no" } }));
+    assert!(matches!(events[0], Event::Error { kind: ErrorKind::Setup, fatal: true, .. }));
+    assert!(!live.adapter.can_prompt(), "an agent that does not ask gets no prompt");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn all_says_yes_once_and_edits_only_inside_the_workspace() {
+    for (autonomy, kind, path, granted) in [
+        (Autonomy::All, "execute", "/a", true),
+        (Autonomy::Edits, "edit", "/work/space/a", true),
+        (Autonomy::Edits, "edit", "/work/other/a", false),
+        (Autonomy::Edits, "execute", "/work/space/a", false),
+        (Autonomy::Plan, "edit", "/work/space/a", false),
+    ] {
+        let mut live = opened(any(), autonomy);
+        live.prompt("go").unwrap();
+        let (events, reply) = live.says(ask(json!(1), kind, path).to_string());
+        assert_eq!(matches!(events.last(), Some(Event::Granted { .. })), granted, "{autonomy:?} {kind} {path}");
+        if granted {
+            assert_eq!(reply[0]["result"]["outcome"]["optionId"], "go_on", "never more than once");
+        }
+        live.rebuild_everywhere();
+    }
+}
+
+#[test]
+fn files_and_terminals_of_ours_are_refused_at_once() {
+    let mut live = opened(Agent::Opencode, Autonomy::Plan);
+    let line = json!({ "jsonrpc": "2.0", "id": 8, "method": "fs/write_text_file", "params": {} });
+    let (events, reply) = live.says(line.to_string());
+    assert_eq!(events, [Event::Unknown { kind: "fs/write_text_file".into() }]);
+    assert_eq!(reply[0]["error"]["code"], -32601);
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn nobody_logged_in_is_said_as_such() {
+    let mut live = Live::new(setup(any(), Autonomy::Ask), Drive::Acp);
+    live.opening();
+    live.wants(json!({ "id": 1, "result": {} }));
+    let events = live.tells(json!({ "id": 2, "error": { "code": -32000, "message": "Authentication required" } }));
+    assert!(matches!(events[0], Event::Error { kind: ErrorKind::Login, fatal: true, .. }));
+}
+
+#[test]
+fn a_model_error_ends_the_turn_with_its_details() {
+    let mut live = opened(any(), Autonomy::Ask);
+    let id = live.prompt("go").unwrap()[0]["id"].clone();
+    let events = live.tells(
+        json!({ "id": id, "error": { "code": -32603, "message": "Internal error", "data": { "details": "quota" } } }),
+    );
+    assert_eq!(events, [Event::TurnEnded { reason: EndReason::Failed, message: Some("Internal error: quota".into()) }]);
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn pictures_go_only_to_agents_that_take_them() {
+    let mut live = opened(any(), Autonomy::Ask);
+    let picture = [Block::Image { mime: "image/png".into(), data: "AA==".into() }];
+    assert!(matches!(live.adapter.prompt(&picture), Err(PromptError::Unsupported(_))));
+}
+
+#[test]
+fn opencode_is_told_to_ask_where_the_project_can_not_override_it() {
+    for (autonomy, edit) in
+        [(Autonomy::All, "ask"), (Autonomy::Ask, "ask"), (Autonomy::Edits, "allow"), (Autonomy::Plan, "deny")]
+    {
+        let launch = open(&setup(Agent::Opencode, autonomy), Drive::Acp).unwrap().launch();
+        let (name, config) = &launch.env[0];
+        let config: Json = serde_json::from_str(config).unwrap();
+        assert_eq!(name, "OPENCODE_CONFIG_CONTENT");
+        assert_eq!((&config["permission"]["edit"], &config["permission"]["bash"]), (&json!(edit), &json!("ask")));
+    }
+}

@@ -1,0 +1,120 @@
+//! One connection: one line in, one decision, one line out. Whatever happens to the client, a request that waits is
+//! withdrawn when its client hangs up, and one that runs is run to its end.
+
+use std::io::{self, BufWriter, Write};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::net::UnixStream;
+
+use crate::answer::Answer;
+use crate::arrive::{self, Arrived};
+use crate::request::{self, Checked};
+use crate::run::{self, Said};
+use crate::{Peer, Request, Shared, wire};
+
+/// A client that takes nothing for so long has stopped reading; its place is needed.
+const WRITE_WITHIN: Duration = Duration::from_secs(30);
+/// What is gathered before it is written to the socket.
+const BUFFER: usize = 64 * 1024;
+
+/// Serves the connection to its end.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: UnixStream, peer: Peer) {
+    let outcome = match arrive::request(&stream).await {
+        Ok(Arrived::Line(line)) => answer(&shared, stream, &peer, &line).await,
+        Ok(Arrived::Nothing) => Ok(()),
+        Ok(Arrived::Broken(why)) => send(stream, shared.answer("").error(why)).await.map(drop),
+        Ok(Arrived::TooLong) => match send(stream, shared.answer("").error(arrive::TOO_LONG)).await {
+            Ok(stream) => {
+                arrive::drain(&stream).await;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        tracing::debug!("a client left before its answer: {error}");
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u8]) -> io::Result<()> {
+    let wire = match wire::Request::read(line) {
+        Ok(wire) => wire,
+        Err(error) => {
+            let message = format!("invalid JSON: {error}");
+            return send(stream, shared.answer("").error(&message)).await.map(drop);
+        }
+    };
+    let id = wire.id.clone();
+    let to = shared.answer(&id);
+    let short = match request::check(wire, SystemTime::now()) {
+        Err(refusal) => to.error(&refusal.to_string()),
+        Ok(Checked::Run(request)) => return run_it(shared, stream, peer, request).await,
+        Ok(Checked::Ping(_) | Checked::Stop(_)) if !shared.first_use(&id).await => to.error(&run::duplicate(&id)),
+        Ok(Checked::Ping(request)) => {
+            shared.around.pinged(&request);
+            to.done(Some("pong"))
+        }
+        Ok(Checked::Stop(request)) => match shared.around.stop(&request) {
+            // The daemon may end once the answer is on its way.
+            Ok(()) => {
+                let sent = send(stream, to.done(None)).await;
+                shared.stop.notify_one();
+                return sent.map(drop);
+            }
+            Err(why) => to.error(&why),
+        },
+    };
+    send(stream, short).await.map(drop)
+}
+
+async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
+    let id = request.id.clone();
+    let said = run::decided(shared, request, peer, &stream).await;
+    let to = shared.answer(&id);
+    match said {
+        Said::Nothing => Ok(()),
+        Said::Denied => send(stream, to.denied()).await.map(drop),
+        Said::Expired => send(stream, to.timeout()).await.map(drop),
+        Said::Error(why) => send(stream, to.error(&why)).await.map(drop),
+        Said::Ran(ran, mut output) => {
+            let version = shared.settings.version.clone();
+            let write = move |out: &mut dyn Write| Answer { id: &id, version: &version }.ran(&ran, &mut output, out);
+            blocking(stream.into_std()?, write).await.map(drop)
+        }
+    }
+}
+
+/// Sends a short answer, which almost always fits the socket at once.
+async fn send(stream: UnixStream, line: Vec<u8>) -> io::Result<UnixStream> {
+    let mut stream = stream.into_std()?;
+    let sent = match stream.write(&line) {
+        Ok(count) => count,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(error) => return Err(error),
+    };
+    if sent < line.len() {
+        stream = blocking(stream, move |out| out.write_all(line.get(sent..).unwrap_or_default())).await?;
+        stream.set_nonblocking(true)?;
+    }
+    // Whoever reads to the end need not wait for us to close.
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    UnixStream::from_std(stream)
+}
+
+/// Writes from a thread that may wait for the disk and for the reader.
+async fn blocking(
+    stream: StdUnixStream,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+) -> io::Result<StdUnixStream> {
+    let sent = tokio::task::spawn_blocking(move || {
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(WRITE_WITHIN))?;
+        let mut out = BufWriter::with_capacity(BUFFER, stream);
+        write(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)
+    });
+    sent.await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
+}

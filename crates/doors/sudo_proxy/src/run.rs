@@ -1,0 +1,289 @@
+//! From a checked request to what is said about it: found, asked, decided, carried out. Nothing here decides; the engine's
+//! inbox does, and what it has not recorded does not run.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_engine::approval::{Ask, AskError, AskKind, Asker, Bound, CommandContent, StageContent, State, Ticket};
+use ostler_engine::{CommandSetup, Process};
+use ostler_stages::{Captured, FailKind, Outcome, Report};
+use tokio::net::UnixStream;
+
+use crate::answer::{Output, Ran};
+use crate::around::{End, Question};
+use crate::excerpt::Excerpt;
+use crate::plan::{self, Stage};
+use crate::{Peer, Request, Shared, Writable, arrive, words};
+
+/// Below the ten minutes that clients wait, so that they hear the answer.
+const AFTER_ASKED: Duration = Duration::from_secs(590);
+
+/// What the client is told.
+pub(crate) enum Said {
+    /// It is gone: nothing.
+    Nothing,
+    Denied,
+    Expired,
+    Error(String),
+    Ran(Ran, Bytes),
+}
+
+/// Where the output of a command comes from.
+pub(crate) enum Bytes {
+    /// The report of its runner.
+    Report(Process),
+    /// Our own words: nothing ran.
+    Written(String),
+}
+
+/// The words for a request that came before.
+pub(crate) fn duplicate(id: &str) -> String {
+    format!("duplicate request id: {id}")
+}
+
+/// Asks, waits and carries out.
+pub(crate) async fn decided(shared: &Arc<Shared>, request: Request, peer: &Peer, stream: &UnixStream) -> Said {
+    let stages = {
+        let (request, asker) = (request.clone(), peer.uid);
+        match tokio::task::spawn_blocking(move || plan::resolve(&request, asker)).await {
+            Ok(stages) => stages,
+            Err(lost) => return Said::Error(lost.to_string()),
+        }
+    };
+    let ask = ask(&request, &stages, peer, shared.settings.wait);
+    if let Some(why) = changeable(shared, &request, &stages, peer) {
+        shared.turned_away(&ask, &why).await;
+        return Said::Error(why);
+    }
+    shared.around.received(&request);
+    let ticket = match shared.engine.inbox().ask(ask).await {
+        Ok(ticket) => ticket,
+        Err(AskError::Duplicate(_)) => return Said::Error(duplicate(&request.id)),
+        Err(error) => return Said::Error(error.to_string()),
+    };
+    let approval = ticket.id().to_owned();
+    let said = match pending(shared, &ticket, request, &stages, peer, stream).await {
+        Ok(()) => carry_out(shared, &ticket, &stages).await,
+        Err(said) => said,
+    };
+    let end = ended(shared, &said).await;
+    shared.around.over(&approval, end);
+    said
+}
+
+/// Waits for a yes; anything else is what is said.
+async fn pending(
+    shared: &Arc<Shared>,
+    ticket: &Ticket,
+    request: Request,
+    stages: &[Stage],
+    peer: &Peer,
+    stream: &UnixStream,
+) -> Result<(), Said> {
+    let Some(asked) = ticket.approval() else { return Err(Said::Error("the request is lost".into())) };
+    if asked.state.is_pending() {
+        let (approval, hash) = (asked.id, asked.hash);
+        let question = Question { approval, hash, request, stages: stages.to_vec(), peer: peer.clone() };
+        shared.around.ask(Arc::new(question)).map_err(Said::Error)?;
+    }
+    let state = tokio::select! {
+        biased;
+        () = arrive::gone(stream) => return Err(Said::Nothing),
+        state = ticket.settled() => state,
+    };
+    match state {
+        State::Accepted { .. } | State::Applied { .. } => Ok(()),
+        State::Denied { .. } => Err(Said::Denied),
+        State::Expired => Err(Said::Expired),
+        State::Failed { why } => Err(Said::Error(why)),
+        State::Withdrawn { why } => Err(Said::Error(format!("withdrawn: {why}"))),
+        State::Unknown | State::Pending { .. } => {
+            Err(Said::Error("the machine was restarted in between; nobody knows whether the command ran".into()))
+        }
+    }
+}
+
+async fn carry_out(shared: &Arc<Shared>, ticket: &Ticket, stages: &[Stage]) -> Said {
+    let setup = CommandSetup {
+        limit: shared.settings.limit,
+        base_env: base_env(shared, ticket),
+        ssh_agent: shared.settings.ssh_agent.clone(),
+        has_terminal: shared.around.has_terminal(ticket.id()),
+    };
+    let running = match shared.engine.apply_command(ticket, setup).await {
+        Ok(running) => running,
+        Err(error) => return Said::Error(error.to_string()),
+    };
+    shared.around.running(ticket.id(), running.terminal);
+    let process = running.process;
+    process.wait_exit().await;
+    let read = {
+        let process = process.clone();
+        tokio::task::spawn_blocking(move || Report::read(process.stdout())).await
+    };
+    let report = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+    match report {
+        Ok(Report { outcome: Some(outcome) }) => told(outcome, stages, is_privileged(ticket), process),
+        Ok(Report { outcome: None }) => Said::Error("the command was ended from outside".into()),
+        Err(error) => Said::Error(format!("the report cannot be read: {error}")),
+    }
+}
+
+fn is_privileged(ticket: &Ticket) -> bool {
+    ticket.approval().is_none_or(|approval| approval.ask.privileged)
+}
+
+/// What commands get beside what was asked for. Root's own surroundings are sudo's to make.
+fn base_env(shared: &Shared, ticket: &Ticket) -> BTreeMap<String, String> {
+    match is_privileged(ticket) {
+        true => BTreeMap::new(),
+        false => shared.login.variables().into_iter().collect(),
+    }
+}
+
+/// An outcome in the words of the protocol.
+fn told(outcome: Outcome, stages: &[Stage], privileged: bool, process: Process) -> Said {
+    match outcome {
+        Outcome::Done { exit_codes, stdout, stderr } => {
+            let flags = stderr.iter().map(|Captured { truncated, .. }| *truncated);
+            let ran = Ran { stages: exit_codes.into_iter().zip(flags).collect(), stdout_truncated: stdout.truncated };
+            Said::Ran(ran, Bytes::Report(process))
+        }
+        Outcome::TimedOut { secs, .. } => {
+            let what = if stages.len() == 1 { "command" } else { "pipeline" };
+            Said::Error(format!("{what} timed out after {secs}s"))
+        }
+        Outcome::Failed { stage, kind, message } => match (plan::trouble(stages), stages) {
+            // What sudo says, without sudo: it is never given a name that could be an option or an assignment.
+            (Some(_), [only]) if privileged => {
+                let name = only.argv.first().map(String::as_str).unwrap_or_default();
+                let words = format!("sudo: {name}: command not found\n");
+                Said::Ran(Ran { stages: vec![(1, false)], stdout_truncated: false }, Bytes::Written(words))
+            }
+            (Some(trouble), _) => Said::Error(trouble),
+            (None, _) => match (stage, kind) {
+                (Some(stage), FailKind::NotFound | FailKind::NotExecutable | FailKind::Changed) => {
+                    Said::Error(plan::failed(stage, stages.len(), &message))
+                }
+                _ => Said::Error(message),
+            },
+        },
+    }
+}
+
+/// Why this may not even be asked: whoever asks could put another file in the place of the one that is shown.
+fn changeable(shared: &Shared, request: &Request, stages: &[Stage], peer: &Peer) -> Option<String> {
+    if !request.privileged || shared.settings.writable == Writable::Warn {
+        return None;
+    }
+    let (file, place) = stages.iter().find_map(|stage| {
+        let file = stage.file.as_ref().ok()?;
+        Some((file, file.writable.as_ref()?))
+    })?;
+    Some(format!(
+        "refused: {} could be replaced by the one who asks (uid {} can write {}); a privileged command must be a file that only root can change",
+        file.path.display(),
+        peer.uid,
+        place.display()
+    ))
+}
+
+fn ask(request: &Request, stages: &[Stage], peer: &Peer, wait: Duration) -> Ask {
+    let content = CommandContent {
+        stages: stages.iter().map(stage_content).collect(),
+        env: request.env.clone(),
+        privileged: request.privileged,
+        forward_agent: request.forward_agent,
+    };
+    Ask {
+        kind: AskKind::Command,
+        content: content.canonical(),
+        title: words::pipeline(&request.pipeline),
+        privileged: request.privileged,
+        asker: Asker {
+            door: "sudo-proxy".into(),
+            uid: peer.uid,
+            pid: peer.pid,
+            claimed_session: request.session.clone(),
+            claimed_host: request.host.clone(),
+            client: request.version.clone(),
+            verified_session: peer.hosted.clone(),
+        },
+        reason: request.reason.clone(),
+        after_shown: Some(wait),
+        after_asked: Some(AFTER_ASKED),
+        bound: Bound::Connection,
+        key: Some(request.id.clone()),
+        workspace: None,
+    }
+}
+
+/// A command that was not found is asked about all the same, under its bare name, which no runner executes.
+fn stage_content(stage: &Stage) -> StageContent {
+    let bare = || stage.argv.first().map(Into::into).unwrap_or_default();
+    let (program, seal) = match &stage.file {
+        Ok(file) => (file.path.clone(), file.seal),
+        Err(_) => (bare(), None),
+    };
+    StageContent { argv: stage.argv.clone(), program, seal }
+}
+
+/// What the program around the door shows of it.
+async fn ended(shared: &Shared, said: &Said) -> End {
+    match said {
+        Said::Nothing => End::Withdrawn,
+        Said::Denied => End::Denied,
+        Said::Expired => End::Expired,
+        Said::Error(why) => End::Failed(why.clone()),
+        Said::Ran(ran, bytes) => {
+            let codes: Vec<i32> = ran.stages.iter().map(|(code, _)| *code).collect();
+            if !shared.around.shows_output() {
+                return End::Ran { codes, stdout: Excerpt::default(), stderr: Vec::new() };
+            }
+            let (mut bytes, count) = (bytes.again(), codes.len());
+            let excerpts = tokio::task::spawn_blocking(move || bytes.excerpts(count)).await;
+            let (stdout, stderr) = excerpts.unwrap_or_default();
+            End::Ran { codes, stdout, stderr }
+        }
+    }
+}
+
+impl Bytes {
+    fn again(&self) -> Self {
+        match self {
+            Self::Report(process) => Self::Report(process.clone()),
+            Self::Written(words) => Self::Written(words.clone()),
+        }
+    }
+
+    /// The first lines of every stream; none of one that cannot be read, which the answer says too.
+    fn excerpts(&mut self, stages: usize) -> (Excerpt, Vec<Excerpt>) {
+        let mut stdout = Excerpt::default();
+        let _ = self.stdout(&mut stdout);
+        let mut errors = Vec::with_capacity(stages);
+        for stage in 0..stages {
+            let mut stderr = Excerpt::default();
+            let _ = self.stderr(stage, &mut stderr);
+            errors.push(stderr);
+        }
+        (stdout, errors)
+    }
+}
+
+impl Output for Bytes {
+    fn stderr(&mut self, stage: usize, mut to: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Report(process) => ostler_stages::copy_stderr(process.stdout(), stage, &mut to).map(drop),
+            Self::Written(words) => to.write_all(words.as_bytes()),
+        }
+    }
+
+    fn stdout(&mut self, mut to: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Report(process) => ostler_stages::copy_stdout(process.stdout(), &mut to).map(drop),
+            Self::Written(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The foreground daemon around its door: hands questions to the prompt, keeps what a person granted for as long as this
+//! process lives, and says on standard error what `-v` promises.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ostler_door_sudo_proxy::{Around, End, Question, Request, words};
+use ostler_engine::{By, Decision, Inbox, NotAPlace, Terminal};
+use tokio::sync::mpsc;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::prompt::{self, Event};
+use crate::daemon::LogWriter;
+
+/// Three events each for every connection that may be open, and room for those that come after.
+const EVENTS: usize = 512;
+
+/// What the door's side and the prompt share.
+pub(super) struct Room {
+    pub(super) inbox: Inbox,
+    /// A person may be offered to grant unprivileged commands.
+    pub(super) eligible: bool,
+    /// A person has. In memory only: it dies with this process.
+    pub(super) unattended: AtomicBool,
+    /// The terminal that decides.
+    pub(super) terminal_name: String,
+    /// Why this process may not decide anything.
+    not_a_place: Option<String>,
+    /// What was approved by a key here, and may ask for a password here.
+    here: Mutex<HashSet<String>>,
+    verbose: bool,
+    log: LogWriter,
+}
+
+impl Room {
+    pub(super) fn new(inbox: Inbox, eligible: bool, verbose: bool, log: LogWriter) -> Self {
+        let (terminal_name, not_a_place) = match ostler_engine::access::own_place() {
+            Ok(place) => (place.tty, None),
+            // Whether there is a terminal is looked at again with every question.
+            Err(NotAPlace::NoTerminal(_)) => (String::new(), None),
+            Err(why) => (String::new(), Some(why.to_string())),
+        };
+        let unattended = AtomicBool::new(false);
+        Self { inbox, eligible, unattended, terminal_name, not_a_place, here: Mutex::default(), verbose, log }
+    }
+
+    /// One line on standard error.
+    pub(super) fn say(&self, line: &str) {
+        let _ = writeln!(self.log.make_writer(), "{line}");
+    }
+
+    /// A question is on the screen: its time runs from now on.
+    pub(super) fn shown(self: &Arc<Self>, approval: &str) {
+        let (room, approval) = (Arc::clone(self), approval.to_owned());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = room.inbox.shown(&approval, "sudo-proxy prompt") {
+                room.say(&format!("error: {error}"));
+            }
+        });
+    }
+
+    pub(super) fn approved_here(&self, approval: &str) {
+        self.here.lock().unwrap_or_else(PoisonError::into_inner).insert(approval.to_owned());
+    }
+}
+
+/// The door's view of this program.
+pub(super) struct Front {
+    room: Arc<Room>,
+    events: mpsc::Sender<Event>,
+}
+
+impl Front {
+    /// A front, and what it tells the prompt.
+    pub(super) fn new(room: Arc<Room>) -> (Self, mpsc::Receiver<Event>) {
+        let (events, told) = mpsc::channel(EVENTS);
+        (Self { room, events }, told)
+    }
+
+    fn tell(&self, event: Event) -> Result<(), String> {
+        self.events.try_send(event).map_err(|_| "prompt error: the terminal does not keep up".to_owned())
+    }
+
+    /// A person has granted this already: recorded like every other yes, and said in any case.
+    fn grant(&self, question: &Arc<Question>) {
+        let line = words::pipeline(&question.request.pipeline);
+        self.room.say(&format!("[{}] [unattended] {line}", question.request.id));
+        let _ = self.tell(Event::Unattended(Arc::clone(question)));
+        let (room, question) = (Arc::clone(&self.room), Arc::clone(question));
+        tokio::spawn(async move {
+            let by = By::Rule { name: "unattended for this session of sudo-proxy".into() };
+            let decided = room.inbox.decide(&question.approval, &question.hash, Decision::Once, by).await;
+            if let Err(error) = decided {
+                room.say(&format!("[{}] {error}", question.request.id));
+            }
+        });
+    }
+}
+
+impl Around for Front {
+    fn stranger(&self, uid: u32) {
+        let ours = rustix::process::getuid().as_raw();
+        self.room.say(&format!("rejecting connection from uid {uid} (expected {ours})"));
+    }
+
+    fn received(&self, request: &Request) {
+        if self.room.verbose {
+            let kind = if request.privileged { "privileged" } else { "unprivileged" };
+            let line = words::pipeline(&request.pipeline);
+            self.room.say(&format!("[{}] [{kind}] [client {}] {line}", request.id, client(request)));
+        }
+    }
+
+    fn pinged(&self, request: &Request) {
+        if self.room.verbose {
+            let line = format!("[{}] ping from {} (client {})", request.id, request.session, client(request));
+            self.room.say(&line);
+        }
+    }
+
+    fn stop(&self, request: &Request) -> Result<(), String> {
+        prompt::notice(&format!("sudo-proxy stopped by {}", request.session));
+        Ok(())
+    }
+
+    fn ask(&self, question: Arc<Question>) -> Result<(), String> {
+        if !question.request.privileged && self.room.unattended.load(Ordering::Acquire) {
+            self.grant(&question);
+            return Ok(());
+        }
+        if let Some(why) = &self.room.not_a_place {
+            return Err(format!("prompt error: {why}"));
+        }
+        prompt::check().map_err(|why| format!("prompt error: {why}"))?;
+        self.tell(Event::Ask(question))
+    }
+
+    fn has_terminal(&self, approval: &str) -> bool {
+        self.room.here.lock().unwrap_or_else(PoisonError::into_inner).contains(approval)
+    }
+
+    fn running(&self, approval: &str, terminal: Option<Arc<Terminal>>) {
+        let _ = self.tell(Event::Running(approval.to_owned(), terminal));
+    }
+
+    fn over(&self, approval: &str, end: End) {
+        self.room.here.lock().unwrap_or_else(PoisonError::into_inner).remove(approval);
+        let _ = self.tell(Event::Over(approval.to_owned(), end));
+    }
+
+    fn shows_output(&self) -> bool {
+        true
+    }
+}
+
+fn client(request: &Request) -> &str {
+    if request.version.is_empty() { "unknown" } else { &request.version }
+}

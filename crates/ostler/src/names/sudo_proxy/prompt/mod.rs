@@ -1,0 +1,236 @@
+//! The prompt: one question at a time, in the order they came, each decided by one key that was pressed after it was shown.
+//! It decides through the inbox like everybody else, so it may also be told that somebody else was first, that the client
+//! is gone or that time is up.
+
+mod block;
+mod key;
+mod reader;
+mod relay;
+mod result;
+mod style;
+mod tty;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ostler_door_sudo_proxy::{End, Question, words};
+use ostler_engine::approval::DecideError;
+use ostler_engine::{By, Decision, Terminal};
+use tokio::sync::mpsc;
+
+use super::front::Room;
+use block::{Offer, RULE};
+use key::Said;
+use style::Style;
+use tty::{Keys, Tty};
+
+pub(super) use tty::check;
+
+/// A line for the person, at once: the daemon may be about to end. Nobody misses it where there is no terminal.
+pub(super) fn notice(line: &str) {
+    let _ = tty::say(&format!("{} {line}\n", Style::from_env().dim("■")));
+}
+
+/// As the inbox counts it.
+const SECONDS: u64 = 60;
+/// Results that wait while a question is on the screen; older ones are not shown.
+const RESULTS_WAITING: usize = 64;
+
+/// What the prompt is told.
+pub(super) enum Event {
+    /// Somebody must decide.
+    Ask(Arc<Question>),
+    /// An approved command runs.
+    Running(String, Option<Arc<Terminal>>),
+    /// A question is over.
+    Over(String, End),
+    /// A command runs without being asked about.
+    Unattended(Arc<Question>),
+}
+
+/// The prompt's side of things.
+pub(super) struct Prompt {
+    room: Arc<Room>,
+    events: mpsc::Receiver<Event>,
+    waiting: VecDeque<Arc<Question>>,
+    results: VecDeque<End>,
+    style: Style,
+}
+
+impl Prompt {
+    pub(super) fn new(room: Arc<Room>, events: mpsc::Receiver<Event>) -> Self {
+        Self { room, events, waiting: VecDeque::new(), results: VecDeque::new(), style: Style::from_env() }
+    }
+
+    /// Asks until nobody can tell it anything any more.
+    pub(super) async fn run(mut self) {
+        loop {
+            while let Some(end) = self.results.pop_front() {
+                self.print(&result::lines(&end, &self.style)).await;
+            }
+            if let Some(question) = self.waiting.pop_front() {
+                if let Err(error) = self.put(&question).await {
+                    self.room.say(&format!("[{}] prompt i/o error: {error}", question.request.id));
+                }
+                continue;
+            }
+            match self.events.recv().await {
+                Some(event) => self.take(event).await,
+                None => return,
+            }
+        }
+    }
+
+    /// What happens while nothing is being asked, or to a question that is not on the screen.
+    async fn take(&mut self, event: Event) {
+        match event {
+            Event::Ask(question) => self.waiting.push_back(question),
+            Event::Over(approval, end) => match self.waiting.iter().position(|waiting| waiting.approval == approval) {
+                Some(place) => drop(self.waiting.remove(place)),
+                None => {
+                    self.results.truncate(RESULTS_WAITING - 1);
+                    self.results.push_back(end);
+                }
+            },
+            Event::Unattended(question) => {
+                let agent = if question.request.forward_agent { " (agent forwarded)" } else { "" };
+                let line = words::pipeline(&question.request.pipeline);
+                let line = crate::output::visible(&line);
+                self.print(&[format!("{} {line}{}", self.style.dim("▶"), self.style.dim(agent))]).await;
+            }
+            Event::Running(..) => {}
+        }
+    }
+
+    /// Shows a question and waits until it is settled, here or elsewhere.
+    async fn put(&mut self, question: &Arc<Question>) -> io::Result<()> {
+        let tty = Tty::open()?;
+        let offer = Offer { seconds: SECONDS, unattended: self.room.eligible };
+        tty.write(block::block(question, offer, &self.style)).await?;
+        self.room.shown(&question.approval);
+        let settled = self.answer(&tty, question).await?;
+        tty.write(format!("\n→ {}\n{}\n", settled.label, self.style.bold(RULE))).await?;
+        if settled.holds {
+            self.hold(&tty, &question.approval).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for a key, or for word that the question is settled.
+    async fn answer(&mut self, tty: &Tty, question: &Question) -> io::Result<Settled> {
+        let mut typed = tty.keys(Keys::Single)?;
+        let pressed = loop {
+            tokio::select! {
+                // Of several keys at once the first counts; the others were not meant for the next question.
+                keys = typed.next() => match keys.as_deref() {
+                    Some([key, ..]) => break key::meaning(*key, question.request.privileged),
+                    _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+                },
+                event = self.events.recv() => match event {
+                    Some(Event::Over(approval, end)) if approval == question.approval => {
+                        let label = elsewhere(&end);
+                        self.results.push_back(end);
+                        return Ok(Settled { label, holds: false });
+                    }
+                    Some(Event::Running(approval, _)) if approval == question.approval => {
+                        return Ok(Settled { label: "Approved elsewhere".into(), holds: false });
+                    }
+                    Some(event) => self.take(event).await,
+                    None => return Err(io::ErrorKind::BrokenPipe.into()),
+                },
+            }
+        };
+        Ok(self.decide(question, pressed).await)
+    }
+
+    async fn decide(&self, question: &Question, pressed: Said) -> Settled {
+        let privileged = question.request.privileged;
+        let (decision, label) = match pressed {
+            Said::No => (Decision::deny(), "Denied"),
+            _ if !block::is_shown_whole(question) => (Decision::deny(), "Denied: the command is too long to be shown"),
+            Said::YesFromNowOn if self.room.eligible => (Decision::Once, "Approved (unattended for this session)"),
+            Said::Yes | Said::YesFromNowOn => (Decision::Once, "Approved"),
+        };
+        let yes = decision.is_yes();
+        if yes {
+            self.room.approved_here(&question.approval);
+        }
+        let by = By::Terminal {
+            uid: rustix::process::getuid().as_raw(),
+            pid: std::process::id(),
+            tty: self.room.terminal_name.clone(),
+        };
+        let decided = self.room.inbox.decide(&question.approval, &question.hash, decision, by).await;
+        match decided {
+            Ok(()) => {
+                if yes && pressed == Said::YesFromNowOn && self.room.eligible {
+                    self.room.unattended.store(true, Ordering::Release);
+                }
+                Settled { label: label.into(), holds: yes && privileged }
+            }
+            Err(DecideError::Expired) => Settled { label: "Timeout".into(), holds: false },
+            Err(DecideError::Withdrawn(_)) => Settled { label: "Withdrawn: the client is gone".into(), holds: false },
+            Err(error) => Settled { label: crate::output::visible(&error.to_string()), holds: false },
+        }
+    }
+
+    /// A privileged command has the terminal until it ends: sudo may ask for a password.
+    async fn hold(&mut self, tty: &Tty, approval: &str) -> io::Result<()> {
+        let mut terminal: Option<Arc<Terminal>> = None;
+        loop {
+            let passing = async {
+                match &terminal {
+                    Some(terminal) => relay::relay(tty, terminal).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                event = self.events.recv() => event,
+                passed = passing => {
+                    terminal = None;
+                    passed?;
+                    continue;
+                }
+            };
+            match event {
+                Some(Event::Running(id, given)) if id == approval => terminal = given,
+                Some(Event::Over(id, end)) if id == approval => {
+                    self.results.push_back(end);
+                    return Ok(());
+                }
+                Some(event) => self.take(event).await,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Shows lines where there is a terminal to show them on.
+    async fn print(&self, lines: &[String]) {
+        if lines.is_empty() {
+            return;
+        }
+        if let Ok(tty) = Tty::open() {
+            let _ = tty.write(lines.join("\n") + "\n").await;
+        }
+    }
+}
+
+/// How a question on the screen ended.
+struct Settled {
+    label: String,
+    /// Whether the command that follows has the terminal.
+    holds: bool,
+}
+
+/// What to say of a question that was not settled by a key here.
+fn elsewhere(end: &End) -> String {
+    match end {
+        End::Expired => "Timeout",
+        End::Withdrawn => "Withdrawn: the client is gone",
+        End::Denied => "Denied elsewhere",
+        End::Ran { .. } | End::Failed(_) => "Approved elsewhere",
+    }
+    .into()
+}

@@ -1,0 +1,196 @@
+//! The foreground daemon: an engine of its own behind one socket, its terminal the place where a person decides. It ends as
+//! it is asked to: by a client, exit code 0; by a signal, with that very signal and the socket gone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_door_rpc::Bound;
+use ostler_door_sudo_proxy::{Door, Settings};
+use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::fail;
+use super::flags::Flags;
+use super::front::{Front, Room};
+use super::hosts::Hosts;
+use super::prompt::Prompt;
+use crate::config::Config;
+use crate::daemon::{Asked, Host, HostError, LogWriter, Native, Plan};
+use crate::instances::DoorRecord;
+use crate::paths::Paths;
+
+/// The longest path that clients can connect to.
+const SOCKET_MAX: usize = 107;
+/// What a power cut may take, at most.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// How long a process may take to end when the command line ends it.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+/// Output of commands is somebody's secret: kept only for as long as a client may come back for its answer.
+const KEEP_OUTPUT: Duration = Duration::from_secs(60);
+
+/// Why it ends.
+enum Over {
+    Signal(i32),
+    Asked(Asked),
+}
+
+pub(super) fn run(flags: &Flags, socket: &Path) -> ExitCode {
+    let log = LogWriter::to_stderr();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::ERROR)
+        .with_ansi(false)
+        .without_time()
+        .with_target(false)
+        .with_writer(log.clone())
+        .finish();
+    // A second call would keep the first logger, which is as good.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    let runtime = match crate::daemon::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let over = runtime.block_on(serve(flags, socket, &log));
+    log.flush();
+    runtime.shutdown_background();
+    match over {
+        Ok(Over::Asked(_)) => ExitCode::SUCCESS,
+        Ok(Over::Signal(signal)) => {
+            // Whoever waits for us sees which signal it was.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            ExitCode::FAILURE
+        }
+        Err(message) => fail(&message),
+    }
+}
+
+async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let mut signals = Signals::catch().map_err(|error| text(&error))?;
+    let running = || format!("sudo-proxy is already running on {}", socket.display());
+    let listener = listen(socket, running)?;
+    let paths = Paths::from_env().map_err(|error| text(&error))?;
+    let config = Config::load(paths.config_file()).map_err(|error| text(&error))?;
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    let instance = crate::daemon::instance_name("sudo-proxy", &real(&socket));
+    let lease = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
+        HostError::Held { .. } => running(),
+        error => error.to_string(),
+    })?;
+    let host = lease.open(plan()).await.map_err(|error| text(&error))?;
+    let eligible = flags.unattended_eligible.unwrap_or_else(|| Hosts::load().unattended_eligible());
+    let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));
+    let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
+    if flags.verbose {
+        greet(&room, &socket, &settings);
+    }
+    let (front, events) = Front::new(Arc::clone(&room));
+    let door = Door::new(host.engine().clone(), settings, Arc::new(front));
+    let native = native_door(&host, &socket);
+    let over = tokio::select! {
+        () = door.serve(&listener) => Over::Asked(Asked::Stop),
+        () = Prompt::new(room, events).run() => Over::Asked(Asked::Stop),
+        () = door.stop_requested() => Over::Asked(Asked::Stop),
+        asked = serve_native(native) => Over::Asked(asked),
+        over = signals.next() => over,
+    };
+    drop(listener);
+    let ending = match over {
+        Over::Asked(Asked::Leave) => Ending::Leave,
+        Over::Asked(Asked::Keep) => Ending::Keep,
+        Over::Asked(Asked::Stop) | Over::Signal(_) => Ending::Kill,
+    };
+    host.stop(ending).await;
+    Ok(over)
+}
+
+fn listen(socket: &Path, running: impl Fn() -> String) -> Result<Bound, String> {
+    if socket.as_os_str().len() > SOCKET_MAX {
+        return Err("path must be shorter than SUN_LEN".into());
+    }
+    // A name alone is a file in the current folder.
+    let place = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    ostler_door_rpc::bind(&place).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => running(),
+        _ => error.to_string(),
+    })
+}
+
+fn plan() -> Plan {
+    Plan {
+        door: "sudo-proxy",
+        environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
+        guard: None,
+        retention: Retention { after_exit: KEEP_OUTPUT, ..Retention::default() },
+        sync_every: SYNC_EVERY,
+        kill_grace: KILL_GRACE,
+        // A person at the prompt decides what is too much; clients of this protocol expect to be asked every time.
+        approvals: approval::Settings { fatigue: None, ..approval::Settings::default() },
+    }
+}
+
+fn greet(room: &Room, socket: &Path, settings: &Settings) {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    room.say(&format!("sudo-proxy listening on {}", socket.display()));
+    let local = set("DISPLAY") || set("WAYLAND_DISPLAY");
+    room.say(if local { "mode: local (TUI + pkexec)" } else { "mode: remote (TUI + sudo)" });
+    if settings.ssh_agent.is_some() {
+        room.say("ssh agent forwarding: available");
+    }
+}
+
+/// The command line's way to what waits here. Clients of the protocol do not need it, so they never fail for it.
+fn native_door(host: &Host, socket: &Path) -> Option<Native> {
+    let own = DoorRecord {
+        name: "sudo-proxy".into(),
+        address: socket.display().to_string(),
+        connect: format!("sudo-request --socket {} COMMAND", socket.display()),
+    };
+    Native::open(host, vec![own]).inspect_err(|error| tracing::error!("native door: {error}")).ok()
+}
+
+async fn serve_native(native: Option<Native>) -> Asked {
+    match native {
+        Some(native) => native.serve().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The same socket is the same instance, by whatever path it is named.
+fn real(socket: &Path) -> PathBuf {
+    match (socket.parent().and_then(|folder| folder.canonicalize().ok()), socket.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => socket.to_owned(),
+    }
+}
+
+/// The signals that end it.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    leave: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            leave: signal(SignalKind::from_raw(ostler_engine::LEAVE.as_raw()))?,
+        })
+    }
+
+    async fn next(&mut self) -> Over {
+        tokio::select! {
+            _ = self.interrupt.recv() => Over::Signal(SIGINT),
+            _ = self.terminate.recv() => Over::Signal(SIGTERM),
+            _ = self.hangup.recv() => Over::Signal(SIGHUP),
+            _ = self.leave.recv() => Over::Asked(Asked::Leave),
+        }
+    }
+}
