@@ -11,6 +11,9 @@
 //! accept", and a splice through a file description shared with the keeper delivers them, so that the kernel remembers
 //! how much was delivered.
 //!
+//! What an agent's output means is derived from it line by line into an [`EventJournal`], where a tail without a record
+//! is not indexed but cut, and derived again.
+//!
 //! # Never
 //! A byte that is shown before it is in a file; an indexed frame that changes; a reader that makes a pump wait; a pump
 //! that runs on an asynchronous worker.
@@ -24,6 +27,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("ostler needs Linux: the journal is built on splice");
 
+mod derived;
 mod floor;
 mod probe;
 mod pump;
@@ -33,6 +37,7 @@ mod sys;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use derived::{ENGINE, EventBounds, EventCursor, EventHead, EventJournal, EventStep, PAYLOAD_MAX};
 pub use probe::{FsKind, Probe, probe};
 pub use pump::{AppendDone, Appended, DuplicateDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
 pub use raw::{

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::derived::EventJournal;
 use crate::floor::Floor;
 use crate::pump::Shared;
 use crate::raw::mark::Mark;
@@ -30,6 +31,8 @@ const HOUSEKEEPING: Duration = Duration::from_millis(200);
 #[derive(Default)]
 struct State {
     dirty: Vec<(Instant, Arc<Shared>)>,
+    /// Event journals, likewise; each is here at most once.
+    events: Vec<(Instant, Arc<EventJournal>)>,
     /// Since when something in the pass under way was dirty.
     in_flight: Option<Instant>,
     /// Passes begun and done; `sync_now` waits for one that began after it was called.
@@ -37,6 +40,24 @@ struct State {
     done: u64,
     hurry: bool,
     stop: bool,
+}
+
+impl State {
+    fn is_clean(&self) -> bool {
+        self.dirty.is_empty() && self.events.is_empty()
+    }
+
+    /// Since when something is dirty.
+    fn oldest(&self) -> Option<Instant> {
+        let (raw, events) = (self.dirty.first().map(|(since, _)| *since), self.events.first().map(|(since, _)| *since));
+        raw.into_iter().chain(events).min()
+    }
+}
+
+/// What one pass has to do.
+struct Pass {
+    journals: Vec<Arc<Shared>>,
+    events: Vec<Arc<EventJournal>>,
 }
 
 /// What is dirty.
@@ -55,7 +76,7 @@ impl Sync {
         }
         if dirty.fetch_or(files, Ordering::AcqRel) == 0 {
             let mut state = lock(&self.state);
-            let first = state.dirty.is_empty();
+            let first = state.is_clean();
             state.dirty.push((Instant::now(), Arc::clone(shared)));
             drop(state);
             if first {
@@ -64,10 +85,20 @@ impl Sync {
         }
     }
 
+    /// Notes that an event journal has records which are not on the disk; it does so once until a pass takes it.
+    pub(crate) fn mark_events(&self, journal: &Arc<EventJournal>) {
+        let mut state = lock(&self.state);
+        let first = state.is_clean();
+        state.events.push((Instant::now(), Arc::clone(journal)));
+        drop(state);
+        if first {
+            self.changed.notify_all();
+        }
+    }
+
     pub(crate) fn oldest(&self) -> Duration {
         let state = lock(&self.state);
-        let first = state.dirty.first().map(|(since, _)| *since);
-        let oldest = first.into_iter().chain(state.in_flight).min();
+        let oldest = state.oldest().into_iter().chain(state.in_flight).min();
         oldest.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
@@ -90,7 +121,7 @@ impl Sync {
     }
 
     /// Waits until there is something to do and it is time for it; `None` = stop. `watching`: come back in any case.
-    fn next(&self, every: Duration, watching: bool) -> Option<Vec<Arc<Shared>>> {
+    fn next(&self, every: Duration, watching: bool) -> Option<Pass> {
         let mut state = lock(&self.state);
         let mut since = None;
         loop {
@@ -98,7 +129,7 @@ impl Sync {
             if state.hurry || state.stop || due {
                 break;
             }
-            if since.is_none() && (watching || !state.dirty.is_empty()) {
+            if since.is_none() && (watching || !state.is_clean()) {
                 since = Some(Instant::now());
             }
             let left = since.map(|since| every.saturating_sub(since.elapsed()));
@@ -109,16 +140,17 @@ impl Sync {
                 }
             };
         }
-        if state.stop && state.dirty.is_empty() {
+        if state.stop && state.is_clean() {
             state.done = u64::MAX;
             self.changed.notify_all();
             return None;
         }
         state.hurry = false;
         state.begun += 1;
-        let dirty = std::mem::take(&mut state.dirty);
-        state.in_flight = dirty.first().map(|(since, _)| *since);
-        Some(dirty.into_iter().map(|(_, shared)| shared).collect())
+        state.in_flight = state.oldest();
+        let journals = std::mem::take(&mut state.dirty).into_iter().map(|(_, shared)| shared).collect();
+        let events = std::mem::take(&mut state.events).into_iter().map(|(_, journal)| journal).collect();
+        Some(Pass { journals, events })
     }
 
     fn finished(&self) {
@@ -132,9 +164,11 @@ impl Sync {
 /// The sync thread. Ends after [`Sync::stop`], with nothing left dirty.
 pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
     let pause = if every.is_zero() { HOUSEKEEPING } else { every };
-    while let Some(dirty) = sync.next(pause, floor.is_watching()) {
+    while let Some(pass) = sync.next(pause, floor.is_watching()) {
+        // Looked at before, put on the disk after the raw journals: what was derived follows what it was derived from.
+        let events: Vec<_> = pass.events.iter().map(|journal| (journal, journal.begin_sync())).collect();
         let mut synced = Vec::new();
-        for shared in &dirty {
+        for shared in &pass.journals {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
             if every.is_zero() {
                 shared.journal.remove_mark();
@@ -146,7 +180,10 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
             let _ = punch_input(shared);
         }
         settle(&synced);
-        floor.check(&dirty);
+        for (journal, visible) in events {
+            if every.is_zero() { journal.forgo_sync() } else { journal.finish_sync(visible) }
+        }
+        floor.check(&pass.journals);
         sync.finished();
     }
 }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::derived::EventJournal;
 use crate::floor::Floor;
 use crate::lock;
 use crate::raw::Journal;
@@ -130,9 +131,9 @@ const REMOTE_THREADS: usize = 2;
 /// What all pump threads share.
 pub(crate) struct Core {
     config: PumpConfig,
-    sync: Sync,
+    sync: Arc<Sync>,
     /// Of journals whose files may stall: what waits for a server keeps nothing else from the disk.
-    remote_sync: Sync,
+    remote_sync: Arc<Sync>,
     base: Mutex<Vec<Arc<ThreadHandle>>>,
     /// Serve journals whose files may stall, and nobody else; started with the first of them.
     remote: Mutex<Vec<Arc<ThreadHandle>>>,
@@ -228,8 +229,8 @@ impl Pumps {
         let (threads, every) = (config.threads.max(2), config.sync_every);
         let core = Arc::new(Core {
             config,
-            sync: Sync::default(),
-            remote_sync: Sync::default(),
+            sync: Arc::default(),
+            remote_sync: Arc::default(),
             base: Mutex::default(),
             remote: Mutex::default(),
             next_base: AtomicUsize::new(0),
@@ -263,6 +264,15 @@ impl Pumps {
             thread.notify(Notice::Arrive(lane));
         }
         Hosted { shared }
+    }
+
+    /// Has an event journal synced together with the raw journals from now on.
+    pub fn keep_synced(&self, journal: &Arc<EventJournal>) {
+        if journal.is_remote() && self.core.remote_thread().is_some() && !lock(&self.core.remote).is_empty() {
+            journal.sync_with(&self.core.remote_sync);
+        } else {
+            journal.sync_with(&self.core.sync);
+        }
     }
 
     /// Age of the oldest byte that was not synced yet.

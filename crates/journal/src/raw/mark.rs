@@ -1,4 +1,4 @@
-//! `mark`: how much of the raw files is known to be on the disk, and in which boot of the machine that was said.
+//! A mark: how much of a journal's files is known to be on the disk, and in which boot of the machine that was said.
 //!
 //! A killed daemon loses nothing that is in a file, so within one boot everything there is good. After a power loss it is
 //! not: a file system may have kept the length of bytes whose content never reached the disk, and they read as zeros. Who
@@ -14,11 +14,10 @@ use std::sync::OnceLock;
 use super::ledger::{RECORD, decode, encode};
 use crate::sys;
 
-const FILE: &str = "mark";
 const MARK: u16 = 16;
 const VERSION: u32 = 1;
 
-/// Lengths of the two raw files.
+/// Lengths of the two raw files; of an event journal: of its data and its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) out: u64,
@@ -36,38 +35,38 @@ pub(crate) enum Trust {
 
 impl Mark {
     /// Puts it on the disk.
-    pub(crate) fn write(self, dir: &Path) -> io::Result<()> {
-        self.put(dir, boot()).and_then(|file| file.sync_data())
+    pub(crate) fn write(self, path: &Path) -> io::Result<()> {
+        self.put(path, boot()).and_then(|file| file.sync_data())
     }
 
     /// What was cut to this mark now belongs to this boot. Not forced to disk: if that is lost, so is what comes after.
-    pub(crate) fn renew(self, dir: &Path) -> io::Result<()> {
-        self.put(dir, boot()).map(drop)
+    pub(crate) fn renew(self, path: &Path) -> io::Result<()> {
+        self.put(path, boot()).map(drop)
     }
 
-    fn put(self, dir: &Path, boot: u64) -> io::Result<std::fs::File> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(FILE))?;
+    fn put(self, path: &Path, boot: u64) -> io::Result<std::fs::File> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
         sys::write_all_at(&file, &encode(MARK, VERSION, [self.out, self.err, boot], 0), 0)?;
         Ok(file)
     }
 
     /// Nothing is promised about power loss any more, so nothing is cut after one.
-    pub(crate) fn remove(dir: &Path) {
+    pub(crate) fn remove(path: &Path) {
         // Mostly there is none.
-        let _ = std::fs::remove_file(dir.join(FILE));
+        let _ = std::fs::remove_file(path);
     }
 }
 
-/// What the mark in `dir` says. One that makes no sense says nothing.
-pub(crate) fn trust(dir: &Path) -> Trust {
+/// What the mark at `path` says. One that makes no sense says nothing.
+pub(crate) fn trust(path: &Path) -> Trust {
     // A test reboots by saying so.
     let rebooted = ostler_hooks::fault!("mark.boot").map(|number| u64::from(number.unsigned_abs()));
-    trust_in(dir, rebooted.unwrap_or_else(boot))
+    trust_in(path, rebooted.unwrap_or_else(boot))
 }
 
-fn trust_in(dir: &Path, boot: u64) -> Trust {
+fn trust_in(path: &Path, boot: u64) -> Trust {
     let mut bytes = [0; RECORD];
-    let read = OpenOptions::new().read(true).open(dir.join(FILE)).and_then(|file| file.read_exact_at(&mut bytes, 0));
+    let read = OpenOptions::new().read(true).open(path).and_then(|file| file.read_exact_at(&mut bytes, 0));
     match read.ok().and_then(|()| decode(&bytes, 0)) {
         Some((MARK, VERSION, [out, err, of])) if of != boot && of != 0 && boot != 0 => Trust::Only(Mark { out, err }),
         _ => Trust::All,
@@ -91,13 +90,14 @@ mod tests {
     #[test]
     fn a_mark_counts_in_another_boot_only() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(trust(dir.path()), Trust::All, "no mark");
+        let path = dir.path().join("mark");
+        assert_eq!(trust(&path), Trust::All, "no mark");
         let mark = Mark { out: 7, err: 9 };
-        mark.write(dir.path()).unwrap();
-        assert_eq!(trust(dir.path()), Trust::All, "this boot");
-        assert_eq!(trust_in(dir.path(), 42), Trust::Only(mark));
-        assert_eq!(trust_in(dir.path(), 0), Trust::All, "a kernel that does not tell");
-        std::fs::write(dir.path().join(FILE), [7; RECORD]).unwrap();
-        assert_eq!(trust_in(dir.path(), 42), Trust::All, "nonsense");
+        mark.write(&path).unwrap();
+        assert_eq!(trust(&path), Trust::All, "this boot");
+        assert_eq!(trust_in(&path, 42), Trust::Only(mark));
+        assert_eq!(trust_in(&path, 0), Trust::All, "a kernel that does not tell");
+        std::fs::write(&path, [7; RECORD]).unwrap();
+        assert_eq!(trust_in(&path, 42), Trust::All, "nonsense");
     }
 }

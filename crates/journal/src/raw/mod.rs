@@ -2,7 +2,7 @@
 
 mod files;
 mod index;
-mod ledger;
+pub(crate) mod ledger;
 pub(crate) mod mark;
 mod notify;
 mod reader;
@@ -27,10 +27,11 @@ use crate::lock;
 use crate::probe::FsKind;
 use files::{CTL, Home};
 pub(crate) use files::{ERR, Files, IDX, IN, OUT};
+pub(crate) use index::check;
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
 use mark::{Mark, Trust};
-use notify::Subscribers;
+pub(crate) use notify::Subscribers;
 pub use notify::{Subscription, Wake};
 pub use reader::Cursor;
 use recovery::Recovered;
@@ -39,6 +40,9 @@ pub use types::{
     Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, OpenError, Step,
 };
 pub(crate) use writer::Writer;
+
+/// Says how much of the raw files is on the disk.
+const MARK: &str = "mark";
 
 /// The journal of one process generation.
 pub struct Journal {
@@ -105,11 +109,11 @@ impl Journal {
         };
         let files = home.files()?;
         let applied = files.input.metadata()?.len();
-        let trust = home.dir().map_or(Trust::All, mark::trust);
+        let trust = home.dir().map_or(Trust::All, |dir| mark::trust(&dir.join(MARK)));
         let found = recovery::recover(&files, ctl.first, trust)?;
         if let (Some(dir), Trust::Only(_)) = (home.dir(), trust) {
             // From here on a kill costs nothing again.
-            Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(dir)?;
+            Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(&dir.join(MARK))?;
         }
         Ok(Self::assemble(home, options, &files, ctl, applied, found))
     }
@@ -237,10 +241,10 @@ impl Journal {
     /// not be said, nothing is.
     pub(crate) fn set_mark(&self, mark: Mark) {
         let Some(dir) = self.home.dir() else { return };
-        let new = match mark.write(dir) {
+        let new = match mark.write(&dir.join(MARK)) {
             Ok(()) => Some(mark),
             Err(_) => {
-                Mark::remove(dir);
+                Mark::remove(&dir.join(MARK));
                 None
             }
         };
@@ -250,7 +254,7 @@ impl Journal {
     /// Nothing is synced any more.
     pub(crate) fn remove_mark(&self) {
         if let Some(dir) = self.home.dir() {
-            Mark::remove(dir);
+            Mark::remove(&dir.join(MARK));
         }
     }
 

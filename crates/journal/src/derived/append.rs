@@ -1,0 +1,81 @@
+//! The end of an event journal: the only place where records are added. Payload first, then the record, then visible;
+//! what cannot be written leaves everything as it was, to be tried again.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ostler_hooks::{fault, hook};
+
+use super::EventJournal;
+use super::files::Files;
+use super::record::{PAYLOAD_MAX, RECORD, Record};
+use super::recovery::note;
+use crate::{lock, sys};
+
+/// The source of what was not derived: said by the engine itself.
+pub const ENGINE: u32 = 0;
+
+/// Where the records end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Writer {
+    pub(crate) last: Record,
+    pub(crate) count: u64,
+}
+
+impl EventJournal {
+    /// Journals the events of one raw line and makes them visible: the number of their record. Waits for the disk.
+    ///
+    /// `source` n >= 1 is the session's n-th agent process and `src_end` the raw offset after the line (0 = before it
+    /// said anything, `u64::MAX` = after its end). Each is taken once: `None` = this line or a later one of that source
+    /// is journaled already, and nothing was done. Source 0 is the engine itself: always journaled, with `src_end` as a
+    /// number of the caller's own. An error means that nothing is visible and the same may be tried again.
+    pub fn append(self: &Arc<Self>, source: u32, src_end: u64, payload: &[u8]) -> io::Result<Option<u64>> {
+        if payload.len() > PAYLOAD_MAX {
+            let what = format!("{} bytes of events in one record; at most {PAYLOAD_MAX}", payload.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut writer = lock(&self.writer);
+        if source != ENGINE && lock(&self.sources).get(&source).is_some_and(|up_to| src_end <= *up_to) {
+            return Ok(None);
+        }
+        let files = self.home.files()?;
+        let data_end = writer.last.data_end + payload.len() as u64;
+        let record = Record { data_end, src_end, time_ns: sys::now_ns(), source };
+        if let Err(error) = write(&files, &writer, payload, &record) {
+            // Gives back what half of it took. Where even that fails: nobody looks there, and the next one overwrites it.
+            let _ = files.idx.set_len(writer.count * RECORD as u64);
+            let _ = files.data.set_len(writer.last.data_end);
+            return Err(error);
+        }
+        *writer = Writer { last: record, count: writer.count + 1 };
+        let number = writer.count;
+        note(&mut lock(&self.sources), &record);
+        {
+            let mut state = lock(&self.state);
+            state.bounds.last = number;
+            state.data_end = data_end;
+            // Under the lock: whoever heard of a record from `bounds` finds it with a cursor. Sequentially consistent: a
+            // subscriber that armed itself before this either sees it or is woken.
+            self.last.store(number, Ordering::SeqCst);
+        }
+        drop(writer);
+        self.subscribers.wake();
+        self.is_dirty();
+        Ok(Some(number))
+    }
+}
+
+fn write(files: &Files, writer: &Writer, payload: &[u8], record: &Record) -> io::Result<()> {
+    if let Some(errno) = fault!("derived.write") {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    sys::write_all_at(&files.data, payload, writer.last.data_end)?;
+    hook!("derived.data");
+    if let Some(errno) = fault!("derived.index") {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
+    sys::write_all_at(&files.idx, &record.encode(writer.count + 1), writer.count * RECORD as u64)?;
+    hook!("derived.indexed");
+    Ok(())
+}
