@@ -55,12 +55,17 @@ def ask_as(home, payload):
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     p.stdin.write(payload)
     p.stdin.close()
+    p.stdin = None
     return p
 
 
-def answer_of(p):
-    data = p.stdout.read()
-    p.wait(LONG)
+def answer_of(home, p):
+    try:
+        data = p.communicate(timeout=LONG)[0]
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.communicate()
+        raise Fail("no answer; screen: %s" % home.pty.text_since(0)[-600:])
     return json.loads(data)
 
 
@@ -71,7 +76,7 @@ def with_password(home, payload, password):
     if home.pty.wait_for(ASKED, mark, LONG) is None:
         raise Fail("sudo did not ask; screen: %s" % home.pty.text_since(mark)[-600:])
     home.pty.key(password + "\n")
-    return answer_of(p), home.pty.text_since(mark)
+    return answer_of(home, p), home.pty.text_since(mark)
 
 
 @area("sudo-password")
@@ -92,7 +97,7 @@ def password(t):
         home.answer("y", mark)
         home.pty.wait_for(ASKED, mark, LONG)
         home.pty.key("\x03")
-        a = answer_of(p)
+        a = answer_of(home, p)
         t.ok("ctrl-c-at-the-password-ends-sudo-alone", home.pty.poll() is None and out(a) == b"", (a, home.pty.exit_status))
         script = home.dir + "/home/mine"
         with open(script, "w") as f:
@@ -100,6 +105,6 @@ def password(t):
         os.chmod(script, 0o755)
         os.chown(script, home.user.pw_uid, home.user.pw_gid)
         mark = home.pty.mark()
-        a = answer_of(ask_as(home, line([script], privileged=True)))
+        a = answer_of(home, ask_as(home, line([script], privileged=True)))
         t.ok("a-file-that-the-asker-can-change-is-never-root's", a["status"] == "error" and "could be replaced by the one who asks" in a["message"]
              and not PROMPT.search(home.pty.text_since(mark)), a)
