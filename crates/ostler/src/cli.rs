@@ -19,6 +19,7 @@ Examples:
   ostler ps                         what is hosted
   ostler attach build               come back to it, from anywhere
   ostler logs build -f              follow what it writes
+  ostler approvals                  decide what waits for you
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no instance running, 4 not found, 5 refused.
 `run` and `attach` end with the hosted command's own code (128 + signal).";

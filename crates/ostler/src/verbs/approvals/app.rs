@@ -3,14 +3,11 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, ShownParams, Verdict, methods};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::draw::{Page, draw};
 use super::feed::{Feed, News};
@@ -44,17 +41,12 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
     if context.living()?.is_empty() {
         return Err(context.nobody());
     }
-    let ended = Arc::new(AtomicUsize::new(0));
-    for signal in [SIGTERM, SIGHUP, SIGINT] {
-        let number = usize::try_from(signal).unwrap_or(0);
-        signal_hook::flag::register_usize(signal, Arc::clone(&ended), number)?;
-    }
     let now = Instant::now();
-    App { context, tty, state: State::new(now), page: Page::default(), shown: HashSet::new() }.run(&ended)
+    App { context, tty, state: State::new(now), page: Page::default(), shown: HashSet::new() }.run()
 }
 
 impl App<'_> {
-    fn run(mut self, ended: &AtomicUsize) -> Result<ExitCode, CommandError> {
+    fn run(mut self) -> Result<ExitCode, CommandError> {
         let mut feed = Feed::new();
         let mut keys = Keys::default();
         let (mut raw, mut screen) = self.enter()?;
@@ -62,11 +54,11 @@ impl App<'_> {
         loop {
             self.listen(&mut feed);
             self.picture(&mut screen)?;
-            let typed = self.tty.typed(TICK)?;
-            if let signal @ 1.. = ended.load(Ordering::Acquire) {
-                return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)));
+            let typed = self.tty.typed(TICK);
+            if let Some(code) = Tty::ended() {
+                return Ok(ExitCode::from(code));
             }
-            let pressed = match typed {
+            let pressed = match typed? {
                 true => {
                     let bytes = self.tty.read(&mut buffer)?;
                     if bytes.is_empty() {

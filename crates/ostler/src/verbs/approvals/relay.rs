@@ -55,7 +55,7 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
     let ask = |keys: &[u8], wait_ms| TerminalParams { id: id.to_owned(), keys: STANDARD.encode(keys), wait_ms };
     let mut listening = client.send::<methods::ApprovalTerminal>(&ask(&[], LISTEN_MS))?;
     let mut filter = Filter::new(Policy::Show);
-    loop {
+    while Tty::ended().is_none() {
         let mut ready = [PollFd::new(tty.file(), PollFlags::IN), PollFd::new(&*client, PollFlags::IN)];
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         match poll(&mut ready, Some(&second)) {
@@ -93,6 +93,7 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
             }
         }
     }
+    Ok(false)
 }
 
 /// The request once `enough` holds, or as it is when nothing more happens.

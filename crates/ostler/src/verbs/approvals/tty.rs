@@ -3,11 +3,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The screen that full-screen programs draw on, without a cursor; and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
@@ -15,6 +17,9 @@ const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// How the terminal was, and whether it shows the other screen; in a static, so that a panic finds it.
 static BEFORE: Mutex<Option<(Termios, bool)>> = Mutex::new(None);
+
+/// The signal that asks this program to end; none is 0.
+static ENDED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
 pub(in crate::verbs) struct Tty {
     file: File,
@@ -38,14 +43,8 @@ impl Tty {
     }
 
     fn enter(&self, full: bool) -> io::Result<Raw> {
-        static HOOK: std::sync::Once = std::sync::Once::new();
-        HOOK.call_once(|| {
-            let then = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |panic| {
-                restore();
-                then(panic);
-            }));
-        });
+        static ONCE: Once = Once::new();
+        ONCE.call_once(mind_ends);
         let before = tcgetattr(&self.file)?;
         let mut raw = before.clone();
         raw.make_raw();
@@ -63,12 +62,22 @@ impl Tty {
         Ok(tcflush(&self.file, QueueSelector::IFlush)?)
     }
 
-    /// Whether something was typed, waiting at most this long.
+    /// The exit code of a program that was asked to end.
+    pub(super) fn ended() -> Option<u8> {
+        match ENDED.load(Ordering::Acquire) {
+            0 => None,
+            signal => Some(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        }
+    }
+
+    /// Whether something was typed, waiting at most this long. A signal to end is an error, after which nothing is waited for.
     pub(in crate::verbs) fn typed(&self, wait: Duration) -> io::Result<bool> {
+        if Self::ended().is_some() {
+            return Err(io::Error::other("ended by a signal"));
+        }
         let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
         match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&wait)) {
             Ok(count) => Ok(count > 0),
-            // A signal; who asks looks at it.
             Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -100,6 +109,20 @@ impl Tty {
 impl Drop for Raw {
     fn drop(&mut self) {
         restore();
+    }
+}
+
+/// From now on neither a panic nor a signal leaves the terminal as it is.
+fn mind_ends() {
+    let then = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        restore();
+        then(panic);
+    }));
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        let number = usize::try_from(signal).unwrap_or(0);
+        // Fails for signals that cannot be caught, and these can.
+        let _ = signal_hook::flag::register_usize(signal, Arc::clone(&ENDED), number);
     }
 }
 
