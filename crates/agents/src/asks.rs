@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// 256: an agent asks for a handful of things at a time; one that asks for more has run away and is refused.
 const MAX_OPEN: usize = 256;
+/// What the one too many hears.
+pub(crate) const TOO_MANY: &str = "too many requests are waiting for an answer";
 /// 65,536 answers ahead of their requests: more than one process asks in its life.
 const MAX_EARLY: usize = 1 << 16;
 
@@ -18,7 +20,7 @@ pub(crate) enum Fate {
     Open,
     /// The ledger already holds its answer.
     Answered,
-    /// Too many wait: it must be refused.
+    /// Too many wait: it is told, and refused at once. An answer finds nothing to answer.
     Full,
 }
 

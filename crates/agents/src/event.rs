@@ -1,7 +1,7 @@
 //! What an agent says, in one vocabulary for all agents and all doors.
 //!
-//! Events are journaled as JSON, so a member may be added but none may change its meaning. Every run of deltas is
-//! followed by the whole block: a reader may show the one or the other and never needs both.
+//! Events are journaled as JSON, so a member may be added but none may change its meaning. A run of deltas is
+//! followed by the whole block, unless it was cut off: what was said for certain is in the whole blocks.
 
 use std::collections::BTreeMap;
 

@@ -48,7 +48,7 @@ pub enum Autonomy {
     All,
     /// Changes files of the workspace, asks for the rest.
     Edits,
-    /// Looks and plans, changes nothing.
+    /// Looks and plans; changes nothing that nobody allowed.
     Plan,
     /// Asks before it changes or runs anything.
     Ask,

@@ -114,7 +114,7 @@ fn a_question_goes_to_people_whatever_the_autonomy() {
             "options": [{ "label": "red", "description": "warm" }, { "label": "blue", "description": "" }] }] });
         let events = live.tells(ask("q", "AskUserQuestion", input));
         let [Event::Asked(asked)] = events.as_slice() else { panic!("{events:?}") };
-        assert_eq!(asked.ask, Ask::Question);
+        assert_eq!((asked.ask, asked.title.as_str()), (Ask::Question, "Which?"));
         assert!(asked.questions[0].several && asked.questions[0].options[1].label == "blue");
         let answers = BTreeMap::from([("Which?".to_owned(), vec!["red".to_owned(), "blue".to_owned()])]);
         let sent = live.answer("q", &Answer::Answers { answers }).unwrap();
@@ -238,5 +238,17 @@ fn the_command_line_names_mode_model_and_conversation() {
     for odd in ["", "-x", "--settings", "a b", "a\n"] {
         wanted.model = Some(odd.into());
         assert!(open(&wanted, Drive::Stream).is_err(), "{odd:?}");
+    }
+}
+
+#[test]
+fn an_attempt_that_is_repeated_is_a_notice_with_its_cause() {
+    let mut live = live(Autonomy::Ask);
+    live.prompt("go").unwrap();
+    for (status, words) in [(json!(529), "the model said 529: attempt 2 of 10"), (Json::Null, "broke: attempt 2 of 10")]
+    {
+        let line = json!({ "type": "system", "subtype": "api_retry", "attempt": 2, "max_retries": 10, "error_status": status });
+        let events = live.tells(line);
+        assert!(matches!(events.as_slice(), [Event::Notice { text }] if text.ends_with(words)), "{events:?}");
     }
 }

@@ -221,3 +221,18 @@ fn a_line_that_is_too_long_is_an_error_and_not_read() {
         assert!(matches!(lined.events.as_slice(), [Event::Error { fatal: false, .. }]), "{drive:?}");
     }
 }
+
+#[test]
+fn an_agent_that_asks_without_end_is_refused_and_rebuilt() {
+    for (agent, drive, choice) in [
+        (Agent::Claude, Drive::Stream, 1),
+        (Agent::Codex, Drive::AppServer, 5),
+        (Agent::Gemini, Drive::Acp, 6),
+        (Agent::Echo, Drive::Echo, 0),
+    ] {
+        let mut live = Live::new(setup(agent, Autonomy::Ask), drive);
+        let refused = (0..260).filter(|n| !live.says(phrase(drive, choice, *n).to_string()).1.is_empty()).count();
+        assert_eq!(refused, 4, "{drive:?}");
+        live.rebuild_everywhere();
+    }
+}

@@ -194,3 +194,20 @@ fn pumps_that_end_leave_no_event_unsynced() {
     journal.append(1, 20, b"later").unwrap();
     assert_eq!(journal.bounds().last, 2);
 }
+
+#[test]
+fn a_journal_that_is_deleted_before_it_was_synced_holds_nobody_up() {
+    let (_faults, dir) = (Faults::new(), tempfile::tempdir().unwrap());
+    let journal = EventJournal::create(&dir.path().join("session")).unwrap();
+    let pumps = Pumps::start(PumpConfig { sync_every: Duration::from_secs(600), ..quick() }).unwrap();
+    pumps.keep_synced(&journal);
+    journal.append(1, 10, b"nobody wants it").unwrap();
+    journal.close_files();
+    std::fs::remove_dir_all(journal.dir()).unwrap();
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(pumps);
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(LONG).unwrap();
+}

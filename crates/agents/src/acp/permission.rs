@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use crate::adapter::{AnswerError, Lined};
-use crate::asks::{Asks, Fate};
+use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::codex::inside;
 use crate::event::{Answer, Ask, Asked, Can, Event, Json, ToolKind};
 use crate::json;
-use crate::rpc::Style;
+use crate::rpc::{METHOD_NOT_FOUND, Style};
 use crate::setup::{Autonomy, Setup};
 
 use super::updates::{Tools, kind_of};
@@ -65,16 +65,12 @@ pub(super) fn asked(
             .collect(),
         questions: Vec::new(),
     };
-    match asks.asked(id, pending) {
-        Fate::Full => {
-            events.push(Event::trouble("too many requests are waiting for an answer"));
-            Lined { events, reply: Style::Marked.result(id, &cancelled()) }
-        }
-        Fate::Open | Fate::Answered => {
-            events.push(Event::Asked(event));
-            Lined { events, reply: Vec::new() }
-        }
-    }
+    events.push(Event::Asked(event));
+    let reply = match asks.asked(id, pending) {
+        Fate::Full => Style::Marked.refusal(id, METHOD_NOT_FOUND, TOO_MANY),
+        Fate::Open | Fate::Answered => Vec::new(),
+    };
+    Lined { events, reply }
 }
 
 /// The result that carries a decision.

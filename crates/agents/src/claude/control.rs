@@ -3,19 +3,17 @@
 use serde_json::json;
 
 use crate::adapter::Lined;
-use crate::asks::{Asks, Fate};
+use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use crate::json;
 use crate::setup::Autonomy;
 
-use super::lines::{kind_of, title_of};
+use super::lines::title_of;
 
 /// The tool that asks people something.
 const QUESTION_TOOL: &str = "AskUserQuestion";
 /// What a no says when nobody said anything: the CLI wants words.
 const DENIED: &str = "Denied by the user.";
-/// What a runaway agent hears.
-const TOO_MANY: &str = "Too many requests are waiting for an answer.";
 
 /// What an answer needs to know of its request.
 #[derive(Debug)]
@@ -51,26 +49,27 @@ pub(super) fn asked(line: &Json, autonomy: Autonomy, asks: &mut Asks<Pending>) -
     let rules: Vec<Json> =
         json::list(request, &["permission_suggestions"]).iter().filter(|s| grants(s)).cloned().collect();
     let questions = if tool == QUESTION_TOOL { questions(&input) } else { Vec::new() };
-    let title = match json::text(request, &["description"]) {
-        Some(text) if kind_of(&tool) != crate::event::ToolKind::Execute => json::title(text),
-        _ => title_of(&tool, &input),
+    let title = match questions.first() {
+        Some(question) => json::title(&question.question),
+        None => title_of(&tool, &input),
     };
     let event = Asked {
         request: id.to_owned(),
         ask: if questions.is_empty() { Ask::Permission } else { Ask::Question },
         title,
         tool_call: json::text(request, &["tool_use_id"]).map(str::to_owned),
-        reason: json::text(request, &["decision_reason"]).or(json::text(request, &["blocked_path"])).map(str::to_owned),
+        reason: json::text(request, &["decision_reason"]).map(str::to_owned),
         can: Can { session: !rules.is_empty(), always: !rules.is_empty(), change: questions.is_empty(), message: true },
         grants: rules.iter().flat_map(named).collect(),
         questions,
         input: input.clone(),
         tool,
     };
-    match asks.asked(id, Pending { input, rules }) {
-        Fate::Full => Lined { events: vec![Event::trouble(TOO_MANY)], reply: deny(id, TOO_MANY, false) },
-        Fate::Open | Fate::Answered => Lined { events: vec![Event::Asked(event)], reply: Vec::new() },
-    }
+    let reply = match asks.asked(id, Pending { input, rules }) {
+        Fate::Full => deny(id, TOO_MANY, false),
+        Fate::Open | Fate::Answered => Vec::new(),
+    };
+    Lined { events: vec![Event::Asked(event)], reply }
 }
 
 /// Claude took a request back.

@@ -70,12 +70,14 @@ impl Told {
         match subtype {
             "init" => self.init(line),
             "status" | "thinking_tokens" => Vec::new(),
-            "api_retry" => notice(format!(
-                "the model did not answer (status {}): attempt {} of {}",
-                line.get("error_status").unwrap_or(&Json::Null),
-                line.get("attempt").unwrap_or(&Json::Null),
-                line.get("max_retries").unwrap_or(&Json::Null),
-            )),
+            "api_retry" => {
+                let count = |name| json::number(line, &[name]).unwrap_or_default();
+                let (attempt, of) = (count("attempt"), count("max_retries"));
+                let what = json::number(line, &["error_status"]);
+                let what =
+                    what.map_or("the connection to the model broke".to_owned(), |n| format!("the model said {n}"));
+                notice(format!("{what}: attempt {attempt} of {of}"))
+            }
             "permission_denied" => notice(json::text(line, &["message"]).unwrap_or("a tool was denied").to_owned()),
             "compact_boundary" => notice("the conversation was compacted".to_owned()),
             other => vec![Event::Unknown { kind: format!("system/{other}") }],
@@ -232,7 +234,7 @@ fn output(content: &Json) -> String {
 }
 
 /// What sort of thing a tool of claude's does.
-pub(super) fn kind_of(tool: &str) -> ToolKind {
+fn kind_of(tool: &str) -> ToolKind {
     match tool {
         "Bash" | "BashOutput" | "KillShell" => ToolKind::Execute,
         "Read" | "NotebookRead" => ToolKind::Read,

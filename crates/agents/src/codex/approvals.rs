@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::adapter::{AnswerError, Lined};
-use crate::asks::{Asks, Fate};
+use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use crate::json;
 use crate::rpc::{METHOD_NOT_FOUND, Style};
@@ -47,14 +47,11 @@ pub(super) fn asked(
         let Asked { request, tool, input, .. } = event;
         return Lined { events: vec![Event::Granted { request, tool, input }], reply };
     }
-    match asks.asked(id, pending) {
-        Fate::Full => {
-            let message = "too many requests are waiting for an answer";
-            let reply = Style::Bare.refusal(id, METHOD_NOT_FOUND, message);
-            Lined { events: vec![Event::trouble(message)], reply }
-        }
-        Fate::Open | Fate::Answered => Lined { events: vec![Event::Asked(event)], reply: Vec::new() },
-    }
+    let reply = match asks.asked(id, pending) {
+        Fate::Full => Style::Bare.refusal(id, METHOD_NOT_FOUND, TOO_MANY),
+        Fate::Open | Fate::Answered => Vec::new(),
+    };
+    Lined { events: vec![Event::Asked(event)], reply }
 }
 
 /// The result that carries a decision.

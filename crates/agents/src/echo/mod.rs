@@ -10,7 +10,7 @@ mod script;
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
-use crate::asks::{Asks, Fate};
+use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::claude::{check, not_json};
 use crate::event::{Answer, Ask, EndReason, Event};
 use crate::lines::MAX_LINE;
@@ -69,10 +69,6 @@ impl Echo {
     fn asked(&mut self, event: Event) -> Lined {
         let Event::Asked(asked) = event else { return Lined { events: vec![event], reply: Vec::new() } };
         let request = asked.request.clone();
-        let deny = |message: &str| {
-            let decision = Answer::Deny { message: message.to_owned(), interrupt: false };
-            Input::Answer { request: request.clone(), decision }.line()
-        };
         if self.setup.autonomy == Autonomy::All && asked.ask == Ask::Permission {
             let reply = match self.asks.owed(&request) {
                 Fate::Answered => Vec::new(),
@@ -80,10 +76,14 @@ impl Echo {
             };
             return Lined { events: vec![Event::Granted { request, tool: asked.tool, input: asked.input }], reply };
         }
-        match self.asks.asked(&request, ()) {
-            Fate::Full => Lined { events: Vec::new(), reply: deny("too many requests are waiting for an answer") },
-            Fate::Open | Fate::Answered => Lined { events: vec![Event::Asked(asked)], reply: Vec::new() },
-        }
+        let reply = match self.asks.asked(&request, ()) {
+            Fate::Full => {
+                let decision = Answer::Deny { message: TOO_MANY.to_owned(), interrupt: false };
+                Input::Answer { request, decision }.line()
+            }
+            Fate::Open | Fate::Answered => Vec::new(),
+        };
+        Lined { events: vec![Event::Asked(asked)], reply }
     }
 }
 
