@@ -81,6 +81,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
         error => error.to_string(),
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
+    crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &config.audit.forward);
     let eligible = flags.unattended_eligible.unwrap_or_else(|| Hosts::load().unattended_eligible());
     let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));
     let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
