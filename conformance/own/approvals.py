@@ -168,6 +168,16 @@ class Tmux:
             raise Fail("the screen should show %r: %s" % (texts, self.screen()))
         return self.screen()
 
+    def go_to(self, text):
+        """The request that says this, wherever it is in the list."""
+        def there():
+            if text in self.screen():
+                return True
+            self.keys("j")
+            return False
+        if not wait_for(there, LONG, 0.5):
+            raise Fail("no request says %r: %s" % (text, self.screen()))
+
     def close(self):
         self("kill-server")
 
@@ -315,6 +325,15 @@ def inbox(t):
         other = house.ask(["printf", "%s", "it is | '; rm"], reason="plain", session="other")
         t.ok("another-session-is-asked", len(house.waiting(1)) == 1)
         other.sock.close()
+        if os.getuid() == 0:
+            house.waiting(0)
+            root = house.ask(["sh", "-c", "id -u"], privileged=True)
+            screen.go_to("AS ROOT")
+            screen.until("AS ROOT", "decide: y or n")
+            screen.keys("y")
+            t.eq("y-approves-a-privileged-command", root.answer().get("text"), "0\n")
+            screen.until("exit 0", "0 waiting")
+            t.ok("the-inbox-comes-back-and-says-how-it-ended", True)
         screen.keys("q")
         t.ok("q-leaves", wait_for(lambda: "no server" in screen("ls") or screen("ls") == "", LONG, 0.1), d)
     finally:
@@ -476,6 +495,42 @@ def change(db, sql):
     with contextlib.closing(sqlite3.connect(db, timeout=LONG)) as c:
         c.execute(sql)
         c.commit()
+
+
+@area("approvals-instances")
+def instances(t):
+    """Several instances of one user are one inbox."""
+    house = House(t).up()
+    try:
+        house.good("--instance", "second", "up")
+        with open(house.state + "/instances/second/instance.json") as f:
+            door = next(d["address"] for d in json.load(f)["doors"] if d["name"] == "sudo-proxy")
+        one, two = house.ask(["echo", "one"]), Asker(house, [["echo", "two"]], {}, door)
+        ids = {a["instance"]: a["id"] for a in house.waiting(2)}
+        t.eq("both-are-listed", sorted(ids), ["main", "second"])
+        t.ok("the-table-names-the-instance", "INSTANCE" in house.good("approvals", "--list"))
+        seen, code = approved(house, ids["second"])
+        t.ok("approve-finds-it-in-any", code == 0 and two.answer().get("text") == "two\n", seen)
+        if shutil.which("tmux"):
+            three = Asker(house, [["echo", "three"]], {}, door)
+            screen = Tmux(house, house.program, "approvals")
+            try:
+                screen.until("2 waiting", "echo one", "echo three", "second")
+                screen.go_to("of instance second")
+                screen.until("of instance second", "decide: y or n")
+                screen.keys("n")
+                t.eq("the-inbox-decides-in-any", three.answer().get("status"), "denied")
+            finally:
+                screen.close()
+        one.sock.close()
+        rc, o, e = house("audit", "--after", "1")
+        t.ok("a-position-belongs-to-one-log", rc == 2 and "--instance" in e, (rc, o, e))
+        t.ok("one-audit-of-both", {r["instance"] for r in house.audit("asked")} == {"main", "second"})
+        rc, o, e = house("audit", "--verify")
+        t.ok("both-hold", rc == 0 and o.count("entries hold") == 2, (rc, o, e))
+    finally:
+        house("--instance", "second", "down", "--kill")
+        house.down()
 
 
 @area("approvals-fatigue")

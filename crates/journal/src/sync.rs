@@ -217,6 +217,7 @@ fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) -> bool {
             journal.synced_seq.store(bounds.last_seq, Ordering::Relaxed);
             return true;
         }
+        Err(SyncError::Gone) => {}
         Err(SyncError::NotOpen) => sync.mark(shared, dirty),
         Err(SyncError::Failed) => {
             let from = journal.synced_seq.load(Ordering::Relaxed) + 1;

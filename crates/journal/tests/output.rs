@@ -341,6 +341,23 @@ fn a_private_process_leaves_no_file_and_survives_its_daemon() {
 }
 
 #[test]
+fn a_journal_that_is_deleted_before_it_was_synced_holds_nobody_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let pumps = Pumps::start(PumpConfig { sync_every: Duration::from_secs(600), ..quick() }).unwrap();
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "echo nobody wants it");
+    proc.finish();
+    proc.journal.close_files();
+    std::fs::remove_dir_all(dir.path().join("j")).unwrap();
+    drop(proc);
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(pumps);
+        done.send(()).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
 fn many_processes_share_two_threads() {
     let (dir, pumps) = (tempfile::tempdir().unwrap(), pumps());
     let mut procs: Vec<_> = (0..60)

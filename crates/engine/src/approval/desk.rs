@@ -7,13 +7,11 @@ use std::time::Duration;
 
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
-use super::live::{Live, RECENT, Sum};
+use super::live::{Live, RECENT, REPLAY_MS, Sum};
 use super::store::{Store, StoreError};
 use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
 use super::{Effect, clock, content_hash, machine, rules};
 
-/// As long as any request can be fresh, twice: a name that was used may not be used again in that time.
-const REPLAY_MS: u64 = 180_000;
 /// Names remembered at once; more within the replay window than any honest client sends.
 const KEYS_MAX: usize = 65_536;
 /// How long an asker may take to come back after the daemon died.
@@ -78,7 +76,7 @@ impl Desk {
             live: sum.live,
             recent: sum.recent,
             rules: sum.rules,
-            keys: HashMap::new(),
+            keys: sum.keys.into_iter().map(|(key, id)| (key, (clock::boot_ms(), Some(id)))).collect(),
             refusals: HashMap::new(),
         };
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
@@ -89,18 +87,15 @@ impl Desk {
 
     /// What the daemon before us left: from another boot it is over; from this one its asker may come back.
     fn recover(&mut self, trace: impl Fn(&str) -> Trace) -> Result<(), StoreError> {
-        let now = clock::boot_ms();
-        let open: Vec<String> = self.open_ids();
-        for id in open {
-            let Some(live) = self.live.get_mut(&id) else { continue };
+        // Also what is settled: the daemon may have died before it could say so.
+        let back_until = Some(clock::boot_ms() + REATTACH_MS);
+        for live in self.live.values_mut().filter(|live| live.approval.ask.bound == Bound::Connection) {
+            live.orphan_until = back_until.filter(|_| live.boot == self.boot);
+        }
+        for id in self.open_ids() {
+            let Some(live) = self.live.get(&id) else { continue };
             let (state, bound) = (live.approval.state.clone(), live.approval.ask.bound);
             let same_boot = live.boot == self.boot;
-            if let Some(key) = &live.approval.ask.key {
-                self.keys.insert(key.clone(), (now, Some(id.clone())));
-            }
-            if same_boot && bound == Bound::Connection {
-                live.orphan_until = Some(now + REATTACH_MS);
-            }
             let gone = || Record::Withdrawn { why: "the machine was restarted".into() };
             let record = match (state, same_boot) {
                 (State::Accepted { .. }, true) => match trace(&id) {
@@ -134,7 +129,7 @@ impl Desk {
     pub(super) fn ask(&mut self, ask: Ask) -> Result<(String, bool), AskError> {
         let (now, wall) = (clock::boot_ms(), clock::wall_ms());
         let hash = content_hash(&ask.content);
-        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.is_some());
+        self.forget_keys(now);
         if let Some(key) = &ask.key
             && let Some((_, id)) = self.keys.get(key)
         {
@@ -202,10 +197,17 @@ impl Desk {
         Some((rule.name.clone(), rule.effect))
     }
 
+    /// A name is free again once nothing with it could still be fresh; that of an open request stays taken.
+    fn forget_keys(&mut self, now: u64) {
+        let live = &self.live;
+        let open = |id: &String| live.get(id).is_some_and(|live| !live.approval.state.is_final());
+        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.as_ref().is_some_and(open));
+    }
+
     /// Notes a name that leaves no request behind; `false` if it was used before.
     pub(super) fn first_use(&mut self, key: &str) -> bool {
         let now = clock::boot_ms();
-        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.is_some());
+        self.forget_keys(now);
         if self.keys.contains_key(key) || self.keys.len() >= KEYS_MAX {
             return false;
         }
@@ -439,12 +441,7 @@ impl Desk {
         }
         while self.recent.len() > RECENT {
             let Some(oldest) = self.recent.pop_front() else { return };
-            if let Some(live) = self.live.remove(&oldest)
-                && let Some(key) = live.approval.ask.key
-                && let Some(used) = self.keys.get_mut(&key)
-            {
-                used.1 = None;
-            }
+            self.live.remove(&oldest);
         }
     }
 }

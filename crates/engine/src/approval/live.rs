@@ -9,6 +9,9 @@ use super::{Approval, Ask, Record, Rule, State, clock};
 /// Settled requests that are answered from memory; older ones come from the log.
 pub(super) const RECENT: usize = 256;
 
+/// As long as any request can be fresh, twice: a name that was used may not be used again in that time.
+pub(super) const REPLAY_MS: u64 = 180_000;
+
 /// A request and what only this machine's clock and this daemon's life say about it.
 pub(super) struct Live {
     pub(super) approval: Approval,
@@ -62,6 +65,8 @@ pub(super) struct Sum {
     pub(super) live: BTreeMap<String, Live>,
     pub(super) recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
+    /// Names that count as used, and the requests they stand for.
+    pub(super) keys: Vec<(String, String)>,
     pub(super) impossible: Option<String>,
 }
 
@@ -77,6 +82,9 @@ impl Sum {
         let Some(id) = &entry.about else { return };
         if let Record::Asked { boot_ms, content, .. } = record {
             if let Some(ask) = record.ask() {
+                if clock::wall_ms() < entry.at_ms.saturating_add(REPLAY_MS) {
+                    self.keys.extend(ask.key.clone().map(|key| (key, id.clone())));
+                }
                 let live = Live::new(id.clone(), ask, content.clone(), entry.at_ms, self.boot.clone(), *boot_ms);
                 self.live.insert(id.clone(), live);
             }

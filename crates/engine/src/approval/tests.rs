@@ -116,6 +116,22 @@ async fn the_same_words_after_a_restart_find_their_request_once() {
 }
 
 #[tokio::test]
+async fn a_settled_request_is_answered_again_after_a_restart_and_never_asked_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = Ask { key: Some("k".into()), ..ask("a") };
+    {
+        let inbox = open(folder.path());
+        let ticket = inbox.ask(request.clone()).await.unwrap();
+        inbox.decide(ticket.id(), &content_hash("a"), Decision::deny(), me()).await.unwrap();
+    }
+    let inbox = open(folder.path());
+    let again = inbox.ask(request.clone()).await.unwrap();
+    assert!(again.is_reattached());
+    assert!(matches!(again.settled().await, State::Denied { .. }));
+    assert!(matches!(inbox.ask(request).await, Err(AskError::Duplicate(_))));
+}
+
+#[tokio::test]
 async fn what_was_carried_out_before_a_restart_is_not_carried_out_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");

@@ -291,7 +291,7 @@ impl Journal {
         let opened = self.home.opened();
         let synced = match opened.as_ref().and_then(|files| files.named(name)) {
             Some(file) => file.sync_data(),
-            None => self.home.one(name).map_err(|_| SyncError::NotOpen)?.sync_data(),
+            None => self.home.one(name).map_err(SyncError::opening)?.sync_data(),
         };
         synced.map_err(|_| SyncError::Failed)
     }
@@ -336,10 +336,21 @@ impl Journal {
 /// Why a file is not on the disk.
 #[derive(Debug)]
 pub(crate) enum SyncError {
-    /// Nothing was tried, so nothing is lost: too many open files, or deleted meanwhile.
+    /// Nothing was tried, so nothing is lost: too many open files.
     NotOpen,
+    /// Deleted meanwhile: there is nothing to put on a disk.
+    Gone,
     /// The kernel has dropped what was dirty, or will.
     Failed,
+}
+
+impl SyncError {
+    fn opening(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Gone,
+            _ => Self::NotOpen,
+        }
+    }
 }
 
 fn missing(home: &Home) -> OpenError {

@@ -2,7 +2,7 @@
 //! side has taken an entry, so a crash in between sends it again: at least once, never not at all. It reads the log like
 //! everybody else, so a place that is slow or gone holds up nothing but itself.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -84,7 +84,7 @@ async fn run(inbox: Inbox, note: PathBuf, place: Place) {
 /// Replaced in one step: half a number would be another position.
 fn remember(note: &Path, seq: u64) -> io::Result<()> {
     let fresh = note.with_extension("new");
-    std::fs::File::create(&fresh)?.write_all(format!("{seq}\n").as_bytes())?;
+    super::write_private(&fresh, &format!("{seq}\n"))?;
     std::fs::rename(fresh, note)
 }
 
