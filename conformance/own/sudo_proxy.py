@@ -132,6 +132,10 @@ def answers(t):
                                     ("pipeline", (["sleep", "60"], ["cat"]), "pipeline timed out after 2s")]:
             a, _ = decided(home, line(*stages))
             t.eq("limit-of-a-" + case, (a["status"], a.get("message")), ("error", words))
+    finally:
+        home.close()
+    home = serve(t)
+    try:
         a, shown = decided(home, line(["echo", "a b"], ["cat"]))
         t.ok("every-stage-shows-its-file", re.search(r"Resolves: \S*/echo", shown) and re.search(r"Resolves: \[1\] \S*/cat", shown), shown)
         t.ok("the-system's-word-beside-the-claims", "Peer:    uid %d, pid %d" % (os.getuid(), os.getpid()) in shown, shown)
