@@ -3,7 +3,7 @@
 
   check_coverage.py --logs DIR
 
-Names of the Python suites are looked up in the logs of this run (DIR/claustrum.log, own.log, ssh.log, netns.log, sudo-clients.log), names of
+Names of the Python suites are looked up in the logs of this run (DIR/claustrum.log, own.log, sudo-proxy.log and so on), names of
 Rust tests in the sources: a function with a test attribute in the named crate."""
 import argparse
 import fnmatch
@@ -13,8 +13,8 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-LOGS = {"claustrum": ["claustrum"], "own": ["own", "ssh", "netns", "sudo-clients"]}
-NAMED = re.compile(r"`(claustrum|own|rust): ([^`]+)`")
+LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "own": ["own", "ssh", "netns", "sudo-own", "sudo-clients"]}
+NAMED = re.compile(r"`(claustrum|sudo-proxy|own|rust): ([^`]+)`")
 # Programs that are their own test harness list their tests in `tests![...]`.
 LISTED = re.compile(r"\btests!\[([^\]]*)\]")
 TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)

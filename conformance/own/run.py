@@ -22,6 +22,7 @@ SUITES = {
     "cli": ["cli"],
     "approvals": ["approvals"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
+    "sudo-proxy": ["sudo_proxy", "sudo_password"],
 }
 
 

@@ -72,7 +72,10 @@ async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u
 
 async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
     let id = request.id.clone();
-    let said = run::decided(shared, request, peer, &stream).await;
+    // Looked at only for what somebody will be asked about. A peer that is gone already has no process to look at.
+    let hosted = ostler_engine::Peer::of(&stream).ok().and_then(|peer| peer.hosted_by());
+    let peer = Peer { hosted, ..peer.clone() };
+    let said = run::decided(shared, request, &peer, &stream).await;
     let to = shared.answer(&id);
     match said {
         Said::Nothing => Ok(()),

@@ -130,9 +130,7 @@ impl Door {
             let _ = stream.try_write(&shared.answer("").error(BUSY));
             return;
         };
-        // A peer that is gone already has no process to look at.
-        let hosted = ostler_engine::Peer::of(&stream).ok().and_then(|peer| peer.hosted_by());
-        let peer = Peer { uid, pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()), hosted };
+        let peer = Peer { uid, pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()), hosted: None };
         tokio::spawn(async move {
             client::serve(shared, stream, peer).await;
             drop(place);

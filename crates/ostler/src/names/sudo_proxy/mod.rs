@@ -2,7 +2,6 @@
 
 mod flags;
 mod front;
-mod hosts;
 mod prompt;
 mod remote;
 mod serve;

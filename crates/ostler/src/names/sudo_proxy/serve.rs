@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_door_mcp::Registry;
 use ostler_door_rpc::Bound;
 use ostler_door_sudo_proxy::{Door, Settings};
 use ostler_engine::{Claim, Ending, Environment, Retention, approval};
@@ -16,7 +17,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::fail;
 use super::flags::Flags;
 use super::front::{Front, Room};
-use super::hosts::Hosts;
 use super::prompt::Prompt;
 use crate::config::Config;
 use crate::daemon::{Asked, Host, HostError, LogWriter, Native, Plan};
@@ -82,7 +82,8 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &config.audit.forward);
-    let eligible = flags.unattended_eligible.unwrap_or_else(|| Hosts::load().unattended_eligible());
+    let eligible =
+        flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
     let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));
     let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
     if flags.verbose {

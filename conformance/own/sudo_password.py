@@ -1,0 +1,119 @@
+"""A password sudo for an ordinary user: the daemon runs as somebody who is not root and has to type a password."""
+import contextlib
+import json
+import os
+import pwd
+import re
+import select
+import shutil
+import subprocess
+
+from lib import Fail, area, wait_for
+from ptyhost import PtyDaemon
+from sudo_kit import LONG, PROMPT, Home
+from sudo_proxy import line, out
+
+PASSWORD = "Corr3ct-Horse-%d" % os.getpid()
+ASKED = re.compile(r"password for \S+:")
+
+
+@contextlib.contextmanager
+def person(t):
+    """A fresh user who may do everything with a password, and a home in which their daemon runs."""
+    name = "ostler-t%d" % (os.getpid() % 100000)
+    rules = "/etc/sudoers.d/" + name
+    subprocess.run(["useradd", "-M", "-s", "/bin/sh", name], check=True)
+    home = Home(t)
+    try:
+        subprocess.run(["chpasswd"], input=("%s:%s\n" % (name, PASSWORD)).encode(), check=True)
+        with open(rules, "w") as f:
+            f.write("%s ALL=(ALL) ALL\n" % name)
+        os.chmod(rules, 0o440)
+        user = pwd.getpwnam(name)
+        program = home.dir + "/ostler"
+        shutil.copy(t.ostler(), program)
+        os.chmod(program, 0o755)
+        for folder, _, files in os.walk(home.dir):
+            for path in [folder] + [os.path.join(folder, file) for file in files]:
+                os.chown(path, user.pw_uid, user.pw_gid)
+        argv = ["setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--init-groups", program, "as", "sudo-proxy"]
+        home.pty = PtyDaemon(argv, home.env, home.dir)
+        if not wait_for(lambda: os.path.exists(home.sock) or home.pty.poll() is not None, LONG) or home.pty.poll() is not None:
+            raise Fail("the daemon does not come up: %s" % home.pty.text_since(0)[-600:])
+        home.user = user
+        yield home
+    finally:
+        home.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(rules)
+        subprocess.run(["userdel", "-f", name], stderr=subprocess.DEVNULL)
+
+
+def ask_as(home, payload):
+    """A client of that user; only they may connect."""
+    script = "import socket,sys;s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1]);s.sendall(sys.stdin.buffer.read());sys.stdout.buffer.write(b''.join(iter(lambda: s.recv(65536), b'')))"
+    p = subprocess.Popen(["setpriv", "--reuid", str(home.user.pw_uid), "--regid", str(home.user.pw_gid), "--clear-groups", "python3", "-c", script, home.sock],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(payload)
+    p.stdin.close()
+    p.stdin = None
+    return p
+
+
+def answer_of(home, p):
+    try:
+        data = p.communicate(timeout=LONG)[0]
+    except subprocess.TimeoutExpired:
+        p.kill()
+        p.communicate()
+        raise Fail("no answer; screen: %s" % home.pty.text_since(0)[-600:])
+    return json.loads(data)
+
+
+def with_password(home, payload, password):
+    mark = home.pty.mark()
+    p = ask_as(home, payload)
+    home.answer("y", mark)
+    if home.pty.wait_for(ASKED, mark, LONG) is None:
+        raise Fail("sudo did not ask; screen: %s" % home.pty.text_since(mark)[-600:])
+    press(home, p, password + "\n")
+    return answer_of(home, p), home.pty.text_since(mark)
+
+
+def press(home, p, keys):
+    """A person who looks and types again: sudo throws away what comes in the moment in which it takes the terminal over."""
+    for _ in range(4):
+        home.pty.key(keys)
+        if select.select([p.stdout], [], [], 10)[0]:
+            return
+
+
+@area("sudo-password")
+def password(t):
+    if os.geteuid() != 0 or not shutil.which("sudo"):
+        return t.skip("all", "needs root to make a user, and sudo")
+    with person(t) as home:
+        a, screen = with_password(home, line(["id", "-u"], privileged=True), PASSWORD)
+        t.ok("a-command-asks-on-the-approving-terminal", a["status"] == "ok" and out(a) == b"0\n", (a, screen))
+        a, screen = with_password(home, line(["id", "-u"], ["cat", "-", "/etc/shadow"], ["head", "-n", "1"], privileged=True), PASSWORD)
+        t.ok("a-pipeline-asks-once-and-runs-as-root", a["status"] == "ok" and out(a) == b"0\n", (a, screen))
+        t.ok("the-password-is-not-shown", PASSWORD not in screen, "on the screen")
+        found = [os.path.join(f, n) for f, _, names in os.walk(home.dir) for n in names
+                 if os.path.isfile(os.path.join(f, n)) and n != "ostler" and PASSWORD.encode() in open(os.path.join(f, n), "rb").read()]
+        t.eq("nor-kept-in-any-file", found, [])
+        mark = home.pty.mark()
+        p = ask_as(home, line(["id"], privileged=True))
+        home.answer("y", mark)
+        home.pty.wait_for(ASKED, mark, LONG)
+        press(home, p, "\x03")
+        a = answer_of(home, p)
+        t.ok("ctrl-c-at-the-password-ends-sudo-alone", home.pty.poll() is None and out(a) == b"", (a, home.pty.exit_status))
+        script = home.dir + "/home/mine"
+        with open(script, "w") as f:
+            f.write("#!/bin/sh\nid -u\n")
+        os.chmod(script, 0o755)
+        os.chown(script, home.user.pw_uid, home.user.pw_gid)
+        mark = home.pty.mark()
+        a = answer_of(home, ask_as(home, line([script], privileged=True)))
+        t.ok("a-file-that-the-asker-can-change-is-never-root's", a["status"] == "error" and "could be replaced by the one who asks" in a["message"]
+             and not PROMPT.search(home.pty.text_since(mark)), a)
