@@ -35,11 +35,6 @@ def original(t):
     return Programs("original", lambda name: [os.path.join(t.opt.original, "bin", name)])
 
 
-def can_stand_in(t):
-    r = subprocess.run(ours(t)("sudo-proxy", "--version"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return r.returncode == 0
-
-
 def sudo_works():
     return bool(shutil.which("sudo")) and subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 

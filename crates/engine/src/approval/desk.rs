@@ -12,6 +12,8 @@ use super::store::{Store, StoreError};
 use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
 use super::{Effect, clock, content_hash, machine, rules};
 
+/// What all waiting requests may hold together: a list of them is one answer.
+const PENDING_BYTES: usize = 32 * 1024 * 1024;
 /// Names remembered at once; more within the replay window than any honest client sends.
 const KEYS_MAX: usize = 65_536;
 /// How long an asker may take to come back after the daemon died.
@@ -138,9 +140,13 @@ impl Desk {
             self.write(&id, &[Record::Reattached])?;
             return Ok((id, true));
         }
-        let waiting = self.live.values().filter(|live| live.approval.state.is_pending()).count();
-        if waiting >= self.settings.pending_max || self.keys.len() >= KEYS_MAX {
-            return Err(AskError::TooMany(waiting));
+        let waiting = || self.live.values().filter(|live| live.approval.state.is_pending());
+        let bytes: usize = waiting().map(|live| live.approval.ask.content.len()).sum();
+        if waiting().count() >= self.settings.pending_max
+            || bytes + ask.content.len() > PENDING_BYTES
+            || self.keys.len() >= KEYS_MAX
+        {
+            return Err(AskError::TooMany(waiting().count()));
         }
         self.check_fatigue(&ask, &hash, now)?;
         let id = crate::id::approval().map_err(|error| StoreError::Sqlite {
