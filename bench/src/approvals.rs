@@ -22,7 +22,7 @@ use crate::rng::Rng;
 use asker::{Asked, Asker};
 use daemon::Daemon;
 
-pub(crate) use approver::run as approve;
+pub(crate) use approver::{run as approve, terminal};
 
 /// Approvers at once, each on a terminal of its own.
 const APPROVERS: u64 = 3;

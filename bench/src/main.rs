@@ -61,6 +61,7 @@ fn run(mut args: Args) -> Result<u8> {
         Some("fuzz") => fuzz::run(args),
         Some("flood") => flood::run(args),
         Some("raw") => raw::run(args),
+        Some("stamp") => rows::stamp(args),
         Some(other) => bail!("no such command: {other}\n{HELP}"),
         None => rows::run(args),
     }

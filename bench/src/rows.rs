@@ -1,5 +1,6 @@
 //! The rows of the table, a family to a file. A row that cannot be measured is a missed row, never a missing one.
 
+mod decisions;
 mod memory;
 mod replay;
 mod rpc;
@@ -16,6 +17,8 @@ use anyhow::{Result, bail};
 use crate::args::Args;
 use crate::instance;
 use crate::table::{self, Row, Target};
+
+pub(crate) use decisions::stamp;
 
 /// What every family gets.
 pub(crate) struct Bench {
@@ -34,7 +37,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<Vec<Row>>;
 
-const FAMILIES: [(&str, Family); 7] = [
+const FAMILIES: [(&str, Family); 8] = [
     ("rpc", rpc::rows),
     ("stream", stream::rows),
     ("replay", replay::rows),
@@ -42,6 +45,7 @@ const FAMILIES: [(&str, Family); 7] = [
     ("memory", memory::rows),
     ("slow-reader", slow_reader::rows),
     ("start", start::rows),
+    ("decisions", decisions::rows),
 ];
 
 /// The whole table; exit code 1 when a row missed its target.

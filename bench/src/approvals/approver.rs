@@ -34,7 +34,8 @@ pub(crate) fn start(instance: &Instance, seed: u64) -> Result<(Child, ChildStdou
     Ok((child, output))
 }
 
-fn terminal() -> Result<(OwnedFd, OwnedFd)> {
+/// A new terminal: the side that a person has, and the side that a program has.
+pub(crate) fn terminal() -> Result<(OwnedFd, OwnedFd)> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
