@@ -87,13 +87,22 @@ impl Peer {
 
     /// The hosted process that it is or descends from, if it does.
     pub fn hosted_by(&self) -> Option<String> {
-        lineage(self.pid).take(ANCESTORS_MAX).map_while(Result::ok).find_map(|(pid, _)| cookie(pid))
+        host_of(self.pid)
     }
 }
 
 /// The place that this very process is.
 pub fn own_place() -> Result<Place, NotAPlace> {
     place_of(std::process::id(), rustix::process::geteuid().as_raw())
+}
+
+/// The hosted process that this very process is or descends from.
+pub fn own_host() -> Option<String> {
+    host_of(std::process::id())
+}
+
+fn host_of(pid: u32) -> Option<String> {
+    lineage(pid).take(ANCESTORS_MAX).map_while(Result::ok).find_map(|(pid, _)| cookie(pid))
 }
 
 fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {

@@ -252,6 +252,13 @@ pub enum Event {
         /// Why.
         error: SpawnError,
     },
+    /// A process that a child started tried to be the daemon, and was sent away.
+    Intruder {
+        /// The child.
+        key: String,
+        /// The process.
+        pid: u32,
+    },
     /// The connection broke: the keeper died or dropped us. Connect again and adopt.
     KeeperLost,
 }
@@ -324,6 +331,9 @@ pub enum ConnectError {
         /// That daemon's process id.
         pid: u32,
     },
+    /// We are hosted by that very keeper.
+    #[error("{0}")]
+    Hosted(String),
     /// The two share no protocol version.
     #[error("the keeper speaks protocol {keeper}, this program {ours}: use the release that started it, or stop it")]
     Version {

@@ -162,6 +162,7 @@ pub(crate) enum Body {
     Refused { why: String },
     Exited { key: String, exit: Exit },
     NeverStarted { key: String, step: Step, errno: i32 },
+    Intruder { key: String, pid: u32 },
 }
 
 /// Frames a message and its raw bytes.

@@ -62,6 +62,8 @@ impl Engine {
         let inbox = Inbox::open(registry.config.dir.join("inbox.db"), registry.config.approvals, move |id| {
             known.upgrade().map_or(Trace::CannotTell, |registry| registry.trace(id, is_new))
         })?;
+        // Set once, before anybody else has the registry.
+        let _ = registry.inbox.set(inbox.clone());
         let engine = Self { inner: registry, inbox };
         engine.resume_commands();
         Ok(engine)
@@ -118,6 +120,7 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
                 tracing::warn!("{key} never started: {error}");
                 registry.child_exited(&key, ostler_keeper::Exit::Unknown);
             }
+            Event::Intruder { key, pid } => registry.intruder(&key, pid),
             Event::KeeperLost => registry.replace_keeper(report),
         }
     }

@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::Notify;
 
 use super::{About, Alias, Exit, Inner, Process};
-use crate::{Engine, EngineConfig, Terminal};
+use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// What the engine tells those who watch all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,9 @@ pub enum ResolveError {
     },
 }
 
+/// One that tries again and again is recorded this often: each record waits for the disk.
+const INTRUDER_EVERY: Duration = Duration::from_secs(1);
+
 pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
@@ -48,6 +52,9 @@ pub(crate) struct Registry {
     table: Mutex<Table>,
     observers: RwLock<Vec<Observer>>,
     pub(crate) keys: crate::keys::Keys,
+    /// Where attempts on the keeper are recorded.
+    pub(super) inbox: OnceLock<Inbox>,
+    intruders: Mutex<Option<Instant>>,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
@@ -70,6 +77,8 @@ impl Registry {
             table: Mutex::default(),
             observers: RwLock::default(),
             keys: crate::keys::Keys::default(),
+            inbox: OnceLock::new(),
+            intruders: Mutex::default(),
             terminals: Mutex::default(),
         })
     }
@@ -198,6 +207,20 @@ impl Registry {
         // Not under the lock: closing a file of a server that stalls waits for it.
         for process in ended {
             process.inner.journal.close_files();
+        }
+    }
+
+    /// A hosted process tried to take the daemon's place at the keeper, and was sent away: goes on record.
+    pub(super) fn intruder(&self, key: &str, pid: u32) {
+        let mut last = self.intruders.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < INTRUDER_EVERY) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let why = format!("pid {pid} is hosted by ostler (it descends from {key}) and may not be the daemon");
+        tracing::warn!("keeper: {why}");
+        if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.attempted("keeper", format!("pid {pid}"), why)) {
+            tracing::error!("an attempt on the keeper could not be recorded: {error}");
         }
     }
 

@@ -37,6 +37,7 @@ pub fn connect(
     let keeper = match hear(&socket, &mut buffer)?.0 {
         Body::Hello(keeper) => keeper,
         Body::Busy { pid } => return Err(ConnectError::Busy { pid }),
+        Body::Refused { why } => return Err(ConnectError::Hosted(why)),
         Body::Version { protocol } => return Err(version(protocol)),
         _ => return Err(nonsense()),
     };

@@ -321,6 +321,7 @@ impl Link {
     fn deliver(&self, answer: Answer, raw: &[u8], fds: Vec<OwnedFd>, on_event: &dyn Fn(Event)) {
         match answer.body {
             Body::Exited { key, exit } => return on_event(Event::Exited { key, exit }),
+            Body::Intruder { key, pid } => return on_event(Event::Intruder { key, pid }),
             Body::NeverStarted { key, step, errno } => {
                 let error = SpawnError::Failed { step, errno };
                 return on_event(Event::SpawnFailed { key, error });

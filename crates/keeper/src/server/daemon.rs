@@ -92,6 +92,13 @@ impl Daemon {
         self.untold.push_back(key);
     }
 
+    /// A process that this child started was sent away. One that tries again and again is not told of every time.
+    pub(super) fn tell_intruder(&mut self, key: &str, pid: u32) {
+        if self.is_listening() && !self.is_adopting() {
+            self.answer(0, Body::Intruder { key: key.to_owned(), pid });
+        }
+    }
+
     pub(super) fn is_adopting(&self) -> bool {
         !matches!(self.adoption, Adoption::Over)
     }

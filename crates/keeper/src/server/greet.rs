@@ -2,6 +2,7 @@
 //! none; a stranger that says nothing is sent away, and one of another user is not let in.
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -11,6 +12,7 @@ use rustix::process::{PidfdFlags, geteuid, pidfd_open};
 use super::Server;
 use super::daemon::Daemon;
 use crate::channel::{self, Received};
+use crate::procfs;
 use crate::sys;
 use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encode, split};
 
@@ -18,6 +20,10 @@ use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encod
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most strangers at a time.
 const STRANGERS_MAX: usize = 8;
+/// No honest chain of parents is this long, and a walk must end.
+const ANCESTORS_MAX: usize = 512;
+/// What a hosted process is told.
+const ELSEWHERE: &str = "start or restart ostler from a terminal that it does not host";
 /// Pause when there is no descriptor left for a stranger.
 const DEAF: Duration = Duration::from_millis(100);
 
@@ -48,12 +54,44 @@ impl Server {
         if peer.uid != geteuid() && !peer.uid.is_root() {
             return;
         }
+        let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
+        if let Some(key) = self.host_of(pid) {
+            let why =
+                format!("pid {pid} is hosted here (it descends from {key}) and may not be the daemon: {ELSEWHERE}");
+            // One that does not listen is sent away all the same.
+            let _ = channel::send(
+                &socket,
+                &encode(&Answer { id: 0, body: Body::Refused { why } }, &[]),
+                &[],
+                SendFlags::DONTWAIT,
+            );
+            if let Some(daemon) = &mut self.daemon {
+                daemon.tell_intruder(&key, pid);
+            }
+            return;
+        }
         self.strangers.push(Stranger {
             socket,
             deadline: Instant::now() + PATIENCE,
-            pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
+            pid,
             life: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
         });
+    }
+
+    /// The child that this process is or descends from. A process that lost its parents is nobody's: only the daemon, which may
+    /// look into environments, can tell whose it was.
+    fn host_of(&self, pid: u32) -> Option<Rc<str>> {
+        let mut current = pid;
+        for _ in 0..ANCESTORS_MAX {
+            if let Some(key) = self.children.alive(current) {
+                return Some(Rc::clone(key));
+            }
+            current = procfs::stat(current).ok()?.parent;
+            if current <= 1 {
+                return None;
+            }
+        }
+        None
     }
 
     pub(super) fn send_strangers_away(&mut self, now: Instant) {

@@ -27,6 +27,10 @@ pub(crate) enum HostError {
     Io { path: PathBuf, source: io::Error },
     #[error("instance {name} is already running{}", pid.map_or(String::new(), |pid| format!(" (pid {pid})")))]
     Held { name: String, pid: Option<u32> },
+    #[error(
+        "instance {name} runs, and {host}, which ostler hosts, may not replace it: do so from a terminal of your own"
+    )]
+    Hosted { name: String, host: String },
     #[error(transparent)]
     Engine(#[from] StartError),
     #[error("{0}")]
@@ -73,11 +77,20 @@ impl Host {
     /// Claims an instance. Blocks while another daemon leaves.
     pub(crate) fn claim(paths: &Paths, name: &str, how: Claim) -> Result<Ours, HostError> {
         let dir = paths.prepare_instance(name)?;
+        // The keeper would send us away, and then nobody would be there: better to leave the living daemon alone.
+        let host = ostler_engine::access::own_host().filter(|_| how == Claim::TakeOver);
+        let how = if host.is_some() { Claim::IfFree } else { how };
         let claimed = ostler_engine::claim(&dir, how).map_err(|source| HostError::Io { path: dir.clone(), source })?;
         let (lease, replaced) = match claimed {
             Claimed::Free(lease) => (lease, None),
             Claimed::TakenFrom(lease, pid) => (lease, Some(pid)),
-            Claimed::Held(pid) => return Err(HostError::Held { name: name.to_owned(), pid }),
+            Claimed::Held(pid) => {
+                let name = name.to_owned();
+                return Err(match host {
+                    Some(host) => HostError::Hosted { name, host },
+                    None => HostError::Held { name, pid },
+                });
+            }
         };
         Ok(Ours { replaced, lease, paths: paths.clone(), name: name.to_owned(), dir })
     }
