@@ -20,6 +20,7 @@ use crate::conn::timespec;
 use crate::instance::{Instance, START_DEADLINE};
 use crate::measure::{Sample, median, pairs};
 use crate::procfs;
+use crate::raw::echo::PONG;
 use crate::raw::{Peer, connect};
 use crate::table::{Row, Target};
 
@@ -117,7 +118,7 @@ fn ping(bench: &Bench) -> Result<Row> {
             for _ in 0..PINGS {
                 let mut stream = peer.connect()?;
                 stream.write_all(b"{}\n")?;
-                stream.read_exact(&mut [0; 8])?;
+                stream.read_exact(&mut [0; PONG.len()])?;
             }
             Ok(each(started.elapsed()))
         },

@@ -54,7 +54,7 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
-    intruders: Mutex<Option<Instant>>,
+    intruder: Mutex<Option<(String, Instant)>>,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
@@ -78,7 +78,7 @@ impl Registry {
             observers: RwLock::default(),
             keys: crate::keys::Keys::default(),
             inbox: OnceLock::new(),
-            intruders: Mutex::default(),
+            intruder: Mutex::default(),
             terminals: Mutex::default(),
         })
     }
@@ -212,11 +212,12 @@ impl Registry {
 
     /// A hosted process tried to take the daemon's place at the keeper, and was sent away: goes on record.
     pub(super) fn intruder(&self, key: &str, pid: u32) {
-        let mut last = self.intruders.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.is_some_and(|last| last.elapsed() < INTRUDER_EVERY) {
+        let mut last = self.intruder.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|(who, at)| who == key && at.elapsed() < INTRUDER_EVERY) {
             return;
         }
-        *last = Some(Instant::now());
+        *last = Some((key.to_owned(), Instant::now()));
+        drop(last);
         let why = format!("pid {pid} is hosted by ostler (it descends from {key}) and may not be the daemon");
         tracing::warn!("keeper: {why}");
         if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.attempted("keeper", format!("pid {pid}"), why)) {

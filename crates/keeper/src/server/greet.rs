@@ -22,8 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const STRANGERS_MAX: usize = 8;
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;
-/// What a hosted process is told.
-const ELSEWHERE: &str = "start or restart ostler from a terminal that it does not host";
 /// Pause when there is no descriptor left for a stranger.
 const DEAF: Duration = Duration::from_millis(100);
 
@@ -32,6 +30,13 @@ pub(super) struct Stranger {
     pub(super) deadline: Instant,
     pid: u32,
     life: Option<OwnedFd>,
+}
+
+/// What a hosted process is told.
+fn hosted(pid: u32, host: &str) -> String {
+    format!(
+        "pid {pid} is hosted here (it descends from {host}) and may not be the daemon: start or restart ostler from a terminal that it does not host"
+    )
 }
 
 impl Server {
@@ -54,26 +59,10 @@ impl Server {
         if peer.uid != geteuid() && !peer.uid.is_root() {
             return;
         }
-        let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
-        if let Some(key) = self.host_of(pid) {
-            let why =
-                format!("pid {pid} is hosted here (it descends from {key}) and may not be the daemon: {ELSEWHERE}");
-            // One that does not listen is sent away all the same.
-            let _ = channel::send(
-                &socket,
-                &encode(&Answer { id: 0, body: Body::Refused { why } }, &[]),
-                &[],
-                SendFlags::DONTWAIT,
-            );
-            if let Some(daemon) = &mut self.daemon {
-                daemon.tell_intruder(&key, pid);
-            }
-            return;
-        }
         self.strangers.push(Stranger {
             socket,
             deadline: Instant::now() + PATIENCE,
-            pid,
+            pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
             life: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
         });
     }
@@ -114,16 +103,21 @@ impl Server {
         let Some(Request { id, verb: Verb::Hello(hello) }) = request else {
             return;
         };
-        let body = match &self.daemon {
+        let host = self.host_of(stranger.pid);
+        let body = match (&host, &self.daemon) {
+            (Some(host), _) => Body::Refused { why: hosted(stranger.pid, host) },
             _ if hello.protocol < OLDEST || hello.oldest > PROTOCOL => Body::Version { protocol: PROTOCOL },
-            Some(daemon) => Body::Busy { pid: daemon.pid },
-            None => Body::Hello(Greeting {
+            (None, Some(daemon)) => Body::Busy { pid: daemon.pid },
+            (None, None) => Body::Hello(Greeting {
                 protocol: PROTOCOL,
                 oldest: OLDEST,
                 pid: std::process::id(),
                 program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
             }),
         };
+        if let (Some(host), Some(daemon)) = (host, &mut self.daemon) {
+            daemon.tell_intruder(&host, stranger.pid);
+        }
         let welcome = matches!(body, Body::Hello(_));
         let packet = encode(&Answer { id, body }, &[]);
         let sent = channel::send(&stranger.socket, &packet, &[], SendFlags::DONTWAIT);
