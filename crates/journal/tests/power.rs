@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use common::fuse::Fuse;
 use common::mount::{Mount, make_ext4};
 use common::*;
-use ostler_journal::{ExitStatusRecord, Journal, Kind, PumpConfig, PumpIo, Pumps};
+use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps};
 use tempfile::TempDir;
 
 const CUTS: u64 = 5;
@@ -72,6 +72,15 @@ impl Watch<'_> {
 
 #[test]
 fn a_power_cut_leaves_the_beginning_of_what_was_said_and_all_that_was_reported_safe() {
+    cut_while_writing(JournalOptions::default());
+}
+
+#[test]
+fn a_power_cut_while_the_front_is_being_cut_leaves_one_whole_piece_of_what_was_said() {
+    cut_while_writing(JournalOptions { live_max: Some(64 << 10), ..JournalOptions::default() });
+}
+
+fn cut_while_writing(options: JournalOptions) {
     hooks();
     let (place, home, after) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -83,7 +92,7 @@ fn a_power_cut_leaves_the_beginning_of_what_was_said_and_all_that_was_reported_s
     fuse.play_disk("disk");
     let Some(_mount) = Mount::image(home.path(), &disk) else { return };
     let pumps = Pumps::start(PumpConfig { sync_every: SYNC_EVERY, ..quick() }).unwrap();
-    let journal = in_this_boot(|| Journal::create(&home.path().join("procs/j")).unwrap());
+    let journal = in_this_boot(|| Journal::create_with(&home.path().join("procs/j"), options).unwrap());
     assert!(!journal.is_remote(), "an ext4, whatever its disk is");
     let (read, write) = pipe();
     let io = PumpIo { stdout: Some(nonblocking(read)), ..PumpIo::default() };
@@ -128,12 +137,14 @@ fn after_the_cut(dir: &Path, image: &[u8]) -> u64 {
     let _mount = Mount::image(&place, &disk).unwrap();
     let journal = in_another_boot(|| Journal::open(&place.join("procs/j")).unwrap());
     assert_eq!(journal.bounds().damaged_from, None);
-    let said = bytes_of(&read_all(&journal), Kind::Stdout);
-    let lines = said.len() as u64 / 16 + 1;
-    let truth: String = (0..lines).map(line).collect();
-    assert!(truth.as_bytes().starts_with(&said), "not the beginning of what was said");
+    let said = bytes_of(&read_after(&journal, journal.bounds().first_seq - 1), Kind::Stdout);
+    let end = journal.bounds().out_end;
+    let truth: String = (0..end / 16 + 1).map(line).collect();
+    let kept = end as usize - said.len()..end as usize;
+    assert!(kept.start == 0 || journal.bounds().first_seq > 1, "the front is missing, and nobody cut it");
+    assert!(truth.as_bytes()[kept] == said, "not what was said");
     journal.close_files();
-    said.len() as u64
+    end
 }
 
 /// Where faults are set; to be named before anything else is done. They are for the whole program, so only what stands

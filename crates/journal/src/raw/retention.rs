@@ -57,8 +57,14 @@ impl Journal {
         }
         let base = self.record_of(files, seq - 1)?;
         let first = First { seq, out_start: base.out_end, err_start: base.err_end };
-        // The index first: `first` must never point past the end of what a power loss leaves.
+        // `first` must never point past the end of what a power loss leaves: data, index, and the mark that both are judged by.
+        let lengths = self.raw_lengths();
+        files.out.sync_data()?;
+        files.err.sync_data()?;
         files.idx.sync_data()?;
+        if let Ok(lengths) = lengths {
+            self.set_mark(lengths);
+        }
         self.record(Fact::First(first))?;
         self.home.ctl()?.sync_data()?;
         hook!("retention.recorded");
