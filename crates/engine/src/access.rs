@@ -167,6 +167,12 @@ mod tests {
     #[test]
     fn a_process_with_the_mark_is_hosted_whatever_else_it_is() {
         let mut child = Command::new("sleep").arg("30").env(ostler_keeper::COOKIE, "pabc").spawn().unwrap();
+        // The kernel says that a program runs a moment before it shows the program's environment.
+        let environ = format!("/proc/{}/environ", child.id());
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while std::fs::read(&environ).unwrap().is_empty() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
         let found = place_of(child.id(), 0);
         child.kill().unwrap();
         child.wait().unwrap();
