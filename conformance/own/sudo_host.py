@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -67,13 +68,23 @@ def original_to_ours(t):
     far(t, original(t), ours(t))
 
 
+def answers(path):
+    """Somebody listens there; a socket that was left behind is nobody's, and any daemon replaces it."""
+    with socket.socket(socket.AF_UNIX) as s:
+        try:
+            s.connect(path)
+        except OSError:
+            return False
+    return True
+
+
 def far(t, clients, daemon, by_hand=False):
     """clients: who asks and opens the tunnel, unless a person does so by hand with the daemon's own program; daemon: who runs over there."""
     absent = [p for p in ("sshd", "ssh", "ssh-keygen") if not shutil.which(p)]
     if absent:
         return t.skip("all", "missing programs: %s" % " ".join(absent))
     runtime = "/run/user/%d" % os.getuid()
-    if os.path.exists(runtime + "/sudo-proxy.sock"):
+    if answers(runtime + "/sudo-proxy.sock"):
         return t.skip("all", "somebody's sudo-proxy is running at %s" % runtime)
     made = not os.path.isdir(runtime)
     try:

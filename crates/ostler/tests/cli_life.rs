@@ -261,6 +261,7 @@ fn up_drop_in_takes_other_programs_places_and_restart_keeps_them() {
     home.ok(&["down"]);
     let said = home.ok(&["up", "--drop-in"]);
     assert!(said.contains(place.to_str().unwrap()) && place.exists(), "{said}");
+    assert!(home.path("xdg/sudo-proxy.sock").exists(), "{said}");
     home.ok(&["restart"]);
     assert!(home.ok(&["status"]).contains(place.to_str().unwrap()));
 }

@@ -32,7 +32,7 @@ impl Home {
     pub(crate) fn new() -> Self {
         // Short, so that socket paths are what they usually are.
         let dir = tempfile::Builder::new().prefix("o").tempdir_in("/tmp").unwrap();
-        for name in ["state", "home"] {
+        for name in ["state", "home", "xdg"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         Self { dir }
@@ -63,6 +63,8 @@ impl Home {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path("home"))
+            // Other programs' sockets are looked for here: never in the real one of whoever runs the tests.
+            .env("XDG_RUNTIME_DIR", self.path("xdg"))
             .env("OSTLER_STATE", self.path("state"))
             .env("OSTLER_RUNTIME", self.path("run"))
             .env("OSTLER_CONFIG", self.path("config.toml"))
