@@ -13,14 +13,19 @@ from sudo_kit import Home, LONG, original, ours
 
 # A terminal emulator with a person at it who says yes to everything.
 XTERM = """#!%(python)s
-import os, pty, sys
+import os, pty, select, sys, time
 pid, fd = pty.fork()
 if pid == 0:
     os.execvp(sys.argv[2], sys.argv[2:])
 with open(%(log)r, "ab") as log:
     log.write(b"pid %%d %%d argv %%r\\n" %% (os.getpid(), pid, sys.argv[1:]))
     log.flush()
+    tail, waits = b"", False
     while True:
+        # A key that came before the question waited for one was thrown away: a person presses it again.
+        if waits and not select.select([fd], [], [], 1)[0]:
+            os.write(fd, b"y")
+            continue
         try:
             data = os.read(fd, 65536)
         except OSError:
@@ -29,13 +34,11 @@ with open(%(log)r, "ab") as log:
             break
         log.write(data)
         log.flush()
-        if b"y/N" in data:
-            # the question waits for a key in raw mode, which it enters after it has been written
-            import termios, time
-            for _ in range(200):
-                if not termios.tcgetattr(fd)[3] & termios.ICANON:
-                    break
-                time.sleep(0.05)
+        # The question may come in pieces.
+        tail = (tail + data)[-400:]
+        waits = tail.rfind(b"y/N") > tail.rfind("\u2192".encode())
+        if b"y/N" in tail and waits:
+            time.sleep(0.2)
             os.write(fd, b"y")
 os.waitpid(pid, 0)
 """
