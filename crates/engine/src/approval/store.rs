@@ -192,10 +192,7 @@ impl Store {
     fn select(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, StoreError> {
         let text = format!("SELECT seq, at_ms, about, body FROM entry WHERE {condition}");
         let mut select = self.db.prepare_cached(&text).map_err(|source| self.sql(source))?;
-        let rows = select.query_map(values, |row| {
-            let number = |column| row.get::<_, i64>(column).map(|n| u64::try_from(n).unwrap_or(0));
-            Ok(Entry { seq: number(0)?, at_ms: number(1)?, about: row.get(2)?, body: row.get(3)? })
-        });
+        let rows = select.query_map(values, ledger::entry_of);
         rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
