@@ -30,6 +30,9 @@ fn main() -> ExitCode {
     {
         return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
     }
+    if rest.first().is_some_and(|verb| verb == ostler_agents::echo::VERB) {
+        return names::echo(rest.get(1..).unwrap_or_default());
+    }
     let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
     match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),
