@@ -9,6 +9,7 @@ mod instances;
 mod names;
 mod output;
 mod paths;
+mod transcript;
 mod verbs;
 
 use std::ffi::OsString;
@@ -30,9 +31,28 @@ fn main() -> ExitCode {
     {
         return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
     }
+    if let [verb, words @ ..] = rest.as_slice()
+        && verb == ostler_agents::echo::VERB
+    {
+        return echo(words);
+    }
     let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
     match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),
         None => cli::run(rest),
+    }
+}
+
+/// The built-in agent: a hosted process like any other, which happens to be this program.
+fn echo(words: &[OsString]) -> ExitCode {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let played = ostler_agents::echo::Program::from_args(&words)
+        .and_then(|program| ostler_agents::echo::run(&program, std::io::stdin(), std::io::stdout()).map_err(|e| e.to_string()));
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("ostler {}: {why}", ostler_agents::echo::VERB);
+            ExitCode::FAILURE
+        }
     }
 }
