@@ -1,4 +1,4 @@
-//! The engine: hosted processes, shared by every door.
+//! The engine: hosted processes, decisions and sessions, shared by every door.
 //!
 //! # Theory of operation
 //! The keeper is the parent of every hosted child and outlives this program. The journal is the only truth about what a
@@ -19,6 +19,7 @@ mod login;
 mod lookup;
 pub mod process;
 mod retention;
+pub mod session;
 mod stats;
 mod terminal;
 
@@ -42,6 +43,7 @@ pub use process::{
     SpawnRequest, StdinError, WinSize,
 };
 pub use retention::{PruneReport, Retention};
+pub use session::{Session, SessionConfig, Sessions};
 pub use stats::Stats;
 pub use terminal::{Heard, Terminal};
 
@@ -64,6 +66,8 @@ pub struct EngineConfig {
     pub runner: PathBuf,
     /// How the inbox behaves.
     pub approvals: approval::Settings,
+    /// How sessions behave.
+    pub sessions: SessionConfig,
 }
 
 /// Why an engine could not start.
@@ -88,6 +92,9 @@ pub enum StartError {
     /// The pump threads could not be started.
     #[error("journal pumps: {0}")]
     Pumps(#[source] io::Error),
+    /// There is no runtime for what sessions start.
+    #[error("the engine was started outside of a runtime")]
+    NoRuntime,
     /// The inbox's log is not usable, or somebody changed it.
     #[error(transparent)]
     Inbox(#[from] approval::StoreError),
@@ -98,9 +105,15 @@ pub enum StartError {
 pub struct Engine {
     pub(crate) inner: Arc<process::Registry>,
     inbox: Inbox,
+    sessions: Sessions,
 }
 
 impl Engine {
+    /// Conversations with agents.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
     /// Everything that waits for a person.
     pub fn inbox(&self) -> &Inbox {
         &self.inbox

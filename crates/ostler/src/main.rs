@@ -31,28 +31,12 @@ fn main() -> ExitCode {
     {
         return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
     }
-    if let [verb, words @ ..] = rest.as_slice()
-        && verb == ostler_agents::echo::VERB
-    {
-        return echo(words);
+    if rest.first().is_some_and(|verb| verb == ostler_agents::echo::VERB) {
+        return names::echo(rest.get(1..).unwrap_or_default());
     }
     let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
     match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),
         None => cli::run(rest),
-    }
-}
-
-/// The built-in agent: a hosted process like any other, which happens to be this program.
-fn echo(words: &[OsString]) -> ExitCode {
-    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let played = ostler_agents::echo::Program::from_args(&words)
-        .and_then(|program| ostler_agents::echo::run(&program, std::io::stdin(), std::io::stdout()).map_err(|e| e.to_string()));
-    match played {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("ostler {}: {why}", ostler_agents::echo::VERB);
-            ExitCode::FAILURE
-        }
     }
 }

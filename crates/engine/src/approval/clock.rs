@@ -17,6 +17,6 @@ pub(super) fn wall_ms() -> u64 {
 }
 
 /// The name of this boot; without one, every start counts as another.
-pub(super) fn boot_id() -> String {
+pub(crate) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

@@ -135,6 +135,11 @@ impl Desk {
         if let Some(key) = &ask.key
             && let Some((_, id)) = self.keys.get(key)
         {
+            if ask.bound == Bound::Session
+                && let Some(id) = id.clone()
+            {
+                return Ok((id, true));
+            }
             let old = id.clone().filter(|id| self.reattach(id, &hash, now));
             let id = old.ok_or_else(|| AskError::Duplicate(key.clone()))?;
             self.write(&id, &[Record::Reattached])?;

@@ -34,6 +34,8 @@ struct Shared {
     gone: Mutex<Vec<String>>,
     changed: Condvar,
     revision: watch::Sender<u64>,
+    /// Called when anything changed; must not wait, and must not come back here.
+    hooks: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
 }
 
 impl Inbox {
@@ -50,6 +52,7 @@ impl Inbox {
             gone: Mutex::default(),
             changed: Condvar::new(),
             revision: watch::channel(0).0,
+            hooks: Mutex::default(),
             path,
         };
         let inbox = Self { shared: Arc::new(shared) };
@@ -73,7 +76,7 @@ impl Inbox {
         let result = work(desk);
         let seq = desk.seq();
         drop(slot);
-        self.shared.revision.send_if_modified(|known| std::mem::replace(known, seq) != seq);
+        self.shared.tell(seq);
         self.shared.changed.notify_all();
         result
     }
@@ -95,6 +98,17 @@ impl Inbox {
     pub async fn ask(&self, ask: Ask) -> Result<Ticket, AskError> {
         let (id, reattached) = self.later(move |desk| desk.ask(ask)).await?;
         Ok(Ticket::new(self.clone(), id, reattached))
+    }
+
+    /// Takes a request of a session in, or finds it: the same key is the same request, also after a restart. Answered at
+    /// once if a rule says so. May wait for the disk.
+    pub(crate) fn ask_again(&self, ask: Ask) -> Result<String, AskError> {
+        self.with(|desk| desk.ask(ask)).map(|(id, _)| id)
+    }
+
+    /// Has `hook` called whenever anything changed, on a thread that must not be held up.
+    pub(crate) fn on_change(&self, hook: Box<dyn Fn() + Send + Sync>) {
+        self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner).push(hook);
     }
 
     /// Decides. Only the first decision counts, and only about the content with this hash.
@@ -221,6 +235,13 @@ impl Shared {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Everybody who waits for a change hears of it.
+    fn tell(&self, seq: u64) {
+        if self.revision.send_if_modified(|known| std::mem::replace(known, seq) != seq) {
+            self.hooks.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|hook| hook());
+        }
+    }
+
     /// One thread per open inbox: it settles what nobody decides, for as long as anybody holds the inbox.
     fn watch_deadlines(self: &Arc<Self>) {
         let shared = Arc::downgrade(self);
@@ -246,7 +267,7 @@ impl Shared {
                 Err(error) => tracing::error!("inbox: {error}"),
             }
             let seq = desk.seq();
-            self.revision.send_if_modified(|known| std::mem::replace(known, seq) != seq);
+            self.tell(seq);
         }
         let wait = next.unwrap_or(LOOK_EVERY).clamp(Duration::from_millis(1), LOOK_EVERY);
         drop(self.changed.wait_timeout(slot, wait).unwrap_or_else(PoisonError::into_inner));

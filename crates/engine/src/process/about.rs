@@ -64,6 +64,9 @@ pub struct About {
     /// The caller's key, by which the same request is known again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The session whose agent it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
     /// Epoch seconds, the very number that clients compare.
     pub started: f64,
     /// The pid, once there was one.
@@ -87,6 +90,7 @@ impl About {
             private: false,
             live_max: None,
             key: None,
+            session: None,
             // Microseconds: more digits than that are noise in a 64-bit float.
             started: now.as_micros() as f64 / 1e6,
             pid: 0,

@@ -13,11 +13,13 @@ use ostler_hooks::hook;
 use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, PumpConfig, Pumps};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 
+use tokio::runtime::Handle;
+
 use super::about::Unreadable;
 use super::spawn::pump_io;
 use super::{About, Registry};
 use crate::approval::{Inbox, Trace};
-use crate::{Engine, EngineConfig, StartError};
+use crate::{Engine, EngineConfig, Sessions, StartError};
 
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
@@ -64,7 +66,9 @@ impl Engine {
         })?;
         // Set once, before anybody else has the registry.
         let _ = registry.inbox.set(inbox.clone());
-        let engine = Self { inner: registry, inbox };
+        let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+        let sessions = Sessions::open(Arc::clone(&registry), inbox.clone(), runtime);
+        let engine = Self { inner: registry, inbox, sessions };
         engine.resume_commands();
         Ok(engine)
     }
@@ -197,7 +201,7 @@ impl Registry {
 
     fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {
         let live_max = about.live_max.or(self.config.retention.live_max);
-        let options = JournalOptions { live_max, ..JournalOptions::default() };
+        let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
         let journal = match about.private {
             true => Journal::from_held(child.io.held.split_off(1), options),
             false => Journal::open_with(&self.dir_of(&about.id), options),

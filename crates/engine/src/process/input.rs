@@ -32,13 +32,20 @@ impl Process {
         told.await.unwrap_or(Err(StdinError::NotRunning))
     }
 
+    /// Closes stdin after everything accepted so far has been delivered; `done` hears when that is recorded.
+    pub fn close_stdin_then(&self, done: impl FnOnce(Result<(), StdinError>) + Send + 'static) {
+        match self.hosted() {
+            Some(hosted) => hosted.close_stdin(Box::new(move |result| done(result.map(|_| ())))),
+            None => done(Err(StdinError::NotRunning)),
+        }
+    }
+
     /// Closes stdin after everything accepted so far has been delivered.
     pub async fn close_stdin(&self) -> Result<(), StdinError> {
-        let Some(hosted) = self.hosted() else { return Err(StdinError::NotRunning) };
         let (tell, told) = oneshot::channel();
-        hosted.close_stdin(Box::new(move |result| {
-            let _ = tell.send(result.map(|_| ()));
-        }));
+        self.close_stdin_then(move |result| {
+            let _ = tell.send(result);
+        });
         told.await.unwrap_or(Err(StdinError::NotRunning))
     }
 }

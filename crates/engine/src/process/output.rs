@@ -1,6 +1,7 @@
 //! What a process wrote to its stdout, as one stream, for readers that may wait for the disk.
 
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
 use ostler_journal::{Cursor, Kind, Step};
 
@@ -14,6 +15,24 @@ pub struct Stdout {
 }
 
 impl Process {
+    /// The bytes of its stdout between two offsets.
+    pub(crate) fn stdout_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        self.file_between("out", from, to)
+    }
+
+    /// The bytes that were accepted for its stdin between two offsets; only of a session's agent are they kept.
+    pub(crate) fn stdin_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        self.file_between("in", from, to)
+    }
+
+    fn file_between(&self, name: &str, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let dir = self.inner.journal.dir().ok_or_else(|| io::Error::other("its journal is in memory"))?;
+        let length = usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?;
+        let mut bytes = vec![0; length];
+        std::fs::File::open(dir.join(name))?.read_exact_at(&mut bytes, from)?;
+        Ok(bytes)
+    }
+
     /// Its stdout so far. A part that retention has let go is an error, never a silent gap.
     pub fn stdout(&self) -> Stdout {
         Stdout { cursor: self.cursor(0), frame: Vec::new(), at: 0 }

@@ -48,6 +48,8 @@ pub struct SpawnRequest {
     /// Its stdin is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
     /// for a password.
     pub relayed_terminal: bool,
+    /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
+    pub session: Option<String>,
 }
 
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
@@ -117,7 +119,8 @@ impl Engine {
         let live_max = request.live_max.or(registry.config.retention.live_max);
         let (registry, private) = (Arc::clone(registry), request.private);
         let asked = blocking(move || {
-            let prepared = prepare(registry.dir_of(&about.id), private, live_max)?;
+            let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
+            let prepared = prepare(registry.dir_of(&about.id), private, options)?;
             hook!("spawn.prepared");
             let mut asked = Asked::of(registry, about, program, spec, prepared);
             Ok(match asked.answer_soon() {
@@ -224,6 +227,7 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.relayed = request.relayed_terminal;
     about.private = request.private;
     about.live_max = request.live_max;
+    about.session.clone_from(&request.session);
     Ok(about)
 }
 
@@ -241,8 +245,7 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
     }
 }
 
-fn prepare(dir: PathBuf, private: bool, live_max: Option<u64>) -> io::Result<Prepared> {
-    let options = JournalOptions { live_max, ..JournalOptions::default() };
+fn prepare(dir: PathBuf, private: bool, options: JournalOptions) -> io::Result<Prepared> {
     let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
     let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
     Ok(Prepared { dir, journal, held })

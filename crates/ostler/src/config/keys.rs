@@ -136,6 +136,33 @@ pub(crate) const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "sessions.idle_stop",
+        default: "15m",
+        doc: "An agent that nobody prompts is stopped after this; the next prompt resumes the conversation.",
+        apply: |config, text| parse_duration(text).map(|value| config.sessions.idle_stop = value),
+    },
+    Key {
+        name: "sessions.queue",
+        default: "32",
+        doc: "Prompts that may wait in one session.",
+        apply: |config, text| {
+            config.sessions.queue = text.parse().map_err(|_| "expected a number".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "sessions.start_timeout",
+        default: "90s",
+        doc: "How long an agent may take until it takes its first prompt.",
+        apply: |config, text| parse_duration(text).map(|value| config.sessions.start_timeout = value),
+    },
+    Key {
+        name: "sessions.keep_closed",
+        default: "30d",
+        doc: "How long the journal of a closed session is kept.",
+        apply: |config, text| parse_duration(text).map(|value| config.sessions.keep_closed = value),
+    },
+    Key {
         name: "audit.forward",
         default: "",
         doc: "Where every entry of the audit is sent as well: `journald`, or a command that reads JSON lines and exits with 0.",

@@ -11,6 +11,8 @@ mod value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ostler_engine::SessionConfig;
+
 pub(crate) use detach_key::DetachKey;
 pub(crate) use keys::{KEYS, Key};
 pub(crate) use value::{parse_duration, parse_size, show_duration, show_size};
@@ -65,6 +67,7 @@ pub(crate) struct Config {
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
     pub(crate) approvals: Approvals,
+    pub(crate) sessions: SessionConfig,
     pub(crate) daemon: Daemon,
     pub(crate) audit: Audit,
     pub(crate) log: Log,
@@ -178,6 +181,7 @@ impl Config {
             attach: Attach::default(),
             doors: Doors::default(),
             approvals: Approvals::default(),
+            sessions: SessionConfig { oneshot: oneshot(), ..SessionConfig::default() },
             daemon: Daemon::default(),
             audit: Audit::default(),
             log: Log::default(),
@@ -208,6 +212,11 @@ impl Config {
     pub(crate) fn settings(&self) -> &[Setting] {
         &self.settings
     }
+}
+
+/// Whether agents are run once for each prompt whatever they offer: what programs that imitate an agent need.
+pub(crate) fn oneshot() -> bool {
+    std::env::var_os("OSTLER_AGENT_DRIVE").is_some_and(|drive| drive == "oneshot")
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use ostler_api::Timestamp;
 use ostler_door_native::Identity;
 use ostler_engine::{
-    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, StartError,
-    approval,
+    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, SessionConfig,
+    StartError, approval,
 };
 
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
@@ -49,6 +49,7 @@ pub(crate) struct Plan {
     pub(crate) kill_grace: Duration,
     /// How the inbox behaves.
     pub(crate) approvals: approval::Settings,
+    pub(crate) sessions: SessionConfig,
 }
 
 /// An instance that is ours, not started yet.
@@ -205,6 +206,7 @@ impl Ours {
             // Through /proc: the file may be replaced while this daemon runs.
             runner: format!("/proc/{}/exe", std::process::id()).into(),
             approvals: plan.approvals,
+            sessions: plan.sessions,
         };
         let engine = tokio::task::spawn_blocking(move || Engine::start(config))
             .await
@@ -222,7 +224,11 @@ fn prune_regularly(engine: Engine) {
             tokio::time::sleep(PRUNE_EVERY).await;
             let engine = engine.clone();
             // A pass that dies is tried again with the next.
-            let _ = tokio::task::spawn_blocking(move || engine.prune(false)).await;
+            let _ = tokio::task::spawn_blocking(move || {
+                engine.prune(false);
+                engine.sessions().tidy();
+            })
+            .await;
         }
     });
 }

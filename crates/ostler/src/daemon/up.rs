@@ -84,6 +84,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
                 fatigue: options.config.approvals.fatigue,
                 ..approval::Settings::default()
             },
+            sessions: options.config.sessions.clone(),
         })
         .await?;
     let (native, claustrum, sudo_proxy) = match open_doors(options, &host) {

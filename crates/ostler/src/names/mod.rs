@@ -11,11 +11,28 @@ pub(crate) use sudo_proxy::{runtime_dir as sudo_proxy_runtime_dir, version as su
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use ostler_agents::echo::{self, Program};
+
 /// Every name that a link may carry.
 pub(crate) const NAMES: &[&str] = &["claustrum", "sudo-proxy", "sudo-proxy-mcp", "sudo-request"];
 
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
+}
+
+/// The agent that is built in: says back what it is told.
+pub(crate) fn echo(args: &[OsString]) -> ExitCode {
+    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let played = Program::from_args(&args).and_then(|program| {
+        echo::run(&program, std::io::stdin(), std::io::stdout()).map_err(|error| error.to_string())
+    });
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ostler {}: {error}", echo::VERB);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Behaves exactly like the program of that name.

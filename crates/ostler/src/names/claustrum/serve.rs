@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
 use ostler_door_rpc::Place;
-use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use ostler_engine::{Claim, Ending, Environment, Retention, SessionConfig, approval};
 
 use super::flags::Flags;
 use super::{complain, fail, log, token, version};
@@ -116,6 +116,7 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
                 sync_every: SYNC_EVERY,
                 kill_grace: KILL_GRACE,
                 approvals: approval::Settings::default(),
+                sessions: SessionConfig::default(),
             })
             .await
             .map_err(|error| error.to_string())?;

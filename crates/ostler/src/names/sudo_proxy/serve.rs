@@ -10,7 +10,7 @@ use std::time::Duration;
 use ostler_door_mcp::Registry;
 use ostler_door_rpc::Bound;
 use ostler_door_sudo_proxy::{Door, Settings};
-use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use ostler_engine::{Claim, Ending, Environment, Retention, SessionConfig, approval};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -131,6 +131,7 @@ fn plan() -> Plan {
         kill_grace: KILL_GRACE,
         // A person at the prompt decides what is too much; clients of this protocol expect to be asked every time.
         approvals: approval::Settings { fatigue: None, ..approval::Settings::default() },
+        sessions: SessionConfig::default(),
     }
 }
 

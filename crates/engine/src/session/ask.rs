@@ -1,0 +1,223 @@
+//! An agent's requests in the inbox: asked once, answered once, taken back when the agent does.
+
+use std::io;
+use std::sync::Arc;
+
+use ostler_agents::{Answer, AnswerError, Ask as AgentAsk, Asked, Json};
+use ostler_hooks::hook;
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use super::driver::Driver;
+use super::fact::{Fact, Intent};
+use super::sessions::Shared;
+use super::state::{Open, State};
+use crate::approval::{Approval, Ask, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
+
+/// What a person decides about when an agent asks: all that matters and nothing that changes from one time to the next, so
+/// that the same again is known to be the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolContent {
+    /// The agent.
+    pub agent: String,
+    /// The tool, by the agent's name.
+    pub tool: String,
+    /// One line for people.
+    pub title: String,
+    /// What the tool is given, or the whole of the question.
+    pub input: Json,
+    /// The questions, if these are questions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<ostler_agents::Question>,
+    /// What an answer can say beyond yes and no.
+    pub can: ostler_agents::Can,
+    /// What the agent would no longer ask about after a yes that lasts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
+}
+
+impl Session {
+    /// Whether this request of the inbox is one that the session waits for.
+    pub(super) fn waits_for(&self, approval: &Approval) -> bool {
+        let desk = self.desk();
+        let mut asks = desk.state.asks.iter();
+        asks.any(|open| open.approval.as_ref() == Some(&approval.id) || approval.ask.key == Some(key(self.id(), open)))
+    }
+}
+
+/// Never the same twice, and the same again after the daemon died.
+fn key(session: &str, open: &Open) -> String {
+    let (end, index) = open.asked_at;
+    format!("{session}/{}/{end}/{index}", open.source)
+}
+
+impl Driver {
+    /// Brings new requests to the inbox, and answers from there to the agent.
+    pub(super) fn settle_asks(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        let Some(running) = self.running.as_ref().filter(|running| running.held.is_none()) else { return Ok(()) };
+        let (asks, given): (Vec<Open>, Vec<String>) = {
+            let desk = self.session.desk();
+            let asks = desk.state.asks.iter().filter(|open| open.source == running.source).cloned().collect();
+            (asks, desk.state.given.iter().map(|given| given.approval.clone()).collect())
+        };
+        // The daemon before us may have died between the answer and its record.
+        if self.fresh {
+            given.iter().for_each(|approval| delivered(shared.inbox(), approval));
+            self.fresh = false;
+        }
+        for open in asks {
+            match &open.approval {
+                None => self.ask(shared, &open)?,
+                Some(approval) => self.answer(shared, &open, approval)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, shared: &Arc<Shared>, open: &Open) -> io::Result<()> {
+        let ask = {
+            let desk = self.session.desk();
+            request(&desk.state, open)
+        };
+        match shared.inbox().ask_again(ask) {
+            Ok(approval) => {
+                hook!("session.asked");
+                let (request, source) = (open.asked.request.clone(), open.source);
+                let fact = Fact::Approval { request, source, approval: approval.clone() };
+                self.session.tell(&mut self.session.desk(), fact)?;
+                // A rule may have answered it already.
+                self.answer(shared, open, &approval)
+            }
+            // Too many, or refused again and again: the agent hears why.
+            Err(error) => {
+                let answer = Answer::Deny { message: error.to_string(), interrupt: false };
+                self.deliver(open, "", answer, "ostler")
+            }
+        }
+    }
+
+    /// Tells the agent what was decided, once it was.
+    fn answer(&mut self, shared: &Arc<Shared>, open: &Open, id: &str) -> io::Result<()> {
+        let found = shared.inbox().peek(id).or_else(|| shared.inbox().get(id).ok().flatten());
+        let Some(approval) = found else { return Ok(()) };
+        let Some(answer) = answer_to(&approval, &open.asked) else { return Ok(()) };
+        let by = approval.decided.as_ref().map_or_else(|| "ostler".to_owned(), |(by, _)| by.to_string());
+        self.deliver(open, id, answer, &by)?;
+        delivered(shared.inbox(), id);
+        Ok(())
+    }
+
+    fn deliver(&mut self, open: &Open, approval: &str, answer: Answer, by: &str) -> io::Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let request = open.asked.request.clone();
+        let (answer, bytes) = match running.adapter.answer(&request, &answer) {
+            Ok(bytes) => (answer, bytes),
+            // A yes to something else than what the agent can do is no yes.
+            Err(AnswerError::Unsupported(why)) => {
+                let answer = Answer::Deny { message: why.to_string(), interrupt: false };
+                let bytes = running.adapter.answer(&request, &answer).unwrap_or_default();
+                (answer, bytes)
+            }
+            Err(AnswerError::NoSuchRequest(_)) => (answer, Vec::new()),
+        };
+        let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
+        let (source, approval, by) = (open.source, approval.to_owned(), by.to_owned());
+        let fact = Fact::Answered { request, source, approval, decision: answer, by, intent };
+        self.session.tell(&mut self.session.desk(), fact)?;
+        hook!("session.answered");
+        running.write(&self.session, bytes);
+        Ok(())
+    }
+}
+
+fn request(state: &State, open: &Open) -> Ask {
+    let Asked { ask, tool, title, input, reason, can, grants, questions, .. } = open.asked.clone();
+    let agent = state.created.agent.name().to_owned();
+    let content = ToolContent { agent: agent.clone(), tool, title: title.clone(), input, questions, can, grants };
+    Ask {
+        kind: match ask {
+            AgentAsk::Permission => AskKind::ToolUse,
+            AgentAsk::Question => AskKind::Question,
+        },
+        content: serde_json::to_string(&content).unwrap_or_default(),
+        title,
+        privileged: false,
+        asker: Asker {
+            door: state.created.door.clone(),
+            uid: rustix::process::geteuid().as_raw(),
+            pid: None,
+            claimed_session: state.settings.name.clone().unwrap_or_else(|| state.created.id.clone()),
+            claimed_host: String::new(),
+            client: agent,
+            verified_session: Some(state.created.id.clone()),
+        },
+        reason: reason.unwrap_or_default(),
+        after_shown: None,
+        after_asked: None,
+        bound: Bound::Session,
+        key: Some(key(&state.created.id, open)),
+        workspace: Some(state.created.workspace.to_string_lossy().into_owned()),
+    }
+}
+
+/// What the agent is told; nothing while nobody has decided, or when it was told.
+fn answer_to(approval: &Approval, asked: &Asked) -> Option<Answer> {
+    use crate::approval::State;
+    let deny = |message: &str| Answer::Deny { message: message.to_owned(), interrupt: false };
+    Some(match &approval.state {
+        State::Pending { .. } | State::Applied { .. } => return None,
+        State::Accepted { decision } => match decision {
+            Decision::Session if asked.can.session => Answer::Session,
+            Decision::Always if asked.can.always => Answer::Always,
+            // What the agent can not remember, our rule does.
+            Decision::Once | Decision::Session | Decision::Always => Answer::Once,
+            Decision::Deny { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
+            Decision::Changed { input } => match serde_json::from_str(input) {
+                Ok(input) => Answer::Changed { input },
+                Err(_) => deny("the changed input is not JSON"),
+            },
+            Decision::Answers { answers } => match answers_of(answers) {
+                Some(answers) => Answer::Answers { answers },
+                None => deny("the answers can not be read"),
+            },
+        },
+        State::Denied { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
+        State::Expired => deny("nobody answered in time"),
+        State::Withdrawn { why } => deny(why),
+        State::Failed { why } => deny(why),
+        State::Unknown => deny("the machine was restarted before the answer could be given"),
+    })
+}
+
+/// By the question's id: one label, or several.
+fn answers_of(json: &str) -> Option<std::collections::BTreeMap<String, Vec<String>>> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Labels {
+        One(String),
+        Several(Vec<String>),
+    }
+    let answers: std::collections::BTreeMap<String, Labels> = serde_json::from_str(json).ok()?;
+    let several = |labels| match labels {
+        Labels::One(label) => vec![label],
+        Labels::Several(labels) => labels,
+    };
+    Some(answers.into_iter().map(|(question, labels)| (question, several(labels))).collect())
+}
+
+/// The answer is in the agent's stdin ledger, or will be: it counts as given.
+fn delivered(inbox: &Inbox, approval: &str) {
+    let noted = inbox
+        .note(approval, Record::Applied { process: None })
+        .and_then(|_| inbox.note(approval, Record::Finished { outcome: Outcome::Delivered }));
+    if let Err(error) = noted {
+        tracing::error!("{approval}: delivery not recorded: {error}");
+    }
+}
+
+/// Nobody waits for it any more.
+pub(super) fn withdraw(inbox: &Inbox, approval: &str, why: &str) {
+    if let Err(error) = inbox.note(approval, Record::Withdrawn { why: why.to_owned() }) {
+        tracing::error!("{approval}: withdrawal not recorded: {error}");
+    }
+}

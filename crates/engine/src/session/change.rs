@@ -1,0 +1,70 @@
+//! Changing what a session is about. It holds from the agent's next process on.
+
+use std::io;
+
+use ostler_agents::{Autonomy, Unsupported};
+
+use super::fact::{Fact, Lifetime};
+use super::{Session, new};
+
+/// What is to be different; what is not given stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Change {
+    /// What the agent may do without asking. Takes the place of a mode of the agent's own.
+    pub autonomy: Option<Autonomy>,
+    /// The agent's own word for a mode.
+    pub raw_mode: Option<Option<String>>,
+    /// The model; `Some(None)` is the agent's default.
+    pub model: Option<Option<String>>,
+    /// What people call it.
+    pub name: Option<Option<String>>,
+    /// How long a process lives.
+    pub lifetime: Option<Lifetime>,
+    /// The agent's own id of the conversation to go on with; `Some(None)` begins afresh.
+    pub agent_session: Option<Option<String>>,
+}
+
+/// Why nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The agent can not do that.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The session is over.
+    #[error("the session is closed")]
+    Closed,
+    /// It could not be written down.
+    #[error("the change could not be stored: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Session {
+    /// Changes settings, all or none. May wait for the disk.
+    pub fn change(&self, change: Change) -> Result<(), ChangeError> {
+        let oneshot = self.inner.shared.upgrade().is_some_and(|shared| shared.config().oneshot);
+        let mut desk = self.desk();
+        if desk.state.closed {
+            return Err(ChangeError::Closed);
+        }
+        let mut settings = desk.state.settings.clone();
+        if let Some(autonomy) = change.autonomy {
+            settings.autonomy = autonomy;
+            settings.raw_mode = None;
+        }
+        settings.raw_mode = change.raw_mode.unwrap_or(settings.raw_mode);
+        settings.model = change.model.unwrap_or(settings.model);
+        settings.name = change.name.unwrap_or(settings.name);
+        settings.lifetime = change.lifetime.unwrap_or(settings.lifetime);
+        settings.agent_session = change.agent_session.unwrap_or(settings.agent_session);
+        if settings == desk.state.settings {
+            return Ok(());
+        }
+        new::check(&desk.state.created, &settings, oneshot)?;
+        self.tell(&mut desk, Fact::Changed { settings })?;
+        self.rest(&desk);
+        drop(desk);
+        // A process that was started with other settings has to go before the next prompt.
+        self.inner.bell.ring();
+        Ok(())
+    }
+}

@@ -1,0 +1,342 @@
+//! The thread that drives a session while there is something to do: one for each agent that lives, and it alone talks to the
+//! agent. It may wait for the disk, never for a client.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use ostler_agents::{EndReason, ErrorKind, Event};
+use ostler_hooks::hook;
+
+use super::fact::{self, Fact, Intent, Lifetime, Said};
+use super::running::{News, Running, Stage};
+use super::sessions::Shared;
+use super::{Session, rebuild};
+use crate::{Exit, Scope};
+
+/// A look at least this often: nobody rings for a disk that has room again, or an engine that is gone.
+const TICK: Duration = Duration::from_secs(1);
+/// How long an agent may take to stop its turn when it is asked.
+const ASKED_FOR: Duration = Duration::from_secs(10);
+/// How long it may take to leave by itself.
+const CLOSING_FOR: Duration = Duration::from_secs(10);
+/// How long between TERM and KILL: what the documents of the doors say.
+const TERMED_FOR: Duration = Duration::from_secs(5);
+const TERM: i32 = 15;
+const KILL: i32 = 9;
+
+/// What the session wants of its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// To go on.
+    Nothing,
+    /// The turn to stop.
+    StopTurn,
+    /// To leave when it likes, soon.
+    Leave,
+    /// To be gone.
+    End,
+}
+
+pub(super) struct Driver {
+    pub(super) session: Session,
+    pub(super) running: Option<Running>,
+    /// Nothing was looked up in the inbox yet.
+    pub(super) fresh: bool,
+    /// Since when nothing was asked of the agent.
+    idle: Instant,
+}
+
+impl Session {
+    /// Has a thread drive it, if none does.
+    pub(super) fn drive(&self) {
+        let mut desk = self.desk();
+        if desk.driven {
+            drop(desk);
+            self.inner.bell.ring();
+            return;
+        }
+        let driver = Driver { session: self.clone(), running: None, fresh: true, idle: Instant::now() };
+        match std::thread::Builder::new().name("session".into()).spawn(move || driver.run()) {
+            Ok(_) => desk.driven = true,
+            // What was accepted waits in the journal until the next prompt or start.
+            Err(error) => tracing::error!("{}: not driven: {error}", self.inner.id),
+        }
+    }
+}
+
+impl Driver {
+    fn run(mut self) {
+        loop {
+            let Some(shared) = self.session.inner.shared.upgrade() else { return };
+            let deadline = match self.step(&shared) {
+                Ok(deadline) => deadline,
+                Err(error) => {
+                    // A full disk: everything is where it was, and goes on when there is room.
+                    tracing::error!("{}: {error}", self.session.inner.id);
+                    None
+                }
+            };
+            if self.leave() {
+                return;
+            }
+            drop(shared);
+            self.session.inner.bell.wait(deadline, TICK);
+        }
+    }
+
+    /// Ends the thread if nothing is left to do.
+    fn leave(&mut self) -> bool {
+        let mut desk = self.session.desk();
+        if self.running.is_some() || (desk.state.has_work() && !desk.state.closed) {
+            return false;
+        }
+        if desk.state.living.is_some() {
+            return false;
+        }
+        desk.driven = false;
+        desk.end = false;
+        self.session.rest(&desk);
+        drop(desk);
+        self.session.inner.folder.rest();
+        self.session.inner.rests.notify_waiters();
+        true
+    }
+
+    /// Everything that can be done now; when to look again.
+    fn step(&mut self, shared: &Arc<Shared>) -> io::Result<Option<Instant>> {
+        if self.running.is_none() && self.session.desk().state.living.is_some() {
+            self.running = rebuild::take_up(&self.session, shared)?;
+        }
+        self.listen(shared)?;
+        self.settle_asks(shared)?;
+        self.turn(shared)?;
+        let wish = self.wish(shared);
+        self.climb(wish);
+        let idle_at = self.idle + shared.config().idle_stop;
+        let start_by = self.running.as_ref().map(|running| running.started + shared.config().start_timeout);
+        let due = self.running.as_ref().and_then(|running| running.stage.deadline());
+        // Deadlines that are over have had their step; the tick looks again.
+        Ok([Some(idle_at), start_by, due].into_iter().flatten().filter(|at| *at > Instant::now()).min())
+    }
+
+    /// Takes in everything that the agent has said.
+    fn listen(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        loop {
+            self.keep(shared)?;
+            let Some(running) = &mut self.running else { return Ok(()) };
+            match running.listen()? {
+                News::Lines => {}
+                News::Nothing => return rebuild::settle(&self.session, running),
+                News::Over(exit) => return self.over(exit, shared),
+            }
+        }
+    }
+
+    /// Puts what was understood into the journal, then does what follows from it.
+    fn keep(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        while let Some(heard) = running.heard.front() {
+            let (source, end) = (running.source, heard.end);
+            derive(&self.session, shared, source, end, &heard.lined.events)?;
+            hook!("session.derived");
+            if let Some(heard) = running.heard.pop_front() {
+                running.write(&self.session, heard.lined.reply);
+            }
+        }
+        Ok(())
+    }
+
+    /// The process is over, and so is everything that it had to say.
+    fn over(&mut self, exit: Exit, shared: &Arc<Shared>) -> io::Result<()> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let (source, stderr) = (running.source, running.last_words());
+        let last = running.adapter.ended();
+        derive(&self.session, shared, source, u64::MAX, &last)?;
+        let (code, signal) = match exit {
+            Exit::Code(code) => (Some(code), None),
+            Exit::Signal(signal) => (None, Some(signal)),
+            Exit::Unknown => (None, None),
+        };
+        let name = self.session.desk().state.created.agent.name().to_owned();
+        let mut desk = self.session.desk();
+        self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr: stderr.clone() })?;
+        desk.process = None;
+        desk.end = desk.end && desk.state.closed;
+        // It never took the prompt: there is no turn of the agent's that could have ended.
+        let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
+        if unsent && !desk.state.closed {
+            let how = match (code, signal) {
+                (Some(code), _) => format!(" (exit code {code})"),
+                (None, Some(signal)) => format!(" (signal {signal})"),
+                (None, None) => String::new(),
+            };
+            let words = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
+            fail(&self.session, &mut desk, format!("{name} ended before it took the prompt{how}{words}"))?;
+        }
+        drop(desk);
+        self.running = None;
+        self.idle = Instant::now();
+        Ok(())
+    }
+
+    /// Begins the next turn, and gets its prompt to the agent.
+    fn turn(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        let session = self.session.clone();
+        let mut desk = session.desk();
+        if desk.state.turn.is_none()
+            && !desk.state.closed
+            && !desk.end
+            && let Some(next) = desk.state.queue.front().map(|queued| queued.number)
+        {
+            session.tell(&mut desk, Fact::Turn { number: next })?;
+            hook!("session.turn");
+        }
+        let Some(turn) = desk.state.turn.as_ref() else { return Ok(()) };
+        self.idle = Instant::now();
+        if turn.sent.is_some() || turn.ended {
+            return Ok(());
+        }
+        if turn.interrupt.is_some() || desk.state.closed || desk.end {
+            let event = Event::TurnEnded { reason: EndReason::Interrupted, message: None };
+            session.tell(&mut desk, Fact::Said { event })?;
+            return Ok(());
+        }
+        let (number, blocks) = (turn.prompt.number, turn.prompt.blocks.clone());
+        let Some(running) = &mut self.running else {
+            drop(desk);
+            return self.start(shared);
+        };
+        let gone_soon = desk.state.living.as_ref().is_some_and(|living| living.stale || living.broken);
+        if gone_soon || running.stage != Stage::Live || running.held.is_some() {
+            return Ok(());
+        }
+        if !running.adapter.can_prompt() {
+            if running.started.elapsed() >= shared.config().start_timeout {
+                let seconds = shared.config().start_timeout.as_secs();
+                let name = desk.state.created.agent.name().to_owned();
+                fail(&session, &mut desk, format!("{name} did not take a prompt within {seconds} s"))?;
+                desk.end = true;
+            }
+            return Ok(());
+        }
+        match running.adapter.prompt(&blocks) {
+            Ok(bytes) => {
+                let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
+                session.tell(&mut desk, Fact::Sent { number, source: running.source, intent })?;
+                drop(desk);
+                hook!("session.sent");
+                running.write(&session, bytes);
+                if running.closes {
+                    running.close_stdin();
+                }
+            }
+            Err(error) => fail(&session, &mut desk, error.to_string())?,
+        }
+        Ok(())
+    }
+
+    /// What the session wants of its process at this moment.
+    fn wish(&self, shared: &Arc<Shared>) -> Wish {
+        let Some(running) = &self.running else { return Wish::Nothing };
+        let desk = self.session.desk();
+        let state = &desk.state;
+        if desk.end || state.closed || running.is_deaf() {
+            return Wish::End;
+        }
+        let waits = state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
+        let living = state.living.as_ref();
+        match &state.turn {
+            Some(turn) if !turn.ended && turn.interrupt == Some(true) => return Wish::End,
+            Some(turn) if !turn.ended && turn.interrupt == Some(false) => return Wish::StopTurn,
+            Some(turn) if turn.ended && state.lifetime() == Lifetime::Turn => return Wish::Leave,
+            _ => {}
+        }
+        if living.is_some_and(|living| living.broken || (living.stale && waits)) {
+            return Wish::Leave;
+        }
+        let idle = state.turn.is_none() && self.idle.elapsed() >= shared.config().idle_stop;
+        if idle { Wish::Leave } else { Wish::Nothing }
+    }
+
+    /// One step of the ladder that leads to what is wished.
+    fn climb(&mut self, wish: Wish) {
+        let Some(running) = &mut self.running else { return };
+        let now = Instant::now();
+        let late = running.stage.deadline().is_some_and(|at| at <= now);
+        running.stage = match (running.stage, wish) {
+            // The turn is over: it stays.
+            (Stage::Asked(_), Wish::Nothing) => Stage::Live,
+            (Stage::Live, Wish::Nothing) => Stage::Live,
+            (Stage::Live, Wish::StopTurn) => match running.adapter.interrupt() {
+                Some(bytes) => {
+                    running.write(&self.session, bytes);
+                    Stage::Asked(now + ASKED_FOR)
+                }
+                None => running.term(now),
+            },
+            (Stage::Live | Stage::Asked(_), Wish::Leave) => {
+                running.close_stdin();
+                Stage::Closing(now + CLOSING_FOR)
+            }
+            (Stage::Live | Stage::Asked(_) | Stage::Closing(_), Wish::End) => running.term(now),
+            (Stage::Asked(_) | Stage::Closing(_), _) if late => running.term(now),
+            (Stage::Termed(_) | Stage::Killed(_), _) if late => {
+                running.process.signal(KILL, Scope::Tree);
+                Stage::Killed(now + TERMED_FOR)
+            }
+            (stage, _) => stage,
+        };
+    }
+}
+
+impl Running {
+    fn term(&self, now: Instant) -> Stage {
+        self.process.signal(TERM, Scope::Group);
+        Stage::Termed(now + TERMED_FOR)
+    }
+
+    /// After everything that was handed over.
+    pub(super) fn close_stdin(&self) {
+        self.process.close_stdin_then(|_| {});
+    }
+}
+
+/// Ends the turn with an error of the engine's own.
+pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -> io::Result<()> {
+    let event = Event::Error { message, fatal: false, kind: ErrorKind::Agent };
+    session.tell(desk, Fact::Said { event })?;
+    let event = Event::TurnEnded { reason: EndReason::Failed, message: None };
+    session.tell(desk, Fact::Said { event }).map(drop)
+}
+
+/// Journals the events of one raw line, unless they are there already, and tells the inbox what is no longer waited for.
+fn derive(session: &Session, shared: &Arc<Shared>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
+    let journal = session.inner.folder.journal()?;
+    let payload = fact::payload(events);
+    let mut desk = session.desk();
+    let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
+    if events.is_empty() {
+        session.inner.last.store(record, Ordering::Release);
+        return Ok(());
+    }
+    let before = desk.state.asks.len();
+    let asked: Vec<String> = match before {
+        0 => Vec::new(),
+        _ => desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect(),
+    };
+    let said: Vec<Said> = events.iter().cloned().map(Said::Event).collect();
+    desk.state.take(record, source, end, super::now_ms(), &said);
+    let still: Vec<String> = desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect();
+    let ended = events.iter().any(|event| matches!(event, Event::TurnEnded { .. }));
+    session.changed(&desk, record);
+    if ended {
+        session.inner.folder.note(&desk.state, record);
+    }
+    drop(desk);
+    for approval in asked.iter().filter(|id| !still.contains(id)) {
+        super::ask::withdraw(shared.inbox(), approval, "the agent no longer waits for it");
+    }
+    Ok(())
+}

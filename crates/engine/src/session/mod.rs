@@ -1,0 +1,280 @@
+//! A conversation with an agent in a workspace: prompts in, events out, and everything in between survives this program.
+//!
+//! # Theory of operation
+//! A session is a folder with one event journal. Its records are facts of the engine's own (a prompt was accepted, a process
+//! begins, an answer goes out) and what an agent's output means, line by line; where the session stands is their sum
+//! ([`state::State`]) and is kept nowhere else. While there is something to do a thread of its own ([`driver`]) reads the
+//! agent's raw journal, has the adapter derive events, and writes what the adapter wants written. Whatever goes to an agent
+//! is written down first, with the place in the stdin ledger where it begins; a daemon that takes over compares and writes
+//! what is missing ([`rebuild`]). So nothing is said to an agent twice, and nothing that it said is lost.
+//!
+//! A session never runs a prompt again by itself: one whose process is gone is interrupted, and the next prompt resumes.
+
+mod ask;
+mod bell;
+mod bookmark;
+mod change;
+mod driver;
+mod fact;
+mod new;
+mod prompt;
+mod rebuild;
+mod running;
+mod sessions;
+mod start;
+mod state;
+mod stop;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use ostler_journal::{EventBounds, EventCursor, Subscription, Wake};
+use tokio::sync::Notify;
+
+pub use ask::ToolContent;
+pub use bookmark::Bookmark;
+pub use change::{Change, ChangeError};
+pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
+pub use new::{CreateError, NewSession};
+pub use ostler_agents::{
+    Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
+    ToolKind, Unsupported, Usage,
+};
+pub use ostler_journal::{EventHead, EventStep};
+pub use prompt::{Accepted, Prompt, PromptError, Queue};
+pub use sessions::{SessionError, Sessions};
+pub use state::Status;
+pub use stop::Interrupt;
+pub use store::LoadError;
+
+use bell::Bell;
+use sessions::Shared;
+use state::State;
+use store::Folder;
+
+/// How sessions behave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionConfig {
+    /// An agent that nobody prompts is stopped after this; the next prompt resumes.
+    pub idle_stop: Duration,
+    /// Prompts that may wait in one session.
+    pub queue: usize,
+    /// How long an agent may take until it takes a prompt. Under load some need half a minute.
+    pub start_timeout: Duration,
+    /// How long a closed session is kept.
+    pub keep_closed: Duration,
+    /// Every agent is run once for each prompt, whatever it offers.
+    pub oneshot: bool,
+}
+
+impl Default for SessionConfig {
+    fn default() -> Self {
+        Self {
+            idle_stop: Duration::from_secs(15 * 60),
+            queue: 32,
+            start_timeout: Duration::from_secs(90),
+            keep_closed: Duration::from_secs(30 * 24 * 3600),
+            oneshot: false,
+        }
+    }
+}
+
+/// A handle to a session.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: String,
+    uuid: String,
+    folder: Folder,
+    shared: Weak<Shared>,
+    desk: Mutex<Desk>,
+    bell: Bell,
+    /// Somebody waits for the inbox.
+    asks: AtomicBool,
+    /// The last record, for those who only look.
+    last: AtomicU64,
+    /// Told when no thread drives the session any more.
+    rests: Notify,
+}
+
+/// What changes together.
+struct Desk {
+    state: State,
+    /// A thread drives it.
+    driven: bool,
+    /// The agent's variables, as a client sent them: in memory and nowhere else.
+    env: Vec<(OsString, OsString)>,
+    /// The process of the moment, for lists.
+    process: Option<String>,
+    /// Whoever closes this session wants its process gone.
+    end: bool,
+}
+
+/// A session as everybody sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// `s` and twelve letters.
+    pub id: String,
+    /// Lower case, with dashes.
+    pub uuid: String,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Where it works.
+    pub workspace: PathBuf,
+    /// The worktree that was made for it.
+    pub worktree: Option<PathBuf>,
+    /// Which agent.
+    pub agent: Agent,
+    /// What it may do without asking.
+    pub autonomy: Autonomy,
+    /// The agent's own mode, instead.
+    pub raw_mode: Option<String>,
+    /// The model that was asked for.
+    pub model: Option<String>,
+    /// The model that the agent says it is.
+    pub reported_model: Option<String>,
+    /// The agent's own id of the conversation.
+    pub agent_session: Option<String>,
+    /// A conversation that the agent did not know any more.
+    pub lost: Option<String>,
+    /// How long a process lives.
+    pub lifetime: Lifetime,
+    /// The door it was made through.
+    pub door: String,
+    /// Where it stands.
+    pub status: Status,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Prompts that wait.
+    pub queued: usize,
+    /// The prompt that runs.
+    pub turn: Option<u64>,
+    /// Requests in the inbox that wait for an answer.
+    pub approvals: Vec<String>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// When anything happened, in milliseconds since 1970.
+    pub activity_ms: u64,
+    /// The agent's process, while one lives.
+    pub process: Option<String>,
+    /// Its last record.
+    pub last: u64,
+}
+
+impl Session {
+    /// `s` and twelve letters.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// Its UUID.
+    pub fn uuid(&self) -> &str {
+        &self.inner.uuid
+    }
+
+    /// The session as everybody sees it. Never touches the disk.
+    pub fn view(&self) -> View {
+        let desk = self.desk();
+        let State { created, settings, .. } = &desk.state;
+        let status = desk.state.status();
+        View {
+            id: self.inner.id.clone(),
+            uuid: self.inner.uuid.clone(),
+            name: settings.name.clone(),
+            workspace: created.workspace.clone(),
+            worktree: created.worktree.clone(),
+            agent: created.agent.clone(),
+            autonomy: settings.autonomy,
+            raw_mode: settings.raw_mode.clone(),
+            model: settings.model.clone(),
+            reported_model: desk.state.reported_model.clone(),
+            agent_session: settings.agent_session.clone(),
+            lost: desk.state.lost.clone(),
+            lifetime: settings.lifetime,
+            door: created.door.clone(),
+            status,
+            why: desk.state.outcome.as_ref().filter(|_| status == Status::Failed).and_then(|(_, why)| why.clone()),
+            queued: desk.state.queue.len(),
+            turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),
+            approvals: desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect(),
+            created_ms: desk.state.created_ms,
+            activity_ms: desk.state.activity_ms,
+            process: desk.process.clone(),
+            last: self.inner.last.load(Ordering::Acquire),
+        }
+    }
+
+    /// Requests in the inbox that wait for an answer to this session.
+    pub fn approvals(&self) -> Vec<String> {
+        self.desk().state.asks.iter().filter_map(|open| open.approval.clone()).collect()
+    }
+
+    /// A reader of its records, after the one with this number. Opening the journal may wait for the disk.
+    pub fn events(&self, after: u64) -> io::Result<EventCursor> {
+        Ok(EventCursor::new(self.inner.folder.journal()?, after))
+    }
+
+    /// Calls `wake` when there are more, once per [`Subscription::arm`].
+    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> io::Result<Subscription> {
+        Ok(self.inner.folder.journal()?.subscribe(wake))
+    }
+
+    /// What its journal holds.
+    pub fn bounds(&self) -> io::Result<EventBounds> {
+        Ok(self.inner.folder.journal()?.bounds())
+    }
+
+    /// A named place in its journal that outlives its reader.
+    pub fn bookmark(&self, name: &str) -> io::Result<Bookmark> {
+        Bookmark::open(&self.inner.folder.dir, name)
+    }
+
+    /// The agent's own bytes between two offsets of its stdout, for as long as its process is kept. May wait for the disk.
+    pub fn raw(&self, source: u32, from: u64, to: u64) -> Option<Vec<u8>> {
+        let engine = self.inner.shared.upgrade()?.engine();
+        engine.inner.by_key(&self.process_key(source))?.stdout_between(from, to).ok()
+    }
+
+    /// The key under which the keeper starts the session's process with this number, once.
+    fn process_key(&self, source: u32) -> String {
+        format!("session:{}:{source}", self.inner.id)
+    }
+
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.inner.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a fact down, and only then is it so. May wait for the disk.
+    fn tell(&self, desk: &mut Desk, fact: Fact) -> io::Result<u64> {
+        let journal = self.inner.folder.journal()?;
+        let record = journal.append(0, 0, &fact::payload(std::slice::from_ref(&fact)))?;
+        let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
+        desk.state.take(record, 0, 0, now_ms(), &[Said::Fact(fact)]);
+        self.changed(desk, record);
+        Ok(record)
+    }
+
+    /// Everybody who watches sessions hears that this one is not what it was.
+    fn changed(&self, desk: &Desk, record: u64) {
+        self.inner.last.store(record, Ordering::Release);
+        self.inner.asks.store(!desk.state.asks.is_empty(), Ordering::Release);
+        if let Some(shared) = self.inner.shared.upgrade() {
+            shared.changed();
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! Making a session. Nothing is started: that waits for the first prompt.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use ostler_agents::{Agent, Autonomy, Drive, Setup, Unsupported, open};
+
+use super::fact::{Created, Lifetime, Settings};
+use super::state::State;
+
+/// A session on its way in.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// Which agent.
+    pub agent: Agent,
+    /// The agent's program, if it is not found by its usual name.
+    pub program: Option<String>,
+    /// Where it works: an absolute folder that is there.
+    pub workspace: PathBuf,
+    /// What it may do without asking.
+    pub autonomy: Autonomy,
+    /// The agent's own word for a mode, instead.
+    pub raw_mode: Option<String>,
+    /// The model, if not the agent's default.
+    pub model: Option<String>,
+    /// How long a process lives.
+    pub lifetime: Lifetime,
+    /// The door it comes through.
+    pub door: String,
+    /// A name for people.
+    pub name: Option<String>,
+    /// The agent's own id of the conversation to go on with.
+    pub resume: Option<String>,
+    /// The caller's key: the same key again gives the same session.
+    pub key: Option<String>,
+    /// Variables for the agent, kept in memory only.
+    pub env: Vec<(OsString, OsString)>,
+    /// The git worktree that was made for it.
+    pub worktree: Option<PathBuf>,
+}
+
+impl NewSession {
+    /// An agent in a folder, everything else as usual.
+    pub fn new(agent: Agent, workspace: PathBuf, door: &str) -> Self {
+        Self {
+            agent,
+            program: None,
+            workspace,
+            autonomy: Autonomy::Ask,
+            raw_mode: None,
+            model: None,
+            lifetime: Lifetime::Session,
+            door: door.to_owned(),
+            name: None,
+            resume: None,
+            key: None,
+            env: Vec::new(),
+            worktree: None,
+        }
+    }
+}
+
+/// Why there is no session. Nothing is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The workspace is not a folder.
+    #[error("{}: {why}", path.display())]
+    Workspace {
+        /// What was given.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The agent can not do what it is to do.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The journal could not be made.
+    #[error("the session could not be stored: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// The way an agent is most likely driven, before anybody has looked at its program.
+pub(super) fn usual(agent: &Agent, oneshot: bool) -> Drive {
+    match agent {
+        Agent::Echo => Drive::Echo,
+        Agent::Acp { .. } => Drive::Acp,
+        _ if oneshot => Drive::Oneshot,
+        Agent::Claude => Drive::Stream,
+        Agent::Codex => Drive::AppServer,
+        Agent::Gemini | Agent::Opencode => Drive::Acp,
+    }
+}
+
+/// What an adapter is made from.
+pub(super) fn setup(created: &Created, settings: &Settings, resume: Option<String>, echo: &str) -> Setup {
+    let program = match created.agent {
+        Agent::Echo => Some(echo.to_owned()),
+        _ => created.program.clone(),
+    };
+    Setup {
+        agent: created.agent.clone(),
+        program,
+        cwd: created.workspace.to_string_lossy().into_owned(),
+        model: settings.model.clone(),
+        autonomy: settings.autonomy,
+        resume,
+        new_session_id: created.uuid.clone(),
+        raw_mode: settings.raw_mode.clone(),
+    }
+}
+
+/// Whether the agent can do what these settings ask.
+pub(super) fn check(created: &Created, settings: &Settings, oneshot: bool) -> Result<(), Unsupported> {
+    let setup = setup(created, settings, settings.agent_session.clone(), "ostler");
+    open(&setup, usual(&created.agent, oneshot)).map(drop)
+}
+
+pub(super) fn begin(new: NewSession, id: String, uuid: String, oneshot: bool) -> Result<State, CreateError> {
+    let bad = |why: String| CreateError::Workspace { path: new.workspace.clone(), why };
+    if !new.workspace.is_absolute() {
+        return Err(bad("the path must be absolute".into()));
+    }
+    match std::fs::metadata(&new.workspace) {
+        Ok(meta) if meta.is_dir() => {}
+        Ok(_) => return Err(bad("not a folder".into())),
+        Err(error) => return Err(bad(error.to_string())),
+    }
+    let settings = Settings {
+        autonomy: new.autonomy,
+        raw_mode: new.raw_mode,
+        model: new.model,
+        name: new.name,
+        lifetime: new.lifetime,
+        agent_session: new.resume,
+    };
+    let created = Created {
+        id,
+        uuid,
+        agent: new.agent,
+        program: new.program,
+        workspace: new.workspace,
+        door: new.door,
+        key: new.key,
+        worktree: new.worktree,
+        settings,
+    };
+    check(&created, &created.settings, oneshot)?;
+    Ok(State::begin(created, super::now_ms()))
+}

@@ -1,0 +1,189 @@
+//! An agent's process as its session's thread sees it: its output line by line, its stdin, and how far it is ended.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use ostler_agents::{Adapter, Lined, Piece, Splitter};
+use ostler_journal::{Cursor, Kind, Step, Subscription};
+
+use super::Session;
+use super::bell::Bell;
+use crate::{Exit, Process};
+
+/// The end of stderr, for the one who asks why an agent is gone: more is in its journal.
+const STDERR_MAX: usize = 2048;
+
+/// How far it is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It works.
+    Live,
+    /// It was asked to stop its turn; signals follow then.
+    Asked(Instant),
+    /// Its stdin was closed; signals follow then.
+    Closing(Instant),
+    /// Its group got TERM; KILL follows then.
+    Termed(Instant),
+    /// Its tree got KILL, and gets it again then.
+    Killed(Instant),
+}
+
+impl Stage {
+    /// When the next step is due.
+    pub(super) fn deadline(self) -> Option<Instant> {
+        match self {
+            Self::Live => None,
+            Self::Asked(at) | Self::Closing(at) | Self::Termed(at) | Self::Killed(at) => Some(at),
+        }
+    }
+}
+
+/// A line that was understood, until it is in the journal.
+pub(super) struct Heard {
+    /// The raw offset after it.
+    pub(super) end: u64,
+    pub(super) lined: Lined,
+}
+
+pub(super) struct Running {
+    pub(super) source: u32,
+    pub(super) process: Process,
+    pub(super) adapter: Box<dyn Adapter>,
+    pub(super) started: Instant,
+    pub(super) stage: Stage,
+    /// Its stdin ends after the prompt.
+    pub(super) closes: bool,
+    /// What was handed over for its stdin, ever.
+    pub(super) ledger: u64,
+    /// Lines that came out of the same frame, the oldest first.
+    pub(super) heard: std::collections::VecDeque<Heard>,
+    /// Replies that wait until everything it had said is known; only while it is being taken up.
+    pub(super) held: Option<Vec<Vec<u8>>>,
+    cursor: Cursor,
+    splitter: Splitter,
+    stderr: Vec<u8>,
+    exit: Option<Exit>,
+    refused: Arc<AtomicBool>,
+    subscription: Subscription,
+}
+
+/// What there was to hear.
+pub(super) enum News {
+    /// Lines, in `heard`.
+    Lines,
+    /// It is over, and everything it said was heard.
+    Over(Exit),
+    /// Nothing more for now.
+    Nothing,
+}
+
+impl Running {
+    pub(super) fn new(session: &Session, source: u32, process: Process, adapter: Box<dyn Adapter>) -> Self {
+        let inner = Arc::clone(&session.inner);
+        let subscription = process.subscribe(Arc::new(move || inner.bell.ring()));
+        Self {
+            source,
+            closes: adapter.launch().close_stdin_after_prompt,
+            adapter,
+            started: Instant::now(),
+            stage: Stage::Live,
+            ledger: process.bounds().applied,
+            heard: std::collections::VecDeque::new(),
+            held: None,
+            cursor: process.cursor(0),
+            splitter: Splitter::default(),
+            stderr: Vec::new(),
+            exit: None,
+            refused: Arc::default(),
+            subscription,
+            process,
+        }
+    }
+
+    /// Reads on. Waits for the disk, not for the agent.
+    pub(super) fn listen(&mut self) -> io::Result<News> {
+        if let Some(exit) = self.exit {
+            return Ok(News::Over(exit));
+        }
+        // Before the look: what comes after it rings.
+        self.subscription.arm();
+        let mut frame = Vec::new();
+        loop {
+            frame.clear();
+            match self.cursor.next_blocking(&mut frame)? {
+                Step::Frame(head) if head.kind == Kind::Stdout => {
+                    self.split(&frame);
+                    if !self.heard.is_empty() {
+                        return Ok(News::Lines);
+                    }
+                }
+                Step::Frame(head) if head.kind == Kind::Stderr => {
+                    self.stderr.extend_from_slice(&frame);
+                    self.stderr.drain(..self.stderr.len().saturating_sub(STDERR_MAX));
+                }
+                Step::Frame(_) => {
+                    let exit = self.process.exit().unwrap_or(Exit::Unknown);
+                    self.exit = Some(exit);
+                    self.finish();
+                    return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
+                }
+                // A bound on its journal cut something away: what it was is not known, and the next line is whole again.
+                Step::Gap { .. } => {}
+                Step::UpToDate | Step::WouldBlock => return Ok(News::Nothing),
+            }
+        }
+    }
+
+    fn split(&mut self, bytes: &[u8]) {
+        let Self { splitter, adapter, heard, .. } = self;
+        splitter.push(bytes, |end, piece| heard.push_back(understand(adapter.as_mut(), end, piece)));
+    }
+
+    fn finish(&mut self) {
+        let Self { splitter, adapter, heard, .. } = self;
+        splitter.finish(|end, piece| heard.push_back(understand(adapter.as_mut(), end, piece)));
+    }
+
+    /// Hands bytes over for its stdin, in order. Nothing is waited for; what it does not take any more is for its end to
+    /// tell.
+    pub(super) fn write(&mut self, session: &Session, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        if let Some(held) = &mut self.held {
+            held.push(bytes);
+            return;
+        }
+        let at = i64::try_from(self.ledger).ok();
+        self.ledger += bytes.len() as u64;
+        let (refused, inner) = (Arc::clone(&self.refused), Arc::clone(&session.inner));
+        self.process.write_stdin_then(at, bytes, move |result| {
+            if let Err(error) = result {
+                tracing::debug!("{}: stdin: {error}", inner.id);
+                refused.store(true, Ordering::Release);
+                let bell: &Bell = &inner.bell;
+                bell.ring();
+            }
+        });
+    }
+
+    /// Whether something that was handed over did not get into the ledger.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.refused.load(Ordering::Acquire) && self.process.is_running()
+    }
+
+    /// The end of what it wrote to stderr.
+    pub(super) fn last_words(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).trim().to_owned()
+    }
+}
+
+fn understand(adapter: &mut dyn Adapter, end: u64, piece: Piece<'_>) -> Heard {
+    let lined = match piece {
+        Piece::Line(line) => adapter.line(line),
+        Piece::TooLong(bytes) => adapter.long_line(bytes),
+    };
+    Heard { end, lined }
+}

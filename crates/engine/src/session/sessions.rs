@@ -1,0 +1,299 @@
+//! Every session of the instance.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::fact::Fact;
+use super::new::{self, CreateError, NewSession};
+use super::state::{State, Status};
+use super::store::{Folder, folders};
+use super::{Bell, Desk, Inner, Session, SessionConfig, fact};
+use crate::approval::{Approval, Bound, Record};
+use crate::process::Registry;
+use crate::{Engine, Inbox, id};
+
+/// How long all agents together may take to end when everything ends.
+const ENDED_WITHIN: Duration = Duration::from_secs(12);
+
+/// The sessions; a cheap handle.
+#[derive(Clone)]
+pub struct Sessions {
+    shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    registry: Arc<Registry>,
+    inbox: Inbox,
+    table: Mutex<BTreeMap<String, Session>>,
+    revision: watch::Sender<u64>,
+    pub(super) runtime: Handle,
+    boot: String,
+}
+
+/// Why a text names no single session.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SessionError {
+    /// Nothing is called that.
+    #[error("no session is called {0:?}")]
+    NotFound(String),
+    /// Several could be meant.
+    #[error("{text:?} could be any of {}", ids.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        text: String,
+        /// What it could mean.
+        ids: Vec<String>,
+    },
+}
+
+impl Shared {
+    pub(super) fn engine(self: &Arc<Self>) -> Engine {
+        let (inner, inbox) = (Arc::clone(&self.registry), self.inbox.clone());
+        Engine { inner, inbox, sessions: Sessions { shared: Arc::clone(self) } }
+    }
+
+    pub(super) fn changed(&self) {
+        self.revision.send_modify(|revision| *revision += 1);
+    }
+
+    pub(super) fn config(&self) -> &SessionConfig {
+        &self.registry.config.sessions
+    }
+
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// This program, which is also the echo agent's.
+    pub(super) fn runner(&self) -> String {
+        self.registry.config.runner.to_string_lossy().into_owned()
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.registry.config.dir.join("sessions")
+    }
+
+    fn session(self: &Arc<Self>, folder: Folder, state: State, last: u64) -> Session {
+        let inner = Inner {
+            id: state.created.id.clone(),
+            uuid: state.created.uuid.clone(),
+            folder,
+            shared: Arc::downgrade(self),
+            asks: (!state.asks.is_empty()).into(),
+            desk: Mutex::new(Desk { state, driven: false, env: Vec::new(), process: None, end: false }),
+            bell: Bell::default(),
+            last: last.into(),
+            rests: tokio::sync::Notify::new(),
+        };
+        Session { inner: Arc::new(inner) }
+    }
+}
+
+impl Sessions {
+    /// Takes up what is in the instance's folder; what was running goes on. Call within a runtime.
+    pub(crate) fn open(registry: Arc<Registry>, inbox: Inbox, runtime: Handle) -> Self {
+        let shared = Arc::new(Shared {
+            inbox,
+            table: Mutex::default(),
+            revision: watch::channel(0).0,
+            runtime,
+            boot: crate::approval::boot_id(),
+            registry,
+        });
+        let sessions = Self { shared };
+        sessions.load();
+        sessions.hear_decisions();
+        sessions
+    }
+
+    fn load(&self) {
+        let shared = &self.shared;
+        for dir in folders(&shared.dir()) {
+            let folder = Folder::new(dir, Arc::clone(&shared.registry.pumps), shared.boot.clone());
+            match folder.load() {
+                Ok((state, last)) => {
+                    let session = shared.session(folder, state, last);
+                    shared.table().insert(session.id().to_owned(), session);
+                }
+                Err(error) => tracing::error!("session not taken up: {error}"),
+            }
+        }
+        self.settle_inbox();
+        let unfinished = |session: &&Session| session.desk().state.has_work();
+        for session in self.list().iter().filter(unfinished) {
+            session.drive();
+        }
+    }
+
+    /// A request whose session no longer waits for it waits for nobody: the daemon died before it could say so.
+    fn settle_inbox(&self) {
+        let waited_for = |approval: &Approval| {
+            let session = approval.ask.asker.verified_session.as_deref().and_then(|id| self.get(id));
+            session.is_some_and(|session| session.waits_for(approval))
+        };
+        for approval in self.shared.inbox.pending() {
+            if approval.ask.bound == Bound::Session && !waited_for(&approval) {
+                let record = Record::Withdrawn { why: "its session no longer waits for it".into() };
+                if let Err(error) = self.shared.inbox.note(&approval.id, record) {
+                    tracing::error!("inbox: {error}");
+                }
+            }
+        }
+    }
+
+    /// Whenever the inbox changes, the threads that wait for it look.
+    fn hear_decisions(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.inbox.on_change(Box::new(move || {
+            let Some(shared) = shared.upgrade() else { return };
+            for session in shared.table().values().filter(|session| session.inner.asks.load(Ordering::Acquire)) {
+                session.inner.bell.ring();
+            }
+        }));
+    }
+
+    /// Makes a session. Nothing is started before the first prompt. May wait for the disk.
+    pub fn create(&self, new: NewSession) -> Result<Session, CreateError> {
+        let shared = &self.shared;
+        // Held throughout: the same key at the same time is still one session.
+        let mut table = shared.table();
+        if let Some(key) = &new.key
+            && let Some(known) = table.values().find(|known| known.desk().state.created.key.as_ref() == Some(key))
+        {
+            return Ok(known.clone());
+        }
+        let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
+        let state = new::begin(new, id.clone(), uuid, shared.registry.config.sessions.oneshot)?;
+        let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
+        let made = folder.create().and_then(|journal| {
+            let created = Fact::Created(Box::new(state.created.clone()));
+            journal.append(0, 0, &fact::payload(&[created]))
+        });
+        if let Err(error) = made {
+            let _ = fs::remove_dir_all(&folder.dir);
+            return Err(error.into());
+        }
+        folder.note(&state, 1);
+        folder.rest();
+        let session = shared.session(folder, state, 1);
+        session.desk().env = env;
+        table.insert(id, session.clone());
+        drop(table);
+        shared.changed();
+        Ok(session)
+    }
+
+    /// Every session that is known, oldest first.
+    pub fn list(&self) -> Vec<Session> {
+        let mut all: Vec<(u64, Session)> =
+            self.shared.table().values().map(|session| (session.desk().state.created_ms, session.clone())).collect();
+        all.sort_by(|(a, left), (b, right)| (a, left.id()).cmp(&(b, right.id())));
+        all.into_iter().map(|(_, session)| session).collect()
+    }
+
+    /// The session with exactly this id or UUID.
+    pub fn get(&self, id: &str) -> Option<Session> {
+        let table = self.shared.table();
+        table.get(id).or_else(|| table.values().find(|session| session.uuid() == id)).cloned()
+    }
+
+    /// The session meant by an id, a UUID, a name, an agent's own id, or the unique beginning of an id or UUID.
+    pub fn resolve(&self, text: &str) -> Result<Session, SessionError> {
+        if let Some(session) = self.get(text) {
+            return Ok(session);
+        }
+        let all = self.list();
+        let called = |session: &&Session| {
+            let desk = session.desk();
+            let settings = &desk.state.settings;
+            settings.name.as_deref() == Some(text) || settings.agent_session.as_deref() == Some(text)
+        };
+        // The newest that bears a name, and one that is open before one that is closed.
+        let open = |session: &&Session| session.view().status != Status::Closed;
+        if let Some(session) = all.iter().filter(called).max_by_key(open) {
+            return Ok(session.clone());
+        }
+        let begins = |session: &&Session| session.id().starts_with(text) || session.uuid().starts_with(text);
+        let mut alike = all.iter().filter(begins).filter(|_| !text.is_empty());
+        match (alike.next(), alike.next()) {
+            (None, _) => Err(SessionError::NotFound(text.to_owned())),
+            (Some(only), None) => Ok(only.clone()),
+            (Some(first), Some(second)) => {
+                let ids = [first, second].into_iter().chain(alike).take(8).map(|session| session.id().to_owned());
+                Err(SessionError::Ambiguous { text: text.to_owned(), ids: ids.collect() })
+            }
+        }
+    }
+
+    /// Changes whenever any session does.
+    pub fn revision(&self) -> watch::Receiver<u64> {
+        self.shared.revision.subscribe()
+    }
+
+    /// Deletes a closed session and its journal; `false` if it is not closed, or its process is not gone yet.
+    pub fn forget(&self, session: &Session) -> bool {
+        let resting = {
+            let desk = session.desk();
+            desk.state.closed && !desk.driven
+        };
+        if !resting {
+            return false;
+        }
+        self.shared.table().remove(session.id());
+        let engine = self.shared.engine();
+        let sources = session.desk().state.sources;
+        for process in (1..=sources).filter_map(|source| engine.inner.by_key(&session.process_key(source))) {
+            engine.forget(&process);
+        }
+        if let Err(error) = fs::remove_dir_all(&session.inner.folder.dir) {
+            tracing::warn!("{}: {error}", session.id());
+        }
+        self.shared.changed();
+        true
+    }
+
+    /// Forgets sessions that were closed long ago, and closes the files of those that rest.
+    pub fn tidy(&self) {
+        let keep = self.shared.registry.config.sessions.keep_closed;
+        let keep = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+        for session in self.list() {
+            let (closed, driven, activity) = {
+                let desk = session.desk();
+                (desk.state.closed, desk.driven, desk.state.activity_ms)
+            };
+            if closed && super::now_ms().saturating_sub(activity) > keep {
+                self.forget(&session);
+            } else if !driven {
+                session.inner.folder.rest();
+            }
+        }
+    }
+
+    /// Ends every agent's process; the sessions stay, and their next prompt resumes them.
+    pub async fn end_processes(&self) {
+        let driven: Vec<Session> = self.list().into_iter().filter(|session| session.desk().driven).collect();
+        for session in &driven {
+            session.desk().end = true;
+            session.inner.bell.ring();
+        }
+        let all = async {
+            for session in &driven {
+                session.gone().await;
+            }
+        };
+        if tokio::time::timeout(ENDED_WITHIN, all).await.is_err() {
+            tracing::warn!("agents that do not end are left to the keeper");
+        }
+    }
+}

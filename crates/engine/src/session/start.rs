@@ -1,0 +1,78 @@
+//! Starting an agent for the turn that waits. Written down before the keeper forks, under a key that never starts a second.
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::Arc;
+
+use ostler_agents::open;
+use ostler_hooks::hook;
+
+use super::driver::{Driver, fail};
+use super::fact::Fact;
+use super::new::{setup, usual};
+use super::running::Running;
+use super::sessions::Shared;
+use crate::{SpawnError, SpawnRequest};
+
+impl Driver {
+    /// Starts the agent's next process. What can not be started fails the turn.
+    pub(super) fn start(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+        let session = self.session.clone();
+        let (created, settings, env, source) = {
+            let desk = session.desk();
+            (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone(), desk.state.sources + 1)
+        };
+        let echo = shared.runner();
+        let resume = settings.agent_session.clone();
+        let setup = setup(&created, &settings, resume.clone(), &echo);
+        let drive = usual(&created.agent, shared.config().oneshot);
+        let mut adapter = match open(&setup, drive) {
+            Ok(adapter) => adapter,
+            Err(error) => return fail(&session, &mut session.desk(), error.to_string()),
+        };
+        session.tell(&mut session.desk(), Fact::Process { source, drive, resume, settings })?;
+        hook!("session.process");
+        let launch = adapter.launch();
+        let own = launch.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        // No colours, no cursor movements: nobody looks at a screen.
+        let dumb = (OsString::from("TERM"), OsString::from("dumb"));
+        let request = SpawnRequest {
+            program: launch.program.clone().into(),
+            args: launch.args.iter().map(OsString::from).collect(),
+            env: std::iter::once(dumb).chain(env).chain(own).collect(),
+            cwd: Some(created.workspace),
+            name: Some(format!("{}.{source}", created.id)),
+            key: Some(session.process_key(source)),
+            session: Some(created.id),
+            ..SpawnRequest::default()
+        };
+        let engine = shared.engine();
+        match shared.runtime.block_on(engine.spawn(request)) {
+            Ok(process) => {
+                hook!("session.started");
+                session.desk().process = Some(process.id().to_owned());
+                let opening = adapter.opening();
+                let mut running = Running::new(&session, source, process, adapter);
+                running.write(&session, opening);
+                self.running = Some(running);
+                shared.changed();
+                Ok(())
+            }
+            Err(error) => {
+                let mut desk = session.desk();
+                let stderr = String::new();
+                session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr })?;
+                fail(&session, &mut desk, format!("Failed to spawn {}: {}", created.agent.name(), why(error)))
+            }
+        }
+    }
+}
+
+/// What the system said, without what everybody knows.
+fn why(error: SpawnError) -> String {
+    match error {
+        SpawnError::NotInPath(_) => io::Error::from_raw_os_error(2).to_string(),
+        SpawnError::Refused { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,75 @@
+//! Stopping: a turn, or the whole session. Both return at once; the session's thread climbs the ladder.
+
+use std::io;
+
+use super::Session;
+use super::fact::Fact;
+
+/// How a turn is stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Interrupt {
+    /// What waits is dropped.
+    pub clear_queue: bool,
+    /// The process is ended (TERM to its group, then KILL), instead of the agent being asked first.
+    pub end_process: bool,
+}
+
+impl Session {
+    /// Stops the turn that runs; `false` if none does. May wait for the disk.
+    pub fn interrupt(&self, how: Interrupt) -> io::Result<bool> {
+        let mut desk = self.desk();
+        if how.clear_queue {
+            self.drop_queue(&mut desk, "interrupted before its turn")?;
+        }
+        let Some(turn) = desk.state.turn.as_ref().filter(|turn| !turn.ended) else { return Ok(false) };
+        let (number, known) = (turn.prompt.number, turn.interrupt);
+        if known.is_none() || (known == Some(false) && how.end_process) {
+            self.tell(&mut desk, Fact::Interrupt { number, end_process: how.end_process })?;
+        }
+        drop(desk);
+        self.inner.bell.ring();
+        Ok(true)
+    }
+
+    /// Ends the session: no more prompts, and its process goes. May wait for the disk; [`gone`](Self::gone) waits for the
+    /// process.
+    pub fn close(&self) -> io::Result<()> {
+        let mut desk = self.desk();
+        if desk.state.closed {
+            return Ok(());
+        }
+        self.drop_queue(&mut desk, "the session was closed")?;
+        self.tell(&mut desk, Fact::Closed {})?;
+        desk.end = true;
+        self.rest(&desk);
+        drop(desk);
+        self.inner.bell.ring();
+        Ok(())
+    }
+
+    fn drop_queue(&self, desk: &mut super::Desk, why: &str) -> io::Result<()> {
+        let waiting: Vec<u64> = desk.state.queue.iter().map(|queued| queued.number).collect();
+        for number in waiting {
+            self.tell(desk, Fact::Dropped { number, why: why.to_owned() })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until nothing of it runs.
+    pub async fn gone(&self) {
+        loop {
+            let rests = self.inner.rests.notified();
+            if !self.desk().driven {
+                return;
+            }
+            rests.await;
+        }
+    }
+
+    /// Remembers where it stands, if no thread is about to change it.
+    pub(super) fn rest(&self, desk: &super::Desk) {
+        if !desk.driven {
+            self.inner.folder.note(&desk.state, self.inner.last.load(std::sync::atomic::Ordering::Acquire));
+        }
+    }
+}
