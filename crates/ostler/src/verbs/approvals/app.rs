@@ -72,7 +72,7 @@ impl App<'_> {
                 match self.state.press(key, Instant::now()) {
                     None => {}
                     Some(Act::Quit) => return Ok(ExitCode::SUCCESS),
-                    Some(Act::Decide { which, hash, verdict, message, interrupt }) => {
+                    Some(Act::Decide { which, hash, verdict, message, interrupt, answers }) => {
                         let id = which.id.clone();
                         let params = DecideParams {
                             id,
@@ -81,7 +81,7 @@ impl App<'_> {
                             message,
                             interrupt,
                             input: None,
-                            answers: None,
+                            answers,
                             relays: true,
                         };
                         if let Some((reached, info)) = self.decide(&which, &params) {
