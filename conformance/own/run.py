@@ -20,7 +20,7 @@ SUITES = {
     "ssh": ["ssh"],
     "netns": ["netns"],
     "cli": ["cli"],
-    "approvals": ["approvals"],
+    "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_password"],
     "sessions": ["sessions"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_password"],

@@ -29,6 +29,7 @@ compile_error!("ostler needs Linux: the journal is built on splice");
 
 mod derived;
 mod floor;
+mod index;
 mod probe;
 mod pump;
 mod raw;

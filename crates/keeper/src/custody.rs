@@ -27,6 +27,8 @@ const GRACE: Duration = Duration::from_secs(2);
 const LONG_GRACE: Duration = Duration::from_secs(8);
 /// Most survivors named in one answer: it has to fit into a message.
 const LEFT_MAX: usize = 32;
+/// No honest chain of parents is this long, and a walk must end.
+pub(crate) const ANCESTORS_MAX: usize = 512;
 /// Largest environment searched for the cookie.
 const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
 
@@ -166,6 +168,24 @@ pub(crate) fn survey(children: &HashMap<u32, String>, helpers: &[u32], keeper: u
         .take(LEFT_MAX * 8)
         .map(|process| stray(process, process.cookie.clone(), String::new()))
         .collect()
+}
+
+/// The first byte of what [`carried`] says: a helper that was killed has said nothing, which is not the same as no cookie.
+pub(crate) const LOOKED: u8 = b'=';
+
+/// The cookie of this process, or of the nearest ancestor that has one; nothing behind the first byte if none has.
+pub(crate) fn carried(pid: u32) -> String {
+    let mut current = pid;
+    for _ in 0..ANCESTORS_MAX {
+        if let Some(key) = cookie(current) {
+            return format!("{}{key}", char::from(LOOKED));
+        }
+        match procfs::stat(current) {
+            Ok(stat) if stat.parent > 1 => current = stat.parent,
+            _ => break,
+        }
+    }
+    char::from(LOOKED).into()
 }
 
 fn stray(process: &Process, key: Option<String>, why: String) -> Stray {

@@ -20,6 +20,9 @@ fn main() -> ExitCode {
     if let [name @ ("first" | "second" | "doomed"), dir] = *arguments.iter().map(String::as_str).collect::<Vec<_>>() {
         return play(name, Path::new(dir));
     }
+    if let [_, "stranger", dir, said] = *arguments.iter().map(String::as_str).collect::<Vec<_>>() {
+        return intrude(Path::new(dir), Path::new(said));
+    }
     common::main(tests![
         a_tree_is_found_wherever_it_hides,
         a_polite_signal_to_a_tree_is_heard_once,
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         a_new_keeper_takes_over_from_a_living_daemon,
         a_lost_keeper_is_news_and_fails_every_request,
         a_polite_end_waits_for_the_children,
+        an_orphan_of_a_hosted_process_may_not_be_the_daemon,
+        a_cookie_gives_away_who_is_hosted_here_and_nobody_else,
     ])
 }
 
@@ -304,4 +309,69 @@ fn a_polite_end_waits_for_the_children() {
     assert!(alive(keeper));
     kill(child.pid);
     wait_until("the keeper has ended", || !alive(keeper));
+}
+
+/// Says hello, and writes down what came of it.
+fn intrude(dir: &Path, said: &Path) -> ExitCode {
+    let answer = match connect(dir, Hello::default(), |_| {}) {
+        Ok(_) => "welcome".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    std::fs::write(said.with_extension("new"), answer).unwrap();
+    std::fs::rename(said.with_extension("new"), said).unwrap();
+    ExitCode::SUCCESS
+}
+
+/// What a stranger was told.
+fn told(said: &Path) -> String {
+    wait_until("the stranger has an answer", || said.exists());
+    std::fs::read_to_string(said).unwrap()
+}
+
+fn an_orphan_of_a_hosted_process_may_not_be_the_daemon() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let program = std::env::current_exe().unwrap();
+    for (name, clean) in [("marked", ""), ("unmarked", "env -i")] {
+        let said = stable.path().join(name);
+        let go = stable.path().join(format!("{name}.go"));
+        let line = format!(
+            "( while [ ! -e {} ]; do sleep 0.01; done; exec {clean} {} stranger {} {} ) &",
+            go.display(),
+            program.display(),
+            stable.path().display(),
+            said.display()
+        );
+        daemon.sh(name, &line);
+        assert_eq!(daemon.exit(name), Exit::Code(0));
+        // Its parent is gone before it begins.
+        std::fs::write(&go, "").unwrap();
+        let answer = told(&said);
+        assert!(answer.contains("is hosted here"), "{name}: {answer}");
+        assert!(matches!(daemon.event(), Event::Intruder { .. }));
+    }
+}
+
+fn a_cookie_gives_away_who_is_hosted_here_and_nobody_else() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    daemon.sh("a", "cat");
+    let ask = |cookie: &str, name: &str| {
+        let said = stable.path().join(name);
+        let mut stranger = Command::new("/proc/self/exe");
+        stranger.arg("stranger").arg(stable.path()).arg(&said).env(ostler_keeper::COOKIE, cookie);
+        stranger.status().unwrap();
+        told(&said)
+    };
+    let answer = ask("a", "first");
+    assert!(answer.contains("is hosted here (it descends from a)"), "{answer}");
+    let answer = ask("of another keeper", "second");
+    assert!(!answer.contains("is hosted here") && answer != "welcome", "{answer}");
+    drop(daemon);
+    wait_until("the stranger of another keeper is let in", || {
+        let _ = std::fs::remove_file(stable.path().join("third"));
+        ask("of another keeper", "third") == "welcome"
+    });
+    let answer = ask("a", "fourth");
+    assert!(answer.contains("is hosted here"), "{answer}");
 }

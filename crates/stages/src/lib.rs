@@ -15,6 +15,7 @@ mod program;
 mod report;
 mod resolve;
 mod runner;
+mod setenv;
 mod sink;
 mod spec;
 mod sudo;

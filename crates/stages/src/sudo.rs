@@ -2,18 +2,22 @@
 //! assignments come before `--`, because behind it sudo would take the first of them for the command.
 
 use std::fs;
+use std::io::{PipeReader, pipe};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
 use crate::PATH;
-use crate::child::Child;
+use crate::child::{Child, timespec};
 use crate::failure::{Failure, Stop};
 use crate::outcome::FailKind;
+use crate::setenv::{self, Setenv};
 use crate::spec::{Spec, Stage};
 use crate::terminal::Terminal;
 
@@ -21,6 +25,9 @@ const SET_USER_ID: u32 = 0o4000;
 
 /// What sudo says last, in this language, when it must not ask; the second is the wording of other releases.
 const NOT_ASKED: [&[u8]; 2] = [b"sudo: a password is required", b"sudo: interactive authentication is required"];
+
+/// Longer than any list of rules that a person wrote.
+const LISTING_MAX: usize = 1024 * 1024;
 
 /// The sudo of this machine.
 pub(crate) struct Sudo {
@@ -117,7 +124,34 @@ impl Sudo {
                 return Err(Failure::new(FailKind::NotPermitted, why).at(index).into());
             }
         }
-        Ok(())
+        self.check_assignments(spec, check)
+    }
+
+    /// Makes sure that sudo does not take the variables of one stage and refuse those of the next.
+    fn check_assignments(&self, spec: &Spec, check: &Check) -> Result<(), Stop> {
+        if spec.env.is_empty() {
+            return Ok(());
+        }
+        let listing = self.listing(check)?;
+        if setenv::of(&listing) == Setenv::Alike || setenv::is_let_in(spec, &listing) {
+            return Ok(());
+        }
+        Err(Failure::new(FailKind::NotPermitted, SETENV_DEPENDS).into())
+    }
+
+    /// Everything that sudo allows, in its long form.
+    fn listing(&self, check: &Check) -> Result<String, Stop> {
+        let no_pipe = |error| Failure::system("making a pipe", error);
+        let (out, out_end) = pipe().map_err(no_pipe)?;
+        let mut command = self.command(&["-n", "-ll"]);
+        command.stdout(out_end);
+        let started = Child::start(&mut command, check.group);
+        // The end of the pipe that is left to us.
+        drop(command);
+        let mut child = started.map_err(|error| Failure::system("starting sudo", error))?;
+        let text = read_until(out, check.deadline)?;
+        finish(&mut child, check.deadline)?;
+        Ok(text)
     }
 
     /// Whether a run that ended like this was sudo's refusal to run anything without a password.
@@ -145,10 +179,37 @@ pub(crate) struct Check {
 const NOT_REMEMBERED: &str = "the sudo policy remembers no password (timestamp_timeout=0), which a pipeline needs \
                               because it asks once for all stages; run the stages one by one; nothing was run";
 
+const SETENV_DEPENDS: &str = "sudoers lets some commands set variables and others not (SETENV), and sudo does not say \
+                              beforehand which of these stages it would refuse; run the stages one by one, or without \
+                              variables; nothing was run";
+
 pub(crate) fn password_needed() -> Failure {
     let why = "sudo needs a password and there is no terminal to ask on; approve it from a terminal (`ostler approvals`), \
                or allow it in sudoers with NOPASSWD; nothing was run";
     Failure::new(FailKind::PasswordNeeded, why)
+}
+
+/// Reads to the end, or as much as any policy says.
+fn read_until(pipe: PipeReader, deadline: Instant) -> Result<String, Stop> {
+    let mut bytes = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Stop::TimedOut(Vec::new()));
+        }
+        match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&timespec(left))) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(Failure::system("waiting for sudo", error).into()),
+        }
+        let mut buffer = [0; 4096];
+        match rustix::io::read(&pipe, &mut buffer) {
+            Ok(count) if count > 0 && bytes.len() < LISTING_MAX => bytes.extend(buffer.iter().take(count)),
+            Err(Errno::INTR) => {}
+            // What is cut off is not understood, which is told like a rule that differs.
+            _ => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        }
+    }
 }
 
 fn finish(child: &mut Child, deadline: Instant) -> Result<i32, Stop> {

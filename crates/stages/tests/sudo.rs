@@ -7,7 +7,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use common::user::{PASSWORD, User};
+use common::user::{PASSWORD, Terminal, User};
 use common::{Place, alive, spec, stage, wait_until};
 use ostler_stages::Elevate::{AskOnTerminal, NeverAsk};
 use ostler_stages::{FailKind, Outcome};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         a_password_is_asked_for_on_the_terminal,
         a_wrong_password_runs_nothing,
         ctrl_c_at_the_password_runs_nothing,
+        ctrl_z_at_the_password_asks_again,
         without_password_nobody_is_asked,
         a_password_that_nobody_can_be_asked_for_is_a_clear_error,
         a_command_that_only_sounds_like_sudo_has_run,
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         a_pipeline_of_root_tells_codes_and_signals,
         a_name_like_an_option_or_an_assignment_is_only_a_name,
         the_environment_arrives_as_asked_for,
+        a_pipeline_whose_stages_differ_in_setting_variables_runs_not_at_all,
+        variables_that_every_stage_may_set_or_that_need_no_right_arrive,
         a_program_that_changed_is_not_run_as_root,
         the_limit_ends_commands_of_root,
         the_limit_also_ends_the_question_for_a_password,
@@ -80,9 +83,32 @@ fn ctrl_c_at_the_password_runs_nothing() {
     spec.stages = vec![stage];
     let mut terminal = user.start(&place, &spec);
     terminal.asked(1);
-    terminal.type_in("\x03");
+    terminal.press_until("\x03", Terminal::has_ended);
     assert_eq!(terminal.finish().codes(), [1]);
     assert!(!mark.exists());
+}
+
+/// Stopped by its key, sudo goes on at once: nobody is there to say `fg` on a terminal that is passed on.
+fn ctrl_z_at_the_password_asks_again() {
+    let Some(user) = User::new(ALL) else { return };
+    let place = Place::new();
+    for stages in [&[["id", "-u"].as_slice()] as &[&[&str]], &[&["id", "-u"], &["cat"]]] {
+        let mut terminal = user.start(&place, &spec(AskOnTerminal, stages));
+        terminal.asked(1);
+        terminal.press_until("half of it\x1a", |terminal| terminal.questions() >= 2);
+        let mut asked = 0;
+        // A question that comes late throws away what was typed before it.
+        terminal.press_until("", |terminal| {
+            if terminal.questions() > asked {
+                asked = terminal.questions();
+                terminal.type_in(&format!("{PASSWORD}\n"));
+            }
+            terminal.has_ended()
+        });
+        let ran = terminal.finish();
+        assert_eq!(ran.codes(), vec![0; stages.len()], "{}", ran.stderr(0));
+        assert_eq!(ran.text(), "0\n");
+    }
 }
 
 fn without_password_nobody_is_asked() {
@@ -157,11 +183,15 @@ fn a_wrong_password_or_ctrl_c_runs_no_pipeline() {
     let (first, mark) = marking(&place);
     let mut spec = spec(AskOnTerminal, &[&["true"], &["true"]]);
     spec.stages[0] = first;
-    for keys in [["wrong\n"; 3].as_slice(), &["\x03"]] {
+    for wrong in [3, 0] {
         let mut terminal = user.start(&place, &spec);
-        for (before, keys) in keys.iter().enumerate() {
-            terminal.asked(before + 1);
-            terminal.type_in(keys);
+        for times in 1..=wrong {
+            terminal.asked(times);
+            terminal.type_in("wrong\n");
+        }
+        if wrong == 0 {
+            terminal.asked(1);
+            terminal.press_until("\x03", Terminal::has_ended);
         }
         let (_, kind, message) = terminal.finish().failure();
         assert_eq!(kind, FailKind::NotAuthenticated, "{message}");
@@ -257,6 +287,46 @@ fn the_environment_arrives_as_asked_for() {
     let text = ran.text();
     for (key, value) in asked {
         assert!(text.lines().any(|line| line == format!("{key}={value}")), "{key} in {text}");
+    }
+}
+
+/// Two stages of root with a variable that only a policy's SETENV lets in.
+fn with_home(place: &Place, name: &str, value: &str) -> (ostler_stages::Spec, std::path::PathBuf) {
+    let (first, mark) = marking(place);
+    let mut spec = spec(NeverAsk, &[&["true"], &["env"]]);
+    spec.stages[0] = first;
+    spec.env = vec![(name.to_owned(), value.to_owned())];
+    (spec, mark)
+}
+
+fn a_pipeline_whose_stages_differ_in_setting_variables_runs_not_at_all() {
+    let program = |name: &str| stage(&[name]).program.display().to_string();
+    let (touch, env) = (program("touch"), program("env"));
+    let policy = format!("USER ALL=(root) NOPASSWD: SETENV: {touch}, NOSETENV: {env}");
+    let Some(user) = User::new(&policy) else { return };
+    let place = Place::new();
+    let (spec, mark) = with_home(&place, "HOME", "/elsewhere");
+    let (at, kind, message) = user.run(&place, &spec).failure();
+    assert_eq!((at, kind), (None, FailKind::NotPermitted), "{message}");
+    assert!(message.contains("SETENV") && message.contains("nothing was run"), "{message}");
+    assert!(!mark.exists(), "the first stage has run");
+}
+
+fn variables_that_every_stage_may_set_or_that_need_no_right_arrive() {
+    let program = |name: &str| stage(&[name]).program.display().to_string();
+    let (touch, env) = (program("touch"), program("env"));
+    let free = "USER ALL=(root) NOPASSWD:";
+    for (policy, name, value) in [
+        (ALL_FREE.to_owned(), "HOME", "/elsewhere"),
+        (format!("{free} SETENV: {touch}, {env}"), "DEBIAN_FRONTEND", "noninteractive"),
+        (format!("{free} SETENV: {touch}, NOSETENV: {env}"), "LC_TIME", "C.UTF-8"),
+    ] {
+        let Some(user) = User::new(&policy) else { return };
+        let place = Place::new();
+        let (spec, mark) = with_home(&place, name, value);
+        let ran = user.run(&place, &spec);
+        assert_eq!(ran.codes(), [0, 0], "{policy}: {}", ran.stderr(1));
+        assert!(mark.exists() && ran.text().lines().any(|line| line == format!("{name}={value}")), "{}", ran.text());
     }
 }
 

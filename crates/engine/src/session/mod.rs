@@ -25,8 +25,6 @@ mod start;
 mod state;
 mod stop;
 mod store;
-#[cfg(test)]
-mod tests;
 
 use std::ffi::OsString;
 use std::io;

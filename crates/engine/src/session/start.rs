@@ -56,6 +56,8 @@ impl Driver {
                 running.write(&session, opening);
                 self.running = Some(running);
                 shared.changed();
+                // It may have spoken before anybody listened.
+                session.inner.bell.ring();
                 Ok(())
             }
             Err(error) => {

@@ -9,8 +9,9 @@ use ostler_hooks::{fault, hook};
 
 use super::EventJournal;
 use super::files::Files;
-use super::record::{PAYLOAD_MAX, RECORD, Record};
+use super::record::{PAYLOAD_MAX, Record};
 use super::recovery::note;
+use crate::index::{RECORD, Record as _};
 use crate::{lock, sys};
 
 /// The source of what was not derived: said by the engine itself.

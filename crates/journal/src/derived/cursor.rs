@@ -8,38 +8,27 @@ use std::sync::atomic::Ordering;
 use ostler_hooks::hook;
 
 use super::EventJournal;
-use super::files::Files;
-use super::record::{RECORD, Record};
+use super::record::Record;
 use super::types::{EventHead, EventStep};
+use crate::index::Walk;
 use crate::sys::{self, Wait};
-
-/// Records read at once: 1 KiB, so that a reader that is behind needs one index read for 32 of them.
-const BATCH: usize = 32;
 
 /// A reader's place in an event journal.
 pub struct EventCursor {
     journal: Arc<EventJournal>,
-    /// Stands after this record.
-    at: u64,
-    /// That record, once known.
-    before: Option<Record>,
-    /// Encoded records after `at`; the first `taken` bytes are used up.
-    batch: [u8; BATCH * RECORD],
-    filled: usize,
-    taken: usize,
+    walk: Walk<Record>,
 }
 
 impl EventCursor {
     /// Stands after record `after` (0 = before the first). A place beyond the end waits until the journal has grown past
     /// it.
     pub fn new(journal: Arc<EventJournal>, after: u64) -> Self {
-        let before = (after == 0).then(Record::default);
-        Self { journal, at: after, before, batch: [0; BATCH * RECORD], filled: 0, taken: 0 }
+        Self { journal, walk: Walk::after(after) }
     }
 
     /// The record it stands after.
     pub fn position(&self) -> u64 {
-        self.at
+        self.walk.at()
     }
 
     /// The journal it reads.
@@ -60,7 +49,7 @@ impl EventCursor {
 
     fn next(&mut self, buf: &mut Vec<u8>, wait: Wait) -> io::Result<EventStep> {
         let last = self.journal.last.load(Ordering::SeqCst);
-        if self.at >= last {
+        if self.walk.at() >= last {
             return Ok(EventStep::UpToDate);
         }
         if let Some(gap) = self.gap() {
@@ -71,7 +60,7 @@ impl EventCursor {
             return Ok(EventStep::WouldBlock);
         }
         let files = self.journal.home.files()?;
-        if self.taken == self.filled && !self.refill(&files, last, wait)? {
+        if !self.walk.look_ahead(&files.idx, &files.nowait, last, wait)? {
             return Ok(self.gap().unwrap_or(EventStep::WouldBlock));
         }
         let Some((record, from, len)) = self.peek() else {
@@ -93,55 +82,20 @@ impl EventCursor {
                 };
             }
         }
-        self.at += 1;
-        self.before = Some(record);
-        self.taken += RECORD;
+        self.walk.pass(record);
         let Record { src_end, time_ns, source, .. } = record;
-        Ok(EventStep::Event(EventHead { record: self.at, source, src_end, time_ns, len }))
+        Ok(EventStep::Event(EventHead { record: self.walk.at(), source, src_end, time_ns, len }))
     }
 
     /// If the next record was cut: moves behind the gap and says so.
     fn gap(&mut self) -> Option<EventStep> {
         let first = self.journal.first.load(Ordering::SeqCst);
-        if self.at + 1 >= first {
-            return None;
-        }
-        self.stand_after(first - 1);
-        Some(EventStep::Gap { first })
-    }
-
-    fn stand_after(&mut self, record: u64) {
-        self.at = record;
-        self.before = (record == 0).then(Record::default);
-        self.filled = 0;
-        self.taken = 0;
-    }
-
-    /// Reads the next records, and the one before them if it is not known. `Ok(false)` = would block.
-    fn refill(&mut self, files: &Files, last: u64, wait: Wait) -> io::Result<bool> {
-        self.filled = 0;
-        self.taken = 0;
-        if self.before.is_none() {
-            let mut bytes = [0; RECORD];
-            let at = (self.at - 1) * RECORD as u64;
-            if !sys::read_at(&files.idx, &mut bytes, at, wait, &files.nowait)? {
-                return Ok(false);
-            }
-            self.before = Record::decode(&bytes, self.at);
-        }
-        let count = usize::try_from(last - self.at).unwrap_or(BATCH).min(BATCH);
-        let bytes = self.batch.get_mut(..count * RECORD).unwrap_or_default();
-        let ready = sys::read_at(&files.idx, bytes, self.at * RECORD as u64, wait, &files.nowait)?;
-        if ready {
-            self.filled = count * RECORD;
-        }
-        Ok(ready)
+        self.walk.skip_to(first).then_some(EventStep::Gap { first })
     }
 
     /// The next record, where its payload begins, and how long it is.
     fn peek(&self) -> Option<(Record, u64, usize)> {
-        let record = Record::decode(self.batch.get(self.taken..self.filled)?, self.at + 1)?;
-        let before = self.before?;
+        let (before, record) = self.walk.around()?;
         Some((record, before.data_end, record.len_after(&before)?))
     }
 
@@ -150,8 +104,8 @@ impl EventCursor {
         if let Some(gap) = self.gap() {
             return Ok(gap);
         }
-        let record = self.at + 1;
-        self.stand_after(self.at);
+        let record = self.walk.at() + 1;
+        self.walk.stand_after(self.walk.at());
         self.journal.damaged(record);
         Err(io::Error::new(io::ErrorKind::InvalidData, format!("event record {record} is damaged")))
     }

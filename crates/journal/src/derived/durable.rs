@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::EventJournal;
 use super::files::Files;
-use super::record::RECORD;
+use crate::index::RECORD;
 use crate::lock;
 use crate::raw::ledger::Fact;
 use crate::raw::mark::Mark;

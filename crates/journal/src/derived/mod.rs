@@ -21,6 +21,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use crate::index::RECORD;
 use crate::lock;
 use crate::probe::FsKind;
 use crate::raw::ledger::{Ctl, Fact};
@@ -32,7 +33,6 @@ use append::Writer;
 pub use cursor::EventCursor;
 use files::Home;
 pub use record::PAYLOAD_MAX;
-use record::RECORD;
 pub use types::{EventBounds, EventHead, EventStep};
 
 struct State {

@@ -1,12 +1,9 @@
-//! One record of `events.idx`: 32 bytes, so that no record ever crosses a page and none is ever torn by a kill.
+//! What a record of `events.idx` says.
 //!
-//! Layout, little endian: `data_end u64, src_end u64, time_ns u64, source u32, flags u16, check u16`. A record's number
-//! is its position + 1 and goes into the check; its payload is what `data_end` grew by since the record before.
+//! Layout, little endian: `data_end u64, src_end u64, time_ns u64, source u32, flags u16, check u16`. A record's payload
+//! is what `data_end` grew by since the record before.
 
-use crate::raw::check;
-
-/// Bytes of a record.
-pub(crate) const RECORD: usize = 32;
+use crate::index;
 
 /// 32 MiB: four times the longest line that is taken from an agent. A record that claims more is damaged, so no reader
 /// is made to find memory for it.
@@ -32,38 +29,24 @@ impl Record {
         let len = usize::try_from(self.data_end.checked_sub(before.data_end)?).ok()?;
         (len <= PAYLOAD_MAX).then_some(len)
     }
+}
 
-    /// As written at position `number` - 1.
-    pub(crate) fn encode(&self, number: u64) -> [u8; RECORD] {
-        let unchecked = self.layout(0);
-        self.layout(check(&unchecked, number))
+impl index::Record for Record {
+    const CHECK_AT: u32 = 48;
+
+    fn words(&self) -> [u64; 4] {
+        [self.data_end, self.src_end, self.time_ns, u64::from(self.source) | u64::from(WRITTEN) << 32]
     }
 
-    fn layout(&self, sum: u16) -> [u8; RECORD] {
-        let last = u64::from(self.source) | u64::from(WRITTEN) << 32 | u64::from(sum) << 48;
-        let mut bytes = [0; RECORD];
-        let words = [self.data_end, self.src_end, self.time_ns, last];
-        for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
-            slot.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// Reads what stands at position `number` - 1; `None` if it was never written there by us.
-    pub(crate) fn decode(bytes: &[u8], number: u64) -> Option<Self> {
-        let bytes = bytes.first_chunk::<RECORD>()?;
-        let mut words = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(*chunk.first_chunk()?)));
-        let (data_end, src_end, time_ns, last) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let record = Self { data_end, src_end, time_ns, source: last as u32 };
-        let sum = (last >> 48) as u16;
-        let sound = (last >> 32) as u16 == WRITTEN && sum == check(&record.layout(0), number);
-        sound.then_some(record)
+    fn of_words([data_end, src_end, time_ns, last]: [u64; 4]) -> Option<Self> {
+        ((last >> 32) as u16 == WRITTEN).then_some(Self { data_end, src_end, time_ns, source: last as u32 })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::{RECORD, Record as _};
 
     fn sample() -> Record {
         Record { data_end: 70_000, src_end: u64::MAX, time_ns: 1_700_000_000_000_000_000, source: 0x8000_0001 }

@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt;
 
 use super::append::Writer;
 use super::files::Files;
-use super::record::{RECORD, Record};
+use super::record::Record;
+use crate::index::{RECORD, Record as _};
 use crate::raw::OpenError;
 use crate::raw::ledger::First;
 use crate::raw::mark::Trust;

@@ -10,7 +10,8 @@ use ostler_hooks::hook;
 
 use super::EventJournal;
 use super::files::Files;
-use super::record::{RECORD, Record};
+use super::record::Record;
+use crate::index::{RECORD, Record as _};
 use crate::raw::ledger::{Fact, First};
 use crate::{lock, sys};
 

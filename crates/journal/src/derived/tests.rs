@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::record::Record;
 use super::*;
+use crate::index::Record as _;
 use crate::raw::disk_usage;
 
 /// In memory where there is such a place: hundreds of cases need no disk.

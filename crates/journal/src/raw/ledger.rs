@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::index::check;
 use super::types::OpenError;
+use crate::index::check;
 use crate::sys;
 
 /// The format this ostler writes, and the newest it reads.

@@ -1,11 +1,11 @@
 //! The journal of one process generation: its files, their end, and who reads them.
 
 mod files;
-mod index;
 pub(crate) mod ledger;
 pub(crate) mod mark;
 mod notify;
 mod reader;
+mod record;
 mod recovery;
 mod retention;
 mod tail;
@@ -27,7 +27,6 @@ use crate::lock;
 use crate::probe::FsKind;
 use files::{CTL, Home};
 pub(crate) use files::{ERR, Files, IDX, IN, OUT};
-pub(crate) use index::check;
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
 use mark::{Mark, Trust};

@@ -8,44 +8,27 @@ use std::sync::atomic::Ordering;
 use ostler_hooks::hook;
 
 use super::Journal;
-use super::files::Files;
-use super::index::{RECORD, Record};
+use super::record::Record;
 use super::types::{FrameHead, Kind, Step};
+use crate::index::Walk;
 use crate::sys::{self, Wait};
-
-/// Records read at once: 1 KiB, so that a reader that is behind needs one index read for 32 frames.
-const BATCH: usize = 32;
 
 /// A reader's place in a journal.
 pub struct Cursor {
     journal: Arc<Journal>,
-    /// Stands after this frame.
-    at: u64,
-    /// Its record, once known.
-    before: Option<Record>,
-    /// Encoded records after `at`; the first `taken` bytes are used up.
-    batch: [u8; BATCH * RECORD],
-    filled: usize,
-    taken: usize,
+    walk: Walk<Record>,
 }
 
 impl Cursor {
     /// Stands after frame `after_seq` (0 = before the first). A place beyond the end waits until the journal has grown
     /// past it.
     pub fn new(journal: Arc<Journal>, after_seq: u64) -> Self {
-        Self {
-            journal,
-            at: after_seq,
-            before: (after_seq == 0).then(Record::default),
-            batch: [0; BATCH * RECORD],
-            filled: 0,
-            taken: 0,
-        }
+        Self { journal, walk: Walk::after(after_seq) }
     }
 
     /// The frame it stands after.
     pub fn position(&self) -> u64 {
-        self.at
+        self.walk.at()
     }
 
     /// The journal it reads.
@@ -66,7 +49,7 @@ impl Cursor {
 
     fn next(&mut self, buf: &mut Vec<u8>, wait: Wait) -> io::Result<Step> {
         let last = self.journal.last_seq.load(Ordering::SeqCst);
-        if self.at >= last {
+        if self.walk.at() >= last {
             return Ok(Step::UpToDate);
         }
         if let Some(gap) = self.gap() {
@@ -77,7 +60,7 @@ impl Cursor {
             return Ok(Step::WouldBlock);
         }
         let files = self.journal.home.files()?;
-        if self.taken == self.filled && !self.refill(&files, last, wait)? {
+        if !self.walk.look_ahead(&files.idx, &files.nowait, last, wait)? {
             return Ok(self.gap().unwrap_or(Step::WouldBlock));
         }
         let Some((frame, record, from)) = self.peek() else {
@@ -99,57 +82,20 @@ impl Cursor {
                 };
             }
         }
-        self.at = frame.seq;
-        self.before = Some(record);
-        self.taken += RECORD;
+        self.walk.pass(record);
         Ok(Step::Frame(frame))
     }
 
     /// If the next frame was cut: moves behind the gap and says so.
     fn gap(&mut self) -> Option<Step> {
         let first_seq = self.journal.first_seq.load(Ordering::SeqCst);
-        if self.at + 1 >= first_seq {
-            return None;
-        }
-        self.stand_after(first_seq - 1);
-        Some(Step::Gap { first_seq })
-    }
-
-    fn stand_after(&mut self, seq: u64) {
-        self.at = seq;
-        self.before = (seq == 0).then(Record::default);
-        self.filled = 0;
-        self.taken = 0;
-    }
-
-    /// Reads the next records, and the one before them if it is not known. `Ok(false)` = would block.
-    fn refill(&mut self, files: &Files, last: u64, wait: Wait) -> io::Result<bool> {
-        self.filled = 0;
-        self.taken = 0;
-        if self.before.is_none() {
-            let mut bytes = [0; RECORD];
-            let at = (self.at - 1) * RECORD as u64;
-            if !sys::read_at(&files.idx, &mut bytes, at, wait, &files.nowait)? {
-                return Ok(false);
-            }
-            self.before = Record::decode(&bytes, self.at);
-        }
-        let count = usize::try_from(last - self.at).unwrap_or(BATCH).min(BATCH);
-        let bytes = self.batch.get_mut(..count * RECORD).unwrap_or_default();
-        let ready = sys::read_at(&files.idx, bytes, self.at * RECORD as u64, wait, &files.nowait)?;
-        if ready {
-            self.filled = count * RECORD;
-        }
-        Ok(ready)
+        self.walk.skip_to(first_seq).then_some(Step::Gap { first_seq })
     }
 
     /// The next frame, its record, and where its bytes begin.
     fn peek(&self) -> Option<(FrameHead, Record, u64)> {
-        let seq = self.at + 1;
-        let bytes = self.batch.get(self.taken..self.filled)?;
-        let record = Record::decode(bytes, seq)?;
-        let before = self.before?;
-        let frame = record.frame(&before, seq)?;
+        let (before, record) = self.walk.around()?;
+        let frame = record.frame(&before, self.walk.at() + 1)?;
         let from = if frame.kind == Kind::Exit { 0 } else { before.end(frame.kind) };
         Some((frame, record, from))
     }
@@ -159,8 +105,8 @@ impl Cursor {
         if let Some(gap) = self.gap() {
             return Ok(gap);
         }
-        let seq = self.at + 1;
-        self.stand_after(self.at);
+        let seq = self.walk.at() + 1;
+        self.walk.stand_after(self.walk.at());
         self.journal.damaged(seq);
         Err(io::Error::new(io::ErrorKind::InvalidData, format!("the index record of frame {seq} is damaged")))
     }

@@ -9,11 +9,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::files::Files;
-use super::index::{RECORD, Record};
 use super::ledger::First;
 use super::mark::Trust;
+use super::record::Record;
 use super::types::{ExitRecord, OpenError};
 use super::writer::Writer;
+use crate::index::{RECORD, Record as _};
 
 /// Records read at once, from the end: 256 KiB, the part of an index that is checked when it is opened. Older records
 /// are checked when they are read.

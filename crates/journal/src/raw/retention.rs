@@ -10,8 +10,9 @@ use ostler_hooks::hook;
 
 use super::Journal;
 use super::files::Files;
-use super::index::{RECORD, Record};
 use super::ledger::{Fact, First};
+use super::record::Record;
+use crate::index::{RECORD, Record as _};
 use crate::{lock, sys};
 
 /// A live journal is cut when it exceeds its limit by a quarter, so that cutting is rare.

@@ -8,8 +8,9 @@ use ostler_hooks::hook;
 
 use super::Journal;
 use super::files::Files;
-use super::index::{RECORD, Record};
+use super::record::Record;
 use super::types::{ExitRecord, ExitStatusRecord, Kind};
+use crate::index::{RECORD, Record as _};
 use crate::{FRAME_MAX, lock, sys};
 
 /// Where the files end. The lengths may be ahead of the index: those bytes are safe but not visible yet.

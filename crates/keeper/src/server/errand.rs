@@ -10,8 +10,9 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Server;
+use super::greet::Stranger;
 use super::verbs::reach;
-use crate::custody::{self, Outcome, Target};
+use crate::custody::{self, LOOKED, Outcome, Target};
 use crate::spec::{Scope, Signalled};
 use crate::sys;
 use crate::wire::Body;
@@ -33,6 +34,8 @@ pub(super) enum Task {
     Survey(u64),
     /// Ask a program whether it can take over.
     Probe { id: u64, program: OwnedFd },
+    /// Look whose cookie a stranger carries that said hello.
+    Look { stranger: Stranger, id: u64 },
     /// Write a line into a log.
     Log,
     /// Remove the control groups with these numbers.
@@ -53,7 +56,7 @@ pub(super) struct Errand {
     pub(super) result: OwnedFd,
     pub(super) deadline: Instant,
     text: Vec<u8>,
-    task: Task,
+    pub(super) task: Task,
 }
 
 impl Server {
@@ -144,6 +147,10 @@ impl Server {
             },
             Task::Probe { id, program } => self.probed(id, program, &errand.text),
             Task::Tidy(spent) => self.tidied(spent, &errand.text),
+            Task::Look { stranger, id } => match errand.text.as_slice() {
+                [LOOKED, cookie @ ..] => self.looked(stranger, id, cookie),
+                _ => self.not_looked(&stranger, id),
+            },
             Task::Log => {}
         }
     }
@@ -188,6 +195,7 @@ impl Server {
             }
             Task::Survey(id) | Task::Probe { id, .. } => self.answer(id, Body::System { errno }),
             Task::Tidy(spent) => self.groups.keep(spent),
+            Task::Look { stranger, id } => self.not_looked(&stranger, id),
             Task::Log => {}
         }
     }

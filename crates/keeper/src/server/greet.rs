@@ -1,5 +1,7 @@
 //! Strangers: connections that have not said hello. One of them becomes the daemon if there is
 //! none; a stranger that says nothing is sent away, and one of another user is not let in.
+//! Nobody who is hosted here becomes the daemon: not by descent, and not by the cookie in its environment, which a helper
+//! looks for because that may block.
 
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -11,7 +13,9 @@ use rustix::process::{PidfdFlags, geteuid, pidfd_open};
 
 use super::Server;
 use super::daemon::Daemon;
+use super::errand::{Errand, Task};
 use crate::channel::{self, Received};
+use crate::custody::{self, ANCESTORS_MAX};
 use crate::procfs;
 use crate::sys;
 use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encode, split};
@@ -20,8 +24,6 @@ use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encod
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most strangers at a time.
 const STRANGERS_MAX: usize = 8;
-/// No honest chain of parents is this long, and a walk must end.
-const ANCESTORS_MAX: usize = 512;
 /// Pause when there is no descriptor left for a stranger.
 const DEAF: Duration = Duration::from_millis(100);
 
@@ -31,6 +33,9 @@ pub(super) struct Stranger {
     pid: u32,
     life: Option<OwnedFd>,
 }
+
+/// What an orphan descends from: the kernel gives us every process below us that loses its parent.
+const ORPHAN: &str = "a process that has ended";
 
 /// What a hosted process is told.
 fn hosted(pid: u32, host: &str) -> String {
@@ -67,15 +72,21 @@ impl Server {
         });
     }
 
-    /// The child that this process is or descends from. A process that lost its parents is nobody's: only the daemon, which may
-    /// look into environments, can tell whose it was.
+    /// The child that this process is or descends from, as far as parents tell.
     fn host_of(&self, pid: u32) -> Option<Rc<str>> {
         let mut current = pid;
         for _ in 0..ANCESTORS_MAX {
             if let Some(key) = self.children.alive(current) {
                 return Some(Rc::clone(key));
             }
+            // The daemon that we brought back is our child, and no hosted one.
+            if self.guard.running == Some(current) {
+                return None;
+            }
             current = procfs::stat(current).ok()?.parent;
+            if current == std::process::id() {
+                return Some(ORPHAN.into());
+            }
             if current <= 1 {
                 return None;
             }
@@ -104,9 +115,46 @@ impl Server {
             return;
         };
         let host = self.host_of(stranger.pid);
+        if host.is_some() {
+            return self.greet(stranger, id, host);
+        }
+        if hello.protocol < OLDEST || hello.oldest > PROTOCOL {
+            // Who does not take its answer needs none.
+            let _ = tell(&stranger, id, Body::Version { protocol: PROTOCOL });
+            return;
+        }
+        if self.lookers().count() < STRANGERS_MAX {
+            let pid = stranger.pid;
+            self.send_errand(Task::Look { stranger, id }, || custody::carried(pid).into_bytes());
+        }
+    }
+
+    fn lookers(&self) -> impl Iterator<Item = &Errand> {
+        self.errands.iter().filter(|errand| matches!(errand.task, Task::Look { .. }))
+    }
+
+    /// Somebody who said hello waits to be let in.
+    pub(super) fn is_looking(&self) -> bool {
+        self.lookers().next().is_some()
+    }
+
+    /// A helper has looked for the cookie that a stranger, or whoever started it, carries.
+    pub(super) fn looked(&mut self, stranger: Stranger, id: u64, cookie: &[u8]) {
+        let known = std::str::from_utf8(cookie).ok().and_then(|key| self.children.get(key));
+        let host = known.map(|(key, _)| Rc::clone(key));
+        self.greet(stranger, id, host);
+    }
+
+    /// A helper could not look: nobody is let in unseen, and an honest daemon tries again.
+    pub(super) fn not_looked(&mut self, stranger: &Stranger, id: u64) {
+        let why = format!("pid {} could not be looked at; try again", stranger.pid);
+        // Who does not take its answer needs none.
+        let _ = tell(stranger, id, Body::Refused { why });
+    }
+
+    fn greet(&mut self, stranger: Stranger, id: u64, host: Option<Rc<str>>) {
         let body = match (&host, &self.daemon) {
             (Some(host), _) => Body::Refused { why: hosted(stranger.pid, host) },
-            _ if hello.protocol < OLDEST || hello.oldest > PROTOCOL => Body::Version { protocol: PROTOCOL },
             (None, Some(daemon)) => Body::Busy { pid: daemon.pid },
             (None, None) => Body::Hello(Greeting {
                 protocol: PROTOCOL,
@@ -119,9 +167,7 @@ impl Server {
             daemon.tell_intruder(&host, stranger.pid);
         }
         let welcome = matches!(body, Body::Hello(_));
-        let packet = encode(&Answer { id, body }, &[]);
-        let sent = channel::send(&stranger.socket, &packet, &[], SendFlags::DONTWAIT);
-        if welcome && sent.is_ok() {
+        if tell(&stranger, id, body) && welcome {
             for child in self.children.values_mut() {
                 child.told = false;
             }
@@ -152,4 +198,10 @@ impl Server {
         }
         sys::trim();
     }
+}
+
+/// Whether a stranger has taken its answer.
+fn tell(stranger: &Stranger, id: u64, body: Body) -> bool {
+    let packet = encode(&Answer { id, body }, &[]);
+    channel::send(&stranger.socket, &packet, &[], SendFlags::DONTWAIT).is_ok()
 }

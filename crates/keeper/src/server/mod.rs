@@ -144,7 +144,7 @@ impl Server {
     fn is_over(&self) -> bool {
         let leaving = self.left || self.daemon.as_ref().is_some_and(|daemon| daemon.farewell);
         let lives = || self.children.iter().any(|(_, child)| child.exit.is_none());
-        (leaving && self.children.is_empty())
+        (leaving && self.children.is_empty() && !self.is_looking())
             || (self.asked_to_end && self.daemon.is_none() && !lives())
             || (self.is_deserted() && self.idle_since.elapsed() > IDLE_MAX)
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use ostler_stages::Spec;
 use rustix::fs::{Mode, OFlags};
@@ -15,6 +16,9 @@ use super::{Place, Ran, wait_until};
 
 /// What is typed in; it must never be found anywhere.
 pub const PASSWORD: &str = "corkscrew-Velvet-9421";
+
+/// Much longer than a key takes, much shorter than a test may.
+const PRESS_AGAIN: Duration = Duration::from_secs(3);
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -142,15 +146,37 @@ impl Terminal {
     /// Waits until sudo has asked this many times.
     pub fn asked(&mut self, times: usize) {
         wait_until("sudo asks", || {
-            let screen = self.screen();
-            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
-            assert!(ended.is_none(), "the runner has ended; the screen shows {screen:?}");
-            screen.matches("password for").count() >= times
+            assert!(!self.has_ended(), "the runner has ended; the screen shows {:?}", self.screen());
+            self.questions() >= times
         });
     }
 
     pub fn type_in(&mut self, keys: &str) {
         self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Presses a key until `done`: sudo loses a signal that comes after its question and before it reads.
+    pub fn press_until(&mut self, key: &str, mut done: impl FnMut(&mut Self) -> bool) {
+        let mut pressed = None::<Instant>;
+        wait_until("the key has worked", || {
+            if done(self) {
+                return true;
+            }
+            if pressed.is_none_or(|at| at.elapsed() > PRESS_AGAIN) {
+                self.type_in(key);
+                pressed = Some(Instant::now());
+            }
+            false
+        });
+    }
+
+    /// How often sudo has asked.
+    pub fn questions(&self) -> usize {
+        self.screen().matches("password for").count()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
     /// Kills the runner, which `setsid` has forked or become.

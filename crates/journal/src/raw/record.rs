@@ -1,14 +1,11 @@
-//! One index record: 32 bytes, so that no record ever crosses a page and none is ever torn by a kill.
+//! What a record of `idx` says.
 //!
 //! Layout, little endian: `out_end u64, err_end u64, time_ns u64, kind u16, check u16, code i32`. The sequence number
-//! is the record's position + 1 and goes into the check, so a record at the wrong place is noticed too. A frame is the
-//! difference to the record before it.
+//! is the record's position + 1. A frame is the difference to the record before it.
 
 use super::types::{ExitStatusRecord, FrameHead, Kind};
 use crate::FRAME_MAX;
-
-/// Bytes of a record.
-pub(crate) const RECORD: usize = 32;
+use crate::index;
 
 const KIND: u16 = 0x00ff;
 const STDOUT: u16 = 1;
@@ -20,36 +17,6 @@ const SIGNAL: u16 = 0x0100;
 const UNKNOWN: u16 = 0x0200;
 /// The frame came after the exit record; tells recovery in one read whether there is an exit further up.
 const LATE: u16 = 0x8000;
-
-/// CRC-16/CCITT: every flip of up to three bits and every burst of up to 16 is noticed.
-const CRC: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut i = 0;
-    while i < 256 {
-        let mut crc = (i as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
-            bit += 1;
-        }
-        #[expect(clippy::indexing_slicing, reason = "i < 256, checked when compiled")]
-        {
-            table[i] = crc;
-        }
-        i += 1;
-    }
-    table
-};
-
-/// The check of `bytes` standing at position `seq` - 1.
-pub(crate) fn check(bytes: &[u8], seq: u64) -> u16 {
-    let mut crc = 0xffff_u16;
-    for byte in bytes.iter().chain(&seq.to_le_bytes()) {
-        let slot = CRC.get(usize::from((crc >> 8) as u8 ^ byte));
-        crc = (crc << 8) ^ slot.copied().unwrap_or(0);
-    }
-    crc
-}
 
 /// A decoded record. The default stands before the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -144,39 +111,26 @@ impl Record {
             late: self.bits & LATE != 0,
         }
     }
+}
 
-    /// As written at position `seq` - 1.
-    pub(crate) fn encode(&self, seq: u64) -> [u8; RECORD] {
-        let unchecked = self.layout(0);
-        self.layout(check(&unchecked, seq))
+impl index::Record for Record {
+    const CHECK_AT: u32 = 16;
+
+    fn words(&self) -> [u64; 4] {
+        let last = u64::from(self.bits) | u64::from(self.code.cast_unsigned()) << 32;
+        [self.out_end, self.err_end, self.time_ns, last]
     }
 
-    fn layout(&self, sum: u16) -> [u8; RECORD] {
-        let code = u64::from(self.code.cast_unsigned()) << 32;
-        let last = u64::from(self.bits) | u64::from(sum) << 16 | code;
-        let mut bytes = [0; RECORD];
-        let words = [self.out_end, self.err_end, self.time_ns, last];
-        for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
-            slot.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    /// Reads what stands at position `seq` - 1; `None` if it was never written there by us.
-    pub(crate) fn decode(bytes: &[u8], seq: u64) -> Option<Self> {
-        let mut words = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(*chunk.first_chunk()?)));
-        let (out_end, err_end, time_ns) = (words.next()?, words.next()?, words.next()?);
-        let last = words.next()?;
+    fn of_words([out_end, err_end, time_ns, last]: [u64; 4]) -> Option<Self> {
         let record = Self { out_end, err_end, time_ns, bits: last as u16, code: ((last >> 32) as u32).cast_signed() };
-        let sum = (last >> 16) as u16;
-        let sound = sum == check(&record.layout(0), seq);
-        (sound && record.kind().is_some()).then_some(record)
+        record.kind().is_some().then_some(record)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::{RECORD, Record as _};
 
     fn sample() -> Record {
         Record { out_end: 32_768, err_end: 17, time_ns: 1_700_000_000_000_000_000, bits: STDOUT, code: 0 }

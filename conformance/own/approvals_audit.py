@@ -1,0 +1,92 @@
+"""The record of what was asked, decided and done: whole, forwarded, and found out when somebody edits it."""
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import threading
+
+from approvals_kit import LONG, House, approved
+from lib import area, wait_for
+
+
+@area("approvals-audit")
+def audit(t):
+    house = House(t)
+    sink = house.dir + "/forwarded"
+    house.env["OSTLER_AUDIT_FORWARD"] = "cat >> %s" % sink
+    house.up()
+    try:
+        follow = subprocess.Popen([house.program, "--json", "audit", "--follow"], stdout=subprocess.PIPE, env=house.env)
+        lines = []
+        threading.Thread(target=lambda: [lines.append(json.loads(x)) for x in follow.stdout], daemon=True).start()
+        asker = house.ask(["echo", "noted"], reason="for the log")
+        one = house.waiting()[0]
+        approved(house, one["id"])
+        asker.answer()
+        t.ok("the-whole-story-is-there", wait_for(lambda: len(house.audit("finished")) == 1, LONG, 0.1))
+        story = [r["record"]["what"] for r in house.audit() if r["about"] == one["id"]]
+        t.eq("in-order-and-once", story, ["asked", "shown", "decided", "applied", "finished"])
+        t.ok("follow-sees-it", wait_for(lambda: [l["seq"] for l in lines] == [r["seq"] for r in house.audit()], LONG, 0.2), lines)
+        follow.send_signal(signal.SIGINT)
+        follow.wait(LONG)
+        text = house.good("audit")
+        t.ok("people-read-lines", "echo noted" in text and "approved by uid" in text and "exit 0" in text, text)
+        t.ok("no-output-is-kept", "noted\\n" not in house.good("--json", "audit"))
+        after = [json.loads(x)["seq"] for x in house.good("--json", "audit", "--after", "3").splitlines()]
+        t.eq("after-skips", after[0], 4)
+        rc, o, e = house("audit", "--verify")
+        t.ok("verify-holds", rc == 0 and re.search(r"ok +main: \d+ entries hold; head [0-9a-f]{64}", o), (rc, o, e))
+        sent = lambda: [json.loads(x)["seq"] for x in open(sink)] if os.path.exists(sink) else []
+        t.ok("forward-sends-every-entry-in-order", wait_for(lambda: sent() == [r["seq"] for r in house.audit()], LONG, 0.2), sent())
+        house.good("restart")
+        house.ask(["echo", "later"])
+        house.waiting(1)
+        t.ok("forward-goes-on-after-a-restart-and-repeats-nothing",
+             wait_for(lambda: sent() == [r["seq"] for r in house.audit()], LONG, 0.2), (sent(), [r["seq"] for r in house.audit()]))
+        house("down", "--kill")
+        rc, o, e = house("audit", "--verify")
+        t.ok("verify-holds-when-it-does-not-run", rc == 0 and "does not run" in o, (rc, o, e))
+    finally:
+        house.down()
+
+
+@area("approvals-tampered")
+def tampered(t):
+    changes = {
+        "an-entry-changed": "UPDATE entry SET body = replace(body, 'test-session', 'other-session') WHERE body LIKE '%test-session%'",
+        "an-entry-removed": "DELETE FROM entry WHERE seq = 2",
+        "the-end-cut-off": "DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)",
+        "the-content-changed": "UPDATE content SET body = replace(body, 'harmless', 'harmful!')",
+    }
+    for name, sql in changes.items():
+        house = House(t).up()
+        try:
+            asker = house.ask(["echo", "harmless"])
+            house.waiting()
+            t.ok("%s-before-it-holds" % name, house("audit", "--verify")[0] == 0)
+            db = house.state + "/instances/main/inbox.db"
+            change(db, sql)
+            rc, o, e = house("audit", "--verify")
+            t.ok("%s-is-found-while-it-runs" % name, rc == 1 and "FAIL" in o, (rc, o, e))
+            rc, o, e = house("doctor")
+            t.ok("%s-doctor-says-so" % name, rc == 1 and re.search(r"FAIL audit .*does not hold", o), o)
+            asker.sock.close()
+            house("down", "--kill")
+            rc, o, e = house("audit", "--verify")
+            t.ok("%s-is-found-when-it-does-not-run" % name, rc == 1 and "FAIL" in o and "does not run" in o, (rc, o, e))
+            rows = json.loads(house("--json", "audit", "--verify")[1])
+            t.ok("%s-json-says-why" % name, rows[0]["holds"] is False and rows[0]["why"], rows)
+            rc, o, e = house("up")
+            log = house("logs", "--daemon")
+            t.ok("%s-is-refused-at-the-next-start" % name, rc != 0 and "does not hold" in "".join((o, e) + tuple(map(str, log))), (rc, o, e, log))
+        finally:
+            house.down()
+
+
+def change(db, sql):
+    with contextlib.closing(sqlite3.connect(db, timeout=LONG)) as c:
+        c.execute(sql)
+        c.commit()

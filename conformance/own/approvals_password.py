@@ -1,0 +1,69 @@
+"""An ordinary user whose sudo asks for a password."""
+import os
+import pwd
+import re
+import shutil
+import subprocess
+
+from approvals_kit import LONG, House, Terminal
+from lib import area
+
+PASSWORD = "correct horse 17"
+
+
+@area("approvals-password")
+def password(t):
+    """An ordinary user whose sudo asks for a password: it is typed into the approving terminal and kept nowhere."""
+    if os.geteuid() != 0 or not shutil.which("useradd") or not shutil.which("sudo"):
+        return t.skip("user", "needs root, useradd and sudo")
+    name = "ostler-t%d" % (os.getpid() % 100000)
+    policy = "/etc/sudoers.d/" + name.replace("-", "_")
+    house = None
+    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True)
+    try:
+        subprocess.run(["chpasswd"], input=("%s:%s\n" % (name, PASSWORD)).encode(), check=True)
+        with open(policy, "w") as f:
+            f.write("%s ALL=(root) ALL\n" % name)
+        os.chmod(policy, 0o440)
+        user = pwd.getpwnam(name)
+        house = House(t, user)
+        # The program must be readable for that user, wherever it was built.
+        program = house.dir + "/ostler"
+        shutil.copy(house.program, program)
+        os.chmod(program, 0o755)
+        house.program = program
+        os.chmod(house.dir, 0o700)
+        os.chown(house.dir, user.pw_uid, user.pw_gid)
+        house.env.update(USER=name, LOGNAME=name)
+        as_user = ["setpriv", "--reuid=%d" % user.pw_uid, "--regid=%d" % user.pw_gid, "--clear-groups", program]
+        wrapper = t.tmp() + "/ostler-as-user"
+        with open(wrapper, "w") as f:
+            f.write("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(as_user))
+        os.chmod(wrapper, 0o755)
+        house.program = wrapper
+        house.up()
+        asker = house.ask(["id", "-u"], privileged=True)
+        one = house.waiting()[0]
+        term = Terminal(house, "approve", one["id"])
+        term.press(b"y")
+        term.until(b"assword", LONG)
+        term.type(PASSWORD.encode() + b"\r")
+        code = term.wait(LONG)
+        answer = asker.answer()
+        t.ok("sudo-asked-here-and-it-ran", code == 0 and answer.get("text") == "0\n", (code, answer, term.seen))
+        t.ok("the-password-is-not-shown", PASSWORD.encode() not in term.seen, term.seen)
+        t.ok("it-says-how-it-ended", b"exit 0" in term.seen, term.seen)
+        t.eq("the-password-is-kept-nowhere", house.holds(PASSWORD.encode()), [])
+        rc, o, e = house("doctor")
+        t.ok("doctor-sees-that-sudo-wants-a-password", "sudo wants a password" in o, o)
+        with open(policy, "w") as f:
+            f.write("%s ALL=(root) NOPASSWD: ALL\n" % name)
+        rc, o, e = house("doctor")
+        t.ok("doctor-warns-when-sudo-wants-none", re.search(r"weak approvals .*without asking", o), o)
+    finally:
+        if house:
+            house.down()
+        for path in (policy,):
+            if os.path.exists(path):
+                os.remove(path)
+        subprocess.run(["userdel", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
