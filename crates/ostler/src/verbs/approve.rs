@@ -70,7 +70,8 @@ impl Approve {
             return Err(CommandError::failed(format!("{} was not approved; it still waits", info.id))
                 .hint(format!("to refuse it: ostler deny {}", info.id)));
         }
-        let decided = reached.client.call::<methods::ApprovalDecide>(&DecideParams { answers, ..decision(&info, verdict) })?;
+        let decided =
+            reached.client.call::<methods::ApprovalDecide>(&DecideParams { answers, ..decision(&info, verdict) })?;
         let ended = follow(&mut reached.client, &tty, &decided)?;
         if context.json() {
             context.screen.value(&with_instance(&reached.found.name, &ended))?;

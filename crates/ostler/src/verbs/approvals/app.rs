@@ -74,16 +74,8 @@ impl App<'_> {
                     Some(Act::Quit) => return Ok(ExitCode::SUCCESS),
                     Some(Act::Decide { which, hash, verdict, message, interrupt, answers }) => {
                         let id = which.id.clone();
-                        let params = DecideParams {
-                            id,
-                            hash,
-                            verdict,
-                            message,
-                            interrupt,
-                            input: None,
-                            answers,
-                            relays: true,
-                        };
+                        let params =
+                            DecideParams { id, hash, verdict, message, interrupt, input: None, answers, relays: true };
                         if let Some((reached, info)) = self.decide(&which, &params) {
                             drop((screen, raw));
                             self.follow(&which, reached, &info);

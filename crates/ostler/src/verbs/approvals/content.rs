@@ -108,8 +108,15 @@ mod tests {
 
     #[test]
     fn an_edit_is_a_difference_and_the_rest_of_its_input_is_there_too() {
-        let shown = text(tool_use(json!({"file_path": "a.rs", "old_string": "x", "new_string": "y", "replace_all": true})));
-        for part in ["  Edit a.rs\n", "claude wants to use Edit", "  a.rs\n  -x\n  +y\n", "replace_all: true", "also covers: Edit(**)"] {
+        let shown =
+            text(tool_use(json!({"file_path": "a.rs", "old_string": "x", "new_string": "y", "replace_all": true})));
+        for part in [
+            "  Edit a.rs\n",
+            "claude wants to use Edit",
+            "  a.rs\n  -x\n  +y\n",
+            "replace_all: true",
+            "also covers: Edit(**)",
+        ] {
             assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
         }
     }

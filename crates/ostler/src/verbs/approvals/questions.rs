@@ -133,7 +133,11 @@ impl Answering {
         let options = question.options.iter().take(9).enumerate().map(option);
         let keys: Vec<String> = options.chain(["t your own words".to_owned()]).collect();
         let end = if question.several { "   (Enter when done, Esc leaves)" } else { "   (Esc leaves)" };
-        let place = if self.questions.len() > 1 { format!("[{}/{}] ", self.chosen.len(), self.questions.len()) } else { String::new() };
+        let place = if self.questions.len() > 1 {
+            format!("[{}/{}] ", self.chosen.len(), self.questions.len())
+        } else {
+            String::new()
+        };
         format!("{place}{}  {}{end}", question.question, keys.join("  "))
     }
 }
@@ -151,7 +155,10 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
         let named = questions.iter().enumerate().find_map(|(index, question)| {
             let number = (index + 1).to_string();
             let names = [question.id.as_str(), question.header.as_str(), number.as_str()];
-            let answer = names.iter().filter(|name| !name.is_empty()).find_map(|name| word.strip_prefix(*name)?.strip_prefix('='));
+            let answer = names
+                .iter()
+                .filter(|name| !name.is_empty())
+                .find_map(|name| word.strip_prefix(*name)?.strip_prefix('='));
             answer.map(|answer| (question, answer))
         });
         let (question, answer) = match (named, questions) {

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 fn content(several: bool) -> String {
     let option = |label: &str| json!({"label": label});
     let colour = json!({"id": "colour", "header": "Colour", "question": "Which colour?", "options": [option("red"), option("blue")]});
-    let sizes = json!({"id": "a=b", "question": "Which sizes?", "several": true, "options": [option("S"), option("M")]});
+    let sizes =
+        json!({"id": "a=b", "question": "Which sizes?", "several": true, "options": [option("S"), option("M")]});
     let questions = if several { vec![colour, sizes] } else { vec![colour] };
-    json!({"agent": "echo", "tool": "question", "title": "t", "input": {}, "can": {}, "questions": questions}).to_string()
+    json!({"agent": "echo", "tool": "question", "title": "t", "input": {}, "can": {}, "questions": questions})
+        .to_string()
 }
 
 fn begin(several: bool) -> Answering {

@@ -263,7 +263,14 @@ impl State {
             Key::Enter => {
                 let (which, hash, message) = (which.clone(), hash.clone(), std::mem::take(text));
                 self.mode = Mode::Look;
-                return Some(Act::Decide { which, hash, verdict: Verdict::Deny, message, interrupt: false, answers: None });
+                return Some(Act::Decide {
+                    which,
+                    hash,
+                    verdict: Verdict::Deny,
+                    message,
+                    interrupt: false,
+                    answers: None,
+                });
             }
             _ => {}
         }

@@ -175,8 +175,10 @@ fn question() -> Desk {
     let mut desk = Desk::new(&[], 5, 10);
     let mut question = sample("a1", &[]);
     question.kind = ApprovalKind::Question;
-    let asked = serde_json::json!({"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]});
-    let content = serde_json::json!({"agent": "echo", "tool": "q", "title": "t", "input": {}, "can": {}, "questions": [asked]});
+    let asked =
+        serde_json::json!({"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]});
+    let content =
+        serde_json::json!({"agent": "echo", "tool": "q", "title": "t", "input": {}, "can": {}, "questions": [asked]});
     question.content = content.to_string();
     desk.state.update("main", vec![question], desk.now);
     desk.draw();
