@@ -64,8 +64,7 @@ struct Stage {
 /// A client of a door with so many journals; must run inside a runtime of several threads.
 fn stage(count: usize) -> Stage {
     let dir = tempfile::tempdir().unwrap();
-    let journals: Vec<_> =
-        (0..count).map(|n| EventJournal::create(&dir.path().join(n.to_string())).unwrap()).collect();
+    let journals: Vec<_> = (0..count).map(|n| EventJournal::create(&dir.path().join(n.to_string())).unwrap()).collect();
     let written = Arc::new(AtomicU64::new(0));
     let (client, server) = UnixStream::pair().unwrap();
     server.set_nonblocking(true).unwrap();
@@ -98,7 +97,8 @@ async fn two_sessions_share_a_connection_and_each_record_comes_once_and_in_order
     while next != [601, 551] {
         let line = lines.next().unwrap().unwrap();
         let mut words = line.split(' ');
-        let (which, record): (usize, u64) = (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
+        let (which, record): (usize, u64) =
+            (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
         assert_eq!(record, next[which], "{line}");
         next[which] += 1;
     }
