@@ -3,16 +3,14 @@ any position, once, across crashes; a prompt runs once; an agent's requests are 
 import json
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
-import time
 
-import cli
+from approvals_kit import Terminal, Tmux, approved
 from cli import Home
 from kit import Fail
-from lib import area, pid_alive, wait_for
+from lib import area, wait_for
 
 LONG = 60
 
@@ -36,6 +34,12 @@ class House(Home):
             raise Fail("%s should be %s: %s" % (id, status, self.info(id)))
         return self.info(id)
 
+    def waiting(self, id):
+        """The request that the session waits for."""
+        if not wait_for(lambda: self.info(id).get("approvals"), LONG, 0.1):
+            raise Fail("%s should wait for somebody: %s" % (id, self.info(id)))
+        return self.info(id)["approvals"][0]
+
     def records(self, id):
         return self.json("export", id)["records"]
 
@@ -55,38 +59,6 @@ class House(Home):
 
     def down(self):
         self("down", "--kill")
-
-
-class Terminal(cli.Terminal):
-    """A program on a terminal; everything it says is read, also its last words."""
-
-    def wait(self, timeout=LONG):
-        stop = time.monotonic() + timeout
-        while time.monotonic() < stop:
-            if not select.select([self.fd], [], [], 0.5)[0]:
-                continue
-            try:
-                piece = os.read(self.fd, 65536)
-            except OSError:
-                piece = b""
-            if not piece:
-                os.close(self.fd)
-                return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            self.seen += piece
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        raise Fail("still on the terminal: %r" % self.seen[-300:])
-
-    def press(self, question, key):
-        """One key for what is on the screen: again until it is taken, because one pressed too soon does not count."""
-        self.until(question, LONG)
-        before, stop = len(self.seen), time.monotonic() + LONG
-        while len(self.seen) == before:
-            if time.monotonic() > stop:
-                raise Fail("no key is taken: %r" % self.seen[-300:])
-            self.type(key)
-            if select.select([self.fd], [], [], 1)[0]:
-                self.seen += os.read(self.fd, 65536)
 
 
 class Wire:
@@ -275,7 +247,7 @@ def queue(t):
         t.ok("the-third-waits", wait_for(lambda: house.info(id).get("queued") == 2 or third.poll() is not None, LONG, 0.05))
         t.eq("positions-are-told", (first["position"], second["position"]), (0, 1))
         o, e = third.communicate(timeout=LONG)
-        t.ok("send-follows-only-its-own-answer", third.returncode == 0 and b"three" in o and b"two" not in o and b"one" not in o, (o, e))
+        t.ok("send-follows-only-its-own-answer", third.returncode == 0 and b"three" in o and b"two" not in o and b"8 " not in o, (o, e))
         t.ok("and-says-that-it-waits", b"2 of those that wait" in e, e)
         turns = [e["number"] for e in house.events(id) if e["type"] == "turn"]
         t.eq("turns-run-in-order", turns, [1, 2, 3])
@@ -334,7 +306,7 @@ def requests(t):
     try:
         id = house.new()
         house.good("send", id, "ASK please", "--no-wait")
-        approval = house.until(id, "waiting")["approvals"][0]
+        approval = house.waiting(id)
         t.ok("sessions-says-what-it-waits-for", approval in house.good("sessions"), house.good("sessions"))
         p = house.start("watch", id)
         seen = b""
@@ -349,43 +321,48 @@ def requests(t):
         t.ok("a-hosted-process-may-not-decide", rc == 5, (rc, o, e))
         rc, o, e = house("run", "--", house.program, "send", house.new(), "from inside")
         t.ok("but-it-may-talk-to-agents", rc == 0 and "from inside" in o, (rc, o, e))
-        term = Terminal(house, "approve", approval)
-        term.press(b"[y/N] ", b"y")
-        t.eq("approve-on-a-terminal", term.wait(), 0)
-        t.ok("the-tool-is-shown-readably", b"echo wants to use pretend" in term.seen and b"what: write a file" in term.seen, term.seen)
+        seen, code = approved(house, approval)
+        t.ok("approve-on-a-terminal", code == 0, (seen, code))
+        t.ok("the-tool-is-shown-readably", "echo wants to use pretend" in seen and "what: write a file" in seen, seen)
         house.until(id, "idle")
         t.ok("the-agent-heard-the-yes", any(e["type"] == "tool_result" and not e["is_error"] for e in house.events(id)), house.events(id)[-6:])
         house.good("send", id, "ASK again", "--no-wait")
-        denied = house.until(id, "waiting")["approvals"][0]
+        denied = house.waiting(id)
         term = Terminal(house, "deny", denied, "--message", "not that")
         t.eq("deny-on-a-terminal", term.wait(), 0)
         house.until(id, "idle")
         t.ok("the-agent-heard-the-no", any(e["type"] == "tool_result" and "not that" in e["output"] for e in house.events(id)), house.events(id)[-6:])
         house.good("send", id, "QUESTION one", "--no-wait")
-        question = house.until(id, "waiting")["approvals"][0]
+        question = house.waiting(id)
         term = Terminal(house, "approve", question)
         rc = term.wait()
         t.ok("a-question-has-no-yes", rc == 2 and b"--answer" in term.seen, (rc, term.seen))
-        term = Terminal(house, "approve", question, "--answer", "colour=red")
-        term.press(b"[y/N] ", b"y")
-        t.eq("answer-on-the-command-line", term.wait(), 0)
+        seen, code = approved(house, question, "--answer", "colour=red")
+        t.ok("answer-on-the-command-line", code == 0, (seen, code))
         house.until(id, "idle")
         t.ok("the-agent-heard-the-answer", "You chose red." in house.texts(id), house.texts(id))
         house.good("send", id, "QUESTION two", "--no-wait")
-        house.until(id, "waiting")
-        term = Terminal(house, "approvals")
-        term.until(b"Which colour?", LONG)
-        chosen = lambda: "You chose blue." in house.texts(id)
-        stop = time.monotonic() + LONG
-        while not chosen() and time.monotonic() < stop:
-            # one pressed before it could be read does not count
-            term.type(b"2")
-            wait_for(chosen, 2, 0.2)
-        t.ok("answer-in-the-inbox", chosen(), (house.texts(id), term.seen[-300:]))
-        term.type(b"q")
-        t.eq("and-leave-it", term.wait(), 0)
+        house.waiting(id)
+        screen = Tmux(house, house.program, "approvals")
+        try:
+            screen.until("Which colour?", "1 red", "2 blue", "the number of a choice")
+            screen.keys("2")
+            t.ok("answer-in-the-inbox", wait_for(lambda: "You chose blue." in house.texts(id), LONG, 0.2), (house.texts(id), screen.screen()))
+            house.good("send", id, "QUESTION and words", "--no-wait")
+            house.waiting(id)
+            screen.until("applied")
+            screen.keys("Enter")
+            screen.until("the number of a choice")
+            screen.keys("t")
+            screen.until("Enter answers")
+            screen.keys("-l", "green, no: yellow")
+            screen.until("no: yellow_")
+            screen.keys("Enter")
+            t.ok("and-in-words-of-ones-own", wait_for(lambda: "You chose green, no: yellow." in house.texts(id), LONG, 0.2), screen.screen())
+        finally:
+            screen.close()
         house.good("send", id, "QUESTION three", "--no-wait")
-        third = house.until(id, "waiting")["approvals"][0]
+        third = house.waiting(id)
         house.good("interrupt", id)
         house.until(id, "interrupted")
         t.ok("an-interrupted-turn-takes-its-question-back",
@@ -430,13 +407,11 @@ def crash(t):
         t.eq("every-turn-ended-once", ends, ["completed"] * 3)
         waiting = house.new()
         house.good("send", waiting, "ASK across", "--no-wait")
-        approval = house.until(waiting, "waiting")["approvals"][0]
+        approval = house.waiting(waiting)
         os.kill(house.daemon_pid(), signal.SIGKILL)
         wait_for(lambda: house("status")[0] == 0, LONG, 0.2)
-        t.eq("a-request-waits-through-a-crash", house.until(waiting, "waiting")["approvals"], [approval])
-        term = Terminal(house, "approve", approval)
-        term.press(b"[y/N] ", b"y")
-        term.wait()
+        t.eq("a-request-waits-through-a-crash", house.waiting(waiting), approval)
+        approved(house, approval)
         house.until(waiting, "idle")
         t.eq("and-its-answer-arrives-once", sum(e["type"] == "answered" for e in house.events(waiting)), 1)
     finally:
