@@ -342,7 +342,8 @@ mod tests {
         let plain: PromptParams = serde_json::from_str(r#"{"id":"s1","text":"hi"}"#).unwrap();
         assert!(plain.blocks.is_empty() && plain.text.as_deref() == Some("hi") && !plain.refuse_if_busy);
         let blocks: PromptParams =
-            serde_json::from_str(r#"{"id":"s1","blocks":[{"type":"file","path":"a"},{"type":"text","text":"b"}]}"#).unwrap();
+            serde_json::from_str(r#"{"id":"s1","blocks":[{"type":"file","path":"a"},{"type":"text","text":"b"}]}"#)
+                .unwrap();
         assert_eq!(blocks.blocks.first(), Some(&PromptBlock::File { path: "a".into() }));
         let names = PromptBlock::schema()["oneOf"].as_array().map(Vec::len);
         assert_eq!(names, Some(3));

@@ -175,7 +175,8 @@ pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
 }
 
 /// What the daemon writes before every notification; a frame is long, and is not read twice.
-const NOTIFICATIONS: [&[u8]; 2] = [br#"{"jsonrpc":"2.0","method":"process."#, br#"{"jsonrpc":"2.0","method":"session."#];
+const NOTIFICATIONS: [&[u8]; 2] =
+    [br#"{"jsonrpc":"2.0","method":"process."#, br#"{"jsonrpc":"2.0","method":"session."#];
 
 fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
     #[derive(Deserialize)]
@@ -197,8 +198,13 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
         // A newer daemon may say things this client has no word for; what it has a word for must be sound.
         let known = matches!(
             &*method,
-            "process.frame" | "process.exit" | "process.gap" | "process.lost"
-                | "session.events" | "session.gap" | "session.lost"
+            "process.frame"
+                | "process.exit"
+                | "process.gap"
+                | "process.lost"
+                | "session.events"
+                | "session.gap"
+                | "session.lost"
         );
         return if known {
             serde_json::from_slice(line).map(|note| Some(Incoming::Notification(note))).map_err(garbled)

@@ -30,8 +30,7 @@ pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mu
 }
 
 pub(crate) fn push_gap(watch: u64, first: u64, out: &mut Vec<u8>) {
-    let _ =
-        writeln!(out, r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first}}}}}"#);
+    let _ = writeln!(out, r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first}}}}}"#);
 }
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
@@ -68,7 +67,8 @@ mod tests {
 
     #[test]
     fn what_the_daemon_says_for_the_agent_reads_like_the_agents_own() {
-        let events = written("{\"type\":\"said\",\"event\":{\"type\":\"turn_ended\",\"reason\":\"interrupted\"}}\n").events;
+        let events =
+            written("{\"type\":\"said\",\"event\":{\"type\":\"turn_ended\",\"reason\":\"interrupted\"}}\n").events;
         assert_eq!(events, [serde_json::json!({"type": "turn_ended", "reason": "interrupted"})]);
     }
 
@@ -79,6 +79,8 @@ mod tests {
         assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionGap(gap) if gap.first == 8));
         out.clear();
         push_lost(3, "a \"b\"", &mut out);
-        assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionLost(lost) if lost.message == "a \"b\""));
+        assert!(
+            matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionLost(lost) if lost.message == "a \"b\"")
+        );
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams, RpcError,
-    SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList,
-    SessionListParams, SessionRaw, SessionRawParams, SessionStatus, Timestamp, Watching, methods,
+    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams,
+    RpcError, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams,
+    SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, Timestamp, Watching,
+    methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
@@ -34,7 +35,8 @@ fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
         SessionError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no session `{id}`"))
             .hint("`ostler sessions --all` lists all of them"),
         SessionError::Ambiguous { ids, .. } => {
-            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", "))).hint("give more of the id")
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", ")))
+                .hint("give more of the id")
         }
     })
 }
@@ -108,9 +110,7 @@ fn agent(params: &SessionCreateParams) -> Result<Agent, RpcError> {
 fn check_name(name: Option<&str>) -> Result<(), RpcError> {
     let odd = |name: &str| name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control);
     match name {
-        Some(name) if odd(name) => {
-            Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters")))
-        }
+        Some(name) if odd(name) => Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters"))),
         _ => Ok(()),
     }
 }

@@ -118,7 +118,9 @@ mod tests {
 
     #[test]
     fn names_become_what_a_branch_may_be_called() {
-        for (name, want) in [("fix it", "fix-it"), ("../../etc", "etc"), ("-D", "D"), ("日本", ""), ("a@{b}.lock", "a-b-lock")] {
+        for (name, want) in
+            [("fix it", "fix-it"), ("../../etc", "etc"), ("-D", "D"), ("日本", ""), ("a@{b}.lock", "a-b-lock")]
+        {
             assert_eq!(slug(name), want);
         }
         assert_eq!(token().unwrap().len(), TOKEN);

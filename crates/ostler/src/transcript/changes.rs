@@ -128,7 +128,10 @@ mod tests {
 
     fn text(changes: &[Change]) -> String {
         let line = |(mark, line): &(Mark, String)| format!("{}{line}\n", mark.sign());
-        changes.iter().map(|change| format!("{}:\n{}", change.path, change.lines.iter().map(line).collect::<String>())).collect()
+        changes
+            .iter()
+            .map(|change| format!("{}:\n{}", change.path, change.lines.iter().map(line).collect::<String>()))
+            .collect()
     }
 
     #[test]
@@ -142,11 +145,19 @@ mod tests {
     fn every_agents_way_to_say_it_is_understood() {
         let cases = [
             (json!({"file_path": "/w", "content": "a\nb"}), "/w:\n+a\n+b\n"),
-            (json!({"file_path": "/m", "edits": [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": ""}]}),
-             "/m:\n-a\n+b\n/m:\n-c\n"),
-            (json!({"changes": [{"path": "/c", "kind": {"type": "update"}, "diff": "@@ -1 +1 @@\n-x\n+y\n z"}]}), "/c:\n@@@ -1 +1 @@\n-x\n+y\n z\n"),
+            (
+                json!({"file_path": "/m", "edits": [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": ""}]}),
+                "/m:\n-a\n+b\n/m:\n-c\n",
+            ),
+            (
+                json!({"changes": [{"path": "/c", "kind": {"type": "update"}, "diff": "@@ -1 +1 @@\n-x\n+y\n z"}]}),
+                "/c:\n@@@ -1 +1 @@\n-x\n+y\n z\n",
+            ),
             (json!({"changes": [{"path": "/n", "kind": "add", "diff": "- a list"}]}), "/n:\n+- a list\n"),
-            (json!({"title": "t", "content": [{"type": "diff", "path": "/d", "oldText": null, "newText": "q"}]}), "/d:\n+q\n"),
+            (
+                json!({"title": "t", "content": [{"type": "diff", "path": "/d", "oldText": null, "newText": "q"}]}),
+                "/d:\n+q\n",
+            ),
         ];
         for (mut input, want) in cases {
             assert_eq!(text(&take_changes(&mut input)), want);
@@ -155,7 +166,13 @@ mod tests {
 
     #[test]
     fn what_is_no_change_stays_where_it_is() {
-        for input in [json!({"command": "ls"}), json!({"content": "x"}), json!(null), json!({"path": "/a"}), json!([{"path": 1}])] {
+        for input in [
+            json!({"command": "ls"}),
+            json!({"content": "x"}),
+            json!(null),
+            json!({"path": "/a"}),
+            json!([{"path": 1}]),
+        ] {
             let mut left = input.clone();
             assert!(take_changes(&mut left).is_empty(), "{input}");
             assert_eq!(left, input);

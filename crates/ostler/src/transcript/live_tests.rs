@@ -77,7 +77,10 @@ fn a_request_says_what_to_type() {
     };
     let approval = json!({"type": "approval", "request": "r1", "approval": "a77", "source": 1});
     let text = shown(&[ask(Value::Null), approval.clone()]);
-    assert_eq!(text, "? the agent may not go on without a yes: run rm\n  decide: ostler approve a77   or: ostler deny a77\n");
+    assert_eq!(
+        text,
+        "? the agent may not go on without a yes: run rm\n  decide: ostler approve a77   or: ostler deny a77\n"
+    );
     let question = json!([{"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}]);
     let text = shown(&[ask(question), approval]);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");
@@ -97,8 +100,10 @@ fn a_turn_ends_with_what_it_used() {
 fn nothing_that_is_said_acts_on_the_terminal() {
     let nasty = "\x1b]0;x\x07\u{9b}2J\u{202e}\r\u{200b}\n\x1b[2Jend\t";
     let events = [
-        delta(nasty), text(nasty),
-        json!({"type": "thought", "text": nasty}), json!({"type": "notice", "text": nasty}),
+        delta(nasty),
+        text(nasty),
+        json!({"type": "thought", "text": nasty}),
+        json!({"type": "notice", "text": nasty}),
         json!({"type": "error", "message": nasty, "fatal": false, "kind": "agent"}),
         json!({"type": "started", "agent_session": nasty, "model": nasty}),
         json!({"type": "tool_call", "id": nasty, "name": nasty, "title": nasty, "kind": "edit", "input": {"path": nasty, "old_str": nasty, "new_str": nasty}}),
@@ -109,7 +114,8 @@ fn nothing_that_is_said_acts_on_the_terminal() {
             "questions": [{"id": nasty, "question": nasty, "header": nasty, "options": [{"label": nasty, "description": nasty}]}]}),
         json!({"type": "approval", "request": nasty, "approval": nasty}),
         json!({"type": "answered", "request": nasty, "approval": nasty, "decision": {"answer": "answers", "answers": {"q": [nasty]}}, "by": nasty}),
-        json!({"type": "dropped", "number": 1, "why": nasty}), json!({"type": "interrupt", "number": 1, "end_process": true}),
+        json!({"type": "dropped", "number": 1, "why": nasty}),
+        json!({"type": "interrupt", "number": 1, "end_process": true}),
         json!({"type": "prompt", "number": 1, "door": nasty, "blocks": [{"type": "text", "text": nasty}, {"type": "file", "path": nasty}, {"type": "image", "mime": nasty, "data": ""}]}),
         json!({"type": "exited", "source": 1, "code": 3, "stderr": nasty}),
         json!({"type": "turn_ended", "reason": "failed", "message": nasty}),

@@ -61,7 +61,9 @@ impl Markdown {
                 self.pieces.clear();
                 return paragraph(out, &visible_lines(text));
             }
-            Event::ThoughtDelta { .. } | Event::ToolUpdate { .. } | Event::Unknown { .. } | Event::Started { .. } => return,
+            Event::ThoughtDelta { .. } | Event::ToolUpdate { .. } | Event::Unknown { .. } | Event::Started { .. } => {
+                return;
+            }
             Event::Usage(usage) => {
                 let words = usage_words(usage);
                 if !words.is_empty() {
@@ -131,7 +133,9 @@ impl Markdown {
                 paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(&word(why))));
             }
             Fact::Answered { decision, by, .. } => {
-                let by = Some(word(by)).filter(|by| !by.is_empty()).map_or(String::new(), |by| format!(" by {}", visible(&by)));
+                let by = Some(word(by))
+                    .filter(|by| !by.is_empty())
+                    .map_or(String::new(), |by| format!(" by {}", visible(&by)));
                 paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
             }
             Fact::Closed {} => paragraph(out, "*the session was closed*"),
@@ -214,7 +218,10 @@ mod tests {
             json!({"type": "usage", "input_tokens": 1, "output_tokens": 2}),
             json!({"type": "turn_ended", "reason": "completed"}),
         ]);
-        assert_eq!(text, "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 tokens in, 2 out*\n");
+        assert_eq!(
+            text,
+            "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 tokens in, 2 out*\n"
+        );
     }
 
     #[test]
@@ -226,7 +233,8 @@ mod tests {
 
     #[test]
     fn a_result_cannot_leave_its_fence_and_nothing_in_it_acts() {
-        let result = json!({"type": "tool_result", "id": "t", "output": "a\n````\n# not a title \u{1b}[2J", "is_error": false});
+        let result =
+            json!({"type": "tool_result", "id": "t", "output": "a\n````\n# not a title \u{1b}[2J", "is_error": false});
         assert_eq!(document(&[result]), "\n`````\na\n````\n# not a title ^[[2J\n`````\n");
     }
 

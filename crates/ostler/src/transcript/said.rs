@@ -33,11 +33,18 @@ pub(crate) enum Fact {
         why: Value,
     },
     /// A process was started for the agent.
-    Process { source: u32 },
+    Process {
+        source: u32,
+    },
     /// A prompt goes to the agent.
-    Turn { number: u64 },
+    Turn {
+        number: u64,
+    },
     /// A request of the agent is in the inbox.
-    Approval { request: String, approval: String },
+    Approval {
+        request: String,
+        approval: String,
+    },
     /// It was answered.
     Answered {
         request: String,
@@ -85,7 +92,8 @@ pub(crate) fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(members) => {
-            let named = ["answer", "decision", "name", "who", "place", "door"].iter().find_map(|name| members.get(*name));
+            let named =
+                ["answer", "decision", "name", "who", "place", "door"].iter().find_map(|name| members.get(*name));
             named.map_or_else(|| value.to_string(), word)
         }
         Value::Null => String::new(),
@@ -101,7 +109,10 @@ mod tests {
     #[test]
     fn events_and_facts_are_told_apart_by_their_type() {
         assert!(matches!(Said::read(&json!({"type": "text", "text": "a"})), Some(Said::Event(Event::Text { .. }))));
-        assert!(matches!(Said::read(&json!({"type": "turn", "number": 2, "new": 1})), Some(Said::Fact(Fact::Turn { number: 2 }))));
+        assert!(matches!(
+            Said::read(&json!({"type": "turn", "number": 2, "new": 1})),
+            Some(Said::Fact(Fact::Turn { number: 2 }))
+        ));
         let said = json!({"type": "said", "event": {"type": "notice", "text": "n"}});
         assert!(matches!(Said::read(&said), Some(Said::Event(Event::Notice { .. }))));
     }

@@ -128,9 +128,10 @@ enum Sink {
 impl Sink {
     fn open(path: Option<&Path>) -> Result<Self, CommandError> {
         let Some(path) = path else { return Ok(Self::Stdout) };
-        let mut name = path.file_name().map(ToOwned::to_owned).ok_or_else(|| {
-            CommandError::usage(format!("{} is no name for a file", path.display()))
-        })?;
+        let mut name = path
+            .file_name()
+            .map(ToOwned::to_owned)
+            .ok_or_else(|| CommandError::usage(format!("{} is no name for a file", path.display())))?;
         name.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);

@@ -124,9 +124,10 @@ impl New {
             return Err(CommandError::usage(format!("--worktree takes a branch, and `{branch}` is a folder"))
                 .hint(format!("ostler new {} {branch} --worktree", self.agent)));
         }
-        let workspace = workspace.into_os_string().into_string().map_err(|path| {
-            CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display()))
-        })?;
+        let workspace = workspace
+            .into_os_string()
+            .into_string()
+            .map_err(|path| CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display())))?;
         Ok(SessionCreateParams {
             agent: self.agent,
             command: self.command,

@@ -16,8 +16,13 @@ use crate::output::{CommandError, Kind};
 /// The longest prompt that agents are known to read.
 const PROMPT_MAX: u64 = 8 * 1024 * 1024;
 /// Pictures that agents take, by the end of their names.
-const PICTURES: &[(&str, &str)] =
-    &[("png", "image/png"), ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
+const PICTURES: &[(&str, &str)] = &[
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+];
 
 /// Send a prompt to a session and follow its answer
 #[derive(Debug, Args)]
@@ -103,7 +108,8 @@ fn picture(path: &Path) -> Result<PromptBlock, CommandError> {
 fn file(path: &Path) -> Result<PromptBlock, CommandError> {
     let whole = path.canonicalize().map_err(|error| unreadable(path, &error))?;
     let path = whole.into_os_string().into_string();
-    let path = path.map_err(|path| CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display())))?;
+    let path =
+        path.map_err(|path| CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display())))?;
     Ok(PromptBlock::File { path })
 }
 

@@ -59,7 +59,9 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
         Came::Begun(_) | Came::Gap(_) => Ok(None),
     })?;
     answer.end_line()?;
-    let back = |next: u64| context.screen.note(&format!("ostler: {id} goes on; come back with: ostler watch {id} --from {next}"));
+    let back = |next: u64| {
+        context.screen.note(&format!("ostler: {id} goes on; come back with: ostler watch {id} --from {next}"))
+    };
     match followed {
         Followed::Over(Outcome::Turn(EndReason::Completed)) => Ok(ExitCode::SUCCESS),
         Followed::Over(Outcome::Turn(_)) => Ok(ExitCode::FAILURE),
@@ -170,7 +172,9 @@ impl<'a> Answer<'a> {
                 let why = why.as_str().unwrap_or_default().to_owned();
                 (true, Some(Outcome::Dropped(why)))
             }
-            Said::Fact(Fact::Closed {}) if !self.begun => (true, Some(Outcome::Dropped("the session was closed".into()))),
+            Said::Fact(Fact::Closed {}) if !self.begun => {
+                (true, Some(Outcome::Dropped("the session was closed".into())))
+            }
             // What others ask meanwhile is theirs.
             Said::Fact(Fact::Prompt { .. } | Fact::Dropped { .. }) => (false, None),
             Said::Event(Event::TurnEnded { reason, .. }) if self.begun => (true, Some(Outcome::Turn(*reason))),

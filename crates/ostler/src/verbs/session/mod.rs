@@ -27,9 +27,7 @@ impl Context {
         if matches.len() > 1 {
             let names: Vec<&str> = matches.iter().map(|(reached, _)| reached.found.name.as_str()).collect();
             let message = format!("`{id}` fits sessions of several instances: {}", names.join(", "));
-            return Err(
-                CommandError::usage(message).hint("choose one with --instance NAME, or give more of the id")
-            );
+            return Err(CommandError::usage(message).hint("choose one with --instance NAME, or give more of the id"));
         }
         matches.pop().ok_or_else(|| {
             CommandError::new(Kind::NotFound, format!("there is no session `{id}`"))

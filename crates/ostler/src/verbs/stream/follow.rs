@@ -89,7 +89,9 @@ impl<'a> Follow<'a> {
                 Notification::SessionLost(lost) => {
                     let message =
                         format!("the journal of {} cannot be read after {}: {}", self.id, self.next - 1, lost.message);
-                    return Err(Trouble::Fatal(CommandError::failed(message).hint("`ostler doctor` looks at the disk")));
+                    return Err(Trouble::Fatal(
+                        CommandError::failed(message).hint("`ostler doctor` looks at the disk"),
+                    ));
                 }
                 _ => continue,
             };
