@@ -16,6 +16,7 @@ mod bookmark;
 mod change;
 mod driver;
 mod fact;
+mod found;
 mod new;
 mod prompt;
 mod rebuild;
@@ -40,6 +41,7 @@ pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
+pub use found::{Finder, Found};
 pub use new::{CreateError, NewSession};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
