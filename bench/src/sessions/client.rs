@@ -109,7 +109,6 @@ impl Client {
         match native.take()? {
             Some(Incoming::Notification(notification)) => self.take(notification),
             Some(Incoming::Reply { .. }) => {}
-            None if self.log.prompts.len() - self.ended < AHEAD && self.taken == self.log.prompts.len() => {}
             None => native.fill()?,
         }
         Ok(())
