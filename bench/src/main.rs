@@ -56,6 +56,7 @@ fn run(mut args: Args) -> Result<u8> {
         return Ok(0);
     }
     match args.word().as_deref() {
+        Some("agent") => rows::agent(args),
         Some("approvals") => approvals::run(args),
         Some("approver") => approvals::approve(args),
         Some("crash") => crash::run(args),

@@ -61,6 +61,10 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
+    pub(crate) fn pid(&self) -> Option<rustix::process::Pid> {
+        self.child.as_ref().map(rustix::process::Pid::from_child)
+    }
+
     pub(crate) fn kill(&mut self) -> Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
