@@ -267,7 +267,7 @@ wire! {
         pub time: Timestamp,
         /// Which process of the session said it, from 1; 0 for the daemon.
         pub source: u32,
-        /// Where the line ended in what that process wrote.
+        /// Where the line ended in what that process wrote; the largest number for what follows from the output's end.
         pub src_end: u64,
         /// None, one or several, told apart by their `type`.
         pub events: Vec<Value>,

@@ -45,7 +45,7 @@ pub(crate) fn make(shared: &Shared, folder: &Path, name: Option<&str>, branch: O
         .mode(0o700)
         .create(&parent)
         .map_err(|error| failed(format!("{}: {error}", parent.display())))?;
-    let base = root.file_name().map(|name| slug_of(name)).filter(|name| !name.is_empty());
+    let base = root.file_name().map(slug_of).filter(|name| !name.is_empty());
     let path = parent.join(format!("{}-{own}", base.as_deref().unwrap_or("tree")));
     let new = NewWorktree { branch: OsStr::new(&branch), path: path.as_os_str(), source: None };
     git.create_worktree(&new).map_err(|error| match error {

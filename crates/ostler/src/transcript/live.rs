@@ -31,10 +31,12 @@ enum Voice {
 /// A transcript that grows.
 pub(crate) struct Live<'a> {
     screen: &'a Screen,
-    /// The block whose pieces are being shown.
+    /// The block whose pieces are being shown. What others do meanwhile stands between its pieces and does not end it.
     open: Option<(Voice, String)>,
-    /// Nothing was shown yet: the first pieces may be the end of a block that began before.
+    /// No block and no turn has begun here yet: the first pieces may be the end of a block that began before.
     fresh: bool,
+    /// The prompt that was shown last, while nothing followed it.
+    latest: Option<u64>,
     /// The output stands at the beginning of a line.
     at_line_start: bool,
     usage: Option<Usage>,
@@ -45,8 +47,8 @@ pub(crate) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
-        let (open, usage, asked, model) = (None, None, VecDeque::new(), None);
-        Self { screen, open, fresh: true, at_line_start: true, usage, asked, model }
+        let (open, latest, usage, asked, model) = (None, None, None, VecDeque::new(), None);
+        Self { screen, open, fresh: true, latest, at_line_start: true, usage, asked, model }
     }
 
     /// What to show for it.
@@ -62,17 +64,19 @@ impl<'a> Live<'a> {
     /// What is missing for the output to end with a whole line.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        self.close(&mut out);
+        self.end_line(&mut out);
         out
     }
 
     fn event(&mut self, event: &Event, out: &mut String) {
+        self.latest = None;
         match event {
             Event::TextDelta { text } => self.piece(Voice::Answer, text, out),
             Event::ThoughtDelta { text } => self.piece(Voice::Thought, text, out),
             Event::Text { text } => self.whole(Voice::Answer, text, out),
             Event::Thought { text } => self.whole(Voice::Thought, text, out),
             Event::ToolCall { title, name, kind, input, parent, .. } => {
+                self.open = None;
                 let title = if title.is_empty() { name } else { title };
                 let indent = if parent.is_some() { "  " } else { "" };
                 let line = format!("{indent}● {}  [{}]", short(title), kind_word(*kind));
@@ -130,13 +134,19 @@ impl<'a> Live<'a> {
             }
             Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
             Fact::Closed {} => self.line(Paint::Dim, "── the session is closed", out),
-            Fact::Process { .. } | Fact::Turn { .. } => {}
+            Fact::Turn { number } => {
+                (self.open, self.fresh) = (None, false);
+                if self.latest != Some(*number) {
+                    self.line(Paint::Dim, &format!("\n› prompt {number}, from above"), out);
+                }
+            }
+            Fact::Process { .. } => {}
         }
     }
 
     fn piece(&mut self, voice: Voice, text: &str, out: &mut String) {
         if self.open.as_ref().is_none_or(|(open, _)| *open != voice) {
-            self.close(out);
+            self.end_line(out);
             self.open = Some((voice, String::new()));
         }
         self.words(voice, text, out);
@@ -158,7 +168,7 @@ impl<'a> Live<'a> {
                 }
             },
             None => {
-                self.close(out);
+                self.end_line(out);
                 self.words(voice, text, out);
             }
         }
@@ -177,12 +187,6 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Ends what is being said.
-    fn close(&mut self, out: &mut String) {
-        self.open = None;
-        self.end_line(out);
-    }
-
     fn end_line(&mut self, out: &mut String) {
         if !self.at_line_start {
             out.push('\n');
@@ -192,14 +196,13 @@ impl<'a> Live<'a> {
 
     /// A line of ours; its text is safe to show.
     fn line(&mut self, paint: Paint, text: &str, out: &mut String) {
-        self.close(out);
-        self.fresh = false;
+        self.end_line(out);
         out.push_str(&self.screen.paint(paint, text));
         out.push('\n');
     }
 
     fn prompt(&mut self, number: u64, blocks: &[Block], door: &str, out: &mut String) {
-        self.close(out);
+        self.latest = Some(number);
         let head = format!("\n› prompt {number}{}", through(door));
         self.line(Paint::Dim, &head, out);
         for block in blocks {
@@ -304,6 +307,7 @@ impl<'a> Live<'a> {
             EndReason::MaxTokens => ("cut at the model's limit", Paint::Warn),
             EndReason::MaxSteps => ("stopped after too many steps", Paint::Warn),
         };
+        (self.open, self.fresh) = (None, false);
         let message = message.map_or(String::new(), |text| format!(": {}", visible(text)));
         let usage = self.usage.take().map(|usage| usage_words(&usage)).filter(|text| !text.is_empty());
         let usage = usage.map_or(String::new(), |text| format!(" ({text})"));

@@ -41,6 +41,20 @@ fn who_comes_in_the_middle_of_a_block_does_not_read_its_end_twice() {
 }
 
 #[test]
+fn what_others_do_meanwhile_does_not_make_a_block_be_read_twice() {
+    let prompt = json!({"type": "prompt", "number": 2, "blocks": [{"type": "text", "text": "next"}]});
+    let (turn, ended) = (json!({"type": "turn", "number": 2}), json!({"type": "turn_ended", "reason": "completed"}));
+    let text = shown(&[delta("one "), prompt, delta("two"), text("one two"), ended, turn, delta("x"), text("x")]);
+    assert_eq!(text, "one \n\n› prompt 2\n  next\n\ntwo\n── done\n\n› prompt 2, from above\nx\n");
+}
+
+#[test]
+fn a_prompt_whose_turn_begins_at_once_is_shown_once() {
+    let prompt = json!({"type": "prompt", "number": 1, "blocks": [{"type": "text", "text": "p"}]});
+    assert_eq!(shown(&[prompt, json!({"type": "turn", "number": 1}), text("a")]), "\n› prompt 1\n  p\n\na\n");
+}
+
+#[test]
 fn thoughts_are_dimmed_and_stand_apart() {
     let screen = Screen::coloured();
     let mut live = Live::new(&screen);

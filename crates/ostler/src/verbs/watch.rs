@@ -152,7 +152,8 @@ impl Raw {
     }
 
     fn show(&mut self, record: &SessionEvents) -> Result<(), CommandError> {
-        if record.source == 0 {
+        // What the daemon said, and what it concluded from the end of the output, stand on no line.
+        if record.source == 0 || record.src_end == u64::MAX {
             return Ok(());
         }
         let from = self.ends.insert(record.source, record.src_end).unwrap_or(0);

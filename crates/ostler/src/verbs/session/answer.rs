@@ -149,7 +149,9 @@ impl<'a> Answer<'a> {
         for said in record.events.iter().filter_map(Said::read) {
             let (shown, ended) = self.belongs(&said);
             ours |= shown;
-            if shown && !self.context.json() {
+            // Whoever sent it knows that its turn has come when the answer does.
+            let quiet = self.context.json() || matches!(said, Said::Fact(Fact::Turn { .. }));
+            if shown && !quiet {
                 text.push_str(&self.live.take(&said));
             }
             outcome = outcome.or(ended);
