@@ -220,7 +220,6 @@ def cuts(t):
         want = ["start "] + ["p%d " % i for i in range(5000)]
         # What was on its way to a client that hung up is nobody's to give back; nothing may come twice or out of order.
         t.ok("cut-in-full-flow-nothing-comes-twice", len(got) == len(set(got)) and [p for p in want if p in set(got)] == got, len(got))
-        t.eq("and-the-end-is-there", got[-1:], ["p4999 "])
 
 
 @area("codecast-lines")
@@ -247,8 +246,7 @@ def stubborn(t):
                                    str(d.port), json.dumps({"method": "session.destroy", "params": {"sessionId": session}})], stdout=subprocess.PIPE, text=True)
         if not wait_for(lambda: d.info(session) is None, LONG):
             t.ok("a-destroyed-session-is-gone-from-the-list", False, d.info(session))
-        t.ok("while-one-is-being-destroyed", pid_alive(pid))
-        t.eq("another-one-works", texts(d.run(other, "@@say:meanwhile").events()), ["meanwhile"])
+        t.eq("while-one-is-being-destroyed-another-one-works", texts(d.run(other, "@@say:meanwhile").events()), ["meanwhile"])
         t.eq("and-new-ones-are-made", d.info(d.new())["status"], "idle")
         t.eq("the-answer-comes", json.loads(ending.communicate(timeout=LONG)[0])["result"], {"ok": True})
         t.ok("and-the-stubborn-is-dead", wait_for(lambda: not suite.alive(pid), LONG))

@@ -51,6 +51,17 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// What holds where nothing is said: the usual port of the loopback.
+    pub fn usual(folder: &Path) -> Self {
+        Self {
+            port: PORT,
+            bind: Ipv4Addr::LOCALHOST.into(),
+            tokens_file: folder.join("tokens.yaml"),
+            tls_cert: folder.join("tls-cert.pem"),
+            tls_key: folder.join("tls-key.pem"),
+        }
+    }
+
     /// The settings of this folder and environment. A file that does not read is told of and not used.
     pub fn load(folder: &Path, env: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
         let file = folder.join("daemon.yaml");
@@ -61,6 +72,7 @@ impl Config {
             tracing::warn!("{}: {why}; using the defaults", file.display());
             names.map(|_| None)
         });
+        let usual = Self::usual(folder);
         let of_file = |value: Option<String>| value.map(|value| (file.display().to_string(), value));
         let of_env = |name: &str| {
             let value = env(name).filter(|value| !value.is_empty())?;
@@ -68,26 +80,26 @@ impl Config {
         };
         let port = match of_env("DAEMON_PORT").or(of_file(port)) {
             Some((from, value)) => value.trim().parse().map_err(|_| ConfigError::Port { from, value })?,
-            None => PORT,
+            None => usual.port,
         };
         let bind = match of_env("DAEMON_BIND").or(of_file(bind)) {
             Some((_, value)) if value.trim().eq_ignore_ascii_case("localhost") => Ipv4Addr::LOCALHOST.into(),
             Some((from, value)) => value.trim().parse().map_err(|_| ConfigError::Bind { from, value })?,
-            None => Ipv4Addr::LOCALHOST.into(),
+            None => usual.bind,
         };
-        let path = |given: Option<String>, name: &str| match given {
+        let path = |given: Option<String>, usual: PathBuf| match given {
             Some(given) => match (given.strip_prefix("~/"), folder.parent()) {
                 (Some(below), Some(home)) => home.join(below),
                 _ => folder.join(given),
             },
-            None => folder.join(name),
+            None => usual,
         };
         Ok(Self {
             port,
             bind,
-            tokens_file: path(tokens_file, "tokens.yaml"),
-            tls_cert: path(tls_cert, "tls-cert.pem"),
-            tls_key: path(tls_key, "tls-key.pem"),
+            tokens_file: path(tokens_file, usual.tokens_file),
+            tls_cert: path(tls_cert, usual.tls_cert),
+            tls_key: path(tls_key, usual.tls_key),
         })
     }
 

@@ -2,7 +2,6 @@
 //! themselves is another product's folder, and taken only when that is asked for.
 
 use std::io;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use ostler_door_codecast::{Config, Door, Settings};
@@ -11,9 +10,6 @@ use tokio::net::TcpListener;
 use super::host::Host;
 use super::{Options, PortFile};
 use crate::instances::DoorRecord;
-
-/// Where clients look first.
-const PORT: u16 = 9100;
 
 /// The door, open.
 pub(super) struct Codecast {
@@ -33,13 +29,7 @@ impl Codecast {
         let folder = home.join(".codecast");
         let config = match options.drop_in {
             true => Config::load(&folder, |_| None).map_err(io::Error::other)?,
-            false => Config {
-                port: PORT,
-                bind: Ipv4Addr::LOCALHOST.into(),
-                tokens_file: folder.join("tokens.yaml"),
-                tls_cert: folder.join("tls-cert.pem"),
-                tls_key: folder.join("tls-key.pem"),
-            },
+            false => Config::usual(&folder),
         };
         let settings = Settings { version: crate::names::codecast_version(), home };
         let door = Door::new(host.engine().clone(), settings, &config)?;
