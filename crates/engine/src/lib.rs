@@ -30,7 +30,7 @@ use std::time::Duration;
 
 pub use access::{NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
-pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand};
+pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use environment::Environment;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
