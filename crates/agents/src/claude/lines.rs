@@ -79,6 +79,7 @@ impl Told {
                 notice(format!("{what}: attempt {attempt} of {of}"))
             }
             "permission_denied" => notice(json::text(line, &["message"]).unwrap_or("a tool was denied").to_owned()),
+            "informational" => json::text(line, &["content"]).map(|text| notice(text.to_owned())).unwrap_or_default(),
             "compact_boundary" => notice("the conversation was compacted".to_owned()),
             other => vec![Event::Unknown { kind: format!("system/{other}") }],
         }
