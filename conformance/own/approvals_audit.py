@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -51,6 +52,68 @@ def audit(t):
         t.ok("verify-holds-when-it-does-not-run", rc == 0 and "does not run" in o, (rc, o, e))
     finally:
         house.down()
+
+
+JOURNALD = next((p for p in ("/usr/lib/systemd/systemd-journald", "/lib/systemd/systemd-journald") if os.path.exists(p)), None)
+# Its sockets and files are at fixed places, so it gets places of its own.
+OWN_JOURNAL = (r'mkdir -p /run/systemd /run/log && mount -t tmpfs none /run/systemd && mount -t tmpfs none /run/log && '
+               r'mkdir -p /run/systemd/journal /run/log/journal && exec "$0"')
+
+
+@contextlib.contextmanager
+def journald():
+    """A real journald in a mount namespace of its own: the process whose namespace it is, or nothing where that cannot be."""
+    if os.geteuid() != 0 or not JOURNALD or not shutil.which("journalctl"):
+        yield None
+        return
+    p = subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", OWN_JOURNAL, JOURNALD],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        there = "/proc/%d/root/run/systemd/journal/socket" % p.pid
+        own = lambda: os.readlink("/proc/%d/ns/mnt" % p.pid) != os.readlink("/proc/self/ns/mnt")
+        up = wait_for(lambda: p.poll() is not None or own() and os.path.exists(there), LONG, 0.1)
+        yield p if up and p.poll() is None else None
+    finally:
+        if p.poll() is None:
+            p.terminate()
+        p.wait()
+
+
+@area("approvals-journald")
+def to_journald(t):
+    with journald() as journal:
+        if journal is None:
+            # The format itself is checked by `no_text_can_pose_as_another_field`.
+            print("no journald can be run here", flush=True)
+            return
+        house = House(t)
+        inside = ["nsenter", "--mount=/proc/%d/ns/mnt" % journal.pid]
+        wrapper = t.tmp() + "/ostler-with-journald"
+        with open(wrapper, "w") as f:
+            f.write("#!/bin/sh\nexec %s %s \"$@\"\n" % (" ".join(inside), house.program))
+        os.chmod(wrapper, 0o755)
+        house.program = wrapper
+        house.env["OSTLER_AUDIT_FORWARD"] = "journald"
+        house.up()
+        try:
+            asker = house.ask(["echo", "noted"], reason="two words; PRIORITY=0")
+            approved(house, house.waiting()[0]["id"])
+            asker.answer()
+            wait_for(lambda: len(house.audit("finished")) == 1, LONG, 0.1)
+
+            def taken():
+                p = subprocess.run(inside + ["journalctl", "--no-pager", "--quiet", "-o", "json", "SYSLOG_IDENTIFIER=ostler"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=house.env)
+                return [json.loads(x) for x in p.stdout.splitlines()]
+            want = lambda: [str(r["seq"]) for r in house.audit()]
+            t.ok("journald-has-every-entry-in-order", wait_for(lambda: [e["OSTLER_AUDIT_SEQ"] for e in taken()] == want(), LONG, 0.3),
+                 (want(), taken()))
+            records = [json.loads(e["OSTLER_AUDIT_RECORD"]) for e in taken()]
+            t.eq("as-it-was-recorded", records, [r["record"] for r in house.audit()])
+            t.ok("nothing-poses-as-another-field", {e["PRIORITY"] for e in taken()} == {"5"} and
+                 {e["_UID"] for e in taken()} == {str(os.getuid())}, taken()[:2])
+        finally:
+            house.down()
 
 
 @area("approvals-tampered")

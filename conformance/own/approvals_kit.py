@@ -163,6 +163,17 @@ class Tmux:
             raise Fail("the screen should show %r: %s" % (texts, self.screen()))
         return self.screen()
 
+    def line(self, text):
+        """A line for the shell."""
+        self.keys("-l", text)
+        self.keys("Enter")
+
+    def sane(self, name):
+        """What a shell sees of the modes of its terminal."""
+        self.line("stty -a | tr ' ' '\\n' | grep -x -e '-*echo;*' -e '-*icanon;*' -e '-*isig;*' | sort | tr '\\n' ' '; echo seen-'%s'" % name)
+        text = self.until("seen-%s\n" % name)
+        return "echo icanon isig seen-%s" % name in text, text
+
     def go_to(self, text):
         """The request that says this, wherever it is in the list."""
         def there():

@@ -5,8 +5,9 @@ import re
 import shutil
 import subprocess
 
-from approvals_kit import LONG, House, Terminal
-from lib import area
+from approvals_kit import LONG, House, Terminal, Tmux
+from kit import Fail
+from lib import area, wait_for
 
 PASSWORD = "correct horse 17"
 
@@ -54,6 +55,8 @@ def password(t):
         t.ok("the-password-is-not-shown", PASSWORD.encode() not in term.seen, term.seen)
         t.ok("it-says-how-it-ended", b"exit 0" in term.seen, term.seen)
         t.eq("the-password-is-kept-nowhere", house.holds(PASSWORD.encode()), [])
+        if shutil.which("tmux"):
+            stopped(t, house)
         rc, o, e = house("doctor")
         t.ok("doctor-sees-that-sudo-wants-a-password", "sudo wants a password" in o, o)
         with open(policy, "w") as f:
@@ -67,3 +70,30 @@ def password(t):
             if os.path.exists(path):
                 os.remove(path)
         subprocess.run(["userdel", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def stopped(t, house):
+    """Ctrl-Z while sudo asks: the shell gets its terminal as it was, and `fg` finds the question again."""
+    asker = house.ask(["id", "-u"], privileged=True)
+    one = house.waiting()[0]
+    screen = Tmux(house, "/bin/sh")
+    try:
+        screen.line("%s approve %s" % (house.program, one["id"]))
+        screen.until("[y/N]")
+        if not wait_for(lambda: screen.keys("y") or wait_for(lambda: "password for" in screen.screen(), 5, 0.1), LONG, 0.1):
+            raise Fail("sudo does not ask: %s" % screen.screen())
+        screen.keys("-l", "half of it")
+        screen.keys("C-z")
+        screen.until("Stopped")
+        sane, text = screen.sane("approve")
+        t.ok("ctrl-z-at-the-password-gives-the-terminal-back", sane, text)
+        screen.line("clear; fg")
+        screen.until("password for")
+        screen.keys("-l", PASSWORD)
+        screen.keys("Enter")
+        screen.until("exit 0")
+        t.eq("fg-finds-the-question-again", asker.answer().get("text"), "0\n")
+        sane, text = screen.sane("end")
+        t.ok("the-terminal-is-as-it-was-at-the-end", sane, text)
+    finally:
+        screen.close()

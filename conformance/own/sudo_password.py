@@ -8,6 +8,7 @@ import select
 import shutil
 import subprocess
 
+from approvals_kit import Tmux
 from lib import Fail, area, wait_for
 from ptyhost import PtyDaemon
 from sudo_kit import LONG, PROMPT, Home
@@ -117,3 +118,49 @@ def password(t):
         a = answer_of(home, ask_as(home, line([script], privileged=True)))
         t.ok("a-file-that-the-asker-can-change-is-never-root's", a["status"] == "error" and "could be replaced by the one who asks" in a["message"]
              and not PROMPT.search(home.pty.text_since(mark)), a)
+
+
+@area("sudo-stopped")
+def stopped(t):
+    """Ctrl-Z at the prompt and at the password: the shell gets its terminal as it was, and `fg` finds the question again."""
+    if os.geteuid() != 0 or not shutil.which("sudo") or not shutil.which("tmux"):
+        return t.skip("all", "needs root to make a user, sudo and tmux")
+    with person(t) as home:
+        home.sock = home.run + "/second.sock"
+        screen, p = Tmux(home, "/bin/sh"), None
+        try:
+            screen.line("clear; setpriv --reuid %d --regid %d --init-groups %s/ostler as sudo-proxy --socket %s" % (
+                home.user.pw_uid, home.user.pw_gid, home.dir, home.sock))
+            if not wait_for(lambda: os.path.exists(home.sock), LONG):
+                raise Fail("the daemon does not come up: %s" % screen.screen())
+            p = ask_as(home, line(["id", "-u"], privileged=True))
+            screen.until("default=N)")
+            screen.keys("C-z")
+            screen.until("Stopped")
+            sane, text = screen.sane("prompt")
+            t.ok("ctrl-z-at-the-prompt-gives-the-terminal-back", sane, text)
+            screen.line("clear; fg")
+            screen.until("default=N)")
+            t.ok("it-decides-nothing", p.poll() is None)
+            if not wait_for(lambda: screen.keys("y") or wait_for(lambda: "password for" in screen.screen(), 5, 0.1), LONG, 0.1):
+                raise Fail("sudo does not ask: %s" % screen.screen())
+            screen.keys("-l", "half of it")
+            screen.keys("C-z")
+            screen.until("Stopped")
+            sane, text = screen.sane("password")
+            t.ok("ctrl-z-at-the-password-gives-the-terminal-back", sane, text)
+            screen.line("clear; fg")
+            screen.until("password for")
+            screen.keys("-l", PASSWORD)
+            screen.keys("Enter")
+            a = answer_of(home, p)
+            t.ok("fg-finds-the-question-again", a["status"] == "ok" and out(a) == b"0\n", (a, screen.screen()))
+            screen.keys("C-c")
+            t.ok("ctrl-c-still-ends-the-daemon", wait_for(lambda: not os.path.exists(home.sock), LONG), screen.screen())
+            sane, text = screen.sane("end")
+            t.ok("the-terminal-is-as-it-was-at-the-end", sane, text)
+        finally:
+            screen.close()
+            if p and p.poll() is None:
+                p.kill()
+                p.communicate()

@@ -34,7 +34,9 @@ class Client:
     def __init__(self, home, payload=b"", sock=None):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.s.settimeout(LONG)
-        self.s.connect(sock or home.sock)
+        # A socket is seen a moment before anybody listens at it.
+        if not wait_for(lambda: self.s.connect_ex(sock or home.sock) == 0, LONG):
+            raise Fail("nobody listens at %s" % (sock or home.sock))
         self.s.sendall(payload)
 
     def answer(self):
@@ -211,7 +213,7 @@ def ending(t):
     a = Client(home, line(action="stop", session="stopper")).answer()
     t.eq("stop-is-answered-first", (a["status"], a["stdout"]), ("ok", ""))
     t.eq("stop-ends-with-0-and-pending-clients-with-it", (home.pty.wait(LONG), c.answer()), (0, None))
-    t.ok("stop-says-who", "■ sudo-proxy stopped by stopper" in home.pty.text_since(mark), home.pty.text_since(mark))
+    t.ok("stop-says-who", home.pty.wait_for(re.compile("■ sudo-proxy stopped by stopper"), mark, LONG), home.pty.text_since(mark))
     home.close()
 
 

@@ -135,7 +135,10 @@ fn ping(bench: &Bench) -> Result<Row> {
         },
     )?;
     let target = Target::at_most(measured.ours, 0.2, "ms");
-    Ok(Row::paired("sudo-proxy: ping, a connection each", "ms", measured, vec![target]).against("connect, echo, close"))
+    let row = Row::paired("sudo-proxy: ping, a connection each", "ms", measured, vec![target]);
+    let profile =
+        "accept, a task for the connection, one read, one look at the names that were used, one write; no disk";
+    Ok(row.against("connect, echo, close").profile(profile.to_owned()))
 }
 
 /// What a decision waits for before anything follows from it, without the product: one synced append of its size.
@@ -180,7 +183,7 @@ fn key_to_command(bench: &Bench) -> Result<Row> {
     )?;
     let over = Target::at_most(measured.ours - measured.raw, 2.0, "ms over raw");
     let row = Row::paired("sudo-proxy: key byte to the command's first instruction", "ms", measured, vec![over]);
-    let profile = "commit of the decision, a process folder, the keeper's fork, start of the runner (this same binary), fork of the command";
+    let profile = "the key through the prompt's thread, commit of the decision (the row above, and SQLite), the word through the ledger of the runner that waits, its look at the program, fork and exec of the command";
     Ok(row.against("fork and exec of the same program").profile(profile.to_owned()))
 }
 

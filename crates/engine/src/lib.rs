@@ -30,14 +30,14 @@ use std::time::Duration;
 
 pub use access::{NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
-pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand};
+pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use environment::Environment;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
 pub use ostler_journal::{
     Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Step, Subscription, Wake,
 };
-pub use ostler_keeper::{GuardSpec, Scope};
+pub use ostler_keeper::{GuardSpec, Scope, heap};
 pub use process::{
     About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,
     SpawnRequest, StdinError, WinSize,

@@ -26,10 +26,15 @@ fn main() -> ExitCode {
         return ostler_keeper::run();
     }
     let rest: Vec<OsString> = args.collect();
-    if let [verb, spec, sha256] = rest.as_slice()
-        && verb == "__stages"
-    {
-        return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
+    match rest.as_slice() {
+        [verb, spec, sha256] if verb == "__stages" => {
+            return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
+        }
+        [verb, spec, sha256, word] if verb == "__stages" => {
+            let (sha256, word) = (sha256.to_string_lossy(), word.to_string_lossy());
+            return ostler_stages::run_when_told(Path::new(spec), &sha256, &word);
+        }
+        _ => {}
     }
     if rest.first().is_some_and(|verb| verb == ostler_agents::echo::VERB) {
         return names::echo(rest.get(1..).unwrap_or_default());

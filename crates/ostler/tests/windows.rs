@@ -12,63 +12,17 @@ mod cli_kit;
 
 use std::path::{Path, PathBuf};
 
+use cli_kit::hooked::Hooked;
 use cli_kit::{Home, kill, number, wait_for};
 
 const COUNTER: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done";
 
-/// A daemon that stops at whichever hook is set.
-struct Hooked {
-    home: Home,
-}
-
-impl Hooked {
-    fn up() -> Self {
-        let home = Home::new();
-        std::fs::create_dir(home.path("hooks")).unwrap();
-        let up = home.command(&["up"]).env("OSTLER_HOOKS", home.path("hooks")).output().unwrap();
-        assert!(up.status.success(), "{up:?}");
-        Self { home }
-    }
-
-    fn fifo(&self, hook: &str) -> PathBuf {
-        self.home.path("hooks").join(hook)
-    }
-
-    fn set(&self, hook: &str) {
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        rustix::fs::mknodat(rustix::fs::CWD, self.fifo(hook), rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    }
-
-    /// Waits until a daemon stands at the hook.
-    fn wait_at(&self, hook: &str) -> u32 {
-        let hit = self.fifo(&format!("{hook}.hit"));
-        let mut pid = 0;
-        wait_for(&format!("a daemon at {hook}"), || {
-            let text = std::fs::read_to_string(&hit).unwrap_or_default();
-            pid = text.lines().next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
-            pid != 0
-        });
-        pid
-    }
-
-    /// Waits until a daemon stands at the hook, kills it there, and waits until its successor answers.
-    fn kill_at(&self, hook: &str) {
-        let pid = self.wait_at(hook);
-        std::fs::remove_file(self.fifo(hook)).unwrap();
-        kill(pid, 9);
-        wait_for("the next daemon", || {
-            let said = self.home.run(&["status", "--json"]);
-            said.code == 0 && !said.out.contains(&format!("\"pid\":{pid},"))
-        });
-    }
-
-    /// The output so far, which must be 1, 2, 3 and so on without a hole.
-    fn assert_counts_on(&self) {
-        let before = self.home.ok(&["logs", "w"]).lines().count();
-        wait_for("more output", || self.home.ok(&["logs", "w"]).lines().count() > before + 5);
-        for (at, line) in self.home.ok(&["logs", "w"]).lines().enumerate() {
-            assert_eq!(line, (at + 1).to_string());
-        }
+/// The output so far, which must be 1, 2, 3 and so on without a hole.
+fn assert_counts_on(hooked: &Hooked) {
+    let before = hooked.home.ok(&["logs", "w"]).lines().count();
+    wait_for("more output", || hooked.home.ok(&["logs", "w"]).lines().count() > before + 5);
+    for (at, line) in hooked.home.ok(&["logs", "w"]).lines().enumerate() {
+        assert_eq!(line, (at + 1).to_string());
     }
 }
 
@@ -96,7 +50,7 @@ fn survives_its_own_birth(hook: &str) {
     assert!(run.wait().unwrap().success());
     assert_eq!(hooked.home.json(&["ps", "-a"]).as_array().unwrap().len(), 1);
     assert_eq!(hooked.home.process("w")["state"], "running");
-    hooked.assert_counts_on();
+    assert_counts_on(&hooked);
     hooked.home.ok(&["kill", "w", "--wait"]);
 }
 
@@ -119,7 +73,7 @@ fn survives_a_second_kill(hook: &str) {
     kill(hooked.home.daemon_pid(), 9);
     hooked.kill_at(hook);
     assert_eq!(number(&hooked.home.process("w")["pid"]), pid);
-    hooked.assert_counts_on();
+    assert_counts_on(&hooked);
 }
 
 #[test]
@@ -145,7 +99,7 @@ fn a_keeper_that_is_killed_is_replaced_and_its_children_go_on() {
     let hooked = Hooked { home };
     wait_for("the next daemon", || hooked.home.run(&["status"]).code == 0);
     assert_eq!(number(&hooked.home.process("w")["pid"]), pid);
-    hooked.assert_counts_on();
+    assert_counts_on(&hooked);
     hooked.home.ok(&["kill", "w", "--wait"]);
     assert_ne!(hooked.home.process("w")["state"], "running");
 }

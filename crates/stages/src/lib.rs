@@ -20,6 +20,7 @@ mod sink;
 mod spec;
 mod sudo;
 mod terminal;
+mod told;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,8 +42,22 @@ pub const STAGES_MAX: usize = 128;
 /// Runs the spec in the file `spec_path`, whose SHA-256 was approved, and writes the report to stdout. Succeeds when the
 /// report is whole and says that every stage ran.
 pub fn run(spec_path: &Path, sha256_hex: &str) -> ExitCode {
+    report(runner::load(spec_path, sha256_hex))
+}
+
+/// The same for a spec that is not approved yet: first waits for a line on stdin whose SHA-256 is `word_hex`. Without it
+/// nothing is run, and nothing is said.
+pub fn run_when_told(spec_path: &Path, sha256_hex: &str, word_hex: &str) -> ExitCode {
+    let spec = runner::load(spec_path, sha256_hex);
+    match told::waits_for(word_hex, std::io::stdin().lock()) {
+        true => report(spec),
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn report(spec: Result<Spec, failure::Failure>) -> ExitCode {
     let Ok(mut sink) = sink::Sink::stdout() else { return ExitCode::FAILURE };
-    let outcome = runner::outcome(spec_path, sha256_hex, &mut sink);
+    let outcome = runner::outcome(spec, &mut sink);
     let ran = matches!(outcome, Outcome::Done { .. });
     if sink.finish(&outcome).is_ok() && ran { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -26,16 +26,16 @@ const SPEC_MAX: u64 = 8 * 1024 * 1024;
 /// Longer than any limit that makes sense, and short enough for a clock to count.
 const LIMIT_MAX: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
 
-/// Runs what the file says, if it is the file that was approved.
-pub(crate) fn outcome(spec_path: &Path, sha256_hex: &str, sink: &mut Sink) -> Outcome {
-    let spec = match load(spec_path, sha256_hex) {
-        Ok(spec) => spec,
-        Err(failure) => return Stop::from(failure).outcome(std::time::Duration::ZERO),
-    };
-    run(&spec, sink).unwrap_or_else(|stop| stop.outcome(spec.limit))
+/// Runs what was loaded.
+pub(crate) fn outcome(spec: Result<Spec, Failure>, sink: &mut Sink) -> Outcome {
+    match spec {
+        Ok(spec) => run(&spec, sink).unwrap_or_else(|stop| stop.outcome(spec.limit)),
+        Err(failure) => Stop::from(failure).outcome(std::time::Duration::ZERO),
+    }
 }
 
-fn load(path: &Path, sha256_hex: &str) -> Result<Spec, Failure> {
+/// What the file says, if it is the file that was approved.
+pub(crate) fn load(path: &Path, sha256_hex: &str) -> Result<Spec, Failure> {
     let bad = |message: String| Failure::new(FailKind::BadSpec, message);
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SPEC_MAX + 1).read_to_end(&mut bytes));

@@ -92,19 +92,23 @@ async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: 
 
 /// Sends a short answer, which almost always fits the socket at once.
 async fn send(stream: UnixStream, line: Vec<u8>) -> io::Result<UnixStream> {
-    let mut stream = stream.into_std()?;
-    let sent = match stream.write(&line) {
+    let sent = match stream.try_write(&line) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
         Err(error) => return Err(error),
     };
-    if sent < line.len() {
-        stream = blocking(stream, move |out| out.write_all(line.get(sent..).unwrap_or_default())).await?;
-        stream.set_nonblocking(true)?;
-    }
+    let stream = match line.get(sent..) {
+        Some(rest) if !rest.is_empty() => {
+            let rest = rest.to_vec();
+            let stream = blocking(stream.into_std()?, move |out| out.write_all(&rest)).await?;
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream)?
+        }
+        _ => stream,
+    };
     // Whoever reads to the end need not wait for us to close.
-    let _ = stream.shutdown(std::net::Shutdown::Write);
-    UnixStream::from_std(stream)
+    let _ = rustix::net::shutdown(&stream, rustix::net::Shutdown::Write);
+    Ok(stream)
 }
 
 /// Writes from a thread that may wait for the disk and for the reader.

@@ -14,6 +14,7 @@ mod plan;
 mod request;
 mod run;
 mod time;
+mod warm;
 mod wire;
 pub mod words;
 
@@ -82,6 +83,7 @@ pub(crate) struct Shared {
     around: Arc<dyn Around>,
     login: Login,
     places: Arc<Semaphore>,
+    warm: Arc<Semaphore>,
     stop: Notify,
 }
 
@@ -94,6 +96,7 @@ impl Door {
             around,
             login: Login::of_this_process(),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -145,8 +148,7 @@ impl Shared {
 
     /// Whether this id comes for the first time.
     async fn first_use(&self, id: &str) -> bool {
-        let (inbox, id) = (self.engine.inbox().clone(), id.to_owned());
-        tokio::task::spawn_blocking(move || inbox.first_use(&id)).await.unwrap_or(false)
+        self.engine.inbox().first_use(id).await
     }
 
     /// Leaves a trace of what may not even be asked.

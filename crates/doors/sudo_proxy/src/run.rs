@@ -15,6 +15,7 @@ use crate::answer::{Output, Ran};
 use crate::around::{End, Question};
 use crate::excerpt::Excerpt;
 use crate::plan::{self, Stage};
+use crate::warm::Warm;
 use crate::{Peer, Request, Shared, Writable, arrive, words};
 
 /// Below the ten minutes that clients wait, so that they hear the answer.
@@ -64,9 +65,14 @@ pub(crate) async fn decided(shared: &Arc<Shared>, request: Request, peer: &Peer,
         Err(error) => return Said::Error(error.to_string()),
     };
     let approval = ticket.id().to_owned();
+    let ticket = Arc::new(ticket);
+    let warm = Warm::begin(shared, &ticket);
     let said = match pending(shared, &ticket, request, &stages, peer, stream).await {
-        Ok(()) => carry_out(shared, &ticket, &stages).await,
-        Err(said) => said,
+        Ok(()) => carry_out(shared, &ticket, &stages, warm).await,
+        Err(said) => {
+            warm.discard(shared);
+            said
+        }
     };
     let end = ended(shared, &said).await;
     shared.around.over(&approval, end);
@@ -105,14 +111,18 @@ async fn pending(
     }
 }
 
-async fn carry_out(shared: &Arc<Shared>, ticket: &Ticket, stages: &[Stage]) -> Said {
-    let setup = CommandSetup {
+pub(crate) fn setup(shared: &Shared, ticket: &Ticket) -> CommandSetup {
+    CommandSetup {
         limit: shared.settings.limit,
         base_env: base_env(shared, ticket),
         ssh_agent: shared.settings.ssh_agent.clone(),
         has_terminal: shared.around.has_terminal(ticket.id()),
-    };
-    let running = match shared.engine.apply_command(ticket, setup).await {
+    }
+}
+
+async fn carry_out(shared: &Arc<Shared>, ticket: &Ticket, stages: &[Stage], warm: Warm) -> Said {
+    let applied = shared.engine.apply_command(ticket, setup(shared, ticket), warm.ready().await).await;
+    let running = match applied {
         Ok(running) => running,
         Err(error) => return Said::Error(error.to_string()),
     };

@@ -16,6 +16,8 @@ use super::{Effect, clock, content_hash, machine, rules};
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
 /// Names remembered at once; more within the replay window than any honest client sends.
 const KEYS_MAX: usize = 65_536;
+/// How often names are looked through for those that are free again.
+const LOOK_KEYS_MS: u64 = 1000;
 /// How long an asker may take to come back after the daemon died.
 const REATTACH_MS: u64 = 10_000;
 /// How long a rule made by a single key holds: long enough for a project, short enough to be thought about again.
@@ -56,6 +58,7 @@ pub(super) struct Desk {
     recent: VecDeque<String>,
     rules: Vec<Rule>,
     keys: HashMap<String, (u64, Option<String>)>,
+    keys_looked: u64,
     refusals: HashMap<String, (u32, u64)>,
 }
 
@@ -79,6 +82,7 @@ impl Desk {
             recent: sum.recent,
             rules: sum.rules,
             keys: sum.keys.into_iter().map(|(key, id)| (key, (clock::boot_ms(), Some(id)))).collect(),
+            keys_looked: 0,
             refusals: HashMap::new(),
         };
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
@@ -210,6 +214,11 @@ impl Desk {
 
     /// A name is free again once nothing with it could still be fresh; that of an open request stays taken.
     fn forget_keys(&mut self, now: u64) {
+        // Looking through all of them for each new one would cost more than the rest of a ping.
+        if now < self.keys_looked + LOOK_KEYS_MS && self.keys.len() < KEYS_MAX {
+            return;
+        }
+        self.keys_looked = now;
         let live = &self.live;
         let open = |id: &String| live.get(id).is_some_and(|live| !live.approval.state.is_final());
         self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.as_ref().is_some_and(open));

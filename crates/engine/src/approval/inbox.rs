@@ -135,8 +135,15 @@ impl Inbox {
     }
 
     /// Whether this name comes for the first time; it counts as used from now on.
-    pub fn first_use(&self, key: &str) -> bool {
-        self.with(|desk| Ok::<_, StoreError>(desk.first_use(key))).unwrap_or(false)
+    pub async fn first_use(&self, key: &str) -> bool {
+        // It is a matter of memory, and seldom has to wait for somebody who writes to the disk.
+        if let Ok(mut slot) = self.shared.desk.try_lock()
+            && let Some(desk) = &mut *slot
+        {
+            return desk.first_use(key);
+        }
+        let key = key.to_owned();
+        self.later(move |desk| Ok::<_, StoreError>(desk.first_use(&key))).await.unwrap_or(false)
     }
 
     /// Records that somebody tried to decide who may not. May wait for the disk.

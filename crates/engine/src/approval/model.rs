@@ -1,8 +1,8 @@
 //! Every order of events that a small world allows, tried exhaustively with the very function that the inbox uses.
 //!
 //! The world: one request, two approvers (one of them names other content), its clock, an asker that may leave and come
-//! back, a runner that starts a command at most once per key, and a daemon that may die between any two steps and forgets
-//! all but what it recorded. The properties are checked in every state that can be reached; each seeded bug must break one.
+//! back, a runner that starts a command at most once per key, another that waits to be told by a word that its ledger takes
+//! once, and a daemon that may die between any two steps and forgets all but what it recorded. The properties are checked in every state that can be reached; each seeded bug must break one.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -30,6 +30,14 @@ enum Bug {
     RunsForNobody,
     /// A yes from before a reboot is carried out after it.
     RunsAfterReboot,
+    /// A runner that waits takes the end of its stdin for the word.
+    RunsUntold,
+    /// After a crash nobody looks into the ledger of the runner that waited.
+    ForgetsTheLedger,
+    /// After a crash a runner that waits is taken for one that runs.
+    TakesWaitingForRunning,
+    /// The runner that waits is told before the decision is recorded.
+    TellsBeforeRecord,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,6 +49,7 @@ struct World {
     /// How often a command was started, and whether the keeper knows the key.
     started: u8,
     keeper_knows: bool,
+    waiting: Waiting,
     asker: bool,
     expired_clock: bool,
     rebooted: bool,
@@ -49,6 +58,19 @@ struct World {
     crashes: u8,
     /// A command was started while the asker was away, or when nothing was recorded.
     unlawful: bool,
+}
+
+/// The runner that waits. What it was told is in its ledger, which survives the daemon; the word to tell it does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Waiting {
+    /// There is none, or it was killed.
+    None,
+    /// It waits; the daemon knows the word.
+    Untold,
+    /// Its ledger has the word, and it has not read it yet.
+    Told,
+    /// It went.
+    Gone,
 }
 
 /// What an approver said and heard.
@@ -105,6 +127,7 @@ impl World {
             starting: false,
             started: 0,
             keeper_knows: false,
+            waiting: Waiting::None,
             asker: true,
             expired_clock: false,
             rebooted: false,
@@ -125,12 +148,49 @@ impl World {
         }
     }
 
+    /// Carries a yes out: tells who waits, or else has the keeper start one.
+    fn carry_out(&mut self, bug: Bug) {
+        match self.waiting {
+            Waiting::Untold => self.tell(),
+            Waiting::Told | Waiting::Gone if bug != Bug::ForgetsTheLedger => {}
+            _ => self.start_command(bug),
+        }
+    }
+
+    fn tell(&mut self) {
+        self.waiting = Waiting::Told;
+        self.note_law();
+    }
+
+    /// The runner reads what it was told, whoever lives.
+    fn go(&mut self) {
+        if self.waiting == Waiting::Told {
+            self.waiting = Waiting::Gone;
+            self.started += 1;
+        }
+    }
+
+    fn note_law(&mut self) {
+        let lawful = matches!(self.recorded, Recorded::Accepted | Recorded::Applied);
+        self.unlawful |= !self.asker || !lawful;
+    }
+
+    fn is_carried_out(&self) -> bool {
+        self.keeper_knows || matches!(self.waiting, Waiting::Told | Waiting::Gone)
+    }
+
+    /// Nobody needs who waits: the answer was no, or nobody asks any more.
+    fn discard(&mut self) {
+        if self.waiting == Waiting::Untold {
+            self.waiting = Waiting::None;
+        }
+    }
+
     fn start_command(&mut self, bug: Bug) {
         // The keeper answers a key it knows with the process it started before.
         if !self.keeper_knows || bug == Bug::RunsAgainAfterCrash && self.crashes > 0 {
             self.started += 1;
-            let lawful = matches!(self.recorded, Recorded::Accepted | Recorded::Applied);
-            self.unlawful |= !self.asker || !lawful;
+            self.note_law();
         }
         self.keeper_knows = true;
     }
@@ -145,11 +205,17 @@ impl World {
         if bug == Bug::StartsBeforeRecord && world.recorded == Recorded::Pending && decision.is_yes() && hash == HASH {
             world.start_command(bug);
         }
+        if bug == Bug::TellsBeforeRecord && world.recorded == Recorded::Pending && world.waiting == Waiting::Untold {
+            world.tell();
+        }
         let named = if bug == Bug::IgnoresHash { HASH } else { hash };
         if bug == Bug::LastWriterWins && matches!(world.recorded, Recorded::Denied | Recorded::Accepted) {
             world.recorded = Recorded::Pending;
         }
         let counted = world.record(&Step::Decided(decision, named));
+        if world.recorded == Recorded::Denied {
+            world.discard();
+        }
         world.told[approver] = Some(Told { counted, about_this: hash == HASH, in_time: !self.expired_clock });
         world
     }
@@ -163,13 +229,21 @@ impl World {
         };
         push(&|world| world.expired_clock = true);
         push(&|world| {
-            if world.expired_clock {
-                world.record(&Step::Expired);
+            if world.expired_clock && world.record(&Step::Expired) {
+                world.discard();
             }
         });
+        // A runner is started to wait while somebody is asked, or reads at last what it was told.
+        push(&|world| {
+            if world.recorded == Recorded::Pending && world.asker && world.waiting == Waiting::None {
+                world.waiting = Waiting::Untold;
+            }
+        });
+        push(&|world| world.go());
         push(&|world| {
             world.asker = false;
             world.starting = false;
+            world.discard();
             if bug != Bug::RunsForNobody {
                 world.record(&Step::Withdrawn("left"));
             }
@@ -181,11 +255,11 @@ impl World {
         });
         push(&|world| {
             if world.starting {
-                world.start_command(bug);
+                world.carry_out(bug);
             }
         });
         push(&|world| {
-            if world.starting && world.keeper_knows {
+            if world.starting && world.is_carried_out() {
                 world.starting = !world.record(&Step::Applied);
             }
         });
@@ -213,17 +287,30 @@ impl World {
     fn crash(&mut self, reboot: bool, bug: Bug) {
         self.crashes += 1;
         self.starting = false;
+        if self.waiting == Waiting::Untold {
+            self.started += u8::from(bug == Bug::RunsUntold);
+            let counts = bug == Bug::TakesWaitingForRunning && self.recorded == Recorded::Accepted && !reboot;
+            if counts {
+                self.record(&Step::Applied);
+            }
+            self.waiting = Waiting::None;
+        }
         if reboot {
             self.rebooted = true;
             self.keeper_knows = false;
+            // Its ledger is from another boot, and whoever would have read it is gone.
+            self.waiting = Waiting::None;
             if bug != Bug::RunsAfterReboot {
                 self.record(&Step::Rebooted);
             }
             if self.recorded == Recorded::Pending {
                 self.record(&Step::Withdrawn("restarted"));
             }
-        } else if self.recorded == Recorded::Accepted && self.keeper_knows && bug != Bug::RunsAgainAfterCrash {
-            self.record(&Step::Applied);
+        } else if self.recorded == Recorded::Accepted && bug != Bug::RunsAgainAfterCrash {
+            let seen = if bug == Bug::ForgetsTheLedger { self.keeper_knows } else { self.is_carried_out() };
+            if seen {
+                self.record(&Step::Applied);
+            }
         }
     }
 
@@ -238,6 +325,13 @@ impl World {
         }
         if counted.len() > 1 {
             return Some("two approvers were told that theirs counted");
+        }
+        if matches!(self.recorded, Recorded::Applied | Recorded::Over)
+            && self.started == 0
+            && self.waiting != Waiting::Told
+            && !self.rebooted
+        {
+            return Some("said to be carried out, and nothing ran");
         }
         if self.started == 1 && counted.is_empty() {
             return Some("executed although nobody was told that it counted");
@@ -287,6 +381,10 @@ fn every_seeded_bug_is_found() {
         Bug::LastWriterWins,
         Bug::RunsForNobody,
         Bug::RunsAfterReboot,
+        Bug::RunsUntold,
+        Bug::ForgetsTheLedger,
+        Bug::TakesWaitingForRunning,
+        Bug::TellsBeforeRecord,
     ] {
         let (_, broken) = explore(bug);
         assert!(broken.is_some(), "{bug:?} went unnoticed");

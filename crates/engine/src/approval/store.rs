@@ -1,8 +1,8 @@
 //! The SQLite file under the inbox: an append-only log whose entries are chained by hash, and the content that requests
 //! are about, by its hash. Each commit is on the disk before anybody hears of what it says.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -61,6 +61,8 @@ pub(super) struct Store {
     path: PathBuf,
     db: Connection,
     last: (u64, Hash),
+    /// The note beside the log; nothing for who only looks.
+    head: Option<File>,
 }
 
 const SCHEMA: &str = "
@@ -75,9 +77,11 @@ impl Store {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
         let db = Connection::open(path).map_err(sql)?;
         prepare(&db, path)?;
-        let mut store = Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]) };
+        let mut store = Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None };
         store.last = store.check(|entry, record| each(entry, record))?;
         store.check_head()?;
+        store.head =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(store.head_path()).ok();
         store.set_aside();
         Ok(store)
     }
@@ -102,7 +106,7 @@ impl Store {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
         let db = Connection::open(path).map_err(sql)?;
         db.busy_timeout(BUSY).map_err(sql)?;
-        Ok(Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]) })
+        Ok(Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None })
     }
 
     fn sql(&self, source: rusqlite::Error) -> StoreError {
@@ -158,9 +162,16 @@ impl Store {
         }
         change.commit().map_err(sql)?;
         self.last = last;
-        // Only a help against a cut tail: the log itself is what counts, so a failure costs nothing.
-        let _ = std::fs::write(self.head_path(), ledger::head(last.0, &last.1));
+        self.note_head();
         Ok(last.0)
+    }
+
+    /// Notes the last entry beside the log: only a help against a cut tail, so a failure costs nothing. Written over in
+    /// place, because cutting a file first makes some file systems write it out at once; it never gets shorter.
+    fn note_head(&self) {
+        if let Some(head) = &self.head {
+            let _ = head.write_all_at(ledger::head(self.last.0, &self.last.1).as_bytes(), 0);
+        }
     }
 
     /// Entries after `after`, at most `most` of them.

@@ -138,6 +138,7 @@ impl Engine {
 
     /// Ends the engine's work as `ending` says; gives back how many children were running.
     pub async fn stop(&self, ending: Ending) -> usize {
+        self.sessions().halt();
         let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
         match ending {
             Ending::Leave => {
@@ -149,13 +150,13 @@ impl Engine {
             }
             Ending::Keep => {}
             Ending::Abandon => {
-                for process in &running {
+                for process in self.inner.list().iter().filter(|process| process.is_running()) {
                     self.inner.abandon(process);
                 }
                 self.abandon_lingering();
             }
             Ending::Kill => {
-                self.kill_all(running.clone()).await;
+                self.kill_all(self.inner.list().into_iter().filter(Process::is_running).collect()).await;
                 self.abandon_lingering();
             }
         }

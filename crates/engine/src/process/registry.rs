@@ -267,7 +267,7 @@ impl Registry {
         }
     }
 
-    pub(super) fn list(&self) -> Vec<Process> {
+    pub(crate) fn list(&self) -> Vec<Process> {
         let mut all: Vec<Process> = self.table().processes.values().cloned().collect();
         all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));
         all
@@ -331,9 +331,9 @@ impl Engine {
         }
     }
 
-    /// Every process that is known, oldest first.
+    /// Every process that is known, oldest first; a runner that waits for a decision is none yet.
     pub fn list(&self) -> Vec<Process> {
-        self.inner.list()
+        self.inner.list().into_iter().filter(|process| !process.is_waiting()).collect()
     }
 
     /// Calls `observer` for everything that happens from now on.

@@ -193,6 +193,38 @@ mod tests {
         assert!(failed.unwrap_err().to_string().contains("exit status: 3"));
     }
 
+    /// Reads a datagram as journald does; anything that is not its format fails.
+    fn fields(mut bytes: &[u8]) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        while !bytes.is_empty() {
+            let end = bytes.iter().position(|byte| *byte == b'\n').expect("a name ends with its line");
+            let (name, rest) = (&bytes[..end], &bytes[end + 1..]);
+            let good = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+            assert!(name.iter().all(good) && name[0].is_ascii_uppercase() && name.len() <= 64, "{name:?}");
+            let (length, rest) = rest.split_first_chunk::<8>().expect("a length follows");
+            let (value, rest) = rest.split_at(usize::try_from(u64::from_le_bytes(*length)).unwrap());
+            bytes = rest.strip_prefix(b"\n").expect("a value ends with its line");
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            fields.push((text(name), text(value)));
+        }
+        fields
+    }
+
+    #[test]
+    fn no_text_can_pose_as_another_field() {
+        let body = "{\"why\":\"a\nPRIORITY=0\n_UID\n\"}";
+        let expected = [
+            ("MESSAGE", format!("approval audit 7 a1: {body}")),
+            ("PRIORITY", "5".into()),
+            ("SYSLOG_IDENTIFIER", "ostler".into()),
+            ("OSTLER_AUDIT_SEQ", "7".into()),
+            ("OSTLER_AUDIT_ABOUT", "a1".into()),
+            ("OSTLER_AUDIT_RECORD", body.to_owned()),
+        ];
+        let expected: Vec<_> = expected.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        assert_eq!(fields(&datagram(&entry(7, body), body)), expected);
+    }
+
     #[tokio::test]
     async fn what_does_not_fit_a_datagram_is_told_to_be_too_long() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! A private ostler per test: its own state, runtime and home folders, and nothing left running afterwards.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod hooked;
 pub(crate) mod pty;
 
 use std::io::Write;

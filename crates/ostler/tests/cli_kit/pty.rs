@@ -16,6 +16,8 @@ pub(crate) struct Terminal {
     master: std::fs::File,
     /// Kept open, so that the terminal outlives the program, and to look at its modes.
     slave: OwnedFd,
+    /// The modes that it had before anything ran on it.
+    pub(crate) fresh: Termios,
     seen: Arc<Mutex<Vec<u8>>>,
     child: Child,
 }
@@ -23,6 +25,11 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Runs ostler on a terminal of its own, which is its controlling terminal.
     pub(crate) fn run(home: &Home, args: &[&str]) -> Self {
+        Self::run_with(home, args, |command| command)
+    }
+
+    /// The same with other surroundings.
+    pub(crate) fn run_with(home: &Home, args: &[&str], more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -34,7 +41,8 @@ impl Terminal {
         let mut command = Command::new("setsid");
         home.prepare(&mut command);
         command.args(["--ctty", "--wait", OSTLER]).args(args).stdin(end()).stdout(end()).stderr(end());
-        let child = command.spawn().unwrap();
+        let fresh = tcgetattr(&slave).unwrap();
+        let child = more(&mut command).spawn().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (reader, sink) = (master.try_clone().unwrap(), Arc::clone(&seen));
         std::thread::spawn(move || {
@@ -44,7 +52,7 @@ impl Terminal {
                 sink.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
         });
-        Self { master: master.into(), slave, seen, child }
+        Self { master: master.into(), slave, fresh, seen, child }
     }
 
     pub(crate) fn type_in(&mut self, keys: &str) {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, ShownParams, Verdict, methods};
+use ostler_hooks::fault;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
@@ -63,6 +64,11 @@ impl App<'_> {
                     let bytes = self.tty.read(&mut buffer)?;
                     if bytes.is_empty() {
                         return Ok(ExitCode::SUCCESS);
+                    }
+                    if Tty::is_stop(bytes) {
+                        self.tty.stop()?;
+                        screen.clear()?;
+                        continue;
                     }
                     keys.feed(bytes)
                 }
@@ -129,6 +135,7 @@ impl App<'_> {
         let mut sight = None;
         let (state, page) = (&self.state, &mut self.page);
         screen.draw(|frame| sight = draw(frame, state, page, Instant::now()))?;
+        break_down();
         let first = sight.as_ref().map(|sight| sight.which.clone()).filter(|which| !self.shown.contains(which));
         // Only from now on can anybody have read it.
         self.state.drawn(sight, Instant::now());
@@ -185,5 +192,13 @@ impl App<'_> {
             Err(error) => format!("approved; {}", error.message),
         };
         self.state.over(which, how);
+    }
+}
+
+/// Breaks down where a test wants to see what is left of the terminal; a shipped binary has nothing of it.
+#[expect(clippy::panic, reason = "what a test asked for")]
+fn break_down() {
+    if fault!("inbox.drawn").is_some() {
+        panic!("a test wants it so");
     }
 }

@@ -16,6 +16,10 @@ use crate::output::escape::{Filter, Policy};
 
 /// Ctrl-]: leaves the terminal of a command that goes on.
 const LEAVE_KEY: u8 = 0x1d;
+/// Ctrl-U: what was typed of a password before the program was stopped is not part of it.
+const ERASE_KEY: u8 = 0x15;
+/// A question is shorter.
+const LINE_MAX: usize = 1024;
 /// The daemon lets nobody wait longer than this in one request.
 const LISTEN_MS: u64 = 10_000;
 /// A terminal that takes no key for so long has nobody behind it.
@@ -55,6 +59,7 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
     let ask = |keys: &[u8], wait_ms| TerminalParams { id: id.to_owned(), keys: STANDARD.encode(keys), wait_ms };
     let mut listening = client.send::<methods::ApprovalTerminal>(&ask(&[], LISTEN_MS))?;
     let mut filter = Filter::new(Policy::Show);
+    let mut line = Vec::new();
     while Tty::ended().is_none() {
         let mut ready = [PollFd::new(tty.file(), PollFlags::IN), PollFd::new(&*client, PollFlags::IN)];
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -70,6 +75,12 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
             if keys.is_empty() || keys.contains(&LEAVE_KEY) {
                 return Ok(false);
             }
+            if Tty::is_stop(keys) {
+                client.send::<methods::ApprovalTerminal>(&ask(&[ERASE_KEY], TYPE_MS))?;
+                tty.stop()?;
+                tty.write(&line)?;
+                continue;
+            }
             client.send::<methods::ApprovalTerminal>(&ask(keys, TYPE_MS))?;
         }
         if !answered {
@@ -82,6 +93,7 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
             let mut shown = Vec::new();
             filter.feed(&STANDARD.decode(&heard.output).unwrap_or_default(), &mut shown);
             tty.write(&shown)?;
+            note(&mut line, &shown);
             if heard.ended {
                 return Ok(true);
             }
@@ -94,6 +106,15 @@ fn relay(client: &mut Client, tty: &Tty, id: &str) -> Result<bool, CommandError>
         }
     }
     Ok(false)
+}
+
+/// Keeps the line that is being shown, to show it again to somebody who was away.
+fn note(line: &mut Vec<u8>, shown: &[u8]) {
+    match shown.iter().rposition(|byte| *byte == b'\n') {
+        Some(end) => *line = shown.get(end + 1..).unwrap_or_default().to_vec(),
+        None => line.extend_from_slice(shown),
+    }
+    line.truncate(LINE_MAX);
 }
 
 /// The request once `enough` holds, or as it is when nothing more happens.

@@ -3,13 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use rustix::process::{Signal, getpgrp, kill_process_group};
+use rustix::termios::{
+    OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetwinsize, tcsetattr,
+};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
 /// The screen that full-screen programs draw on, without a cursor; and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
@@ -20,6 +23,13 @@ static BEFORE: Mutex<Option<(Termios, bool)>> = Mutex::new(None);
 
 /// The signal that asks this program to end; none is 0.
 static ENDED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
+
+/// This program was stopped, and goes on.
+static CONTINUED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// A program that has not been stopped by then will not be: there is nobody who could continue it.
+const STOPPED_WITHIN: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(10);
 
 pub(in crate::verbs) struct Tty {
     file: File,
@@ -55,6 +65,31 @@ impl Tty {
             self.write(ENTER)?;
         }
         Ok(guard)
+    }
+
+    /// Whether somebody pressed the key that stops a program.
+    pub(super) fn is_stop(keys: &[u8]) -> bool {
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
+        // No key at all is 0.
+        before.as_ref().is_some_and(|(before, _)| match before.special_codes[SpecialCodeIndex::VSUSP] {
+            0 => false,
+            key => keys.contains(&key),
+        })
+    }
+
+    /// Stops this program as that key does elsewhere: with the terminal as it was, until somebody continues it.
+    pub(super) fn stop(&self) -> io::Result<()> {
+        let full = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(_, full)| *full);
+        restore();
+        CONTINUED.store(false, Ordering::Release);
+        kill_process_group(getpgrp(), Signal::TSTP)?;
+        let until = Instant::now() + STOPPED_WITHIN;
+        while !CONTINUED.load(Ordering::Acquire) && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        // Whoever had the terminal raw before still has it so, and puts it back.
+        std::mem::forget(self.enter(full)?);
+        self.forget_typed()
     }
 
     /// Forgets what was typed before now.
@@ -124,6 +159,7 @@ fn mind_ends() {
         // Fails for signals that cannot be caught, and these can.
         let _ = signal_hook::flag::register_usize(signal, Arc::clone(&ENDED), number);
     }
+    let _ = signal_hook::flag::register(SIGCONT, Arc::clone(&CONTINUED));
 }
 
 fn restore() {

@@ -24,7 +24,7 @@ use super::front::Room;
 use block::{Offer, RULE};
 use key::Said;
 use style::Style;
-use tty::{Keys, Tty};
+use tty::{Keys, Pressed, Tty};
 
 pub(super) use tty::check;
 
@@ -107,8 +107,7 @@ impl Prompt {
     /// Shows a question and waits until it is settled, here or elsewhere.
     async fn put(&mut self, question: &Arc<Question>) -> io::Result<()> {
         let tty = Tty::open()?;
-        let offer = Offer { seconds: SECONDS, unattended: self.room.eligible };
-        tty.write(block::block(question, offer, &self.style)).await?;
+        self.show(&tty, question).await?;
         self.room.shown(&question.approval);
         let settled = self.answer(&tty, question).await?;
         tty.write(format!("\n→ {}\n{}\n", settled.label, self.style.bold(RULE))).await?;
@@ -118,15 +117,24 @@ impl Prompt {
         Ok(())
     }
 
+    async fn show(&self, tty: &Tty, question: &Question) -> io::Result<()> {
+        let offer = Offer { seconds: SECONDS, unattended: self.room.eligible };
+        tty.write(block::block(question, offer, &self.style)).await
+    }
+
     /// Waits for a key, or for word that the question is settled.
     async fn answer(&mut self, tty: &Tty, question: &Question) -> io::Result<Settled> {
         let mut typed = tty.keys(Keys::Single)?;
         let pressed = loop {
             tokio::select! {
                 // Of several keys at once the first counts; the others were not meant for the next question.
-                keys = typed.next() => match keys.as_deref() {
-                    Some([key, ..]) => break key::meaning(*key, question.request.privileged),
-                    _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+                pressed = typed.next() => match pressed {
+                    Some(Pressed::Keys(keys)) => match keys.first() {
+                        Some(key) => break key::meaning(*key, question.request.privileged),
+                        None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    },
+                    Some(Pressed::Resumed) => self.show(tty, question).await?,
+                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
                 },
                 event = self.events.recv() => match event {
                     Some(Event::Over(approval, end)) if approval == question.approval => {

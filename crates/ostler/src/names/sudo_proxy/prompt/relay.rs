@@ -9,9 +9,13 @@ use std::time::Duration;
 use ostler_engine::Terminal;
 
 use super::reader::Reader;
-use super::tty::{Keys, Tty};
+use super::tty::{Keys, Pressed, Tty};
 use crate::output::visible;
 
+/// Ctrl-U: what was typed of a password before the daemon was stopped is not part of it.
+const ERASE_KEY: u8 = 0x15;
+/// A question is shorter.
+const LINE_MAX: usize = 1024;
 /// A terminal that takes no keys for so long is not asking for any.
 const TYPE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -19,17 +23,35 @@ const TYPE_WITHIN: Duration = Duration::from_secs(1);
 pub(super) async fn relay(tty: &Tty, terminal: &Arc<Terminal>) -> io::Result<()> {
     let mut typed = tty.keys(Keys::PassedOn)?;
     let mut said = Reader::start(terminal.as_fd().try_clone_to_owned()?)?;
+    let mut line = String::new();
     loop {
         tokio::select! {
-            keys = typed.next() => match keys {
-                Some(keys) => pass_on(terminal, keys).await?,
+            pressed = typed.next() => match pressed {
+                Some(Pressed::Keys(keys)) => pass_on(terminal, keys).await?,
+                Some(Pressed::Resumed) => {
+                    pass_on(terminal, vec![ERASE_KEY]).await?;
+                    tty.write(line.clone()).await?;
+                }
                 None => return Ok(()),
             },
             words = said.next() => match words {
-                Some(words) => tty.write(safe(&words)).await?,
+                Some(words) => {
+                    let words = safe(&words);
+                    note(&mut line, &words);
+                    tty.write(words).await?;
+                }
                 None => return Ok(()),
             },
         }
+    }
+}
+
+/// Keeps the line that is being shown, to show it again to somebody who was away.
+fn note(line: &mut String, words: &str) {
+    match words.rsplit_once('\n') {
+        Some((_, last)) => last.clone_into(line),
+        None if line.len() + words.len() <= LINE_MAX => line.push_str(words),
+        None => {}
     }
 }
 
@@ -59,5 +81,16 @@ mod tests {
         assert_eq!(safe(b"[sudo] password for ada: "), "[sudo] password for ada: ");
         assert_eq!(safe(b"\r\nSorry, try again.\r\n"), "\nSorry, try again.\n");
         assert_eq!(safe(b"a\x1b[2J\rb\x07"), "a^[[2J^Mb^G");
+    }
+
+    #[test]
+    fn the_line_that_is_asked_on_is_remembered() {
+        let mut line = String::new();
+        for words in ["\n[sudo] pass", "word for ada: "] {
+            note(&mut line, words);
+        }
+        assert_eq!(line, "[sudo] password for ada: ");
+        note(&mut line, "\nSorry, try again.\n");
+        assert_eq!(line, "");
     }
 }

@@ -1,5 +1,9 @@
-//! Carrying out an approved command: one hosted runner per approval, whose spawn key is the approval's id. The same key never
-//! starts a second process, so a yes is carried out at most once, whoever dies in between.
+//! Carrying out an approved command: one hosted runner per approval. Either one that waited is told to go, which its stdin
+//! ledger accepts once, or one is started whose spawn key is the approval's id, and the same key never starts a second
+//! process. The second way is taken only when the first can not have happened, so a yes is carried out at most once,
+//! whoever dies in between.
+
+mod warm;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +18,17 @@ use ostler_stages::{Captured, Elevate, Report, Spec, Stage};
 
 use crate::approval::{By, CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
 use crate::process::Registry;
-use crate::{Engine, Process, SpawnError, SpawnRequest, Terminal};
+use crate::{Engine, Process, SpawnError, SpawnRequest, StdinError, Terminal};
+use warm::Told;
+
+pub use warm::WarmCommand;
 
 /// The hidden verb under which this program is the runner.
 pub const RUNNER_VERB: &str = "__stages";
 /// Before the id of the approval, so that no client's own key can be mistaken for one.
 const KEY_PREFIX: &str = "approval:";
+/// Of the instance: what runners are to run.
+const FOLDER: &str = "approved";
 
 /// What only the door knows about how a command runs.
 #[derive(Debug, Clone)]
@@ -55,6 +64,9 @@ pub enum ApplyError {
     /// The runner could not be started.
     #[error("failed to execute command: {0}")]
     Spawn(#[from] SpawnError),
+    /// The runner that waited could not be told.
+    #[error("failed to execute command: {0}")]
+    NotTold(#[source] StdinError),
     /// The command could not be written down for the runner.
     #[error("{}: {source}", path.display())]
     Io {
@@ -69,10 +81,17 @@ pub enum ApplyError {
 }
 
 impl Engine {
-    /// Starts what was approved, or finds it running already.
-    pub async fn apply_command(&self, ticket: &Ticket, setup: CommandSetup) -> Result<RunningCommand, ApplyError> {
+    /// Starts what was approved (or tells `warm`, where a runner waits for it), or finds it running already.
+    pub async fn apply_command(
+        &self,
+        ticket: &Ticket,
+        setup: CommandSetup,
+        warm: Option<WarmCommand>,
+    ) -> Result<RunningCommand, ApplyError> {
         let approval = ticket.approval().ok_or(ApplyError::NotApproved)?;
-        if let Some(running) = self.command(ticket.id()) {
+        if warm.is_none()
+            && let Some(running) = self.command(ticket.id())
+        {
             return Ok(running);
         }
         let State::Accepted { .. } = &approval.state else { return Err(ApplyError::NotApproved) };
@@ -84,7 +103,7 @@ impl Engine {
             (true, false) => Elevate::NeverAsk,
         };
         let spec = spec(content, &setup, elevate);
-        let started = self.start_runner(ticket.id(), &spec).await;
+        let started = self.begin(ticket.id(), &spec, warm).await;
         let (engine, id) = (self.clone(), ticket.id().to_owned());
         // Recording waits for the disk.
         let noted = tokio::task::spawn_blocking(move || match started {
@@ -106,9 +125,18 @@ impl Engine {
 
     /// The runner of this approval, if there is one.
     pub fn command(&self, id: &str) -> Option<RunningCommand> {
-        let process = self.inner.by_key(&format!("{KEY_PREFIX}{id}"))?;
+        let process = self.inner.runner_of(id)?;
         let terminal = self.inner.terminal(process.id());
         Some(RunningCommand { process, terminal })
+    }
+
+    async fn begin(&self, id: &str, spec: &Spec, warm: Option<WarmCommand>) -> Result<Process, ApplyError> {
+        if let Some(warm) = warm
+            && let Told::Goes(process) = self.tell(warm, spec).await?
+        {
+            return Ok(process);
+        }
+        self.start_runner(id, spec).await
     }
 
     async fn start_runner(&self, id: &str, spec: &Spec) -> Result<Process, ApplyError> {
@@ -118,7 +146,7 @@ impl Engine {
             program: self.inner.config.runner.clone().into_os_string(),
             args: vec![RUNNER_VERB.into(), path.into_os_string(), hash.into()],
             cwd: Some(PathBuf::from("/")),
-            name: Some(format!("approved {id}")),
+            name: Some(format!("command of {id}")),
             key: Some(format!("{KEY_PREFIX}{id}")),
             relayed_terminal: spec.elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
@@ -127,9 +155,9 @@ impl Engine {
     }
 
     /// The command in a file of its own, and the hash that the runner holds it to.
-    fn write_down(&self, id: &str, spec: &Spec) -> Result<(PathBuf, String), ApplyError> {
-        let folder = self.inner.config.dir.join("approved");
-        let path = folder.join(format!("{id}.json"));
+    fn write_down(&self, name: &str, spec: &Spec) -> Result<(PathBuf, String), ApplyError> {
+        let path = self.inner.approved(name);
+        let folder = self.inner.config.dir.join(FOLDER);
         let io = |source| ApplyError::Io { path: path.clone(), source };
         let text = serde_json::to_string(spec).map_err(|error| io(io::Error::other(error)))?;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
@@ -153,7 +181,9 @@ impl Engine {
                     Err(error) => Outcome::Broke { why: error.to_string() },
                 };
                 // What the command was is in the audit; the file was the runner's.
-                let _ = fs::remove_file(engine.inner.config.dir.join("approved").join(format!("{id}.json")));
+                for name in [id.clone(), format!("{id}.waiting")] {
+                    let _ = fs::remove_file(engine.inner.approved(&name));
+                }
                 engine.inbox().note(&id, Record::Finished { outcome })
             });
             if let Ok(Err(error)) = recorded.await {
@@ -164,6 +194,7 @@ impl Engine {
 
     /// Goes on with what the daemon before us carried out.
     pub(crate) fn resume_commands(&self) {
+        self.discard_waiting();
         for approval in self.inbox().recent() {
             if approval.state == (State::Applied { outcome: None })
                 && let Some(running) = self.command(&approval.id)
@@ -177,12 +208,23 @@ impl Engine {
 impl Registry {
     /// What became of a yes that the daemon before us recorded.
     pub(crate) fn trace(&self, id: &str, keeper_is_new: bool) -> Trace {
-        if let Some(process) = self.by_key(&format!("{KEY_PREFIX}{id}")) {
+        if let Some(process) = self.runner_of(id) {
             return Trace::Process(process.id().to_owned());
         }
-        // The file is there before the runner can be. With the keeper gone as well, nobody knows what it had started.
-        let prepared = self.config.dir.join("approved").join(format!("{id}.json")).exists();
+        // The file is there before the runner can be. With the keeper gone as well, nobody knows what it had started. (A
+        // runner that waited is known by its folder, and by its ledger whether it was told.)
+        let prepared = self.approved(id).exists();
         if prepared && keeper_is_new { Trace::CannotTell } else { Trace::Nothing }
+    }
+
+    /// The process that carries this approval out, or did.
+    fn runner_of(&self, id: &str) -> Option<Process> {
+        self.by_key(&format!("{KEY_PREFIX}{id}")).or_else(|| self.told(id))
+    }
+
+    /// Where a command is written down for its runner.
+    fn approved(&self, name: &str) -> PathBuf {
+        self.config.dir.join(FOLDER).join(format!("{name}.json"))
     }
 }
 
