@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|approvals|sudo-clients] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|sudo-clients] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -21,6 +21,7 @@ SUITES = {
     "netns": ["netns"],
     "cli": ["cli"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_password"],
+    "sessions": ["sessions"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_password"],
 }

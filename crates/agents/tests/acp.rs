@@ -3,7 +3,7 @@
 
 mod support;
 
-use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PromptError, open};
+use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PromptError, ToolKind, open};
 use serde_json::{Value as Json, json};
 use support::{Live, setup};
 
@@ -142,7 +142,7 @@ fn a_no_that_stops_the_turn_does_both() {
 
 #[test]
 fn an_old_conversation_is_not_told_again() {
-    let mut wanted = setup(Agent::Gemini, Autonomy::Ask);
+    let mut wanted = setup(any(), Autonomy::Ask);
     wanted.resume = Some("old".into());
     let mut live = Live::new(wanted, Drive::Acp);
     live.opening();
@@ -159,6 +159,66 @@ fn an_old_conversation_is_not_told_again() {
     let id = live.prompt("go").unwrap()[0]["id"].clone();
     assert_eq!(live.tells(chunk("new")), [Event::TextDelta { text: "new".into() }]);
     end(&mut live, &id, "end_turn");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn gemini_finds_a_conversation_of_this_minute_without_overwriting_it() {
+    for plain_works in [true, false] {
+        let mut wanted = setup(Agent::Gemini, Autonomy::Ask);
+        wanted.resume = Some("old".into());
+        let mut live = Live::new(wanted, Drive::Acp);
+        live.opening();
+        let sent = live.wants(json!({ "id": 1, "result": { "agentCapabilities": { "loadSession": true } } }));
+        assert_eq!(sent[0]["params"]["sessionId"], " old", "a blank keeps the new file's name apart");
+        // A version that does not trim is asked by the plain id.
+        let again = live.wants(json!({ "id": 2, "error": { "code": -32603, "message": "no such session" } }));
+        assert_eq!(again[0]["params"]["sessionId"], "old");
+        if plain_works {
+            let (events, mark) = live.says(json!({ "id": again[0]["id"], "result": {} }).to_string());
+            assert_eq!(events, [Event::Started { agent_session: Some("old".into()), model: None }]);
+            live.wants(json!({ "id": mark[0]["id"], "result": {} }));
+            assert_eq!(live.prompt("go").unwrap()[0]["params"]["sessionId"], "old");
+        } else {
+            let events = live.tells(json!({ "id": again[0]["id"], "error": { "code": 1, "message": "gone" } }));
+            assert!(matches!(events[0], Event::Error { kind: ErrorKind::Resume, fatal: true, .. }));
+        }
+        live.rebuild_everywhere();
+    }
+}
+
+#[test]
+fn what_gemini_asks_about_is_shown_with_every_line_of_it() {
+    let mut live = opened(Agent::Gemini, Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let title = format!("echo harmless {}\nrm -rf ~", "x".repeat(200));
+    let call = json!({ "toolCallId": "t", "title": title, "kind": "execute", "content": [], "locations": [] });
+    let options = json!([{ "kind": "allow_once", "optionId": "y", "name": "Allow" }]);
+    let ask =
+        json!({ "id": 7, "method": "session/request_permission", "params": { "toolCall": call, "options": options } });
+    let events = live.tells(ask);
+    let Some(Event::Asked(asked)) = events.last() else { panic!("{events:?}") };
+    assert_eq!(asked.input["title"], json!(title));
+    assert!(asked.title.chars().count() <= 121 && !asked.title.contains('\n'), "the title is one line");
+}
+
+#[test]
+fn a_call_is_told_of_once_its_input_is_known() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let call = |kind: &str, more: Json| {
+        let mut call = json!({ "sessionUpdate": kind, "toolCallId": "t" });
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        update(call)
+    };
+    let announced = json!({ "status": "pending", "title": "bash", "kind": "execute", "rawInput": {} });
+    assert!(live.tells(call("tool_call", announced)).is_empty());
+    let running = json!({ "status": "in_progress", "rawInput": { "command": "ls" } });
+    let events = live.tells(call("tool_call_update", running));
+    let [Event::ToolCall { input, kind, title, .. }] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((input, *kind, title.as_str()), (&json!({ "command": "ls" }), ToolKind::Execute, "bash"));
+    let events = live.tells(call("tool_call_update", json!({ "status": "completed" })));
+    assert!(matches!(events.as_slice(), [Event::ToolResult { is_error: false, .. }]));
     live.rebuild_everywhere();
 }
 

@@ -28,7 +28,8 @@ fn note(method: &str, params: Json) -> Json {
 fn begin(live: &mut Live) {
     let sent = live.prompt("go").unwrap();
     assert_eq!(sent[0]["method"], "turn/start");
-    assert_eq!(sent[0]["params"], json!({ "threadId": "th", "input": [{ "type": "text", "text": "go" }] }));
+    let params = &sent[0]["params"];
+    assert_eq!((&params["threadId"], &params["input"]), (&json!("th"), &json!([{ "type": "text", "text": "go" }])));
     live.tells(json!({ "id": sent[0]["id"], "result": { "turn": { "id": "tu" } } }));
     live.tells(note("turn/started", json!({ "threadId": "th", "turn": { "id": "tu" } })));
 }
@@ -192,7 +193,7 @@ fn a_thread_is_resumed_by_its_id_and_missed_aloud() {
     live.opening();
     let sent = live.wants(json!({ "id": 1, "result": {} }));
     assert_eq!(sent[1]["method"], "thread/resume");
-    assert_eq!(sent[1]["params"]["threadId"], "old");
+    assert_eq!((&sent[1]["params"]["threadId"], &sent[1]["params"]["excludeTurns"]), (&json!("old"), &json!(true)));
     assert_eq!(
         (&sent[1]["params"]["sandbox"], &sent[1]["params"]["approvalPolicy"]),
         (&json!("read-only"), &json!("never"))
@@ -201,6 +202,25 @@ fn a_thread_is_resumed_by_its_id_and_missed_aloud() {
     assert!(matches!(events[0], Event::Error { kind: ErrorKind::Resume, fatal: true, .. }));
     assert!(!live.adapter.can_prompt());
     live.rebuild_everywhere();
+}
+
+#[test]
+fn a_thread_opens_read_only_and_each_turn_says_what_it_may_write() {
+    let may = [
+        (Autonomy::Ask, "untrusted", "workspaceWrite"),
+        (Autonomy::Edits, "untrusted", "workspaceWrite"),
+        (Autonomy::Plan, "never", "readOnly"),
+        (Autonomy::All, "on-request", "dangerFullAccess"),
+    ];
+    for (autonomy, approval, sandbox) in may {
+        let mut live = Live::new(setup(Agent::Codex, autonomy), Drive::AppServer);
+        live.opening();
+        let thread = live.wants(json!({ "id": 1, "result": {} })).remove(1)["params"].clone();
+        assert_eq!((&thread["sandbox"], &thread["approvalPolicy"]), (&json!("read-only"), &json!(approval)));
+        assert_eq!(thread["approvalsReviewer"], "user", "people are asked, whatever its own configuration says");
+        live.tells(json!({ "id": 2, "result": { "thread": { "id": "th" } } }));
+        assert_eq!(live.prompt("go").unwrap()[0]["params"]["sandboxPolicy"], json!({ "type": sandbox }));
+    }
 }
 
 #[test]
@@ -217,6 +237,8 @@ fn a_raw_mode_names_both_of_codexs_settings() {
     let mut wanted = setup(Agent::Codex, Autonomy::Ask);
     wanted.raw_mode = Some("on-request/workspace-write".into());
     assert!(open(&wanted, Drive::AppServer).is_ok());
+    wanted.raw_mode = Some("on-request/no-such-sandbox".into());
+    assert!(open(&wanted, Drive::AppServer).is_err());
     wanted.raw_mode = Some("yolo".into());
     assert!(open(&wanted, Drive::AppServer).unwrap_err().to_string().contains("APPROVAL/SANDBOX"));
 }

@@ -82,6 +82,8 @@ fn phrase(drive: Drive, choice: usize, n: usize) -> Json {
             json!({ "id": 2, "result": { "sessionId": "s", "modes": { "currentModeId": "plan", "availableModes": [{ "id": "default" }, { "id": "plan" }] } } }),
             json!({ "id": 3, "result": {} }),
             json!({ "id": 5, "error": { "code": -32601, "message": "no" } }),
+            json!({ "id": 2, "error": { "code": -32603, "message": "no" } }),
+            json!({ "id": 6, "result": { "modes": { "currentModeId": "default", "availableModes": [] } } }),
             json!({ "id": 16, "result": { "stopReason": "end_turn" } }),
             json!({ "id": 17, "result": { "stopReason": "cancelled" } }),
             json!({ "id": n + 100, "method": "session/request_permission", "params": { "toolCall": { "toolCallId": "t", "kind": "edit", "locations": [{ "path": "a" }] },
@@ -89,6 +91,7 @@ fn phrase(drive: Drive, choice: usize, n: usize) -> Json {
             json!({ "id": n + 100, "method": "fs/read_text_file", "params": {} }),
             json!({ "method": "session/update", "params": { "update": { "sessionUpdate": "agent_message_chunk", "content": { "text": "a" } } } }),
             json!({ "method": "session/update", "params": { "update": { "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" } } }),
+            json!({ "method": "session/update", "params": { "update": { "sessionUpdate": "tool_call", "toolCallId": "t", "status": "pending", "kind": "edit" } } }),
         ],
         Drive::Echo => vec![
             json!({ "type": "asked", "request": format!("a{n}"), "ask": "permission", "tool": "t", "title": "t", "input": {}, "can": {} }),
@@ -227,7 +230,7 @@ fn an_agent_that_asks_without_end_is_refused_and_rebuilt() {
     for (agent, drive, choice) in [
         (Agent::Claude, Drive::Stream, 1),
         (Agent::Codex, Drive::AppServer, 5),
-        (Agent::Gemini, Drive::Acp, 6),
+        (Agent::Gemini, Drive::Acp, 8),
         (Agent::Echo, Drive::Echo, 0),
     ] {
         let mut live = Live::new(setup(agent, Autonomy::Ask), drive);

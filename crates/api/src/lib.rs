@@ -12,6 +12,7 @@ mod method;
 mod openrpc;
 mod process;
 mod schema;
+mod session;
 mod time;
 
 pub use approval::*;
@@ -21,11 +22,12 @@ pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};
 pub use openrpc::document;
 pub use process::*;
 pub use schema::Schema;
+pub use session::*;
 pub use time::Timestamp;
 
 /// The version of this protocol, agreed in `instance.hello`. It grows when a peer must know of a change;
 /// new optional fields and methods do not count, because unknown fields are ignored.
 pub const API_VERSION: u32 = 1;
 
-/// The longest request: a command line with the largest environment that the kernel takes (2 MiB) fits, escaped.
-pub const LINE_MAX: usize = 4 * 1024 * 1024;
+/// The longest request: the longest prompt (8 MiB) fits, escaped.
+pub const LINE_MAX: usize = 12 * 1024 * 1024;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, instance, process};
+use crate::{approval, instance, process, session};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -46,6 +46,12 @@ pub enum Notification {
     Gap(process::Gap),
     #[serde(rename = "process.lost")]
     Lost(process::Lost),
+    #[serde(rename = "session.events")]
+    Events(session::SessionEvents),
+    #[serde(rename = "session.gap")]
+    SessionGap(session::SessionGap),
+    #[serde(rename = "session.lost")]
+    SessionLost(session::SessionLost),
 }
 
 macro_rules! methods {
@@ -113,6 +119,28 @@ pub mod methods {
         ProcessResize = "process.resize" (process::ResizeParams) -> instance::Empty;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
+        /// Begins a session with an agent. Nothing is started before the first prompt.
+        SessionCreate = "session.create" (session::SessionCreateParams) -> session::SessionInfo;
+        /// Lists sessions, oldest first.
+        SessionList = "session.list" (session::SessionListParams) -> session::SessionList;
+        /// One session.
+        SessionGet = "session.get" (session::SessionIdParams) -> session::SessionInfo;
+        /// Hands a prompt to a session. The answer comes when it is accepted: recorded, and sure to get its turn.
+        SessionPrompt = "session.prompt" (session::PromptParams) -> session::PromptAccepted;
+        /// Stops the running turn: the agent is asked, then its processes get SIGTERM, then SIGKILL.
+        SessionInterrupt = "session.interrupt" (session::InterruptParams) -> session::Interrupted;
+        /// Changes what holds from the next turn on.
+        SessionChange = "session.change" (session::SessionChangeParams) -> session::SessionInfo;
+        /// Closes a session and ends its process; what was said is kept.
+        SessionClose = "session.close" (session::SessionIdKeyParams) -> session::SessionClosed;
+        /// Deletes a closed session and everything that was said in it now.
+        SessionForget = "session.forget" (session::SessionIdKeyParams) -> instance::Empty;
+        /// Watches a session from any record of its journal.
+        SessionWatch = "session.watch" (session::WatchParams) -> session::Watching;
+        /// Ends a watch; the session is not touched.
+        SessionUnwatch = "session.unwatch" (session::UnwatchParams) -> instance::Empty;
+        /// The line of the agent that a record was made from.
+        SessionRaw = "session.raw" (session::SessionRawParams) -> session::SessionRaw;
         /// Lists requests that wait for a person, oldest first.
         ApprovalList = "approval.list" (approval::ApprovalListParams) -> approval::ApprovalList;
         /// One request.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::method::{METHODS, Notification};
 use crate::process::{Exited, Frame, Gap, Lost};
 use crate::schema::Schema;
+use crate::session::{SessionEvents, SessionGap, SessionLost};
 
 /// Describes every method of this protocol version. `program` is the version of the daemon's program.
 pub fn document(program: &str) -> Value {
@@ -17,6 +18,9 @@ pub fn document(program: &str) -> Value {
         ("process.exit", "A watched process ended; the last notification of a watch.", Exited::schema()),
         ("process.gap", "Frames were let go by retention; the watch goes on at first_seq.", Gap::schema()),
         ("process.lost", "The journal cannot be read any further; the watch ends.", Lost::schema()),
+        ("session.events", "One record of a watched session.", SessionEvents::schema()),
+        ("session.gap", "Records were let go by retention; the watch goes on at first.", SessionGap::schema()),
+        ("session.lost", "The journal cannot be read any further; the watch ends.", SessionLost::schema()),
     ];
     let notifications: Vec<Value> =
         notifications.iter().map(|(name, summary, params)| describe(name, summary, params, None)).collect();

@@ -275,6 +275,9 @@ impl Exit {
 
 impl Schema for crate::method::Notification {
     fn schema() -> serde_json::Value {
-        serde_json::json!({"oneOf": [Frame::schema(), Exited::schema(), Gap::schema(), Lost::schema()]})
+        use crate::session::{SessionEvents, SessionGap, SessionLost};
+        let mut all = vec![Frame::schema(), Exited::schema(), Gap::schema(), Lost::schema()];
+        all.extend([SessionEvents::schema(), SessionGap::schema(), SessionLost::schema()]);
+        serde_json::json!({ "oneOf": all })
     }
 }

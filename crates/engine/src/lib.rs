@@ -34,7 +34,9 @@ pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCom
 pub use environment::Environment;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
-pub use ostler_journal::{Appended, Bounds, Cursor, FrameHead, HeldReason, Kind, Step, Subscription, Wake};
+pub use ostler_journal::{
+    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Step, Subscription, Wake,
+};
 pub use ostler_keeper::{GuardSpec, Scope};
 pub use process::{
     About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,

@@ -14,6 +14,8 @@ use crate::verbs::{self, Context, Verb};
 const EXAMPLES: &str = "\
 Examples:
   ostler up                         start, and say how to connect
+  ostler new echo -m hello          talk to an agent; this one is built in
+  ostler watch s3fk                 what is said in a session, from anywhere
   ostler run -t -- claude           host a terminal program; leave it with Ctrl-]
   ostler run -d --name build -- make -j8
   ostler ps                         what is hosted

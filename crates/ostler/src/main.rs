@@ -9,6 +9,7 @@ mod instances;
 mod names;
 mod output;
 mod paths;
+mod transcript;
 mod verbs;
 
 use std::ffi::OsString;

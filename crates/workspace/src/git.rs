@@ -3,6 +3,7 @@
 //! Values from outside reach a command line only where git cannot take them for options. Nothing
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
+mod guarded;
 mod info;
 mod run;
 mod slug;
@@ -14,6 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use guarded::Left;
 pub use info::{Head, Info};
 pub use run::RunError;
 pub use worktree::{Created, NewWorktree, WorktreeError};

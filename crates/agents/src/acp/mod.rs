@@ -230,6 +230,12 @@ fn content(blocks: &[Block]) -> Vec<Json> {
 }
 
 fn usage(result: &Json) -> Option<Event> {
+    if let Some(used) = json::at(result, &["_meta", "quota", "token_count"]) {
+        // gemini's place for it.
+        let count = |name| json::number(used, &[name]);
+        let (input_tokens, output_tokens) = (count("input_tokens"), count("output_tokens"));
+        return Some(Event::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));
+    }
     let used = result.get("usage").filter(|usage| usage.is_object())?;
     Some(Event::Usage(Usage {
         input_tokens: json::number(used, &["inputTokens"]),

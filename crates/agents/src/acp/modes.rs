@@ -3,6 +3,8 @@
 //! Agents name their modes as they like; these are the words in use. Where the mode that an autonomy needs is not offered,
 //! the session must not go on as if it were.
 
+use serde_json::json;
+
 use crate::event::Json;
 use crate::json;
 use crate::setup::{Agent, Autonomy, Setup};
@@ -25,14 +27,63 @@ pub(super) enum Choice {
     Impossible(String),
 }
 
-/// Chooses from what `session/new` or `session/load` offered.
-pub(super) fn choose(setup: &Setup, session: &Json) -> Choice {
-    let current = json::text(session, &["modes", "currentModeId"]);
-    let offered: Vec<&str> =
-        json::list(session, &["modes", "availableModes"]).iter().filter_map(|mode| json::text(mode, &["id"])).collect();
+/// What an agent lets its client choose, and what is chosen now. Told under `modes` and `models`, or as an option of the
+/// configuration with that category.
+#[derive(Debug, Default)]
+pub(super) struct Offer<'a> {
+    pub(super) current: Option<&'a str>,
+    offered: Vec<&'a str>,
+    /// The option that it is, if it is one.
+    option: Option<&'a str>,
+}
+
+impl<'a> Offer<'a> {
+    /// The modes of a conversation that was opened.
+    pub(super) fn modes(session: &'a Json) -> Self {
+        Self::read(session, "mode", &["modes", "currentModeId"], &["modes", "availableModes"], "id")
+    }
+
+    /// Its models.
+    pub(super) fn models(session: &'a Json) -> Self {
+        Self::read(session, "model", &["models", "currentModelId"], &["models", "availableModels"], "modelId")
+    }
+
+    fn read(session: &'a Json, category: &str, current: &[&str], offered: &[&str], id: &str) -> Self {
+        if let Some(current) = json::text(session, current) {
+            let offered = json::list(session, offered).iter().filter_map(|one| json::text(one, &[id])).collect();
+            return Offer { current: Some(current), offered, option: None };
+        }
+        let of_category = |option: &&Json| json::text(option, &["category"]) == Some(category);
+        let Some(option) = json::list(session, &["configOptions"]).iter().find(of_category) else {
+            return Offer::default();
+        };
+        let values = json::list(option, &["options"]).iter().filter_map(|one| json::text(one, &["value"])).collect();
+        Offer { current: json::text(option, &["currentValue"]), offered: values, option: json::text(option, &["id"]) }
+    }
+
+    /// The request that chooses: its method and parameters.
+    pub(super) fn choice(&self, session: &str, method: &'static str, name: &str, value: &str) -> (&'static str, Json) {
+        match self.option {
+            Some(option) => {
+                ("session/set_config_option", json!({ "sessionId": session, "configId": option, "value": value }))
+            }
+            None => {
+                let mut params = json!({ "sessionId": session });
+                if let Some(params) = params.as_object_mut() {
+                    params.insert(name.to_owned(), json!(value));
+                }
+                (method, params)
+            }
+        }
+    }
+}
+
+/// Chooses from the modes that were offered.
+pub(super) fn choose(setup: &Setup, modes: &Offer<'_>) -> Choice {
+    let Offer { current, offered, .. } = modes;
     if let Some(raw) = setup.raw_mode.as_deref() {
         return match current {
-            Some(current) if current == raw => Choice::Leave,
+            Some(current) if *current == raw => Choice::Leave,
             _ if offered.contains(&raw) => Choice::Set(raw.to_owned()),
             _ => Choice::Impossible(format!("the mode {raw:?} is not one of {offered:?}")),
         };
@@ -62,7 +113,6 @@ pub(super) fn choose(setup: &Setup, session: &Json) -> Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn setup(agent: Agent, autonomy: Autonomy) -> Setup {
         Setup {
@@ -91,20 +141,36 @@ mod tests {
             (Autonomy::Edits, "autoEdit"),
             (Autonomy::Plan, "plan"),
         ] {
-            assert_eq!(choose(&setup(Agent::Gemini, autonomy), &modes), Choice::Set(mode.to_owned()));
+            assert_eq!(choose(&setup(Agent::Gemini, autonomy), &Offer::modes(&modes)), Choice::Set(mode.to_owned()));
         }
-        assert_eq!(choose(&setup(Agent::Gemini, Autonomy::Ask), &offer("default", &["default"])), Choice::Leave);
+        let modes = offer("default", &["default"]);
+        assert_eq!(choose(&setup(Agent::Gemini, Autonomy::Ask), &Offer::modes(&modes)), Choice::Leave);
+    }
+
+    #[test]
+    fn modes_may_be_an_option_of_the_configuration() {
+        let options = json!({ "configOptions": [
+            { "id": "llm", "category": "model", "currentValue": "m", "options": [{ "value": "m" }] },
+            { "id": "agent", "category": "mode", "currentValue": "build", "options": [{ "value": "build" }, { "value": "plan" }] },
+        ] });
+        let modes = Offer::modes(&options);
+        assert_eq!(choose(&setup(Agent::Opencode, Autonomy::Ask), &modes), Choice::Leave);
+        assert_eq!(choose(&setup(Agent::Opencode, Autonomy::Plan), &modes), Choice::Set("plan".into()));
+        let (method, params) = modes.choice("s", "session/set_mode", "modeId", "plan");
+        assert_eq!(method, "session/set_config_option");
+        assert_eq!(params, json!({ "sessionId": "s", "configId": "agent", "value": "plan" }));
+        assert_eq!(Offer::models(&options).current, Some("m"));
     }
 
     #[test]
     fn a_plan_that_nobody_would_hold_to_is_refused() {
-        let choice = choose(&setup(Agent::Acp { command: vec!["x".into()] }, Autonomy::Plan), &json!({}));
+        let choice = choose(&setup(Agent::Acp { command: vec!["x".into()] }, Autonomy::Plan), &Offer::default());
         assert!(matches!(choice, Choice::Impossible(_)));
     }
 
     #[test]
     fn a_known_agent_without_a_mode_that_asks_is_refused() {
-        let choice = choose(&setup(Agent::Gemini, Autonomy::Ask), &offer("yolo", &["yolo"]));
+        let choice = choose(&setup(Agent::Gemini, Autonomy::Ask), &Offer::modes(&offer("yolo", &["yolo"])));
         assert!(matches!(choice, Choice::Impossible(_)));
     }
 }

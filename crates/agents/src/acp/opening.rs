@@ -13,7 +13,7 @@ use crate::json;
 use crate::rpc::{RpcError, Style};
 use crate::setup::{Agent, Setup};
 
-use super::modes::{self, Choice};
+use super::modes::{self, Choice, Offer};
 
 const INITIALIZE: u64 = 1;
 const SESSION: u64 = 2;
@@ -22,6 +22,8 @@ const SET_MODEL: u64 = 4;
 /// Asked after a conversation was loaded. Agents may tell the old conversation after they answered the load; what comes
 /// before the answer to this is old, too. It names no known method, and a refusal is an answer.
 const MARK: u64 = 5;
+/// The load of a conversation under its plain id, where it was tried as [`aside`] first.
+const SESSION_PLAIN: u64 = 6;
 /// Prompts are numbered from here.
 pub(super) const FIRST_PROMPT: u64 = 16;
 /// ACP's number for "log in first".
@@ -75,7 +77,11 @@ impl Opening {
     pub(super) fn response(&mut self, number: u64, result: Result<Json, RpcError>, setup: &Setup) -> Lined {
         match (number, result) {
             (INITIALIZE, Ok(result)) => self.open(&result, setup),
-            (SESSION, Ok(result)) => self.opened(&result, setup),
+            (SESSION, Ok(result)) => {
+                let id = setup.resume.as_deref().map(|id| aside(setup, id));
+                self.opened(&result, id, setup)
+            }
+            (SESSION_PLAIN, Ok(result)) => self.opened(&result, setup.resume.clone(), setup),
             (MARK, _) => {
                 self.loading = false;
                 self.waiting.remove(&MARK);
@@ -86,10 +92,14 @@ impl Opening {
                 Lined::default()
             }
             (_, Ok(_)) => Lined::default(),
+            (SESSION, Err(error)) if error.code != AUTH_REQUIRED && self.loading && is_aside(setup) => {
+                let params = json!({ "cwd": setup.cwd, "mcpServers": [], "sessionId": setup.resume });
+                Lined { events: Vec::new(), reply: self.once(SESSION_PLAIN, "session/load", &params) }
+            }
             (number, Err(error)) => {
                 let kind = match (number, error.code) {
                     (_, AUTH_REQUIRED) => ErrorKind::Login,
-                    (SESSION, _) if setup.resume.is_some() => ErrorKind::Resume,
+                    (SESSION | SESSION_PLAIN, _) if setup.resume.is_some() => ErrorKind::Resume,
                     (SET_MODE | SET_MODEL, _) => ErrorKind::Setup,
                     _ => ErrorKind::Agent,
                 };
@@ -108,7 +118,7 @@ impl Opening {
             json::at(agent, &["agentCapabilities", "sessionCapabilities", "resume"]).is_some_and(|r| !r.is_null());
         let loads = json::yes(agent, &["agentCapabilities", "loadSession"]);
         if let Some(params) = params.as_object_mut() {
-            params.insert("sessionId".to_owned(), json!(id));
+            params.insert("sessionId".to_owned(), json!(aside(setup, id)));
         }
         if resumes {
             return Lined { events: Vec::new(), reply: self.once(SESSION, "session/resume", &params) };
@@ -122,29 +132,33 @@ impl Opening {
         Lined { events: Vec::new(), reply: self.once(SESSION, "session/load", &params) }
     }
 
-    fn opened(&mut self, session: &Json, setup: &Setup) -> Lined {
-        let Some(id) = json::text(session, &["sessionId"]).map(str::to_owned).or_else(|| setup.resume.clone()) else {
+    fn opened(&mut self, session: &Json, resumed: Option<String>, setup: &Setup) -> Lined {
+        let Some(id) = json::text(session, &["sessionId"]).map(str::to_owned).or(resumed) else {
             return self.fail("the agent gave its conversation no id".to_owned(), ErrorKind::Agent);
         };
-        let model = json::text(session, &["models", "currentModelId"]).map(str::to_owned);
+        let (modes, models) = (Offer::modes(session), Offer::models(session));
+        let model = models.current.map(str::to_owned);
         let mut lined = Lined {
-            events: vec![Event::Started { agent_session: Some(id.clone()), model: setup.model.clone().or(model) }],
+            events: vec![Event::Started {
+                agent_session: Some(id.trim().to_owned()),
+                model: setup.model.clone().or(model),
+            }],
             reply: Vec::new(),
         };
-        match modes::choose(setup, session) {
+        match modes::choose(setup, &modes) {
             Choice::Leave => {}
             Choice::Set(mode) => {
                 self.waiting.insert(SET_MODE);
-                let params = json!({ "sessionId": id, "modeId": mode });
-                lined.reply.extend(self.once(SET_MODE, "session/set_mode", &params));
+                let (method, params) = modes.choice(&id, "session/set_mode", "modeId", &mode);
+                lined.reply.extend(self.once(SET_MODE, method, &params));
             }
             Choice::Impossible(why) => lined.events.extend(self.fail(why, ErrorKind::Setup).events),
         }
         // gemini and opencode were started with their model.
         if let (Agent::Acp { .. }, Some(model)) = (&setup.agent, &setup.model) {
             self.waiting.insert(SET_MODEL);
-            let params = json!({ "sessionId": id, "modelId": model });
-            lined.reply.extend(self.once(SET_MODEL, "session/set_model", &params));
+            let (method, params) = models.choice(&id, "session/set_model", "modelId", model);
+            lined.reply.extend(self.once(SET_MODEL, method, &params));
         }
         if self.loading {
             lined.reply.extend(self.once(MARK, "_ostler/loaded", &json!({})));
@@ -161,4 +175,15 @@ impl Opening {
     fn once(&mut self, number: u64, method: &str, params: &Json) -> Vec<u8> {
         if self.sent.insert(number) { Style::Marked.request(number, method, params) } else { Vec::new() }
     }
+}
+
+/// The id by which a conversation is loaded. gemini begins a new file for it, named by the minute and the id, before it looks
+/// for the old one: in the minute in which the conversation began it would overwrite it. It looks without blanks but names
+/// with them, so one in front keeps the two apart.
+fn aside(setup: &Setup, id: &str) -> String {
+    if is_aside(setup) { format!(" {id}") } else { id.to_owned() }
+}
+
+fn is_aside(setup: &Setup) -> bool {
+    setup.agent == Agent::Gemini
 }

@@ -10,7 +10,7 @@ use crate::json;
 use crate::rpc::{METHOD_NOT_FOUND, Style};
 use crate::setup::{Autonomy, Setup};
 
-use super::updates::{Tools, kind_of};
+use super::updates::{Tool, Tools, kind_of};
 
 /// What an answer needs to know of its request: the options, as (kind, id).
 #[derive(Debug)]
@@ -33,14 +33,14 @@ pub(super) fn asked(
     asks: &mut Asks<Pending>,
     mut events: Vec<Event>,
 ) -> Lined {
-    let call = params.get("toolCall").unwrap_or(&Json::Null);
+    let call = &tools.whole(params.get("toolCall").unwrap_or(&Json::Null));
     let option = |option: &Json| {
         Some((json::text(option, &["kind"])?.to_owned(), json::text(option, &["optionId"])?.to_owned()))
     };
     let pending = Pending { options: json::list(params, &["options"]).iter().filter_map(option).collect() };
     let tool = tools.of(call, &mut events);
     let input = call.get("rawInput").filter(|input| !input.is_null()).cloned();
-    let input = input.unwrap_or_else(|| tool.input(call));
+    let input = input.unwrap_or_else(|| Tool::input(call));
     if let Some(option) = pending.first(&["allow_once"]).filter(|_| granted(setup, call)) {
         let reply = match asks.owed(id) {
             Fate::Answered => Vec::new(),

@@ -11,10 +11,15 @@ use crate::json;
 /// 1,024 calls in one turn are remembered, to know which were told of already.
 const MAX_TOOLS: usize = 1024;
 
+/// 64 calls that are being made up: agents make a few side by side.
+const MAX_PENDING: usize = 64;
+
 /// The calls of this turn, and whether each is done.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     told: BTreeMap<String, bool>,
+    /// Calls without their input yet: what is known of them.
+    pending: BTreeMap<String, Json>,
 }
 
 /// A call as a request shows it.
@@ -24,13 +29,37 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// What stands for the input when the agent gave none: the changes and places it shows.
-    pub(super) fn input(&self, call: &Json) -> Json {
-        json!({ "title": self.title, "content": call.get("content"), "locations": call.get("locations") })
+    /// What stands for the input when the agent gave none: all that it shows. Some have the whole command in the title only,
+    /// so what people decide about must hold every line of it.
+    pub(super) fn input(call: &Json) -> Json {
+        json!({ "title": call.get("title"), "content": call.get("content"), "locations": call.get("locations") })
     }
 }
 
 impl Tools {
+    /// A call was announced whose input is still being written: it is told of when it is mentioned again.
+    fn announced(&mut self, call: &Json) {
+        if let Some(id) = json::text(call, &["toolCallId"]).filter(|_| self.pending.len() < MAX_PENDING) {
+            let known = json!({ "title": call.get("title"), "kind": call.get("kind"), "name": call.get("name") });
+            self.pending.insert(id.to_owned(), known);
+        }
+    }
+
+    /// A mention of a call, with what only its announcement said.
+    pub(super) fn whole(&self, call: &Json) -> Json {
+        let mut whole = call.clone();
+        let known = json::text(call, &["toolCallId"]).and_then(|id| self.pending.get(id)?.as_object());
+        if let (Some(whole), Some(known)) = (whole.as_object_mut(), known) {
+            for (name, value) in known {
+                let there = whole.entry(name.clone()).or_insert(Json::Null);
+                if there.is_null() {
+                    *there = value.clone();
+                }
+            }
+        }
+        whole
+    }
+
     /// The call that a request or an update is about; told of first if nobody has: some agents begin with the request.
     pub(super) fn of(&mut self, call: &Json, events: &mut Vec<Event>) -> Tool {
         let title = json::title(json::text(call, &["title"]).unwrap_or_default());
@@ -44,7 +73,7 @@ impl Tools {
                 id: id.to_owned(),
                 name: tool.name.clone(),
                 title: tool.title.clone(),
-                input: call.get("rawInput").filter(|i| !i.is_null()).cloned().unwrap_or_else(|| tool.input(call)),
+                input: call.get("rawInput").filter(|i| !i.is_null()).cloned().unwrap_or_else(|| Tool::input(call)),
                 kind,
                 parent: None,
             });
@@ -55,6 +84,7 @@ impl Tools {
     /// The turn is over.
     pub(super) fn clear(&mut self) {
         self.told.clear();
+        self.pending.clear();
     }
 
     fn ended(&mut self, call: &Json, events: &mut Vec<Event>) {
@@ -77,10 +107,15 @@ pub(super) fn update(update: &Json, blocks: &mut Blocks, tools: &mut Tools, even
     match json::text(update, &["sessionUpdate"]).unwrap_or_default() {
         "agent_message_chunk" => blocks.piece(Voice::Answer, text, events),
         "agent_thought_chunk" => blocks.piece(Voice::Thought, text, events),
+        "tool_call" if json::text(update, &["status"]) == Some("pending") => {
+            blocks.close(events);
+            tools.announced(update);
+        }
         "tool_call" | "tool_call_update" => {
             blocks.close(events);
-            tools.of(update, events);
-            tools.ended(update, events);
+            let call = tools.whole(update);
+            tools.of(&call, events);
+            tools.ended(&call, events);
         }
         "plan" => {
             blocks.close(events);

@@ -108,8 +108,7 @@ impl Adapter for Codex {
 
     fn prompt(&mut self, blocks: &[Block]) -> Result<Vec<u8>, PromptError> {
         let Some(thread) = self.thread.as_ref().filter(|_| !self.running()) else { return Err(PromptError::NotNow) };
-        let params = json!({ "threadId": thread, "input": input(blocks) });
-        let line = Style::Bare.request(id::For::Turn.number(self.sent.turns), "turn/start", &params);
+        let line = launch::turn(self.sent.turns, thread, &self.policy, &input(blocks));
         check(blocks, line.len())?;
         self.sent.turns += 1;
         Ok(line)

@@ -175,7 +175,8 @@ pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
 }
 
 /// What the daemon writes before every notification; a frame is long, and is not read twice.
-const NOTIFICATION: &[u8] = br#"{"jsonrpc":"2.0","method":"process."#;
+const NOTIFICATIONS: [&[u8]; 2] =
+    [br#"{"jsonrpc":"2.0","method":"process."#, br#"{"jsonrpc":"2.0","method":"session."#];
 
 fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
     #[derive(Deserialize)]
@@ -186,7 +187,7 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
         result: Option<Box<RawValue>>,
         error: Option<RpcError>,
     }
-    if line.starts_with(NOTIFICATION)
+    if NOTIFICATIONS.iter().any(|start| line.starts_with(start))
         && let Ok(notification) = serde_json::from_slice(line)
     {
         return Ok(Some(Incoming::Notification(notification)));
@@ -195,7 +196,16 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
     let head: Line<'_> = serde_json::from_slice(line).map_err(garbled)?;
     if let Some(method) = head.method {
         // A newer daemon may say things this client has no word for; what it has a word for must be sound.
-        let known = matches!(&*method, "process.frame" | "process.exit" | "process.gap" | "process.lost");
+        let known = matches!(
+            &*method,
+            "process.frame"
+                | "process.exit"
+                | "process.gap"
+                | "process.lost"
+                | "session.events"
+                | "session.gap"
+                | "session.lost"
+        );
         return if known {
             serde_json::from_slice(line).map(|note| Some(Incoming::Notification(note))).map_err(garbled)
         } else {

@@ -7,12 +7,12 @@ use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
     DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Verdict, methods,
 };
-use ostler_door_rpc::{Later, Outbox, decode_base64, push_base64};
+use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
 use ostler_engine::{By, Decision, Heard, Peer};
 
 use crate::Shared;
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Out};
 
 /// The longest a client waits for news in one request.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ pub(crate) fn shown(shared: &Shared, params: ShownParams) -> Result<Empty, RpcEr
 }
 
 /// Answers when something changed, or when the time is over.
-pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ApprovalChanges>()?;
     let (head, mut revision) = (call.head.clone(), shared.engine.inbox().revision());
     let wait = Duration::from_millis(params.wait_ms).min(WAIT_MAX);

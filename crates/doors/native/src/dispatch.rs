@@ -6,12 +6,22 @@ use std::sync::atomic::Ordering;
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
-use ostler_engine::{FrameHead, Kind};
+use ostler_engine::{EventHead, FrameHead, Kind};
 use serde_json::value::RawValue;
 
 use crate::approval::{Caller, Personal};
 use crate::reply::Head;
-use crate::{Shared, approval, frame, instance, process, rules};
+use crate::watches::Watches;
+use crate::{Shared, approval, frame, instance, process, record, rules, session};
+
+/// What a watch is on, and its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tag {
+    Process(u64),
+    Session(u64),
+}
+
+pub(crate) type Out = Outbox<Tag>;
 
 /// One connection's session.
 pub(crate) struct Client {
@@ -20,8 +30,7 @@ pub(crate) struct Client {
     peer: Caller,
     /// The number of the newest watch.
     pub(crate) last_watch: u64,
-    /// Watches of this connection and the processes they are on.
-    pub(crate) watches: Vec<(u64, String)>,
+    pub(crate) watches: Watches,
 }
 
 /// A request on its way to its method.
@@ -41,10 +50,10 @@ impl Call<'_> {
 
 impl Client {
     pub(crate) fn new(shared: Arc<Shared>, peer: Caller) -> Self {
-        Self { shared, peer, last_watch: 0, watches: Vec::new() }
+        Self { shared, peer, last_watch: 0, watches: Watches::default() }
     }
 
-    fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+    fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
         match method {
             methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
             methods::InstanceStatus::NAME => self.blocking::<methods::InstanceStatus>(call, out, instance::status),
@@ -63,6 +72,19 @@ impl Client {
             methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
+            methods::SessionCreate::NAME => self.blocking::<methods::SessionCreate>(call, out, session::create),
+            methods::SessionList::NAME => self.blocking::<methods::SessionList>(call, out, session::list),
+            methods::SessionGet::NAME => self.blocking::<methods::SessionGet>(call, out, session::get),
+            methods::SessionPrompt::NAME => self.blocking::<methods::SessionPrompt>(call, out, session::prompt),
+            methods::SessionInterrupt::NAME => {
+                self.blocking::<methods::SessionInterrupt>(call, out, session::interrupt)
+            }
+            methods::SessionChange::NAME => self.blocking::<methods::SessionChange>(call, out, session::change),
+            methods::SessionClose::NAME => session::close(&self.shared, call, out),
+            methods::SessionForget::NAME => self.blocking::<methods::SessionForget>(call, out, session::forget),
+            methods::SessionWatch::NAME => session::watch(self, call, out),
+            methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
+            methods::SessionRaw::NAME => self.blocking::<methods::SessionRaw>(call, out, session::raw),
             methods::ApprovalList::NAME => self.now::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
@@ -91,7 +113,7 @@ impl Client {
     fn now<M: Method>(
         &self,
         call: &Call<'_>,
-        out: &mut Outbox<u64>,
+        out: &mut Out,
         answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, call.params::<M>()?);
@@ -103,7 +125,7 @@ impl Client {
     fn blocking<M: Method>(
         &self,
         call: &Call<'_>,
-        out: &mut Outbox<u64>,
+        out: &mut Out,
         answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError>
     where
@@ -121,7 +143,7 @@ impl Client {
     fn personal<M: Method>(
         &self,
         call: &Call<'_>,
-        out: &mut Outbox<u64>,
+        out: &mut Out,
         answer: Personal<M::Params, M::Result>,
     ) -> Result<(), RpcError>
     where
@@ -136,9 +158,9 @@ impl Client {
 }
 
 impl Session for Client {
-    type Tag = u64;
+    type Tag = Tag;
 
-    fn line(&mut self, line: &[u8], out: &mut Outbox<u64>) -> Flow {
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Flow {
         self.shared.counters.requests.fetch_add(1, Ordering::Relaxed);
         let request: Request<'_> = match serde_json::from_slice(line) {
             Ok(request) => request,
@@ -155,23 +177,37 @@ impl Session for Client {
         Flow::Continue
     }
 
-    fn frame(&mut self, watch: &u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+    fn frame(&mut self, tag: &Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+        let (Tag::Process(watch) | Tag::Session(watch)) = *tag;
         if head.kind != Kind::Exit {
-            frame::push_frame(*watch, head, data, out);
+            frame::push_frame(watch, head, data, out);
             return true;
         }
-        frame::push_exit(*watch, head, out);
-        self.watches.retain(|(number, _)| number != watch);
+        frame::push_exit(watch, head, out);
+        self.watches.leave(*tag);
         false
     }
 
-    fn gap(&mut self, watch: &u64, first_seq: u64, out: &mut Vec<u8>) {
-        frame::push_gap(*watch, first_seq, out);
+    /// A session's watch goes on: more may be said after it was closed.
+    fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+        let (Tag::Process(watch) | Tag::Session(watch)) = *tag;
+        record::push_record(watch, head, data, out);
+        true
     }
 
-    fn lost(&mut self, watch: &u64, error: &std::io::Error, out: &mut Vec<u8>) {
-        frame::push_lost(*watch, &error.to_string(), out);
-        self.watches.retain(|(number, _)| number != watch);
+    fn gap(&mut self, tag: &Tag, first: u64, out: &mut Vec<u8>) {
+        match *tag {
+            Tag::Process(watch) => frame::push_gap(watch, first, out),
+            Tag::Session(watch) => record::push_gap(watch, first, out),
+        }
+    }
+
+    fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
+        match *tag {
+            Tag::Process(watch) => frame::push_lost(watch, &error.to_string(), out),
+            Tag::Session(watch) => record::push_lost(watch, &error.to_string(), out),
+        }
+        self.watches.leave(*tag);
     }
 
     /// Here processes are known by their own ids: a watcher sees every one to its end.

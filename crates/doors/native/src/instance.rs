@@ -9,11 +9,11 @@ use ostler_api::{
     API_VERSION, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams, Metrics, PruneParams, PruneResult,
     RpcError, Status, Stopped, methods,
 };
-use ostler_door_rpc::{Later, Outbox};
+use ostler_door_rpc::Later;
 use ostler_engine::{KillPlan, Process};
 
 use crate::Shared;
-use crate::dispatch::Call;
+use crate::dispatch::{Call, Out};
 
 /// The oldest protocol version that this daemon still speaks.
 const OLDEST: u32 = 1;
@@ -100,7 +100,7 @@ pub(crate) fn leave(shared: &Shared, _: KeyParams) -> Result<Empty, RpcError> {
 }
 
 /// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes.
-pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     call.params::<methods::InstanceStop>()?;
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {

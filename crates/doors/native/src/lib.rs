@@ -10,8 +10,12 @@ mod frame;
 mod info;
 mod instance;
 mod process;
+mod record;
 mod reply;
 mod rules;
+mod session;
+mod watches;
+mod worktree;
 
 use std::io;
 use std::sync::Arc;
@@ -25,8 +29,8 @@ use counters::Counters;
 
 /// Far more than a client has open at once, and a bound on what a hostile one can make us hold.
 const IN_FLIGHT: usize = 256;
-/// Four of the longest lines.
-const IN_FLIGHT_BYTES: usize = 4 * ostler_api::LINE_MAX;
+/// The longest line and some more.
+const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
 /// A listener without descriptors tries again rather than spin.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 

@@ -7,13 +7,13 @@ use ostler_api::{
     Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, ResizeParams,
     RpcError, SignalParams, SignalScope, StdinResult, methods,
 };
-use ostler_door_rpc::{After, Later, Outbox, Watch, decode_base64};
+use ostler_door_rpc::{After, Later, Watch, decode_base64};
 use ostler_engine::{
     KillOutcome, KillPlan, Process, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, WinSize,
 };
 
 use crate::Shared;
-use crate::dispatch::{Call, Client};
+use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, describe};
 
 const TERM: i32 = 15;
@@ -43,7 +43,7 @@ pub(crate) fn get(shared: &Shared, params: IdParams) -> Result<ProcessInfo, RpcE
     Ok(describe(&find(shared, &params.id)?))
 }
 
-pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessSpawn>()?;
     let bad = |message: &str| Err(RpcError::new(ErrorKind::BadParams, message));
     if params.program.is_empty() {
@@ -96,7 +96,7 @@ fn refusal(error: &SpawnError) -> RpcError {
     }
 }
 
-pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessStdin>()?;
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
@@ -125,7 +125,7 @@ fn stdin_refusal(error: &StdinError) -> RpcError {
     }
 }
 
-pub(crate) fn close_stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn close_stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let process = find(shared, &call.params::<methods::ProcessCloseStdin>()?.id)?;
     let head = call.head.clone();
     out.spawn(async move {
@@ -158,7 +158,7 @@ pub(crate) fn signal(shared: &Shared, params: SignalParams) -> Result<Empty, Rpc
     Ok(Empty {})
 }
 
-pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessKill>()?;
     let process = find(shared, &params.id)?;
     let signal = params.signal.unwrap_or(TERM);
@@ -184,16 +184,15 @@ pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Outbox<u64>)
     Ok(())
 }
 
-pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessAttach>()?;
     let process = find(&client.shared, &params.id)?;
-    if client.watches.iter().any(|(_, watched)| watched == process.id()) {
+    client.last_watch += 1;
+    let watch = client.last_watch;
+    if !client.watches.enter(Tag::Process(watch), process.id()) {
         return Err(RpcError::new(ErrorKind::Refused, format!("this connection already watches {}", process.id()))
             .hint("end that watch with process.detach, or use a second connection"));
     }
-    client.last_watch += 1;
-    let watch = client.last_watch;
-    client.watches.push((watch, process.id().to_owned()));
     let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
     let begin = move |from: u64| {
         let bounds = process.bounds();
@@ -201,7 +200,7 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>
         let from = bounds.exit.as_ref().map_or(from, |exit| from.min(exit.seq)).max(1);
         let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq) };
         let mut later = Later::reply(head.answer(&Ok(attached)));
-        later.watch = Some(Watch::new(process, watch, from - 1));
+        later.watch = Some(Watch::new(process, Tag::Process(watch), from - 1));
         later
     };
     match (params.from, params.tail) {
@@ -216,20 +215,18 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>
 }
 
 /// An answer that is ready now takes the same way as one that had to wait.
-fn answer_now(out: &mut Outbox<u64>, later: Later<u64>) {
+pub(crate) fn answer_now(out: &mut Out, later: Later<Tag>) {
     out.ready.extend_from_slice(&later.reply);
     if let Some(watch) = later.watch {
         out.watch(watch);
     }
 }
 
-pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Outbox<u64>) -> Result<(), RpcError> {
+pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessDetach>()?;
-    let known = client.watches.iter().position(|(number, _)| *number == params.watch);
-    let Some(index) = known else {
+    let Some(process) = client.watches.leave(Tag::Process(params.watch)) else {
         return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
     };
-    let (_, process) = client.watches.swap_remove(index);
     out.unwatch(&process);
     out.ready.extend(call.head.answer(&Ok(Empty {})));
     Ok(())

@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ostler_engine::{Cursor, Step, Wake};
+use ostler_engine::Wake;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 
+use crate::reader::{Found, Reader};
 use crate::socket::{Arrival, Socket};
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
 
@@ -55,14 +56,15 @@ impl Wake for Signal {
     }
 }
 
-/// A cursor that waits for the disk on another thread.
+/// A reader that waits for the disk on another thread.
 struct Reading {
-    process: String,
-    work: JoinHandle<Found>,
+    /// The id of what it reads.
+    of: String,
+    work: JoinHandle<Read>,
 }
 
-/// A cursor, what it came upon, and the bytes of that.
-type Found = (Cursor, io::Result<Step>, Vec<u8>);
+/// A reader, what it came upon, and the bytes of that.
+type Read = (Reader, io::Result<Found>, Vec<u8>);
 
 /// Serves one client until it goes, or the session closes.
 pub async fn serve<S: Session>(stream: UnixStream, session: S, limits: Limits) -> io::Result<()>
@@ -202,55 +204,62 @@ where
     /// One frame of one watch; `false` when it has none just now.
     fn add_frame(&mut self, index: usize) -> io::Result<bool> {
         let Some(watch) = self.out.watches.get_mut(index) else { return Ok(false) };
-        if watch.process().is_superseded() && self.session.leaves_superseded() {
+        if watch.is_superseded() && self.session.leaves_superseded() {
             watch.finish(&mut self.out.ready);
             self.out.watches.swap_remove(index);
             return Ok(true);
         }
-        let Some(cursor) = watch.cursor.as_mut() else { return Ok(false) };
+        let Some(reader) = watch.reader.as_mut() else { return Ok(false) };
         self.frame.clear();
-        match cursor.try_next(&mut self.frame) {
-            Ok(Step::UpToDate) => Ok(false),
-            Ok(Step::WouldBlock) => {
+        match reader.try_next(&mut self.frame) {
+            Ok(Found::UpToDate) => Ok(false),
+            Ok(Found::WouldBlock) => {
                 if self.reading.is_none()
-                    && let Some(mut cursor) = watch.cursor.take()
+                    && let Some(mut reader) = watch.reader.take()
                 {
                     let work = tokio::task::spawn_blocking(move || {
                         let mut frame = Vec::new();
-                        let step = cursor.next_blocking(&mut frame);
-                        (cursor, step, frame)
+                        let found = reader.next_blocking(&mut frame);
+                        (reader, found, frame)
                     });
-                    let process = watch.process().id().to_owned();
-                    self.reading = Some(Reading { process, work });
+                    self.reading = Some(Reading { of: watch.id().to_owned(), work });
                 }
                 Ok(false)
             }
-            step => {
-                let frame = std::mem::take(&mut self.frame);
-                self.emit(index, step, &frame);
+            found => {
+                let mut frame = std::mem::take(&mut self.frame);
+                self.emit(index, found, &frame);
+                if frame.capacity() > OUT_KEEP {
+                    frame = Vec::new();
+                }
                 self.frame = frame;
                 Ok(true)
             }
         }
     }
 
-    fn emit(&mut self, index: usize, step: io::Result<Step>, frame: &[u8]) {
+    fn emit(&mut self, index: usize, found: io::Result<Found>, frame: &[u8]) {
         let Some(watch) = self.out.watches.get_mut(index) else { return };
         let ready = &mut self.out.ready;
-        let ended = match step {
-            Ok(Step::Frame(head)) => {
+        let ended = match found {
+            Ok(Found::Frame(head)) => {
                 let more = self.session.frame(watch.tag(), &head, frame, ready);
                 watch.advance(head.seq, ready);
                 !more
             }
-            Ok(Step::Gap { first_seq }) => {
-                self.session.gap(watch.tag(), first_seq, ready);
-                watch.advance(first_seq.saturating_sub(1), ready);
+            Ok(Found::Record(head)) => {
+                let more = self.session.record(watch.tag(), &head, frame, ready);
+                watch.advance(head.record, ready);
+                !more
+            }
+            Ok(Found::Gap(first)) => {
+                self.session.gap(watch.tag(), first, ready);
+                watch.advance(first.saturating_sub(1), ready);
                 false
             }
-            Ok(Step::UpToDate | Step::WouldBlock) => false,
+            Ok(Found::UpToDate | Found::WouldBlock) => false,
             Err(error) => {
-                tracing::error!("journal of {}: {error}", watch.process().id());
+                tracing::error!("journal of {}: {error}", watch.id());
                 self.session.lost(watch.tag(), &error, ready);
                 true
             }
@@ -261,13 +270,13 @@ where
         }
     }
 
-    fn read_back(&mut self, process: &str, (cursor, step, frame): Found) {
-        let index = self.out.watches.iter().position(|watch| watch.process().id() == process && watch.cursor.is_none());
+    fn read_back(&mut self, of: &str, (reader, found, frame): Read) {
+        let index = self.out.watches.iter().position(|watch| watch.id() == of && watch.reader.is_none());
         if let Some(index) = index {
             if let Some(watch) = self.out.watches.get_mut(index) {
-                watch.cursor = Some(cursor);
+                watch.reader = Some(reader);
             }
-            self.emit(index, step, &frame);
+            self.emit(index, found, &frame);
         }
         self.signal.raise();
     }
@@ -321,9 +330,9 @@ where
         let Self { socket, input, answers, signal, reading, .. } = self;
         tokio::select! {
             biased;
-            (process, read) = finished(reading) => {
+            (of, read) = finished(reading) => {
                 *reading = None;
-                self.read_back(&process, read.map_err(io::Error::other)?);
+                self.read_back(&of, read.map_err(io::Error::other)?);
             }
             arrival = socket.wait(reads.then(|| input.room()), pending > 0), if reads || pending > 0 => {
                 self.half_closed |= arrival? == Arrival::Input(0);
@@ -335,10 +344,10 @@ where
     }
 }
 
-/// What a cursor that was away has found.
-async fn finished(reading: &mut Option<Reading>) -> (String, Result<Found, JoinError>) {
+/// What a reader that was away has found.
+async fn finished(reading: &mut Option<Reading>) -> (String, Result<Read, JoinError>) {
     match reading {
-        Some(Reading { process, work }) => (process.clone(), work.await),
+        Some(Reading { of, work }) => (of.clone(), work.await),
         None => std::future::pending().await,
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! # Theory of operation
 //! A connection is one task. It reads lines and hands them to its door's [`Session`]; the session answers at once, or
-//! starts work whose answer comes later. Output of processes is not queued: each [`Watch`] is a cursor into a journal, and
-//! frames are read and encoded only while the socket takes them. A reader that stops costs its own buffers and nothing
+//! starts work whose answer comes later. Output of processes and events of sessions are not queued: each [`Watch`] is a place
+//! in a journal, and what follows is read and encoded only while the socket takes it. A reader that stops costs its own buffers and nothing
 //! else. A reply can be made to wait for a frame (a *barrier*): reattach answers after its replay, a kill after the exit.
 //!
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
@@ -13,6 +13,7 @@ mod line;
 mod listen;
 mod outbox;
 mod payload;
+mod reader;
 mod socket;
 mod watch;
 
@@ -23,7 +24,7 @@ pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use watch::Watch;
 
-use ostler_engine::FrameHead;
+use ostler_engine::{EventHead, FrameHead};
 
 /// What a session wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +46,12 @@ pub trait Session: Send {
     /// Writes one frame. `false` ends the watch: this was the last frame that the client may see.
     fn frame(&mut self, tag: &Self::Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool;
 
-    /// Frames before `first_seq` are no longer kept.
+    /// Writes one record of a session: nothing, one or several JSON objects on lines. `false` ends the watch.
+    fn record(&mut self, _tag: &Self::Tag, _head: &EventHead, _data: &[u8], _out: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Frames or records before `first_seq` are no longer kept.
     fn gap(&mut self, tag: &Self::Tag, first_seq: u64, out: &mut Vec<u8>);
 
     /// The journal cannot be read any further; the watch ends.

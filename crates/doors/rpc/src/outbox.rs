@@ -14,7 +14,7 @@ use crate::connection::Signal;
 pub struct Later<Tag> {
     /// The bytes of the reply; may be empty.
     pub reply: Vec<u8>,
-    /// A process to watch from now on, after the reply has been queued.
+    /// What to watch from now on, after the reply has been queued.
     pub watch: Option<Watch<Tag>>,
     /// What the reply must not overtake.
     pub after: Option<After>,
@@ -82,26 +82,26 @@ impl<Tag: Send + 'static> Outbox<Tag> {
 
     /// The watch on this process, if there is one.
     pub fn watch_of(&mut self, process: &Process) -> Option<&mut Watch<Tag>> {
-        self.watches.iter_mut().find(|watch| watch.process().id() == process.id())
+        self.watches.iter_mut().find(|watch| watch.id() == process.id())
     }
 
-    /// Watches a process from now on.
+    /// Watches from now on.
     pub fn watch(&mut self, mut watch: Watch<Tag>) {
         watch.begin(&self.signal);
         self.watches.push(watch);
         self.signal.raise();
     }
 
-    /// Ends the watch on this process; what waited for its frames goes out. `false` if there was none.
-    pub fn unwatch(&mut self, process: &str) -> bool {
-        let Some(index) = self.watches.iter().position(|watch| watch.process().id() == process) else { return false };
+    /// Ends the watch on what has this id; what waited for its frames goes out. `false` if there was none.
+    pub fn unwatch(&mut self, id: &str) -> bool {
+        let Some(index) = self.watches.iter().position(|watch| watch.id() == id) else { return false };
         self.watches.swap_remove(index).finish(&mut self.ready);
         true
     }
 
     /// A reply that must not overtake `after`; at once if this connection does not wait for that frame.
     pub fn reply_after(&mut self, reply: Vec<u8>, after: &After) {
-        let watch = self.watches.iter_mut().find(|watch| watch.process().id() == after.process);
+        let watch = self.watches.iter_mut().find(|watch| watch.id() == after.process);
         match watch.filter(|watch| watch.position() < after.seq) {
             Some(watch) => watch.hold_back(after.seq, reply),
             None => self.ready.extend_from_slice(&reply),

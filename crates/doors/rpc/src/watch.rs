@@ -1,33 +1,54 @@
-//! One client's view of one process's output: a cursor, and the replies that wait for it.
+//! One client's view of one journal, a process's output or a session's events: a place in it, and the replies that wait
+//! for it.
 
 use std::sync::Arc;
 
-use ostler_engine::{Cursor, Process, Subscription, Wake};
+use ostler_engine::{EventCursor, Process, Subscription, Wake};
 
 use crate::connection::Signal;
+use crate::reader::Reader;
 
-/// A process whose output this connection gets.
+/// Something whose journal this connection gets.
 pub struct Watch<Tag> {
-    process: Process,
+    of: Of,
     tag: Tag,
     /// Away while a thread reads what is not in memory.
-    pub(crate) cursor: Option<Cursor>,
+    pub(crate) reader: Option<Reader>,
     position: u64,
     /// Replies that must not overtake a frame, with that frame's number.
     held_back: Vec<(u64, Vec<u8>)>,
     subscription: Option<Subscription>,
 }
 
+/// Whose journal it is.
+enum Of {
+    Process(Process),
+    Session(String),
+}
+
 impl<Tag> Watch<Tag> {
     /// Watches `process` after the frame numbered `after_seq`.
     pub fn new(process: Process, tag: Tag, after_seq: u64) -> Self {
-        let cursor = process.cursor(after_seq);
-        Self { process, tag, cursor: Some(cursor), position: after_seq, held_back: Vec::new(), subscription: None }
+        let reader = Reader::Output(process.cursor(after_seq));
+        Self::at(Of::Process(process), tag, reader, after_seq)
     }
 
-    /// What is watched.
-    pub fn process(&self) -> &Process {
-        &self.process
+    /// Watches the events of a session from where `cursor` stands.
+    pub fn events(session: String, tag: Tag, cursor: EventCursor) -> Self {
+        let position = cursor.position();
+        Self::at(Of::Session(session), tag, Reader::Events(Box::new(cursor)), position)
+    }
+
+    fn at(of: Of, tag: Tag, reader: Reader, position: u64) -> Self {
+        Self { of, tag, reader: Some(reader), position, held_back: Vec::new(), subscription: None }
+    }
+
+    /// The id of what is watched: a connection watches it once.
+    pub fn id(&self) -> &str {
+        match &self.of {
+            Of::Process(process) => process.id(),
+            Of::Session(session) => session,
+        }
     }
 
     /// What its frames are written with.
@@ -40,17 +61,26 @@ impl<Tag> Watch<Tag> {
         self.position
     }
 
-    /// Goes back, so that frames after `after_seq` are written again; never forward.
+    /// Goes back, so that frames after `after_seq` are written again; never forward. Only output is read twice on one
+    /// connection.
     pub fn rewind(&mut self, after_seq: u64) {
-        if after_seq < self.position {
+        if let Of::Process(process) = &self.of
+            && after_seq < self.position
+        {
             self.position = after_seq;
-            // A cursor that is away reading is dropped when it comes back.
-            self.cursor = Some(self.process.cursor(after_seq));
+            // A reader that is away is dropped when it comes back.
+            self.reader = Some(Reader::Output(process.cursor(after_seq)));
         }
     }
 
+    /// Whether the client's name for it means a newer process by now.
+    pub(crate) fn is_superseded(&self) -> bool {
+        matches!(&self.of, Of::Process(process) if process.is_superseded())
+    }
+
     pub(crate) fn begin(&mut self, signal: &Arc<Signal>) {
-        self.subscription = Some(self.process.subscribe(Arc::clone(signal) as Arc<dyn Wake>));
+        let wake = Arc::clone(signal) as Arc<dyn Wake>;
+        self.subscription = self.reader.as_ref().map(|reader| reader.subscribe(wake));
     }
 
     pub(crate) fn arm(&self) {

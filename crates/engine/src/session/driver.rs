@@ -151,7 +151,7 @@ impl Driver {
     /// The process is over, and so is everything that it had to say.
     fn over(&mut self, exit: Exit, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let (source, stderr) = (running.source, running.last_words());
+        let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
         let last = running.adapter.ended();
         derive(&self.session, shared, source, u64::MAX, &last)?;
         let (code, signal) = match exit {
@@ -164,9 +164,9 @@ impl Driver {
         self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr: stderr.clone() })?;
         desk.process = None;
         desk.end = desk.end && desk.state.closed;
-        // It never took the prompt: there is no turn of the agent's that could have ended.
+        // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended.
         let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
-        if unsent && !desk.state.closed {
+        if unsent && unasked && !desk.state.closed {
             let how = match (code, signal) {
                 (Some(code), _) => format!(" (exit code {code})"),
                 (None, Some(signal)) => format!(" (signal {signal})"),
@@ -191,7 +191,6 @@ impl Driver {
             && let Some(next) = desk.state.queue.front().map(|queued| queued.number)
         {
             session.tell(&mut desk, Fact::Turn { number: next })?;
-            hook!("session.turn");
         }
         let Some(turn) = desk.state.turn.as_ref() else { return Ok(()) };
         self.idle = Instant::now();

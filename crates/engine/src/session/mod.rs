@@ -16,6 +16,7 @@ mod bookmark;
 mod change;
 mod driver;
 mod fact;
+mod found;
 mod new;
 mod prompt;
 mod rebuild;
@@ -25,8 +26,6 @@ mod start;
 mod state;
 mod stop;
 mod store;
-#[cfg(test)]
-mod tests;
 
 use std::ffi::OsString;
 use std::io;
@@ -42,6 +41,7 @@ pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
+pub use found::{Finder, Found};
 pub use new::{CreateError, NewSession};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,

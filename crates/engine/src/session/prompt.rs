@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io;
 
 use ostler_agents::Block;
+use ostler_hooks::hook;
 
 use super::Session;
 use super::fact::Fact;
@@ -112,6 +113,11 @@ impl Session {
         let record = self.tell(&mut desk, Fact::Prompt { number, key, blocks, door })?;
         if let Some(env) = env {
             desk.env = env;
+        }
+        if position == 0 {
+            // Its turn begins here and now, so that whoever comes next is told the right place.
+            self.tell(&mut desk, Fact::Turn { number })?;
+            hook!("session.turn");
         }
         drop(desk);
         self.drive();

@@ -11,10 +11,11 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::fact::Fact;
+use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
 use super::state::{State, Status};
 use super::store::{Folder, folders};
-use super::{Bell, Desk, Inner, Session, SessionConfig, fact};
+use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, fact};
 use crate::approval::{Approval, Bound, Record};
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     table: Mutex<BTreeMap<String, Session>>,
     revision: watch::Sender<u64>,
     pub(super) runtime: Handle,
+    finder: Finder,
     boot: String,
 }
 
@@ -71,6 +73,11 @@ impl Shared {
         &self.inbox
     }
 
+    /// The way an agent is driven here. The first look at a program may take a minute.
+    pub(super) fn drive_of(&self, agent: &Agent, program: Option<&str>) -> Drive {
+        self.finder.find(agent, program, &self.registry.config.environment.path()).drive
+    }
+
     /// This program, which is also the echo agent's.
     pub(super) fn runner(&self) -> String {
         self.registry.config.runner.to_string_lossy().into_owned()
@@ -103,7 +110,9 @@ impl Shared {
 impl Sessions {
     /// Takes up what is in the instance's folder; what was running goes on. Call within a runtime.
     pub(crate) fn open(registry: Arc<Registry>, inbox: Inbox, runtime: Handle) -> Self {
+        let finder = Finder::new(Some(registry.config.dir.join("agents.json")), registry.config.sessions.oneshot);
         let shared = Arc::new(Shared {
+            finder,
             inbox,
             table: Mutex::default(),
             revision: watch::channel(0).0,

@@ -9,7 +9,7 @@ use ostler_hooks::hook;
 
 use super::driver::{Driver, fail};
 use super::fact::Fact;
-use super::new::{setup, usual};
+use super::new::setup;
 use super::running::Running;
 use super::sessions::Shared;
 use crate::{SpawnError, SpawnRequest};
@@ -25,7 +25,7 @@ impl Driver {
         let echo = shared.runner();
         let resume = settings.agent_session.clone();
         let setup = setup(&created, &settings, resume.clone(), &echo);
-        let drive = usual(&created.agent, shared.config().oneshot);
+        let drive = shared.drive_of(&created.agent, created.program.as_deref());
         let mut adapter = match open(&setup, drive) {
             Ok(adapter) => adapter,
             Err(error) => return fail(&session, &mut session.desk(), error.to_string()),
@@ -56,6 +56,8 @@ impl Driver {
                 running.write(&session, opening);
                 self.running = Some(running);
                 shared.changed();
+                // It may have spoken before anybody listened.
+                session.inner.bell.ring();
                 Ok(())
             }
             Err(error) => {

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
+use super::visible_json;
+
 /// What a colour means; the palette is in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
@@ -34,6 +36,12 @@ impl Screen {
         Self { colour: false, json: false }
     }
 
+    /// With colour, for tests of it.
+    #[cfg(test)]
+    pub(crate) fn coloured() -> Self {
+        Self { colour: true, json: false }
+    }
+
     /// Whether results are for a program.
     pub(crate) fn json(&self) -> bool {
         self.json
@@ -53,7 +61,7 @@ impl Screen {
         } else {
             serde_json::to_string(value)?
         };
-        self.line(&text)
+        self.line(&visible_json(&text))
     }
 
     /// Something for the person beside the result; never mixed into what a pipe carries.

@@ -19,6 +19,38 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
+/// As [`visible`], for text of several lines: line ends stay, tabs become blanks.
+pub(crate) fn visible_lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (index, line) in text.split('\n').enumerate() {
+        if index > 0 {
+            shown.push('\n');
+        }
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        for (index, part) in line.split('\t').enumerate() {
+            if index > 0 {
+                shown.push_str("    ");
+            }
+            shown.push_str(&visible(part));
+        }
+    }
+    shown
+}
+
+/// JSON that is safe to show: what [`visible`] would write out is escaped, so that the value stays the same.
+pub(crate) fn visible_json(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if c == '\n' || (!c.is_control() && !is_invisible(c)) {
+            shown.push(c);
+        } else {
+            shown.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    shown
+}
+
 /// As [`visible`], for bytes that may be anything.
 pub(crate) fn visible_bytes(bytes: &[u8]) -> String {
     visible(&String::from_utf8_lossy(bytes))
@@ -47,6 +79,19 @@ mod tests {
         let shown = visible(hidden);
         assert!(shown.is_ascii(), "{shown}");
         assert_eq!(shown.matches("\\u{").count(), hidden.chars().count());
+    }
+
+    #[test]
+    fn lines_stay_lines_and_nothing_else_acts() {
+        assert_eq!(visible_lines("a\tb\r\nc\x1b[2J\n\rd\n"), "a    b\nc^[[2J\n^Md\n");
+    }
+
+    #[test]
+    fn json_says_the_same_and_shows_everything() {
+        let value = serde_json::json!({"a": "\u{9b}2J\u{202e}\u{e0041}é"});
+        let shown = visible_json(&value.to_string());
+        assert_eq!(visible(&shown), shown);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ostler_api::client::Client;
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, ErrorKind, ShownParams, Verdict, methods,
+    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, DecideParams, ErrorKind, ShownParams, Verdict, methods,
 };
 
 use super::Context;
-use super::approvals::{Tty, follow, sheet, told, with_instance, wrap};
+use super::approvals::{Tty, follow, from_words, questions, sheet, told, with_instance, wrap};
 use super::connect::Reached;
 use crate::output::{CommandError, Kind, Screen, visible};
 
@@ -26,7 +26,8 @@ your terminal is connected to it until it ends, so that sudo can ask for your pa
 Examples:
   ostler approve a7k2
   ostler approve a7k2 --session     and the same again in this session, without asking
-  ostler approve a7k2 --always      and the same again for 30 days (see `ostler rules`)";
+  ostler approve a7k2 --always      and the same again for 30 days (see `ostler rules`)
+  ostler approve a7k2 --answer colour=red --answer 'size=as small as can be'     answers the questions of an agent";
 
 /// Say yes to a request that waits
 #[derive(Debug, Args)]
@@ -42,6 +43,10 @@ pub(crate) struct Approve {
     /// Also the same again, wherever it is asked
     #[arg(long, conflicts_with = "session")]
     always: bool,
+
+    /// The answer to a question of an agent; once for each question
+    #[arg(long, value_name = "QUESTION=ANSWER", conflicts_with_all = ["session", "always"])]
+    answer: Vec<String>,
 }
 
 impl Approve {
@@ -52,18 +57,21 @@ impl Approve {
         if info.state != ApprovalState::Pending {
             return Err(too_late(&info));
         }
+        let answers = answers(&info, &self.answer)?;
         let verdict = match (self.session, self.always) {
+            _ if answers.is_some() => Verdict::Answers,
             (true, _) => Verdict::Session,
             (_, true) => Verdict::Always,
             _ => Verdict::Once,
         };
         let shown = ShownParams { id: info.id.clone(), surface: "approve".into() };
         reached.client.call::<methods::ApprovalShown>(&shown)?;
-        if !is_yes(&context.screen, &tty, &mut reached, &info, verdict)? {
+        if !is_yes(&context.screen, &tty, &mut reached, &info, verdict, answers.as_deref())? {
             return Err(CommandError::failed(format!("{} was not approved; it still waits", info.id))
                 .hint(format!("to refuse it: ostler deny {}", info.id)));
         }
-        let decided = reached.client.call::<methods::ApprovalDecide>(&decision(&info, verdict))?;
+        let decided =
+            reached.client.call::<methods::ApprovalDecide>(&DecideParams { answers, ..decision(&info, verdict) })?;
         let ended = follow(&mut reached.client, &tty, &decided)?;
         if context.json() {
             context.screen.value(&with_instance(&reached.found.name, &ended))?;
@@ -71,6 +79,23 @@ impl Approve {
             context.screen.line(&format!("{}: {}", ended.id, visible(&told(&ended))))?;
         }
         Ok(if ended.state == ApprovalState::Failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// What was given on the command line, for the questions that are asked.
+fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<String>, CommandError> {
+    let asked = questions(&info.content);
+    match (info.kind == ApprovalKind::Question, words.is_empty()) {
+        (true, true) => {
+            let example = asked.first().map_or("QUESTION", |question| question.id.as_str());
+            Err(CommandError::usage(format!("{} is a question, and a yes is no answer to it", info.id))
+                .hint(visible(&format!("ostler approve {} --answer '{example}=…', or: ostler approvals", info.id))))
+        }
+        (true, false) => from_words(&asked, words).map(Some),
+        (false, true) => Ok(None),
+        (false, false) => {
+            Err(CommandError::usage(format!("{} is no question", info.id)).hint(format!("ostler approve {}", info.id)))
+        }
     }
 }
 
@@ -110,6 +135,7 @@ fn is_yes(
     reached: &mut Reached,
     info: &ApprovalInfo,
     verdict: Verdict,
+    answers: Option<&str>,
 ) -> Result<bool, CommandError> {
     let (width, height) = tty.size();
     // One column is left free: terminals differ in what they do after the last one.
@@ -131,9 +157,11 @@ fn is_yes(
     let question = match verdict {
         Verdict::Session => "approve, now and again in this session? [y/N] ",
         Verdict::Always => "approve, now and always? [y/N] ",
+        Verdict::Answers => "answer that? [y/N] ",
         _ => "approve? [y/N] ",
     };
-    tty.write(format!("\r\n{question}").as_bytes())?;
+    let answers = answers.map_or(String::new(), |answers| format!("{}\r\n", visible(answers)));
+    tty.write(format!("\r\n{answers}{question}").as_bytes())?;
     let pressed = key(tty, &mut reached.client, info);
     tty.write(b"\r\n")?;
     drop(raw);

@@ -8,7 +8,7 @@ use ostler_api::{Exit, ProcessInfo};
 
 use super::Context;
 use super::connect::Reached;
-use super::watch::{Format, Input, Link, Outcome, Session, Sink, View};
+use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
 use crate::config::Config;
 use crate::output::CommandError;
 use crate::output::escape::Policy;

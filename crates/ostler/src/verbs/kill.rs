@@ -82,7 +82,7 @@ impl Kill {
                 let name = signal_name(signal);
                 return self.done(context, &id, &format!("{name} sent"), serde_json::json!({"sent": name}));
             }
-            let exit = super::watch::wait_exit(&mut reached.client, &id)?;
+            let exit = super::stream::wait_exit(&mut reached.client, &id)?;
             return self.done(context, &id, "ended", serde_json::json!({"died": true, "exit": exit}));
         }
         let grace = Config::load(context.paths.config_file())?.process.kill_grace;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::Context;
-use super::watch::{Format, Input, Link, Outcome, Session, Sink, View};
+use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
 use crate::output::escape::Policy;
 use crate::output::{CommandError, Kind};
 

@@ -6,24 +6,32 @@ mod approve;
 mod r#as;
 mod attach;
 mod audit;
+mod close;
 mod config;
 mod connect;
 mod deny;
 mod doctor;
 mod down;
+mod export;
 mod forget;
+mod interrupt;
 mod kill;
 mod link;
 mod logs;
 mod mcp;
 mod metrics;
+mod new;
 mod prune;
 mod ps;
 mod restart;
 mod rules;
 mod run;
+mod send;
+mod session;
+mod sessions;
 mod start;
 mod status;
+mod stream;
 mod uninstall;
 mod up;
 mod watch;
@@ -69,6 +77,13 @@ pub(crate) enum Verb {
     Attach(attach::Attach),
     Logs(logs::Logs),
     Kill(kill::Kill),
+    New(new::New),
+    Send(send::Send),
+    Watch(watch::Watch),
+    Sessions(sessions::SessionsVerb),
+    Interrupt(interrupt::Interrupt),
+    Close(close::Close),
+    Export(export::Export),
     Prune(prune::Prune),
     Forget(forget::Forget),
     Approvals(approvals::Approvals),
@@ -97,6 +112,13 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Attach(verb) => verb.run(context),
         Verb::Logs(verb) => verb.run(context),
         Verb::Kill(verb) => verb.run(context),
+        Verb::New(verb) => verb.run(context),
+        Verb::Send(verb) => verb.run(context),
+        Verb::Watch(verb) => verb.run(context),
+        Verb::Sessions(verb) => verb.run(context),
+        Verb::Interrupt(verb) => verb.run(context),
+        Verb::Close(verb) => verb.run(context),
+        Verb::Export(verb) => verb.run(context),
         Verb::Prune(verb) => verb.run(context),
         Verb::Forget(verb) => verb.run(context),
         Verb::Approvals(verb) => verb.run(context),

@@ -113,7 +113,7 @@ pub(super) fn with_instance(name: &str, process: &ProcessInfo) -> serde_json::Va
 }
 
 /// The shortest length at which all ids differ.
-fn id_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
+pub(super) fn id_length<'a>(ids: impl Iterator<Item = &'a str>) -> usize {
     let mut ids: Vec<&str> = ids.collect();
     ids.sort_unstable();
     let pairs = ids.iter().zip(ids.iter().skip(1));

@@ -14,7 +14,7 @@ use ostler_api::{ProcessInfo, SpawnParams, WinSize, methods};
 use super::Context;
 use super::attach::{hold, takes_keyboard};
 use super::connect::Reached;
-use super::watch::{Format, Input, Sink, View, size};
+use super::stream::{Format, Input, Sink, View, size};
 use crate::config::{Config, parse_size};
 use crate::output::CommandError;
 

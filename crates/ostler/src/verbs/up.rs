@@ -64,7 +64,11 @@ impl Up {
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
         let record = start::launch(context, &start)?;
-        report(context, &record, &format!("ostler is up (pid {})", record.pid))
+        let code = report(context, &record, &format!("ostler is up (pid {})", record.pid))?;
+        if !context.json() {
+            context.screen.line("try: ostler new echo -m hello")?;
+        }
+        Ok(code)
     }
 
     fn stay(self, context: &Context) -> Result<ExitCode, CommandError> {

@@ -328,3 +328,79 @@ fn git_has_no_terminal_and_no_input() {
     assert_eq!(lines[0], "0");
     assert_eq!(lines[1], lines[2], "a process group of its own");
 }
+
+/// A repository whose own configuration names a program at every place where git would run one.
+fn hostile() -> (Repo, PathBuf) {
+    let repo = Repo::new();
+    let trap = repo.base().join("trapped");
+    let program = format!("touch {}; cat", trap.display());
+    fs::write(repo.dir().join(".gitattributes"), "* filter=trap\n").expect("written");
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-q", "-m", "attributes"]);
+    for key in ["core.fsmonitor", "filter.trap.smudge", "filter.trap.clean"] {
+        repo.git(&["config", key, &program]);
+    }
+    repo.git(&["config", "filter.trap.required", "true"]);
+    let hook = repo.dir().join(".git/hooks/post-checkout");
+    let status = Command::new("sh")
+        .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", &program])
+        .arg(hook)
+        .status()
+        .expect("sh runs");
+    assert!(status.success());
+    let _ = fs::remove_file(&trap);
+    (repo, trap)
+}
+
+#[test]
+fn a_guarded_git_runs_nothing_that_the_repository_names() {
+    let (repo, trap) = hostile();
+    let tree = repo.base().join("tree");
+    repo.here().create_worktree(&new("plain", tree.to_str().expect("UTF-8"), None)).expect("made");
+    assert!(trap.exists(), "without the guards the trap would not show anything");
+    fs::remove_file(&trap).expect("there");
+    let tree = repo.base().join("guarded");
+    let git = repo.here().guarded().expect("guarded");
+    git.create_worktree(&new("ostler/one", tree.to_str().expect("UTF-8"), None)).expect("made");
+    assert_eq!(fs::read_to_string(tree.join("a.txt")).expect("checked out"), "1\n");
+    let git = repo.at(&tree).guarded().expect("guarded");
+    let left = git.leave_worktree(&tree, "ostler/").expect("git runs");
+    assert_eq!(left, Left::Removed { branch: Some("ostler/one".into()), branch_removed: true });
+    assert!(!trap.exists() && !tree.exists());
+    assert!(!repo.git(&["branch", "--list"]).contains("ostler/one"));
+}
+
+#[test]
+fn a_worktree_with_changes_stays_and_commits_keep_their_branch() {
+    let repo = Repo::new();
+    let make = |branch: &str| {
+        let tree = repo.base().join(branch.replace('/', "-"));
+        let git = repo.here().guarded().expect("guarded");
+        git.create_worktree(&new(branch, tree.to_str().expect("UTF-8"), None)).expect("made");
+        tree
+    };
+    let leave = |tree: &Path| repo.at(tree).guarded().expect("guarded").leave_worktree(tree, "ostler/").expect("runs");
+    for (branch, file) in [("ostler/new", "fresh.txt"), ("ostler/changed", "a.txt")] {
+        let tree = make(branch);
+        fs::write(tree.join(file), "2\n").expect("written");
+        assert!(matches!(leave(&tree), Left::Kept { why, .. } if why.contains("not committed")), "{branch}");
+        assert!(tree.join(file).exists());
+    }
+    let tree = make("ostler/committed");
+    fs::write(tree.join("a.txt"), "2\n").expect("written");
+    let status = Command::new("git")
+        .args(["-c", "commit.gpgsign=false", "commit", "-qam", "work"])
+        .current_dir(&tree)
+        .env_clear()
+        .envs(env(&repo.base()))
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .status();
+    assert!(status.expect("git runs").success());
+    assert_eq!(leave(&tree), Left::Removed { branch: Some("ostler/committed".into()), branch_removed: false });
+    assert!(repo.git(&["log", "--format=%s", "ostler/committed"]).starts_with("work"));
+    let tree = make("mine");
+    assert!(matches!(leave(&tree), Left::Removed { branch_removed: false, .. }));
+    let nowhere = repo.base().join("nowhere");
+    fs::create_dir(&nowhere).expect("made");
+    assert!(matches!(leave(&nowhere), Left::Kept { .. }));
+}

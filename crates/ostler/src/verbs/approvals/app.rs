@@ -78,18 +78,10 @@ impl App<'_> {
                 match self.state.press(key, Instant::now()) {
                     None => {}
                     Some(Act::Quit) => return Ok(ExitCode::SUCCESS),
-                    Some(Act::Decide { which, hash, verdict, message, interrupt }) => {
+                    Some(Act::Decide { which, hash, verdict, message, interrupt, answers }) => {
                         let id = which.id.clone();
-                        let params = DecideParams {
-                            id,
-                            hash,
-                            verdict,
-                            message,
-                            interrupt,
-                            input: None,
-                            answers: None,
-                            relays: true,
-                        };
+                        let params =
+                            DecideParams { id, hash, verdict, message, interrupt, input: None, answers, relays: true };
                         if let Some((reached, info)) = self.decide(&which, &params) {
                             drop((screen, raw));
                             self.follow(&which, reached, &info);

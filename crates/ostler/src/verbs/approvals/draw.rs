@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use ostler_api::ApprovalKind;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -18,6 +19,10 @@ use crate::output::{Paint, visible};
 const LOWEST: u16 = 12;
 /// The list takes a quarter of the screen, within these bounds.
 const LIST_ROWS: std::ops::RangeInclusive<u16> = 2..=8;
+const QUESTION_KEYS: [&str; 2] = [
+    "1-9 choose   t words of your own   n no answer   m no, with a message",
+    "i no, and stop it   space/b read on, back   j/k other request   q leave",
+];
 const KEYS: [&str; 2] = [
     "y yes   s yes, in this session   a yes, always   n no   m no, with a message",
     "i no, and stop it   space/b read on, back   j/k other request   q leave",
@@ -60,7 +65,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, page: &mut Page, now: I
     draw_list(frame, list, state, now);
     let sight = draw_request(frame, rule, detail, state, page);
     frame.render_widget(Paragraph::new(status_line(state, now)), status);
-    frame.render_widget(Paragraph::new(KEYS.map(Line::from).to_vec()).style(Style::new().dim()), keys);
+    let question = state.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question);
+    let help = if question { QUESTION_KEYS } else { KEYS };
+    frame.render_widget(Paragraph::new(help.map(Line::from).to_vec()).style(Style::new().dim()), keys);
     sight
 }
 
@@ -117,11 +124,17 @@ fn status_line(state: &State, now: Instant) -> Line<'static> {
         let text = format!("no, because: {}_   (Enter sends it, Esc does not)", visible(text));
         return Line::styled(text, style(Paint::Warn));
     }
+    if let Mode::Answer(answering) = &state.mode {
+        return Line::styled(visible(&answering.line()), style(Paint::Warn));
+    }
     let (text, paint) = match state.selected().map(|entry| &entry.standing) {
         _ if !state.notice.is_empty() => (state.notice.clone(), Paint::Warn),
         Some(Standing::Over(how)) => (format!("{how}   (Enter goes on)"), Paint::Head),
         Some(Standing::Away(why)) => (why.clone(), Paint::Bad),
         Some(Standing::Open) => match state.may_decide(now) {
+            Ok(()) if state.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question) => {
+                ("answer: the number of a choice, or t".to_owned(), Paint::Good)
+            }
             Ok(()) => ("decide: y or n".to_owned(), Paint::Good),
             Err(why) => (why.words(), Paint::Dim),
         },

@@ -2,10 +2,12 @@
 //! It shows whatever a daemon says waits; whether a decision counts is the daemon's to say.
 
 mod app;
+mod content;
 mod draw;
 mod feed;
 mod keys;
 mod list;
+mod questions;
 mod relay;
 mod sheet;
 mod state;
@@ -23,6 +25,7 @@ use super::connect::Reached;
 use crate::output::{CommandError, Kind};
 
 pub(super) use list::with_instance;
+pub(super) use questions::{from_words, questions};
 pub(super) use relay::follow;
 pub(super) use sheet::{sheet, wrap};
 pub(super) use told::told;
@@ -30,7 +33,8 @@ pub(super) use tty::Tty;
 
 const HELP: &str = "\
 Keys: y yes, s yes in this session, a yes always (both become rules: see `ostler rules`), n no, m no with a message,
-i no and stop the asker, space and b to read on and back, j and k for other requests, q to leave.
+i no and stop the asker, space and b to read on and back, j and k for other requests, q to leave. An agent's question is
+answered with 1 to 9, or with t in words of your own.
 A key counts only for what has been on the screen unchanged for 0.3 s, and only when all of it was visible.
 
 Examples:

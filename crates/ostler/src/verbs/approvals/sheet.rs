@@ -10,6 +10,7 @@ use ostler_stages::Seal;
 use ratatui::text::Span;
 use serde::Deserialize;
 
+use super::content;
 use crate::output::{Paint, visible};
 
 /// Before the rest of a line that did not fit.
@@ -27,7 +28,7 @@ pub(in crate::verbs) struct Row {
 }
 
 impl Row {
-    fn new(paint: Paint, text: &str) -> Self {
+    pub(super) fn new(paint: Paint, text: &str) -> Self {
         Self { paint, text: visible(text) }
     }
 
@@ -71,7 +72,7 @@ pub(in crate::verbs) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let mut warnings = Vec::new();
     match &command {
         Some(command) => command_rows(command, info, &mut rows, &mut warnings),
-        None => rows.extend(document(&info.content)),
+        None => rows.extend(content::rows(&info.content).unwrap_or_else(|| document(&info.content))),
     }
     rows.push(Row::new(Paint::Plain, ""));
     rows.extend(warnings.iter().map(|text| Row::new(Paint::Warn, &format!("! {text}"))));
@@ -137,6 +138,7 @@ fn facts(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let asker = &info.asker;
     let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { format!("{text:?}") };
     let verified = match &asker.verified_session {
+        Some(session) if info.kind != ApprovalKind::Command => format!("verified: session {session}"),
         Some(process) => format!("verified: hosted process {process}"),
         None => "verified: none, it is not hosted here".to_owned(),
     };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState, Verdict};
 
 use super::keys::Key;
+use super::questions::{Answering, Step};
 
 /// Shorter than this nobody reacts to what is on a screen: a key so early was meant for what was there before.
 pub(super) const UNCHANGED_FOR: Duration = Duration::from_millis(300);
@@ -67,7 +68,7 @@ pub(super) enum NotNow {
 /// What the person wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
-    Decide { which: Which, hash: String, verdict: Verdict, message: String, interrupt: bool },
+    Decide { which: Which, hash: String, verdict: Verdict, message: String, interrupt: bool, answers: Option<String> },
     Quit,
 }
 
@@ -80,6 +81,8 @@ pub(super) enum Mode {
         hash: String,
         text: String,
     },
+    /// Questions are being answered.
+    Answer(Answering),
 }
 
 pub(super) struct State {
@@ -194,8 +197,10 @@ impl State {
 
     /// A key was pressed.
     pub(super) fn press(&mut self, key: Key, now: Instant) -> Option<Act> {
-        if matches!(self.mode, Mode::Message { .. }) {
-            return self.type_message(key);
+        match self.mode {
+            Mode::Message { .. } => return self.type_message(key),
+            Mode::Answer(_) => return self.answer(key),
+            Mode::Look => {}
         }
         self.notice.clear();
         let page = self.sight.as_ref().map_or(1, |sight| sight.height.max(1));
@@ -215,6 +220,7 @@ impl State {
             Key::Char('n') => return self.decide(Verdict::Deny, false, now),
             Key::Char('i') => return self.decide(Verdict::Deny, true, now),
             Key::Char('m') => self.begin_message(now),
+            Key::Char('t' | '1'..='9') => return self.begin_answer(key, now),
             _ => {}
         }
         None
@@ -232,7 +238,7 @@ impl State {
         }
         let Entry { which, info, .. } = self.selected()?;
         let (which, hash) = (which.clone(), info.hash.clone());
-        Some(Act::Decide { which, hash, verdict, message: String::new(), interrupt })
+        Some(Act::Decide { which, hash, verdict, message: String::new(), interrupt, answers: None })
     }
 
     fn begin_message(&mut self, now: Instant) {
@@ -257,11 +263,46 @@ impl State {
             Key::Enter => {
                 let (which, hash, message) = (which.clone(), hash.clone(), std::mem::take(text));
                 self.mode = Mode::Look;
-                return Some(Act::Decide { which, hash, verdict: Verdict::Deny, message, interrupt: false });
+                return Some(Act::Decide {
+                    which,
+                    hash,
+                    verdict: Verdict::Deny,
+                    message,
+                    interrupt: false,
+                    answers: None,
+                });
             }
             _ => {}
         }
         None
+    }
+
+    /// The first key of an answer: what it answers is fixed from here on.
+    fn begin_answer(&mut self, key: Key, now: Instant) -> Option<Act> {
+        let Entry { which, info, .. } = self.selected()?;
+        let answering = Answering::begin(which.clone(), info.hash.clone(), &info.content)?;
+        if let Err(why) = self.may_decide(now) {
+            self.notice = why.words();
+            return None;
+        }
+        self.mode = Mode::Answer(answering);
+        self.answer(key)
+    }
+
+    fn answer(&mut self, key: Key) -> Option<Act> {
+        let Mode::Answer(answering) = &mut self.mode else { return None };
+        let step = answering.press(key);
+        if step == Step::More {
+            return None;
+        }
+        let (which, hash) = (answering.which.clone(), answering.hash.clone());
+        self.mode = Mode::Look;
+        let Step::Done(answers) = step else {
+            self.notice = "not answered".into();
+            return None;
+        };
+        let (verdict, message, answers) = (Verdict::Answers, String::new(), Some(answers));
+        Some(Act::Decide { which, hash, verdict, message, interrupt: false, answers })
     }
 
     fn scroll(&mut self, to: usize) {
@@ -296,7 +337,7 @@ impl NotNow {
             Self::Unread(1) => "read on first: 1 more line (space)".into(),
             Self::Unread(rows) => format!("read on first: {rows} more lines (space)"),
             Self::TooSoon => "it has only just appeared: press again".into(),
-            Self::Unfit => "a question is answered where the agent runs; here it can be denied".into(),
+            Self::Unfit => "a question has no yes: press the number of a choice, or t for words of your own".into(),
         }
     }
 }

@@ -170,14 +170,52 @@ fn a_request_of_an_instance_that_is_away_cannot_be_decided_until_it_is_back() {
     assert_eq!(desk.state.may_decide(desk.now), Ok(()));
 }
 
-#[test]
-fn a_question_can_only_be_denied_here() {
+/// A question of an agent on the screen.
+fn question() -> Desk {
     let mut desk = Desk::new(&[], 5, 10);
     let mut question = sample("a1", &[]);
     question.kind = ApprovalKind::Question;
+    let asked =
+        serde_json::json!({"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]});
+    let content =
+        serde_json::json!({"agent": "echo", "tool": "q", "title": "t", "input": {}, "can": {}, "questions": [asked]});
+    question.content = content.to_string();
     desk.state.update("main", vec![question], desk.now);
     desk.draw();
+    desk
+}
+
+#[test]
+fn a_question_is_answered_with_the_number_of_a_choice_or_denied() {
+    let mut desk = question();
+    assert_eq!(desk.press('2'), None, "it has only just appeared");
+    assert_eq!(desk.state.mode, Mode::Look);
     desk.wait(UNCHANGED_FOR);
-    assert_eq!(desk.press('y'), None);
+    assert_eq!(desk.press('y'), None, "a question has no yes");
+    let Some(Act::Decide { verdict, answers, .. }) = desk.press('2') else { panic!() };
+    assert_eq!((verdict, answers.as_deref()), (Verdict::Answers, Some(r#"{"colour":["blue"]}"#)));
     assert_eq!(decided(desk.press('n')), Some(("a1".into(), Verdict::Deny)));
+}
+
+#[test]
+fn while_words_are_typed_no_letter_decides() {
+    let mut desk = question();
+    desk.wait(UNCHANGED_FOR);
+    for key in "tnqyi".chars() {
+        assert_eq!(desk.press(key), None);
+    }
+    let Some(Act::Decide { answers, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
+    assert_eq!(answers.as_deref(), Some(r#"{"colour":["nqyi"]}"#));
+    desk.press('t');
+    desk.state.press(Key::Escape, desk.now);
+    assert_eq!(desk.state.press(Key::Escape, desk.now), None);
+    assert_eq!(desk.state.mode, Mode::Look);
+}
+
+#[test]
+fn numbers_mean_nothing_for_a_command() {
+    let mut desk = Desk::new(&["a1"], 5, 10);
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!((desk.press('1'), desk.press('t')), (None, None));
+    assert_eq!(desk.state.mode, Mode::Look);
 }

@@ -1,5 +1,6 @@
 //! `ostler doctor`: which promises hold on this machine, one line each, with what follows from it.
 
+mod agents;
 mod disk;
 mod gate;
 mod limits;
@@ -64,6 +65,7 @@ impl Doctor {
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
         checks.push(git());
+        checks.extend(agents::checks());
         report(context, &checks)
     }
 }

@@ -218,6 +218,8 @@ impl<'a> Session<'a> {
                 self.sink.exited(&exited)?;
                 return Ok(Some(Outcome::Exited(exited.exit)));
             }
+            // This connection watches no session.
+            Incoming::Notification(_) => {}
         }
         let done = self.view.until_now && self.next > self.past_end;
         if done {

@@ -1,8 +1,10 @@
-//! Watching a process: one loop over the daemon's socket, the keyboard and signals, shared by `run`, `attach` and `logs`.
+//! Watching: a process (one loop over the daemon's socket, the keyboard and signals, shared by `run`, `attach` and `logs`), or
+//! a session ([`Follow`], shared by `watch`, `send` and `export`).
 //!
-//! A watch is a position in the process's journal. Whatever happens to this program or to the daemon, the position is
+//! A watch is a position in a journal. Whatever happens to this program or to the daemon, the position is
 //! enough to go on, so a lost connection is taken up again and a person who leaves is told how to come back.
 
+mod follow;
 mod input;
 mod link;
 mod repaint;
@@ -14,6 +16,7 @@ mod terminal;
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{AttachParams, Exit, Notification, methods};
 
+pub(super) use follow::{Came, Follow, Followed};
 pub(super) use input::Input;
 pub(super) use link::Link;
 pub(super) use session::{Outcome, Session, View};
@@ -30,7 +33,7 @@ pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientErr
         match client.next_notification()? {
             Notification::Exit(exited) => return Ok(exited.exit),
             Notification::Lost(lost) => return Err(ClientError::Garbled(lost.message)),
-            Notification::Frame(_) | Notification::Gap(_) => {}
+            _ => {}
         }
     }
 }

@@ -1,0 +1,359 @@
+//! `session.*`: conversations with coding agents, and what their watchers are told.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::schema::{Schema, wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// How a session is doing.
+    pub enum SessionStatus {
+        /// It takes a prompt.
+        Idle = "idle",
+        /// A turn is running.
+        Running = "running",
+        /// The agent waits for an answer: see `approvals`.
+        Waiting = "waiting",
+        /// The last turn was stopped, or its process ended in the middle; the next prompt goes on.
+        Interrupted = "interrupted",
+        /// The last turn failed; `why` says of what.
+        Failed = "failed",
+        /// It takes no more prompts. What was said is kept.
+        Closed = "closed",
+    }
+
+    /// How much an agent may do without asking.
+    pub enum Autonomy {
+        /// Everything: its requests are answered with yes, and each yes is an event.
+        All = "all",
+        /// Changes files of the workspace, asks for the rest.
+        Edits = "edits",
+        /// Looks and plans; changes nothing that nobody allowed.
+        Plan = "plan",
+        /// Asks before it changes or runs anything.
+        Ask = "ask",
+    }
+
+    /// How long an agent's process lives.
+    pub enum Lifetime {
+        /// One process for each prompt.
+        Turn = "turn",
+        /// Kept between prompts, stopped when it has been idle for long.
+        Session = "session",
+    }
+}
+
+wire! {
+    /// All there is to say about a session.
+    pub struct SessionInfo {
+        /// `s…`, unique for ever on this machine.
+        pub id: String,
+        pub uuid: String,
+        pub name: Option<String>,
+        /// The agent's name; for a command of one's own its program.
+        pub agent: String,
+        pub workspace: String,
+        pub autonomy: Autonomy,
+        /// The agent's own word for its mode, where that was given instead.
+        pub raw_mode: Option<String>,
+        /// The model that was asked for.
+        pub model: Option<String>,
+        /// The model that answers, as the agent says.
+        pub reported_model: Option<String>,
+        /// The agent's own id of the conversation.
+        pub agent_session: Option<String>,
+        pub lifetime: Lifetime,
+        /// The door it was made through.
+        pub door: String,
+        pub status: SessionStatus,
+        /// Why it failed.
+        pub why: Option<String>,
+        /// Prompts that wait for their turn.
+        pub queued: u64,
+        /// The prompt that is being answered.
+        pub turn: Option<u64>,
+        pub created: Timestamp,
+        pub activity: Timestamp,
+        /// The agent's process, while one lives.
+        pub process: Option<String>,
+        /// The newest record; a watch from the next one sees only what is new.
+        pub last: u64,
+        /// The git work tree that was made for it.
+        pub worktree: Option<String>,
+        /// Requests of its agent that wait for a person.
+        #[serde(default)]
+        pub approvals: Vec<String>,
+    }
+
+    /// A conversation to begin.
+    pub struct SessionCreateParams {
+        /// claude, codex, gemini, opencode, echo, acp (with `command`), or a name from the settings.
+        pub agent: String,
+        /// With agent `acp`: the program that speaks the Agent Client Protocol, and its arguments.
+        #[serde(default)]
+        pub command: Vec<String>,
+        /// The agent's program, if it is not found by its usual name.
+        #[serde(default)]
+        pub program: Option<String>,
+        /// The folder to work in, absolute.
+        pub workspace: String,
+        /// A name to find it by.
+        #[serde(default)]
+        pub name: Option<String>,
+        /// `ask` when left out.
+        #[serde(default)]
+        pub autonomy: Option<Autonomy>,
+        /// The agent's own word for a mode, instead of what `autonomy` stands for.
+        #[serde(default)]
+        pub raw_mode: Option<String>,
+        #[serde(default)]
+        pub model: Option<String>,
+        /// `session` when left out.
+        #[serde(default)]
+        pub lifetime: Option<Lifetime>,
+        /// The agent's own id of a conversation to go on with.
+        #[serde(default)]
+        pub resume: Option<String>,
+        /// For the agent alone; kept in memory, written nowhere.
+        #[serde(default)]
+        pub env: Vec<(String, String)>,
+        /// Make a git work tree of the workspace's repository for it, on a branch of its own.
+        #[serde(default)]
+        pub worktree: bool,
+        /// With `worktree`: the branch to make; `ostler/…` when left out.
+        #[serde(default)]
+        pub branch: Option<String>,
+        /// Two requests with the same key make one session.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// What to list.
+    pub struct SessionListParams {
+        /// Also those that were closed.
+        #[serde(default)]
+        pub all: bool,
+    }
+
+    pub struct SessionList {
+        pub sessions: Vec<SessionInfo>,
+    }
+
+    /// Which session: its id, its UUID, its name, the agent's own id, or a unique prefix of an id.
+    pub struct SessionIdParams {
+        pub id: String,
+    }
+
+    /// Which session, and a key that makes a repeated request harmless.
+    pub struct SessionIdKeyParams {
+        pub id: String,
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// Words for the agent. They wait for their turn if one is running.
+    pub struct PromptParams {
+        pub id: String,
+        /// The prompt as text; or else `blocks`.
+        #[serde(default)]
+        pub text: Option<String>,
+        #[serde(default)]
+        pub blocks: Vec<PromptBlock>,
+        /// Refuse instead of waiting for a running turn.
+        #[serde(default)]
+        pub refuse_if_busy: bool,
+        /// Two requests with the same key are one prompt.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// The prompt is in the journal: it will be answered, whatever happens to the client or the daemon.
+    pub struct PromptAccepted {
+        /// The session's id.
+        pub session: String,
+        /// Its number in this session, from 1.
+        pub number: u64,
+        /// 0: it runs now. Else its place among those that wait.
+        pub position: u64,
+        /// The record that says so: what follows from the prompt comes after it.
+        pub record: u64,
+        /// This key was accepted before; nothing was added.
+        pub again: bool,
+    }
+
+    /// Stops the running turn.
+    pub struct InterruptParams {
+        pub id: String,
+        /// Also drop the prompts that wait.
+        #[serde(default)]
+        pub clear_queue: bool,
+        /// End the agent's process at once, instead of asking the agent to stop first.
+        #[serde(default)]
+        pub end_process: bool,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    pub struct Interrupted {
+        /// Something was running, or waiting and dropped.
+        pub interrupted: bool,
+    }
+
+    /// What is to be different from the next turn on. What is left out stays; an empty text goes back to the agent's own.
+    pub struct SessionChangeParams {
+        pub id: String,
+        #[serde(default)]
+        pub name: Option<String>,
+        #[serde(default)]
+        pub autonomy: Option<Autonomy>,
+        #[serde(default)]
+        pub raw_mode: Option<String>,
+        #[serde(default)]
+        pub model: Option<String>,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
+    /// What became of the work tree that was made for a session.
+    pub struct WorktreeFate {
+        pub path: String,
+        pub branch: String,
+        /// It held no changes and is gone.
+        pub removed: bool,
+        /// Why it is still there.
+        pub kept_because: Option<String>,
+        /// Its branch had nothing of its own and is gone too.
+        pub branch_removed: bool,
+    }
+
+    /// It takes no more prompts, and its process has ended.
+    pub struct SessionClosed {
+        pub session: SessionInfo,
+        pub worktree: Option<WorktreeFate>,
+    }
+
+    /// From where to watch a session.
+    pub struct WatchParams {
+        pub id: String,
+        /// The first record wanted; the oldest that is kept when left out.
+        #[serde(default)]
+        pub from: Option<u64>,
+    }
+
+    /// A watch: records follow as `session.events`, and `session.gap` where retention cut. It goes on after the session is
+    /// closed, until `session.unwatch`.
+    pub struct Watching {
+        /// Names this watch on this connection.
+        pub watch: u64,
+        pub session: SessionInfo,
+        /// The first record that will come, if there is one already.
+        pub from: u64,
+        /// The newest record at this moment.
+        pub last: u64,
+    }
+
+    pub struct UnwatchParams {
+        pub watch: u64,
+    }
+
+    /// One record of a session's journal: what one line of the agent means, or what the daemon did.
+    pub struct SessionEvents {
+        pub watch: u64,
+        /// Its number: a watch from the next one goes on after it.
+        pub record: u64,
+        pub time: Timestamp,
+        /// Which process of the session said it, from 1; 0 for the daemon.
+        pub source: u32,
+        /// Where the line ended in what that process wrote; the largest number for what follows from the output's end.
+        pub src_end: u64,
+        /// None, one or several, told apart by their `type`.
+        pub events: Vec<Value>,
+    }
+
+    /// Records before `first` are no longer kept; the watch goes on there.
+    pub struct SessionGap {
+        pub watch: u64,
+        pub first: u64,
+    }
+
+    /// The journal cannot be read any further: the last notification of a watch.
+    pub struct SessionLost {
+        pub watch: u64,
+        pub message: String,
+    }
+
+    /// What an agent wrote, as it wrote it, while its process is kept.
+    pub struct SessionRawParams {
+        pub id: String,
+        /// `source` of the record.
+        pub source: u32,
+        /// `src_end` of the record before it with the same source; 0 for the first.
+        pub from: u64,
+        /// `src_end` of the record.
+        pub to: u64,
+    }
+
+    pub struct SessionRaw {
+        /// Base64; absent when the process's journal was let go.
+        pub data: Option<String>,
+    }
+}
+
+/// A piece of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum PromptBlock {
+    /// Words.
+    Text { text: String },
+    /// A picture: its media type, and its bytes in base64.
+    Image { mime: String, data: String },
+    /// A file of the workspace to look at.
+    File { path: String },
+}
+
+impl Schema for PromptBlock {
+    fn schema() -> Value {
+        let block = |kind: &str, fields: &[&str]| {
+            let mut properties = serde_json::Map::from_iter([("type".to_owned(), json!({"const": kind}))]);
+            properties.extend(fields.iter().map(|field| ((*field).to_owned(), json!({"type": "string"}))));
+            let required: Vec<&str> = std::iter::once("type").chain(fields.iter().copied()).collect();
+            json!({"type": "object", "properties": properties, "required": required})
+        };
+        json!({"oneOf": [block("text", &["text"]), block("image", &["mime", "data"]), block("file", &["path"])]})
+    }
+}
+
+/// An event or a fact: an object that says what it is.
+impl Schema for Value {
+    fn schema() -> Value {
+        json!({"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_is_text_or_blocks() {
+        let plain: PromptParams = serde_json::from_str(r#"{"id":"s1","text":"hi"}"#).unwrap();
+        assert!(plain.blocks.is_empty() && plain.text.as_deref() == Some("hi") && !plain.refuse_if_busy);
+        let blocks: PromptParams =
+            serde_json::from_str(r#"{"id":"s1","blocks":[{"type":"file","path":"a"},{"type":"text","text":"b"}]}"#)
+                .unwrap();
+        assert_eq!(blocks.blocks.first(), Some(&PromptBlock::File { path: "a".into() }));
+        let names = PromptBlock::schema()["oneOf"].as_array().map(Vec::len);
+        assert_eq!(names, Some(3));
+    }
+
+    #[test]
+    fn a_session_needs_an_agent_and_a_folder_and_nothing_else() {
+        let params: SessionCreateParams = serde_json::from_str(r#"{"agent":"echo","workspace":"/"}"#).unwrap();
+        assert!(params.autonomy.is_none() && !params.worktree && params.env.is_empty());
+        let required = SessionCreateParams::schema()["required"].clone();
+        assert_eq!(required, json!(["agent", "workspace"]));
+    }
+}

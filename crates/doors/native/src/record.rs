@@ -1,0 +1,86 @@
+//! What a session's watcher is told. The journal's payload is JSON already, one object on a line, and is not read on its way.
+
+use std::io::Write;
+
+use ostler_api::Timestamp;
+use ostler_engine::EventHead;
+
+const MICRO: u64 = 1000;
+/// What the daemon says in the agents' own words is told in those words.
+const SAID: &[u8] = br#"{"type":"said","event":"#;
+
+/// One record.
+pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) {
+    let time = Timestamp::from_micros(head.time_ns / MICRO);
+    // Writing to a vector cannot fail.
+    let _ = write!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"session.events","params":{{"watch":{watch},"record":{},"time":"{time}","source":{},"src_end":{},"events":["#,
+        head.record, head.source, head.src_end
+    );
+    let objects = payload.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for (index, object) in objects.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        let inner = object.strip_prefix(SAID).and_then(|rest| rest.strip_suffix(b"}"));
+        out.extend_from_slice(inner.unwrap_or(object));
+    }
+    out.extend_from_slice(b"]}}\n");
+}
+
+pub(crate) fn push_gap(watch: u64, first: u64, out: &mut Vec<u8>) {
+    let _ = writeln!(out, r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first}}}}}"#);
+}
+
+pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
+    let message = serde_json::Value::from(message);
+    let _ = writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"session.lost","params":{{"watch":{watch},"message":{message}}}}}"#
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ostler_api::{Notification, SessionEvents};
+
+    fn written(payload: &str) -> SessionEvents {
+        let head = EventHead { record: 7, source: 2, src_end: 99, time_ns: 1_500_000, len: payload.len() };
+        let mut out = Vec::new();
+        push_record(3, &head, payload.as_bytes(), &mut out);
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 1, "one line for each record");
+        let Notification::Events(events) = serde_json::from_slice(&out).unwrap() else { panic!() };
+        events
+    }
+
+    #[test]
+    fn a_record_holds_every_object_of_its_payload() {
+        let events = written("{\"type\":\"text\",\"text\":\"a\\nb\"}\n{\"type\":\"unknown\",\"kind\":\"x\"}\n");
+        assert_eq!((events.watch, events.record, events.source, events.src_end), (3, 7, 2, 99));
+        assert_eq!(events.time, Timestamp::from_micros(1500));
+        let types: Vec<_> = events.events.iter().filter_map(|event| event["type"].as_str()).collect();
+        assert_eq!(types, ["text", "unknown"]);
+        assert!(written("").events.is_empty());
+    }
+
+    #[test]
+    fn what_the_daemon_says_for_the_agent_reads_like_the_agents_own() {
+        let events =
+            written("{\"type\":\"said\",\"event\":{\"type\":\"turn_ended\",\"reason\":\"interrupted\"}}\n").events;
+        assert_eq!(events, [serde_json::json!({"type": "turn_ended", "reason": "interrupted"})]);
+    }
+
+    #[test]
+    fn gaps_and_losses_read_as_their_types_say() {
+        let mut out = Vec::new();
+        push_gap(3, 8, &mut out);
+        assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionGap(gap) if gap.first == 8));
+        out.clear();
+        push_lost(3, "a \"b\"", &mut out);
+        assert!(
+            matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionLost(lost) if lost.message == "a \"b\"")
+        );
+    }
+}

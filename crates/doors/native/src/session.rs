@@ -1,0 +1,359 @@
+//! `session.*`. Whoever may open this door may talk to agents, a hosted process included; what decides a request of an agent is
+//! `approval.decide`, and that is another matter.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_api::{
+    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams,
+    RpcError, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams,
+    SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, Timestamp, Watching,
+    methods,
+};
+use ostler_door_rpc::{Later, Watch, push_base64};
+use ostler_engine::session::{
+    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, Prompt, PromptError, Queue, Session,
+    SessionError, Status, View,
+};
+
+use crate::Shared;
+use crate::dispatch::{Call, Client, Out, Tag};
+use crate::worktree;
+
+/// What this door is called in journals.
+const DOOR: &str = "native";
+/// Ending an agent takes at most a grace of 5 s and a kill; after this an answer is better than none.
+const GONE_WITHIN: Duration = Duration::from_secs(20);
+/// A name for people, not a letter.
+const NAME_MAX: usize = 128;
+/// One line of an agent and some more.
+const RAW_MAX: u64 = 16 * 1024 * 1024;
+
+fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+    shared.engine.sessions().resolve(id).map_err(|error| match error {
+        SessionError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no session `{id}`"))
+            .hint("`ostler sessions --all` lists all of them"),
+        SessionError::Ambiguous { ids, .. } => {
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", ")))
+                .hint("give more of the id")
+        }
+    })
+}
+
+fn bad(message: impl Into<String>) -> RpcError {
+    RpcError::new(ErrorKind::BadParams, message)
+}
+
+pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
+    check_name(params.name.as_deref())?;
+    if params.branch.is_some() && !params.worktree {
+        return Err(bad("session.create: `branch` is for a `worktree`"));
+    }
+    let agent = agent(&params)?;
+    let asked_for = PathBuf::from(&params.workspace);
+    let made = match params.worktree {
+        true => Some(worktree::make(shared, &asked_for, params.name.as_deref(), params.branch.as_deref())?),
+        false => None,
+    };
+    let new = NewSession {
+        program: params.program,
+        autonomy: autonomy_of(params.autonomy.unwrap_or(Autonomy::Ask)),
+        raw_mode: params.raw_mode,
+        model: params.model,
+        lifetime: lifetime_of(params.lifetime.unwrap_or(Lifetime::Session)),
+        name: params.name,
+        resume: params.resume,
+        // A name space of its own: no client may take a key that another door gives.
+        key: params.key.map(|key| format!("{DOOR}:{key}")),
+        env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        worktree: made.as_ref().map(|made| made.path.clone()),
+        ..NewSession::new(agent, made.as_ref().map_or(asked_for, |made| made.workspace.clone()), DOOR)
+    };
+    let created = shared.engine.sessions().create(new);
+    if let Some(made) = made {
+        let used = created.as_ref().is_ok_and(|session| session.view().worktree.as_ref() == Some(&made.path));
+        if !used {
+            // Refused, or the key was known: nobody will ever work here.
+            worktree::discard(shared, &made.path);
+        }
+    }
+    created.map(|session| describe(&session.view())).map_err(|error| match error {
+        CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
+        CreateError::Unsupported(_) => bad(error.to_string()),
+        CreateError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+    })
+}
+
+fn agent(params: &SessionCreateParams) -> Result<Agent, RpcError> {
+    let agent = match params.agent.as_str() {
+        "claude" => Agent::Claude,
+        "codex" => Agent::Codex,
+        "gemini" => Agent::Gemini,
+        "opencode" => Agent::Opencode,
+        "echo" => Agent::Echo,
+        "acp" if params.command.is_empty() => {
+            return Err(bad("agent acp needs a command").hint("`ostler new acp . -- COMMAND ARGS`"));
+        }
+        "acp" => return Ok(Agent::Acp { command: params.command.clone() }),
+        other => {
+            return Err(bad(format!("there is no agent `{other}`"))
+                .hint("claude, codex, gemini, opencode, echo (built in), or acp with a command of your own"));
+        }
+    };
+    if !params.command.is_empty() {
+        return Err(bad(format!("a command is for agent acp, not for {}", params.agent)));
+    }
+    Ok(agent)
+}
+
+fn check_name(name: Option<&str>) -> Result<(), RpcError> {
+    let odd = |name: &str| name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control);
+    match name {
+        Some(name) if odd(name) => Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters"))),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn list(shared: &Shared, params: SessionListParams) -> Result<SessionList, RpcError> {
+    let views = shared.engine.sessions().list().into_iter().map(|session| session.view());
+    let wanted = views.filter(|view| params.all || view.status != Status::Closed);
+    Ok(SessionList { sessions: wanted.map(|view| describe(&view)).collect() })
+}
+
+pub(crate) fn get(shared: &Shared, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
+    Ok(describe(&find(shared, &params.id)?.view()))
+}
+
+pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAccepted, RpcError> {
+    let session = find(shared, &params.id)?;
+    let mut blocks: Vec<Block> = params.blocks.into_iter().map(block).collect();
+    blocks.extend(params.text.map(|text| Block::Text { text }));
+    let queue = if params.refuse_if_busy { Queue::Refuse } else { Queue::Wait };
+    let key = params.key.map(|key| format!("{DOOR}:{key}"));
+    let accepted = session.prompt(Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
+    let id = session.id();
+    let accepted = accepted.map_err(|error| match error {
+        PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed"))
+            .hint(format!("read it with `ostler watch {id}`, or begin anew with `ostler new`")),
+        PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{id} is answering another prompt")),
+        PromptError::QueueFull(count) => {
+            RpcError::new(ErrorKind::Refused, format!("{count} prompts wait in {id} already"))
+                .hint(format!("wait for them, or drop them with `ostler interrupt {id} --clear-queue`"))
+        }
+        PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
+        PromptError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+    })?;
+    Ok(PromptAccepted {
+        session: id.to_owned(),
+        number: accepted.number,
+        position: accepted.position as u64,
+        record: accepted.record,
+        again: accepted.again,
+    })
+}
+
+fn block(block: PromptBlock) -> Block {
+    match block {
+        PromptBlock::Text { text } => Block::Text { text },
+        PromptBlock::Image { mime, data } => Block::Image { mime, data },
+        PromptBlock::File { path } => Block::File { path },
+    }
+}
+
+pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Interrupted, RpcError> {
+    let session = find(shared, &params.id)?;
+    if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
+        return Ok(Interrupted { interrupted: false });
+    }
+    let waited = params.clear_queue && session.view().queued > 0;
+    let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
+    let stopped = session.interrupt(how).map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
+    Ok(Interrupted { interrupted: stopped || waited })
+}
+
+pub(crate) fn change(shared: &Shared, params: SessionChangeParams) -> Result<SessionInfo, RpcError> {
+    let session = find(shared, &params.id)?;
+    // An empty text goes back to what the agent does by itself.
+    let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
+    check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
+    if first(shared, "change", session.id(), params.key.as_deref()) {
+        let change = Change {
+            autonomy: params.autonomy.map(autonomy_of),
+            raw_mode: text(params.raw_mode),
+            model: text(params.model),
+            name: text(params.name),
+            ..Change::default()
+        };
+        session.change(change).map_err(|error| match error {
+            ChangeError::Unsupported(_) => bad(error.to_string()),
+            ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", session.id())),
+            ChangeError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+        })?;
+    }
+    Ok(describe(&session.view()))
+}
+
+/// Closes, waits for the process, and looks after the work tree.
+pub(crate) fn close(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::SessionClose>()?;
+    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    out.spawn(async move { Later::reply(head.answer(&closed(shared, params).await)) });
+    Ok(())
+}
+
+async fn closed(shared: Arc<Shared>, params: SessionIdKeyParams) -> Result<SessionClosed, RpcError> {
+    let lost = |error: tokio::task::JoinError| RpcError::new(ErrorKind::Internal, error.to_string());
+    let looked = Arc::clone(&shared);
+    let session = tokio::task::spawn_blocking(move || {
+        let session = find(&looked, &params.id)?;
+        session.close().map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
+        Ok::<_, RpcError>(session)
+    });
+    let session = session.await.map_err(lost)??;
+    // What can not be ended is left to the keeper, and listed by `ostler ps`.
+    let ended = tokio::time::timeout(GONE_WITHIN, session.gone()).await.is_ok();
+    let after = tokio::task::spawn_blocking(move || {
+        let view = session.view();
+        let fate = view.worktree.as_ref().and_then(|path| worktree::leave(&shared, path, ended));
+        SessionClosed { session: describe(&view), worktree: fate }
+    });
+    after.await.map_err(lost)
+}
+
+pub(crate) fn forget(shared: &Shared, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
+    let key = params.key.map(|key| format!("session forget {} {key}", params.id));
+    let session = match find(shared, &params.id) {
+        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
+        found => found?,
+    };
+    if !shared.engine.sessions().forget(&session) {
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", session.id()))
+            .hint(format!("close it first: ostler close {}", session.id())));
+    }
+    if let Some(key) = &key {
+        shared.engine.first_use(key);
+    }
+    Ok(Empty {})
+}
+
+/// Opening a journal that rests reads the disk: all of it happens beside the connection.
+pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::SessionWatch>()?;
+    client.last_watch += 1;
+    let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());
+    let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
+    out.spawn_blocking(move || {
+        let begun = find(&shared, &params.id).and_then(|session| {
+            let from = params.from.unwrap_or(1).max(1);
+            if !watches.enter(tag, session.id()) {
+                let message = format!("this connection already watches {}", session.id());
+                return Err(RpcError::new(ErrorKind::Refused, message)
+                    .hint("end that watch with session.unwatch, or use a second connection"));
+            }
+            let opened = session.bounds().and_then(|bounds| Ok((bounds, session.events(from - 1)?)));
+            let (bounds, cursor) = opened.map_err(|error| {
+                watches.leave(tag);
+                RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()))
+            })?;
+            let (session, id) = (describe(&session.view()), session.id().to_owned());
+            Ok((Watching { watch, session, from: from.max(bounds.first), last: bounds.last }, id, cursor))
+        });
+        match begun {
+            Ok((watching, id, cursor)) => {
+                let mut later = Later::reply(head.answer(&Ok(watching)));
+                later.watch = Some(Watch::events(id, tag, cursor));
+                later
+            }
+            Err(error) => Later::reply(head.answer(&Err::<(), _>(error))),
+        }
+    });
+    Ok(())
+}
+
+pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::SessionUnwatch>()?;
+    let Some(session) = client.watches.leave(Tag::Session(params.watch)) else {
+        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
+    };
+    out.unwatch(&session);
+    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    Ok(())
+}
+
+pub(crate) fn raw(shared: &Shared, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
+    let session = find(shared, &params.id)?;
+    if params.source == 0 || params.to < params.from || params.to - params.from > RAW_MAX {
+        return Err(bad("session.raw: one line of one process, from its start to its end"));
+    }
+    let data = session.raw(params.source, params.from, params.to).map(|bytes| {
+        let mut text = Vec::new();
+        push_base64(&bytes, &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    Ok(SessionRaw { data })
+}
+
+/// Whether this request was not made before: the same key again changes nothing.
+fn first(shared: &Shared, verb: &str, id: &str, key: Option<&str>) -> bool {
+    key.is_none_or(|key| shared.engine.first_use(&format!("session {verb} {id} {key}")))
+}
+
+fn describe(view: &View) -> SessionInfo {
+    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
+    SessionInfo {
+        id: view.id.clone(),
+        uuid: view.uuid.clone(),
+        name: view.name.clone(),
+        agent: view.agent.name().to_owned(),
+        workspace: view.workspace.display().to_string(),
+        autonomy: match view.autonomy {
+            session::Autonomy::All => Autonomy::All,
+            session::Autonomy::Edits => Autonomy::Edits,
+            session::Autonomy::Plan => Autonomy::Plan,
+            session::Autonomy::Ask => Autonomy::Ask,
+        },
+        raw_mode: view.raw_mode.clone(),
+        model: view.model.clone(),
+        reported_model: view.reported_model.clone(),
+        agent_session: view.agent_session.clone(),
+        lifetime: match view.lifetime {
+            session::Lifetime::Turn => Lifetime::Turn,
+            session::Lifetime::Session => Lifetime::Session,
+        },
+        door: view.door.clone(),
+        status: match view.status {
+            Status::Idle => SessionStatus::Idle,
+            Status::Running => SessionStatus::Running,
+            Status::Waiting => SessionStatus::Waiting,
+            Status::Interrupted => SessionStatus::Interrupted,
+            Status::Failed => SessionStatus::Failed,
+            Status::Closed => SessionStatus::Closed,
+        },
+        why: view.why.clone(),
+        queued: view.queued as u64,
+        turn: view.turn,
+        created: time(view.created_ms),
+        activity: time(view.activity_ms),
+        process: view.process.clone(),
+        last: view.last,
+        worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
+        approvals: view.approvals.clone(),
+    }
+}
+
+fn autonomy_of(autonomy: Autonomy) -> session::Autonomy {
+    match autonomy {
+        Autonomy::All => session::Autonomy::All,
+        Autonomy::Edits => session::Autonomy::Edits,
+        Autonomy::Plan => session::Autonomy::Plan,
+        Autonomy::Ask => session::Autonomy::Ask,
+    }
+}
+
+fn lifetime_of(lifetime: Lifetime) -> session::Lifetime {
+    match lifetime {
+        Lifetime::Turn => session::Lifetime::Turn,
+        Lifetime::Session => session::Lifetime::Session,
+    }
+}

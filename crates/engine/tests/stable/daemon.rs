@@ -1,0 +1,112 @@
+//! The daemon of the bench: an engine, told what to do on stdin.
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_engine::session::{Agent, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
+use ostler_engine::{
+    By, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Retention, SessionConfig, approval, claim,
+};
+use serde_json::{Value, json};
+
+pub fn run(dir: &Path) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let _guard = runtime.enter();
+    let Claimed::Free(_lease) = claim(dir, Claim::IfFree).unwrap() else { panic!("the instance is taken") };
+    let engine = Engine::start(EngineConfig {
+        dir: dir.to_owned(),
+        environment: Arc::new(Environment::of_this_process(&[])),
+        retention: Retention::default(),
+        sync_every: Duration::from_millis(200),
+        guard: None,
+        child_nofile: None,
+        runner: std::env::current_exe().unwrap(),
+        approvals: approval::Settings::default(),
+        sessions: SessionConfig {
+            idle_stop: std::fs::read_to_string(dir.join("idle_stop"))
+                .map_or(Duration::from_secs(900), |text| Duration::from_millis(text.parse().unwrap())),
+            ..SessionConfig::default()
+        },
+    })
+    .unwrap();
+    for line in std::io::stdin().lock().lines() {
+        let what: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let answer = act(&engine, &runtime, &what);
+        println!("{answer}");
+        std::io::stdout().flush().unwrap();
+        if what["do"] == "stop" {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Value {
+    let text = |name: &str| what[name].as_str().map(str::to_owned);
+    let session = || engine.sessions().resolve(what["id"].as_str().unwrap()).unwrap();
+    match what["do"].as_str().unwrap() {
+        "hello" => json!("hello"),
+        "new" => {
+            let workspace = text("path").map_or_else(std::env::temp_dir, Into::into);
+            let mut new = NewSession::new(Agent::Echo, workspace, "test");
+            new.key = text("key");
+            new.name = text("name");
+            new.autonomy = if what["all"] == true { Autonomy::All } else { Autonomy::Ask };
+            new.lifetime = if what["once"] == true { Lifetime::Turn } else { Lifetime::Session };
+            match engine.sessions().create(new) {
+                Ok(session) => json!(session.id()),
+                Err(error) => json!({ "error": error.to_string() }),
+            }
+        }
+        "prompt" => {
+            let mut prompt = Prompt::text(text("text").unwrap(), "test");
+            prompt.key = text("key");
+            match session().prompt(prompt) {
+                Ok(accepted) => json!({
+                    "number": accepted.number, "position": accepted.position,
+                    "record": accepted.record, "again": accepted.again,
+                }),
+                Err(error) => json!({ "error": error.to_string() }),
+            }
+        }
+        "view" => {
+            let view = session().view();
+            json!({
+                "status": view.status, "queued": view.queued, "turn": view.turn, "process": view.process,
+                "approvals": view.approvals, "agent_session": view.agent_session, "last": view.last,
+                "uuid": view.uuid, "why": view.why,
+            })
+        }
+        "list" => engine.sessions().list().iter().map(|session| json!(session.id())).collect(),
+        "interrupt" => {
+            let how = Interrupt { clear_queue: what["clear"] == true, end_process: what["end"] == true };
+            json!(session().interrupt(how).unwrap())
+        }
+        "change" => {
+            let change = Change { model: text("model").map(Some), ..Change::default() };
+            json!(session().change(change).is_ok())
+        }
+        "close" => {
+            session().close().unwrap();
+            runtime.block_on(session().gone());
+            json!(true)
+        }
+        "forget" => json!(engine.sessions().forget(&session())),
+        "pending" => engine.inbox().pending().iter().map(|approval| json!(approval.ask.title)).collect(),
+        "decide" => {
+            let decision: Decision = serde_json::from_value(what["decision"].clone()).unwrap();
+            let by = By::Terminal { uid: 0, pid: 1, tty: "test".into() };
+            let decided = |approval: &approval::Approval| {
+                engine.inbox().decide_here(&approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()
+            };
+            json!(engine.inbox().pending().iter().filter(|approval| decided(approval)).count())
+        }
+        "approvals" => engine.inbox().recent().iter().map(|approval| json!(approval.state)).collect(),
+        "verify" => json!(engine.inbox().verify().is_ok()),
+        "stop" => json!(runtime.block_on(engine.stop(Ending::Kill))),
+        other => panic!("{other}"),
+    }
+}

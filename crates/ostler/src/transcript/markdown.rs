@@ -1,0 +1,248 @@
+//! A session as a Markdown document: whole blocks, every result in full, nothing shortened. Pieces appear only where the whole
+//! never came.
+
+use std::fmt::Write as _;
+
+use ostler_agents::{Block, EndReason, Event, PlanStatus};
+use ostler_api::{SessionInfo, Timestamp};
+use serde_json::Value;
+
+use super::changes::take_changes;
+use super::live::{kind_word, usage_words};
+use super::said::{Fact, Said, word};
+use crate::output::{visible, visible_lines};
+
+/// A document that grows.
+#[derive(Default)]
+pub(crate) struct Markdown {
+    /// Pieces whose whole has not come yet.
+    pieces: String,
+}
+
+impl Markdown {
+    /// What stands at the top.
+    pub(crate) fn head(info: &SessionInfo) -> String {
+        let title = info.name.as_deref().unwrap_or(&info.id);
+        let mut rows = vec![
+            ("session", info.id.clone()),
+            ("agent", info.agent.clone()),
+            ("workspace", info.workspace.clone()),
+            ("autonomy", info.autonomy.as_str().to_owned()),
+            ("begun", info.created.to_string()),
+        ];
+        rows.extend(info.reported_model.clone().or_else(|| info.model.clone()).map(|model| ("model", model)));
+        rows.extend(info.agent_session.clone().map(|id| ("the agent's own id", id)));
+        let table: String =
+            rows.iter().map(|(name, value)| format!("| {name} | {} |\n", visible(value).replace('|', "\\|"))).collect();
+        format!("# {}\n\n| | |\n|---|---|\n{table}", visible(title))
+    }
+
+    /// What to add for it.
+    pub(crate) fn take(&mut self, said: &Said, time: Timestamp) -> String {
+        let mut out = String::new();
+        match said {
+            Said::Event(event) => self.event(event, &mut out),
+            Said::Fact(fact) => self.fact(fact, time, &mut out),
+        }
+        out
+    }
+
+    /// What never became whole.
+    pub(crate) fn finish(&mut self) -> String {
+        let mut out = String::new();
+        self.cut_off(&mut out);
+        out
+    }
+
+    fn event(&mut self, event: &Event, out: &mut String) {
+        match event {
+            Event::TextDelta { text } => return self.pieces.push_str(text),
+            Event::Text { text } => {
+                self.pieces.clear();
+                return paragraph(out, &visible_lines(text));
+            }
+            Event::ThoughtDelta { .. } | Event::ToolUpdate { .. } | Event::Unknown { .. } | Event::Started { .. } => {
+                return;
+            }
+            Event::Usage(usage) => {
+                let words = usage_words(usage);
+                if !words.is_empty() {
+                    paragraph(out, &format!("*{words}*"));
+                }
+                return;
+            }
+            _ => self.cut_off(out),
+        }
+        match event {
+            Event::Thought { text } => paragraph(out, &quoted(text)),
+            Event::ToolCall { title, name, kind, input, .. } => {
+                let title = if title.is_empty() { name } else { title };
+                paragraph(out, &format!("**{}** ({})", visible(title), kind_word(*kind)));
+                tool_input(input, out);
+            }
+            Event::ToolResult { output, is_error, .. } => {
+                if *is_error {
+                    paragraph(out, "failed:");
+                }
+                fenced(out, "", output);
+            }
+            Event::Plan { entries } => {
+                let line = |entry: &ostler_agents::PlanEntry| {
+                    let mark = if entry.status == PlanStatus::Done { 'x' } else { ' ' };
+                    format!("- [{mark}] {}", visible(&entry.text))
+                };
+                paragraph(out, &entries.iter().map(line).collect::<Vec<_>>().join("\n"));
+            }
+            Event::Asked(asked) => {
+                paragraph(out, &format!("**asked:** {}", visible(&asked.title)));
+                for question in &asked.questions {
+                    let labels: Vec<String> = question.options.iter().map(|option| visible(&option.label)).collect();
+                    paragraph(out, &format!("- {} ({})", visible(&question.question), labels.join(" / ")));
+                }
+            }
+            Event::Unasked { .. } => paragraph(out, "*the request was taken back*"),
+            Event::Granted { tool, .. } => {
+                paragraph(out, &format!("*{} was allowed by the session's autonomy*", visible(tool)));
+            }
+            Event::TurnEnded { reason, message } => {
+                let message = message.as_deref().map_or(String::new(), |text| format!(": {}", visible(text)));
+                if *reason != EndReason::Completed || !message.is_empty() {
+                    paragraph(out, &format!("*the turn ended: {}{message}*", end_word(*reason)));
+                }
+            }
+            Event::Error { message, .. } => paragraph(out, &format!("**error:** {}", visible(message))),
+            Event::Notice { text } => paragraph(out, &format!("*{}*", visible(text))),
+            _ => {}
+        }
+    }
+
+    fn fact(&mut self, fact: &Fact, time: Timestamp, out: &mut String) {
+        match fact {
+            Fact::Prompt { number, blocks, .. } => {
+                self.cut_off(out);
+                paragraph(out, &format!("## Prompt {number}\n\n*{time}*"));
+                for block in blocks {
+                    match block {
+                        Block::Text { text } => paragraph(out, &quoted(text)),
+                        Block::Image { mime, .. } => paragraph(out, &format!("> [picture, {}]", visible(mime))),
+                        Block::File { path } => paragraph(out, &format!("> [file {}]", visible(path))),
+                    }
+                }
+            }
+            Fact::Dropped { number, why } => {
+                paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(&word(why))));
+            }
+            Fact::Answered { decision, by, .. } => {
+                let by = Some(word(by))
+                    .filter(|by| !by.is_empty())
+                    .map_or(String::new(), |by| format!(" by {}", visible(&by)));
+                paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
+            }
+            Fact::Closed {} => paragraph(out, "*the session was closed*"),
+            _ => {}
+        }
+    }
+
+    fn cut_off(&mut self, out: &mut String) {
+        let pieces = std::mem::take(&mut self.pieces);
+        if !pieces.trim().is_empty() {
+            paragraph(out, &format!("{}\n\n*(cut off)*", visible_lines(&pieces)));
+        }
+    }
+}
+
+fn paragraph(out: &mut String, text: &str) {
+    // Writing to a string cannot fail.
+    let _ = write!(out, "\n{}\n", text.trim_end());
+}
+
+fn quoted(text: &str) -> String {
+    visible_lines(text.trim_end()).lines().map(|line| format!("> {line}\n")).collect()
+}
+
+/// A fence longer than any that the text holds.
+fn fenced(out: &mut String, language: &str, text: &str) {
+    let text = visible_lines(text.trim_end());
+    let mut longest = 0;
+    let mut run = 0;
+    for c in text.chars() {
+        run = if c == '`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat((longest + 1).max(3));
+    paragraph(out, &format!("{fence}{language}\n{text}\n{fence}"));
+}
+
+fn tool_input(input: &Value, out: &mut String) {
+    let mut rest = input.clone();
+    let changes = take_changes(&mut rest);
+    for change in &changes {
+        let lines: String = change.lines.iter().map(|(mark, line)| format!("{}{line}\n", mark.sign())).collect();
+        fenced(out, "diff", &format!("{}\n{lines}", change.path));
+    }
+    if changes.is_empty() && !input.is_null() {
+        fenced(out, "json", &serde_json::to_string_pretty(input).unwrap_or_default());
+    }
+}
+
+fn end_word(reason: EndReason) -> &'static str {
+    match reason {
+        EndReason::Completed => "completed",
+        EndReason::Interrupted => "interrupted",
+        EndReason::Failed => "failed",
+        EndReason::Refused => "refused by the model",
+        EndReason::MaxTokens => "cut at the model's limit",
+        EndReason::MaxSteps => "too many steps",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn document(events: &[Value]) -> String {
+        let mut markdown = Markdown::default();
+        let time = Timestamp::from_micros(0);
+        let mut text: String = events.iter().filter_map(Said::read).map(|said| markdown.take(&said, time)).collect();
+        text.push_str(&markdown.finish());
+        text
+    }
+
+    #[test]
+    fn a_turn_reads_as_prompt_and_answer() {
+        let text = document(&[
+            json!({"type": "prompt", "number": 1, "blocks": [{"type": "text", "text": "do\nit"}]}),
+            json!({"type": "text_delta", "text": "do"}),
+            json!({"type": "text", "text": "done"}),
+            json!({"type": "usage", "input_tokens": 1, "output_tokens": 2}),
+            json!({"type": "turn_ended", "reason": "completed"}),
+        ]);
+        assert_eq!(
+            text,
+            "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 tokens in, 2 out*\n"
+        );
+    }
+
+    #[test]
+    fn pieces_appear_only_where_the_whole_never_came() {
+        let pieces = json!({"type": "text_delta", "text": "half"});
+        let ended = json!({"type": "turn_ended", "reason": "interrupted"});
+        assert_eq!(document(&[pieces, ended]), "\nhalf\n\n*(cut off)*\n\n*the turn ended: interrupted*\n");
+    }
+
+    #[test]
+    fn a_result_cannot_leave_its_fence_and_nothing_in_it_acts() {
+        let result =
+            json!({"type": "tool_result", "id": "t", "output": "a\n````\n# not a title \u{1b}[2J", "is_error": false});
+        assert_eq!(document(&[result]), "\n`````\na\n````\n# not a title ^[[2J\n`````\n");
+    }
+
+    #[test]
+    fn an_edit_is_a_difference_and_any_other_input_is_shown_whole() {
+        let call = |kind: &str, input: Value| json!({"type": "tool_call", "id": "t", "name": "x", "title": "x", "kind": kind, "input": input});
+        let edit = document(&[call("edit", json!({"path": "a", "old_str": "1", "new_str": "2"}))]);
+        assert_eq!(edit, "\n**x** (edit)\n\n```diff\na\n-1\n+2\n```\n");
+        assert!(document(&[call("execute", json!({"command": "ls"}))]).contains("\"command\": \"ls\""));
+    }
+}

@@ -1,0 +1,15 @@
+//! A session as a person reads it: live on a terminal, or as a document.
+//!
+//! Both are pure: records go in, text comes out. Whatever an agent, a tool or a client said passes through
+//! [`visible_lines`](crate::output::visible_lines) or [`visible`](crate::output::visible) on its way, so that nothing of it
+//! moves a cursor, rings, or hides.
+
+mod changes;
+mod live;
+mod markdown;
+mod said;
+
+pub(crate) use changes::{Mark, take_changes};
+pub(crate) use live::Live;
+pub(crate) use markdown::Markdown;
+pub(crate) use said::{Fact, Said};

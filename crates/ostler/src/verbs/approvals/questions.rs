@@ -1,0 +1,190 @@
+//! Answering an agent's questions, key by key or from a command line. The choices are the agent's; words of one's own are
+//! always an answer too. Nothing here draws or talks to a daemon.
+
+use std::collections::BTreeMap;
+
+use ostler_agents::Question;
+use ostler_engine::session::ToolContent;
+
+use super::keys::Key;
+use super::state::Which;
+use crate::output::CommandError;
+
+/// An answer in one's own words, not a letter.
+const WORDS_MAX: usize = 2000;
+
+/// The questions of a request; none if it asks for something else.
+pub(in crate::verbs) fn questions(content: &str) -> Vec<Question> {
+    serde_json::from_str::<ToolContent>(content).map(|content| content.questions).unwrap_or_default()
+}
+
+/// Where a person is in answering a request; what it is about was fixed when that began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answering {
+    pub(super) which: Which,
+    pub(super) hash: String,
+    questions: Vec<Question>,
+    /// What was chosen so far, a list for each question up to the one being answered.
+    chosen: Vec<Vec<String>>,
+    /// Words of one's own, while they are typed.
+    words: Option<String>,
+}
+
+/// What came of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    More,
+    /// Everything is answered: as JSON.
+    Done(String),
+    /// The person thought better of it.
+    Left,
+}
+
+impl Answering {
+    /// `None` when there is nothing to answer.
+    pub(super) fn begin(which: Which, hash: String, content: &str) -> Option<Self> {
+        let questions = questions(content);
+        (!questions.is_empty()).then(|| Self { which, hash, questions, chosen: vec![Vec::new()], words: None })
+    }
+
+    fn question(&self) -> Option<&Question> {
+        self.questions.get(self.chosen.len().saturating_sub(1))
+    }
+
+    pub(super) fn press(&mut self, key: Key) -> Step {
+        if self.words.is_some() {
+            return self.type_words(key);
+        }
+        let several = self.question().is_some_and(|question| question.several);
+        match key {
+            Key::Escape | Key::Interrupt => return Step::Left,
+            Key::Char('t') => self.words = Some(String::new()),
+            Key::Char(digit @ '1'..='9') => {
+                let index = digit.to_digit(10).map_or(0, |digit| digit as usize - 1);
+                let Some(option) = self.question().and_then(|question| question.options.get(index)) else {
+                    return Step::More;
+                };
+                let label = option.label.clone();
+                self.choose(label, several);
+                if !several {
+                    return self.next();
+                }
+            }
+            Key::Enter if several && self.chosen.last().is_some_and(|chosen| !chosen.is_empty()) => return self.next(),
+            Key::Backspace if self.chosen.len() > 1 => {
+                self.chosen.pop();
+                if let Some(last) = self.chosen.last_mut() {
+                    last.clear();
+                }
+            }
+            _ => {}
+        }
+        Step::More
+    }
+
+    fn type_words(&mut self, key: Key) -> Step {
+        let Some(words) = &mut self.words else { return Step::More };
+        match key {
+            Key::Char(c) if words.chars().count() < WORDS_MAX => words.push(c),
+            Key::Backspace => drop(words.pop()),
+            Key::Escape | Key::Interrupt => self.words = None,
+            Key::Enter if !words.trim().is_empty() => {
+                let words = std::mem::take(words);
+                self.words = None;
+                let several = self.question().is_some_and(|question| question.several);
+                self.choose(words, several);
+                return self.next();
+            }
+            _ => {}
+        }
+        Step::More
+    }
+
+    /// One choice takes the place of another, unless several may be made; made twice, it is unmade.
+    fn choose(&mut self, label: String, several: bool) {
+        let Some(chosen) = self.chosen.last_mut() else { return };
+        match chosen.iter().position(|known| *known == label) {
+            Some(at) if several => drop(chosen.remove(at)),
+            _ if several => chosen.push(label),
+            _ => *chosen = vec![label],
+        }
+    }
+
+    fn next(&mut self) -> Step {
+        if self.chosen.len() < self.questions.len() {
+            self.chosen.push(Vec::new());
+            return Step::More;
+        }
+        let ids = self.questions.iter().map(|question| question.id.clone());
+        Step::Done(as_json(&ids.zip(self.chosen.iter().cloned()).collect()))
+    }
+
+    /// One line that says what is being answered and which keys there are.
+    pub(super) fn line(&self) -> String {
+        let Some(question) = self.question() else { return String::new() };
+        if let Some(words) = &self.words {
+            return format!("{} {words}_   (Enter answers, Esc goes back)", question.question);
+        }
+        let chosen = self.chosen.last().map(Vec::as_slice).unwrap_or_default();
+        let option = |(index, option): (usize, &ostler_agents::QuestionOption)| {
+            let mark = if question.several && chosen.contains(&option.label) { "*" } else { "" };
+            format!("{}{mark} {}", index + 1, option.label)
+        };
+        let options = question.options.iter().take(9).enumerate().map(option);
+        let keys: Vec<String> = options.chain(["t your own words".to_owned()]).collect();
+        let end = if question.several { "   (Enter when done, Esc leaves)" } else { "   (Esc leaves)" };
+        let place = if self.questions.len() > 1 {
+            format!("[{}/{}] ", self.chosen.len(), self.questions.len())
+        } else {
+            String::new()
+        };
+        format!("{place}{}  {}{end}", question.question, keys.join("  "))
+    }
+}
+
+fn as_json(answers: &BTreeMap<String, Vec<String>>) -> String {
+    serde_json::to_string(answers).unwrap_or_default()
+}
+
+/// `question=label` for each answer; the question by its id, its header or its number, or not at all when there is only one.
+/// Given again for the same question, an answer is added.
+pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> Result<String, CommandError> {
+    let ids = || questions.iter().map(|question| format!("{:?}", question.id)).collect::<Vec<_>>().join(", ");
+    let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for word in words {
+        let named = questions.iter().enumerate().find_map(|(index, question)| {
+            let number = (index + 1).to_string();
+            let names = [question.id.as_str(), question.header.as_str(), number.as_str()];
+            let answer = names
+                .iter()
+                .filter(|name| !name.is_empty())
+                .find_map(|name| word.strip_prefix(*name)?.strip_prefix('='));
+            answer.map(|answer| (question, answer))
+        });
+        let (question, answer) = match (named, questions) {
+            (Some(named), _) => named,
+            (None, [only]) => (only, word.as_str()),
+            (None, _) => {
+                return Err(CommandError::usage(format!("`{word}` names none of the questions"))
+                    .hint(format!("--answer 'QUESTION=ANSWER', where QUESTION is one of {}, or its number", ids())));
+            }
+        };
+        if answer.trim().is_empty() {
+            return Err(CommandError::usage(format!("`{word}` has no answer in it")));
+        }
+        let given = answers.entry(question.id.clone()).or_default();
+        if !question.several && !given.is_empty() {
+            return Err(CommandError::usage(format!("{:?} takes one answer", question.id)));
+        }
+        given.push(answer.to_owned());
+    }
+    match questions.iter().find(|question| !answers.contains_key(&question.id)) {
+        Some(missing) => Err(CommandError::usage(format!("{:?} is not answered", missing.id))
+            .hint(format!("give one --answer for each of {}", ids()))),
+        None => Ok(as_json(&answers)),
+    }
+}
+
+#[cfg(test)]
+#[path = "questions_tests.rs"]
+mod tests;

@@ -1,0 +1,65 @@
+//! `ostler close`: ends a session; what was said in it is kept.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use ostler_api::{SessionIdKeyParams, WorktreeFate, methods};
+
+use super::Context;
+use crate::output::{CommandError, visible};
+
+/// The agent's process is given time to end, and git to look at the work tree.
+const CLOSED_WITHIN: Duration = Duration::from_secs(120);
+
+/// Close a session: no more prompts, and its agent's process ends
+#[derive(Debug, Args)]
+#[command(after_help = "\
+What was said is kept, and `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was
+made for the session is removed if everything in it is committed, and left alone otherwise.
+
+Example:
+  ostler close fix")]
+pub(crate) struct Close {
+    /// Ids, unique prefixes or names
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+impl Close {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut all = Vec::new();
+        for id in &self.ids {
+            let (mut reached, info) = context.find_session(id)?;
+            reached.client.answer_within(Some(CLOSED_WITHIN))?;
+            let params = SessionIdKeyParams { id: info.id.clone(), key: None };
+            let closed = reached.client.call::<methods::SessionClose>(&params)?;
+            if !context.json() {
+                let id = &info.id;
+                context.screen.line(&format!("{id} is closed; read it with: ostler export {id}"))?;
+                for line in closed.worktree.iter().flat_map(fate) {
+                    context.screen.line(&format!("  {}", visible(&line)))?;
+                }
+            }
+            all.push(closed);
+        }
+        if context.json() {
+            context.screen.value(&all)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What became of the work tree, and what to do about one that is still there.
+fn fate(fate: &WorktreeFate) -> Vec<String> {
+    let WorktreeFate { path, branch, .. } = fate;
+    match (&fate.kept_because, fate.branch_removed) {
+        (None, true) => vec![format!("its work tree held nothing new and is gone, with branch {branch}")],
+        (None, false) => vec![format!("its work tree is gone; its commits are on branch {branch}")],
+        (Some(why), _) => vec![
+            format!("its work tree stays: {why}"),
+            format!("{path} (branch {branch})"),
+            format!("when you are done with it: git -C {path} worktree remove --force {path}"),
+        ],
+    }
+}

@@ -1,0 +1,173 @@
+//! `ostler export`: a session as a document, whole.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{SessionEvents, SessionInfo};
+
+use super::Context;
+use super::attach::{INTERRUPTED, code};
+use super::session::record_line;
+use super::stream::{Came, Follow, Followed, Link};
+use crate::output::{CommandError, visible_json};
+use crate::transcript::{Markdown, Said};
+
+/// Write a session as a document: everything that was said, nothing shortened
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Markdown for people, or with --json one object with the session and every record of its journal. It ends with what has been said
+by now.
+
+Examples:
+  ostler export fix
+  ostler export fix -o fix.md
+  ostler export fix --json | jq '[.records[].events[] | select(.type == \"tool_call\") | .title]'")]
+pub(crate) struct Export {
+    /// Id, unique prefix of it, or name
+    id: String,
+
+    /// As Markdown, which is what it is unless --json is given
+    #[arg(long)]
+    md: bool,
+
+    /// Into this file, which only you can read, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Export {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.md && context.json() {
+            return Err(CommandError::usage("Markdown or JSON, not both").hint("leave out --md or --json"));
+        }
+        let (reached, info) = context.find_session(&self.id)?;
+        let mut sink = Sink::open(self.output.as_deref())?;
+        let mut document = match context.json() {
+            true => Document::Json { first: true },
+            false => Document::Markdown(Markdown::default()),
+        };
+        sink.write(&document.head(&info)?)?;
+        let mut last = 0;
+        let follow = Follow::new(Link::new(context, reached), &info.id, 1)?;
+        let followed = follow.run(|came| match came {
+            Came::Begun(watching) => {
+                // A new daemon after a crash knows at least as much as the one before.
+                last = if last == 0 { watching.last } else { last };
+                Ok((watching.from > last).then_some(()))
+            }
+            Came::Gap(first) => {
+                context.screen.note(&format!("ostler: records before {first} are no longer kept"));
+                Ok((first > last).then_some(()))
+            }
+            Came::Record(record) => {
+                sink.write(&document.record(record)?)?;
+                Ok((record.record >= last).then_some(()))
+            }
+        })?;
+        sink.write(&document.end())?;
+        match followed {
+            Followed::Over(()) => {
+                if let Some(path) = sink.finish()? {
+                    context.screen.note(&format!("ostler: {} is in {}", info.id, path.display()));
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Followed::Left { .. } => Ok(code(INTERRUPTED)),
+            Followed::Ended { signal, .. } => Ok(code(128 + signal)),
+        }
+    }
+}
+
+enum Document {
+    Markdown(Markdown),
+    Json { first: bool },
+}
+
+impl Document {
+    fn head(&self, info: &SessionInfo) -> Result<String, CommandError> {
+        match self {
+            Self::Markdown(_) => Ok(Markdown::head(info)),
+            Self::Json { .. } => {
+                let info = serde_json::to_string(info).map_err(|error| CommandError::failed(error.to_string()))?;
+                Ok(format!("{{\"session\":{},\"records\":[", visible_json(&info)))
+            }
+        }
+    }
+
+    fn record(&mut self, record: &SessionEvents) -> Result<String, CommandError> {
+        match self {
+            Self::Markdown(markdown) => {
+                let said = record.events.iter().filter_map(Said::read);
+                Ok(said.map(|said| markdown.take(&said, record.time)).collect())
+            }
+            Self::Json { first } => {
+                let comma = if std::mem::take(first) { "\n" } else { ",\n" };
+                Ok(format!("{comma}{}", record_line(record)?))
+            }
+        }
+    }
+
+    fn end(&mut self) -> String {
+        match self {
+            Self::Markdown(markdown) => markdown.finish(),
+            Self::Json { .. } => "\n]}\n".to_owned(),
+        }
+    }
+}
+
+/// Standard output, or a file that is there only when it is whole.
+enum Sink {
+    Stdout,
+    File { file: io::BufWriter<fs::File>, temporary: PathBuf, path: PathBuf },
+}
+
+impl Sink {
+    fn open(path: Option<&Path>) -> Result<Self, CommandError> {
+        let Some(path) = path else { return Ok(Self::Stdout) };
+        let mut name = path
+            .file_name()
+            .map(ToOwned::to_owned)
+            .ok_or_else(|| CommandError::usage(format!("{} is no name for a file", path.display())))?;
+        name.push(format!(".{}.part", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
+        let file = file.map_err(|error| CommandError::failed(format!("{}: {error}", temporary.display())))?;
+        Ok(Self::File { file: io::BufWriter::new(file), temporary, path: path.to_owned() })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), CommandError> {
+        match self {
+            Self::Stdout => io::stdout().lock().write_all(text.as_bytes())?,
+            Self::File { file, .. } => file.write_all(text.as_bytes())?,
+        }
+        Ok(())
+    }
+
+    /// The file takes its name.
+    fn finish(mut self) -> Result<Option<PathBuf>, CommandError> {
+        match &mut self {
+            Self::Stdout => {
+                io::stdout().lock().flush()?;
+                Ok(None)
+            }
+            Self::File { file, temporary, path } => {
+                file.flush()?;
+                fs::rename(&*temporary, &*path)?;
+                Ok(Some(path.clone()))
+            }
+        }
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if let Self::File { temporary, .. } = self {
+            // After a rename there is nothing left of that name.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}

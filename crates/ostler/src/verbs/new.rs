@@ -1,0 +1,171 @@
+//! `ostler new`: begins a conversation with an agent.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ostler_api::{Autonomy, Lifetime, PromptBlock, SessionCreateParams, SessionInfo, methods};
+
+use super::Context;
+use super::session::{Order, deliver};
+use crate::output::{CommandError, Kind, Paint, nearest, visible};
+
+/// Checking out a large work tree takes as long as git may take.
+const MADE_WITHIN: Duration = Duration::from_secs(90);
+/// Names that need no configuration.
+const AGENTS: &[&str] = &["claude", "codex", "gemini", "opencode", "echo", "acp"];
+
+const HELP: &str = "\
+AGENT is claude, codex, gemini, opencode, or echo, which is built in, says back what it is told, and needs nothing installed.
+`acp` is any command that speaks the Agent Client Protocol: ostler new acp . -- COMMAND ARGS
+
+Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
+all (asks nothing; every yes is recorded). Requests of the agent wait in `ostler approvals`.
+
+Examples:
+  ostler new echo -m hello
+  ostler new claude ~/project --name fix --autonomy edits -m 'make the tests pass'
+  ostler new codex --worktree        on a branch and in a folder of its own
+  ostler new claude --resume 7c1e4f0a-…        go on with a conversation of the agent's own";
+
+/// How much an agent may do without asking
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Free {
+    All,
+    Edits,
+    Plan,
+    Ask,
+}
+
+/// Begin a conversation with an agent
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub(crate) struct New {
+    /// claude, codex, gemini, opencode, echo, or acp
+    agent: String,
+
+    /// The folder to work in; this one unless told otherwise
+    path: Option<PathBuf>,
+
+    /// A name to find it by
+    #[arg(short, long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// What the agent may do without asking
+    #[arg(short, long, value_enum, default_value = "ask")]
+    autonomy: Free,
+
+    /// The model, if not the agent's own choice
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// The agent's own word for a mode, instead of --autonomy
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+
+    /// Go on with a conversation of the agent's own, by its id
+    #[arg(long, value_name = "AGENT_ID")]
+    resume: Option<String>,
+
+    /// Give it a git work tree of its own, on a new branch (`ostler/…` unless named)
+    #[arg(long, value_name = "BRANCH", num_args = 0..=1, default_missing_value = "")]
+    worktree: Option<String>,
+
+    /// A process for each prompt, instead of one that is kept
+    #[arg(long)]
+    once: bool,
+
+    /// The first prompt; its answer is followed
+    #[arg(short, long, value_name = "TEXT")]
+    message: Option<String>,
+
+    /// The same key again finds the same session
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+
+    /// With agent acp: the command
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl New {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if !AGENTS.contains(&self.agent.as_str()) {
+            let near = nearest(&self.agent, AGENTS.iter().copied());
+            let hint = near.map_or(format!("agents: {}", AGENTS.join(", ")), |near| format!("did you mean `{near}`?"));
+            return Err(CommandError::usage(format!("there is no agent `{}`", self.agent)).hint(hint));
+        }
+        let message = self.message.clone();
+        let params = self.params()?;
+        let mut reached = context.reach_one()?;
+        reached.client.answer_within(Some(MADE_WITHIN))?;
+        let info = reached.client.call::<methods::SessionCreate>(&params)?;
+        reached.client.answer_within(Some(ostler_api::client::ANSWER_TIMEOUT))?;
+        report(context, &info, message.is_some())?;
+        match message {
+            None => Ok(ExitCode::SUCCESS),
+            Some(text) => {
+                let blocks = vec![PromptBlock::Text { text }];
+                deliver(context, reached, Order { session: info.id, blocks, key: None, wait: true })
+            }
+        }
+    }
+
+    fn params(self) -> Result<SessionCreateParams, CommandError> {
+        let path = self.path.clone().unwrap_or_else(|| PathBuf::from("."));
+        let workspace = path.canonicalize().map_err(|error| {
+            CommandError::new(Kind::NotFound, format!("{}: {error}", path.display())).hint("the folder must exist")
+        })?;
+        if let Some(branch) = self.worktree.as_deref().filter(|branch| !branch.is_empty())
+            && self.path.is_none()
+            && std::path::Path::new(branch).is_dir()
+        {
+            return Err(CommandError::usage(format!("--worktree takes a branch, and `{branch}` is a folder"))
+                .hint(format!("ostler new {} {branch} --worktree", self.agent)));
+        }
+        let workspace = workspace
+            .into_os_string()
+            .into_string()
+            .map_err(|path| CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display())))?;
+        Ok(SessionCreateParams {
+            agent: self.agent,
+            command: self.command,
+            program: None,
+            workspace,
+            name: self.name,
+            autonomy: Some(match self.autonomy {
+                Free::All => Autonomy::All,
+                Free::Edits => Autonomy::Edits,
+                Free::Plan => Autonomy::Plan,
+                Free::Ask => Autonomy::Ask,
+            }),
+            raw_mode: self.mode,
+            model: self.model,
+            lifetime: Some(if self.once { Lifetime::Turn } else { Lifetime::Session }),
+            resume: self.resume,
+            env: Vec::new(),
+            branch: self.worktree.clone().filter(|branch| !branch.is_empty()),
+            worktree: self.worktree.is_some(),
+            key: self.key,
+        })
+    }
+}
+
+/// With a prompt on its way, standard output belongs to the answer.
+fn report(context: &Context, info: &SessionInfo, prompted: bool) -> Result<(), CommandError> {
+    if context.json() {
+        context.screen.value(info)?;
+        return Ok(());
+    }
+    let id = &info.id;
+    let head = format!("{id}  {} in {}", visible(&info.agent), visible(&info.workspace));
+    if prompted {
+        context.screen.note(&head);
+        return Ok(());
+    }
+    context.screen.line(&context.screen.paint(Paint::Head, &head))?;
+    context.screen.line(&format!("  say something:  ostler send {id} 'hello'"))?;
+    context.screen.line(&format!("  see everything: ostler watch {id}"))?;
+    Ok(())
+}

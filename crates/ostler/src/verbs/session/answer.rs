@@ -1,0 +1,241 @@
+//! A prompt and its answer: handed over once, however often the connection breaks, and followed to the end of its turn.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use ostler_agents::{EndReason, Event};
+use ostler_api::client::ClientError;
+use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, methods};
+
+use super::record_line;
+use crate::output::CommandError;
+use crate::transcript::{Fact, Live, Said};
+use crate::verbs::Context;
+use crate::verbs::attach::{INTERRUPTED, code};
+use crate::verbs::connect::Reached;
+use crate::verbs::stream::{Came, Follow, Followed, Link};
+
+/// Random bytes of a key that nobody else has.
+const KEY_BYTES: usize = 12;
+/// As long as a daemon may take to come back.
+const AGAIN_WITHIN: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A prompt to be handed over.
+pub(in crate::verbs) struct Order {
+    /// The session's id.
+    pub(in crate::verbs) session: String,
+    pub(in crate::verbs) blocks: Vec<PromptBlock>,
+    /// The person's own key.
+    pub(in crate::verbs) key: Option<String>,
+    /// Follow the answer.
+    pub(in crate::verbs) wait: bool,
+}
+
+/// Hands the prompt over and follows its answer.
+pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Order) -> Result<ExitCode, CommandError> {
+    let id = order.session;
+    let key = order.key.map_or_else(random_key, Ok)?;
+    let params =
+        PromptParams { id: id.clone(), text: None, blocks: order.blocks, refuse_if_busy: false, key: Some(key) };
+    let (reached, accepted) = accepted(context, reached, &params)?;
+    if !order.wait {
+        if context.json() {
+            context.screen.value(&accepted)?;
+        } else {
+            context.screen.line(&told(&accepted))?;
+            context.screen.line(&format!("  follow it: ostler watch {id} --from {}", accepted.record))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if accepted.position > 0 || accepted.again {
+        context.screen.note(&format!("ostler: {}", told(&accepted)));
+    }
+    let mut answer = Answer::new(context, accepted.number);
+    let follow = Follow::new(Link::new(context, reached), &id, accepted.record)?;
+    let followed = follow.run(|came| match came {
+        Came::Record(record) => answer.take(record),
+        Came::Begun(_) | Came::Gap(_) => Ok(None),
+    })?;
+    answer.end_line()?;
+    let back = |next: u64| {
+        context.screen.note(&format!("ostler: {id} goes on; come back with: ostler watch {id} --from {next}"))
+    };
+    match followed {
+        Followed::Over(Outcome::Turn(EndReason::Completed)) => Ok(ExitCode::SUCCESS),
+        Followed::Over(Outcome::Turn(_)) => Ok(ExitCode::FAILURE),
+        Followed::Over(Outcome::Dropped(why)) => {
+            context.screen.note(&format!("ostler: the prompt was not answered: {}", crate::output::visible(&why)));
+            Ok(ExitCode::FAILURE)
+        }
+        Followed::Left { next } => {
+            back(next);
+            Ok(code(INTERRUPTED))
+        }
+        Followed::Ended { next, signal } => {
+            back(next);
+            Ok(code(128 + signal))
+        }
+    }
+}
+
+fn told(accepted: &PromptAccepted) -> String {
+    let again = if accepted.again { " (this key was sent before: nothing was added)" } else { "" };
+    let waits = match accepted.position {
+        0 => String::new(),
+        1 => ", next after the turn that runs".to_owned(),
+        position => format!(", number {position} of those that wait"),
+    };
+    format!("prompt {} of {}{waits}{again}", accepted.number, accepted.session)
+}
+
+/// The same key makes it one prompt, so whatever happened to the connection, it is asked again.
+fn accepted(
+    context: &Context,
+    mut reached: Reached,
+    params: &PromptParams,
+) -> Result<(Reached, PromptAccepted), CommandError> {
+    let until = Instant::now() + AGAIN_WITHIN;
+    loop {
+        match reached.client.call::<methods::SessionPrompt>(params) {
+            Ok(accepted) => return Ok((reached, accepted)),
+            Err(ClientError::Closed | ClientError::Io(_)) if Instant::now() < until => {}
+            Err(error) => return Err(error.into()),
+        }
+        reached = loop {
+            std::thread::sleep(PAUSE);
+            let found = crate::instances::find(&context.paths, Some(&reached.found.name))?;
+            match found.into_iter().find(|found| found.alive).map(|found| context.reach(found)) {
+                Some(Ok(again)) => break again,
+                Some(Err(error)) if Instant::now() >= until => return Err(error),
+                None if Instant::now() >= until => return Err(context.nobody()),
+                _ => {}
+            }
+        };
+    }
+}
+
+fn random_key() -> Result<String, CommandError> {
+    let mut random = [0u8; KEY_BYTES];
+    getrandom::fill(&mut random).map_err(|error| CommandError::failed(error.to_string()))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// How a prompt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Outcome {
+    Turn(EndReason),
+    /// It was never answered.
+    Dropped(String),
+}
+
+/// The turn of one prompt, among all that a session's journal holds.
+struct Answer<'a> {
+    context: &'a Context,
+    live: Live<'a>,
+    number: u64,
+    /// Its turn has begun.
+    begun: bool,
+}
+
+impl<'a> Answer<'a> {
+    fn new(context: &'a Context, number: u64) -> Self {
+        Self { context, live: Live::new(&context.screen), number, begun: false }
+    }
+
+    fn take(&mut self, record: &SessionEvents) -> Result<Option<Outcome>, CommandError> {
+        let (mut text, mut outcome, mut ours) = (String::new(), None, false);
+        for said in record.events.iter().filter_map(Said::read) {
+            let (shown, ended) = self.belongs(&said);
+            ours |= shown;
+            // Whoever sent it knows that its turn has come when the answer does.
+            let quiet = self.context.json() || matches!(said, Said::Fact(Fact::Turn { .. }));
+            if shown && !quiet {
+                text.push_str(&self.live.take(&said));
+            }
+            outcome = outcome.or(ended);
+        }
+        if self.context.json() && ours {
+            self.context.screen.line(&record_line(record)?)?;
+        }
+        write_out(&text)?;
+        Ok(outcome)
+    }
+
+    /// Whether it is about this prompt's turn, and how that ended.
+    fn belongs(&mut self, said: &Said) -> (bool, Option<Outcome>) {
+        match said {
+            Said::Fact(Fact::Turn { number }) => {
+                self.begun = *number == self.number;
+                (self.begun, None)
+            }
+            Said::Fact(Fact::Dropped { number, why }) if *number == self.number => {
+                let why = why.as_str().unwrap_or_default().to_owned();
+                (true, Some(Outcome::Dropped(why)))
+            }
+            Said::Fact(Fact::Closed {}) if !self.begun => {
+                (true, Some(Outcome::Dropped("the session was closed".into())))
+            }
+            // What others ask meanwhile is theirs.
+            Said::Fact(Fact::Prompt { .. } | Fact::Dropped { .. }) => (false, None),
+            Said::Event(Event::TurnEnded { reason, .. }) if self.begun => (true, Some(Outcome::Turn(*reason))),
+            _ => (self.begun, None),
+        }
+    }
+
+    fn end_line(&mut self) -> Result<(), CommandError> {
+        let rest = self.live.finish();
+        write_out(&rest)
+    }
+}
+
+/// Text as it comes, also when it ends in the middle of a line.
+pub(in crate::verbs) fn write_out(text: &str) -> Result<(), CommandError> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn outcome(number: u64, events: &[Value]) -> (Vec<bool>, Option<Outcome>) {
+        let paths = crate::paths::Paths::from_env().unwrap();
+        let context = Context::new(paths, None, false);
+        let mut answer = Answer::new(&context, number);
+        let mut seen = Vec::new();
+        for said in events.iter().filter_map(Said::read) {
+            let (ours, ended) = answer.belongs(&said);
+            seen.push(ours);
+            if ended.is_some() {
+                return (seen, ended);
+            }
+        }
+        (seen, None)
+    }
+
+    #[test]
+    fn only_the_turn_of_the_prompt_belongs_to_it() {
+        let text = json!({"type": "text", "text": "x"});
+        let ended = json!({"type": "turn_ended", "reason": "completed"});
+        let turn = |number: u64| json!({"type": "turn", "number": number});
+        let events = [text.clone(), ended.clone(), turn(2), text, json!({"type": "prompt", "number": 3}), ended];
+        let (seen, how) = outcome(2, &events);
+        assert_eq!(seen, [false, false, true, true, false, true]);
+        assert_eq!(how, Some(Outcome::Turn(EndReason::Completed)));
+    }
+
+    #[test]
+    fn a_prompt_that_never_runs_ends_too() {
+        let dropped = |number: u64| json!({"type": "dropped", "number": number, "why": "w"});
+        assert_eq!(outcome(2, &[dropped(1), dropped(2)]).1, Some(Outcome::Dropped("w".into())));
+        assert!(matches!(outcome(2, &[json!({"type": "closed"})]).1, Some(Outcome::Dropped(_))));
+    }
+}

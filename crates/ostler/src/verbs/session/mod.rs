@@ -1,0 +1,57 @@
+//! What verbs about sessions share: finding one, words for it, and following the answer to a prompt.
+
+mod answer;
+
+use ostler_api::client::ClientError;
+use ostler_api::{ErrorKind, SessionEvents, SessionIdParams, SessionInfo, SessionStatus, methods};
+
+use super::Context;
+use super::connect::Reached;
+use crate::output::{CommandError, Kind, Paint, visible_json};
+
+pub(super) use answer::{Order, deliver, write_out};
+
+impl Context {
+    /// The session that `id` means, in whichever instance it is.
+    pub(super) fn find_session(&self, id: &str) -> Result<(Reached, SessionInfo), CommandError> {
+        let mut matches = Vec::new();
+        for mut reached in self.reach_all()? {
+            match reached.client.call::<methods::SessionGet>(&SessionIdParams { id: id.to_owned() }) {
+                Ok(info) => matches.push((reached, info)),
+                // An instance of an older version has no sessions.
+                Err(ClientError::Rpc(error))
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnknownMethod) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if matches.len() > 1 {
+            let names: Vec<&str> = matches.iter().map(|(reached, _)| reached.found.name.as_str()).collect();
+            let message = format!("`{id}` fits sessions of several instances: {}", names.join(", "));
+            return Err(CommandError::usage(message).hint("choose one with --instance NAME, or give more of the id"));
+        }
+        matches.pop().ok_or_else(|| {
+            CommandError::new(Kind::NotFound, format!("there is no session `{id}`"))
+                .hint("`ostler sessions --all` lists all of them, also those that were closed")
+        })
+    }
+}
+
+/// How a session is doing, and the colour of it.
+pub(super) fn status_word(info: &SessionInfo) -> (&'static str, Paint) {
+    let paint = match info.status {
+        SessionStatus::Idle => Paint::Plain,
+        SessionStatus::Running => Paint::Good,
+        SessionStatus::Waiting | SessionStatus::Interrupted => Paint::Warn,
+        SessionStatus::Failed => Paint::Bad,
+        SessionStatus::Closed => Paint::Dim,
+    };
+    (info.status.as_str(), paint)
+}
+
+/// A record for a program: one line of JSON, safe to show.
+pub(super) fn record_line(record: &SessionEvents) -> Result<String, CommandError> {
+    let line = serde_json::json!({
+        "record": record.record, "time": record.time, "source": record.source, "events": record.events,
+    });
+    Ok(visible_json(&line.to_string()))
+}

@@ -1,0 +1,87 @@
+//! `ostler sessions`: conversations with agents, across all instances of the user.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::client::ClientError;
+use ostler_api::{ErrorKind, SessionInfo, SessionListParams, methods};
+
+use super::Context;
+use super::ps::id_length;
+use super::session::status_word;
+use crate::output::{Align, CommandError, Paint, Table, ago};
+
+/// List conversations with agents
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ostler sessions\n  ostler sessions --all\n  ostler sessions --json | jq '.[] | select(.status == \"waiting\") | .approvals'"
+)]
+pub(crate) struct SessionsVerb {
+    /// Also those that were closed and are still kept
+    #[arg(short, long)]
+    all: bool,
+}
+
+impl SessionsVerb {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let mut rows: Vec<(String, SessionInfo)> = Vec::new();
+        let mut reached = context.reach_all()?;
+        for instance in &mut reached {
+            match instance.client.call::<methods::SessionList>(&SessionListParams { all: self.all }) {
+                Ok(list) => rows.extend(list.sessions.into_iter().map(|info| (instance.found.name.clone(), info))),
+                Err(ClientError::Rpc(error)) if error.kind() == ErrorKind::UnknownMethod => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        rows.sort_by_key(|(_, info)| info.created);
+        if context.json() {
+            let rows: Vec<serde_json::Value> =
+                rows.iter().map(|(name, info)| super::approvals::with_instance(name, info)).collect();
+            context.screen.value(&rows)?;
+        } else if rows.is_empty() {
+            let hint = if self.all { "" } else { ", or ostler sessions --all for the past" };
+            context.screen.note(&format!("no session; begin one: ostler new echo -m hello{hint}"));
+        } else {
+            table(&rows, reached.len() > 1).print(&context.screen)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
+    let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("AGENT", Align::Left), ("STATUS", Align::Left)];
+    columns.extend([("ACTIVE", Align::Left), ("QUEUED", Align::Right), ("WAITS FOR", Align::Left)]);
+    columns.push(("WORKSPACE", Align::Left));
+    if several {
+        columns.insert(1, ("INSTANCE", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    let length = id_length(rows.iter().map(|(_, info)| info.id.as_str()));
+    for (instance, info) in rows {
+        let (status, paint) = status_word(info);
+        let queued = if info.queued == 0 { String::new() } else { info.queued.to_string() };
+        let mut row = vec![
+            (info.id.get(..length).unwrap_or(&info.id).to_owned(), Paint::Head),
+            (info.name.clone().unwrap_or_default(), Paint::Plain),
+            (info.agent.rsplit('/').next().unwrap_or_default().to_owned(), Paint::Plain),
+            (status.to_owned(), paint),
+            (ago(info.activity), Paint::Dim),
+            (queued, Paint::Plain),
+            (waits_for(info), Paint::Warn),
+            (info.workspace.clone(), Paint::Plain),
+        ];
+        if several {
+            row.insert(1, (instance.clone(), Paint::Plain));
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn waits_for(info: &SessionInfo) -> String {
+    match info.approvals.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}

@@ -1,0 +1,207 @@
+//! `ostler watch`: a session as it happens, from any record of its journal.
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use ostler_api::client::Client;
+use ostler_api::{SessionEvents, SessionRawParams, SessionStatus, Watching, methods};
+
+use super::Context;
+use super::attach::{INTERRUPTED, code};
+use super::session::{record_line, write_out};
+use super::stream::{Came, Follow, Followed, Link};
+use crate::output::{CommandError, visible_bytes};
+use crate::transcript::{Fact, Live, Said};
+
+/// Watch a session: prompts, answers, tools, changes and requests as they happen
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Begins with everything that was said and goes on until the session is closed. Ctrl-C leaves (exit code 130) and says how to come
+back: numbers of records never change, so --from goes on exactly where you were. With --json each record is a line.
+
+Examples:
+  ostler watch fix
+  ostler watch fix --from 120
+  ostler watch fix --json | jq -r '.events[] | select(.type == \"text\") | .text'
+  ostler watch fix --raw             the agent's own lines")]
+pub(crate) struct Watch {
+    /// Id, unique prefix of it, or name
+    id: String,
+
+    /// Begin with this record
+    #[arg(long, value_name = "RECORD")]
+    from: Option<u64>,
+
+    /// What the agent wrote, line by line, as it wrote it
+    #[arg(long)]
+    raw: bool,
+}
+
+impl Watch {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let (reached, info) = context.find_session(&self.id)?;
+        let id = info.id;
+        let from = self.from.unwrap_or(1).max(1);
+        let raw = match self.raw {
+            true => Some(Raw::new(context.find_session(&id)?.0.client, &id, from)),
+            false => None,
+        };
+        // Where a line of the agent begins is known from the one before it.
+        let begin = if self.raw { 1 } else { from };
+        let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
+        let follow = Follow::new(Link::new(context, reached), &id, begin)?;
+        let followed = follow.run(|came| match came {
+            Came::Begun(watching) => Ok(viewer.end.begun(watching)),
+            Came::Gap(first) => viewer.gap(first),
+            Came::Record(record) => viewer.record(record),
+        })?;
+        write_out(&viewer.live.finish())?;
+        let back = |next: u64| {
+            context.screen.note(&format!("ostler: left {id}; come back with: ostler watch {id} --from {next}"));
+        };
+        match followed {
+            Followed::Over(()) => Ok(ExitCode::SUCCESS),
+            Followed::Left { next } => {
+                back(next);
+                Ok(code(INTERRUPTED))
+            }
+            Followed::Ended { next, signal } => {
+                back(next);
+                Ok(code(128 + signal))
+            }
+        }
+    }
+}
+
+struct Viewer<'a> {
+    context: &'a Context,
+    live: Live<'a>,
+    raw: Option<Raw>,
+    end: End,
+}
+
+impl Viewer<'_> {
+    fn record(&mut self, record: &SessionEvents) -> Result<Option<()>, CommandError> {
+        let said: Vec<Said> = record.events.iter().filter_map(Said::read).collect();
+        match &mut self.raw {
+            Some(raw) => raw.show(record)?,
+            None if self.context.json() => self.context.screen.line(&record_line(record)?)?,
+            None => write_out(&said.iter().map(|said| self.live.take(said)).collect::<String>())?,
+        }
+        Ok(self.end.record(record.record, &said))
+    }
+
+    fn gap(&mut self, first: u64) -> Result<Option<()>, CommandError> {
+        let text = format!("ostler: records before {first} are no longer kept");
+        match self.context.json() {
+            true => self.context.screen.line(&serde_json::json!({ "gap": first }).to_string())?,
+            false => self.context.screen.note(&text),
+        }
+        Ok(None)
+    }
+}
+
+/// When there is nothing more to come: the session is closed and its process has said its last.
+#[derive(Debug, Default)]
+struct End {
+    closed: bool,
+    running: bool,
+    /// What was there already when the watch began.
+    past: u64,
+}
+
+impl End {
+    fn begun(&mut self, watching: &Watching) -> Option<()> {
+        self.past = watching.last;
+        self.closed = watching.session.status == SessionStatus::Closed;
+        self.running = watching.session.process.is_some();
+        (self.closed && !self.running && watching.from > watching.last).then_some(())
+    }
+
+    fn record(&mut self, number: u64, said: &[Said]) -> Option<()> {
+        if number > self.past {
+            for said in said {
+                match said {
+                    Said::Fact(Fact::Process { .. }) => self.running = true,
+                    Said::Fact(Fact::Exited { .. }) => self.running = false,
+                    Said::Fact(Fact::Closed {}) => self.closed = true,
+                    _ => {}
+                }
+            }
+        }
+        (number >= self.past && self.closed && !self.running).then_some(())
+    }
+}
+
+/// The agents' own lines, fetched over a connection of their own.
+struct Raw {
+    client: Client,
+    id: String,
+    from: u64,
+    /// Where the last line of each process ended.
+    ends: HashMap<u32, u64>,
+}
+
+impl Raw {
+    fn new(client: Client, id: &str, from: u64) -> Self {
+        Self { client, id: id.to_owned(), from, ends: HashMap::new() }
+    }
+
+    fn show(&mut self, record: &SessionEvents) -> Result<(), CommandError> {
+        // What the daemon said, and what it concluded from the end of the output, stand on no line.
+        if record.source == 0 || record.src_end == u64::MAX {
+            return Ok(());
+        }
+        let from = self.ends.insert(record.source, record.src_end).unwrap_or(0);
+        if record.record < self.from {
+            return Ok(());
+        }
+        let params = SessionRawParams { id: self.id.clone(), source: record.source, from, to: record.src_end };
+        let Some(data) = self.client.call::<methods::SessionRaw>(&params)?.data else {
+            eprintln!("ostler: record {}: what its process wrote is no longer kept", record.record);
+            return Ok(());
+        };
+        let bytes = STANDARD.decode(data).map_err(|error| CommandError::failed(error.to_string()))?;
+        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let mut out = std::io::stdout().lock();
+        match out.is_terminal() {
+            true => writeln!(out, "{}", visible_bytes(line))?,
+            false => {
+                out.write_all(line)?;
+                out.write_all(b"\n")?;
+            }
+        }
+        Ok(out.flush()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn said(kind: &str) -> Vec<Said> {
+        vec![Said::read(&json!({"type": kind, "source": 1})).unwrap()]
+    }
+
+    #[test]
+    fn a_watch_ends_when_the_session_is_closed_and_its_process_gone() {
+        let mut end = End::default();
+        assert_eq!(end.record(1, &said("process")), None);
+        assert_eq!(end.record(2, &said("closed")), None);
+        assert_eq!(end.record(3, &said("exited")), Some(()));
+        let mut idle = End::default();
+        assert_eq!(idle.record(1, &said("closed")), Some(()));
+    }
+
+    #[test]
+    fn a_closed_session_is_read_to_its_end() {
+        let mut end = End { closed: true, running: false, past: 3 };
+        assert_eq!((end.record(1, &said("process")), end.record(2, &said("exited"))), (None, None));
+        assert_eq!(end.record(3, &said("closed")), Some(()));
+    }
+}
