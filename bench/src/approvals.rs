@@ -2,7 +2,7 @@
 //! recorded yes and the command that follows from it. What really ran is counted by the commands themselves, in files that
 //! the product never looks at; what people were told is compared with the audit.
 
-mod approver;
+pub(crate) mod approver;
 mod asker;
 mod daemon;
 mod verdict;
@@ -20,9 +20,9 @@ use crate::args::Args;
 use crate::instance::{Instance, default_binary};
 use crate::rng::Rng;
 use asker::{Asked, Asker};
-use daemon::Daemon;
 
 pub(crate) use approver::{run as approve, terminal};
+pub(crate) use daemon::{Daemon, native};
 
 /// Approvers at once, each on a terminal of its own.
 const APPROVERS: u64 = 3;

@@ -18,6 +18,7 @@ mod raw;
 mod rng;
 mod rows;
 mod running;
+mod sessions;
 mod table;
 mod verifier;
 mod wire;
@@ -31,6 +32,7 @@ const HELP: &str = "\
 usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
        bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
        bench approvals --runs N --kills K --seed S [--bin PATH]    decisions, racing and killed
+       bench sessions --kills K --seed S [--bin PATH]              conversations, killed
        bench fuzz --target lines|journal|daemon [--seconds N] [--seed S] [--bin PATH]
 --bin is the ostler program to measure; without it the one beside this program.";
 
@@ -54,6 +56,7 @@ fn run(mut args: Args) -> Result<u8> {
         return Ok(0);
     }
     match args.word().as_deref() {
+        Some("agent") => rows::agent(args),
         Some("approvals") => approvals::run(args),
         Some("approver") => approvals::approve(args),
         Some("crash") => crash::run(args),
@@ -61,6 +64,7 @@ fn run(mut args: Args) -> Result<u8> {
         Some("fuzz") => fuzz::run(args),
         Some("flood") => flood::run(args),
         Some("raw") => raw::run(args),
+        Some("sessions") => sessions::run(args),
         Some("stamp") => rows::stamp(args),
         Some(other) => bail!("no such command: {other}\n{HELP}"),
         None => rows::run(args),

@@ -4,6 +4,7 @@ mod decisions;
 mod memory;
 mod replay;
 mod rpc;
+mod sessions;
 mod slow_reader;
 mod spawn;
 mod start;
@@ -19,6 +20,7 @@ use crate::instance;
 use crate::table::{self, Row, Target};
 
 pub(crate) use decisions::stamp;
+pub(crate) use sessions::agent;
 
 /// What every family gets.
 pub(crate) struct Bench {
@@ -37,7 +39,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<Vec<Row>>;
 
-const FAMILIES: [(&str, Family); 8] = [
+const FAMILIES: [(&str, Family); 9] = [
     ("rpc", rpc::rows),
     ("stream", stream::rows),
     ("replay", replay::rows),
@@ -46,6 +48,7 @@ const FAMILIES: [(&str, Family); 8] = [
     ("slow-reader", slow_reader::rows),
     ("start", start::rows),
     ("decisions", decisions::rows),
+    ("sessions", sessions::rows),
 ];
 
 /// The whole table; exit code 1 when a row missed its target.

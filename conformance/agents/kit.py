@@ -177,9 +177,9 @@ class Session:
         self.records = []
         self.watch()
 
-    def watch(self):
+    def watch(self, door=None):
         """Watches from where it was."""
-        door = self.house.door
+        door = door or self.house.door
         since = self.records[-1]["record"] + 1 if self.records else None
         number = door.call("session.watch", id=self.id, **({"from": since} if since else {}))["watch"]
         self.source = (door, number)
@@ -262,6 +262,8 @@ class Session:
         last = self.info()["last"]
         other = Session.__new__(Session)
         other.house, other.id, other.records = self.house, self.id, []
-        other.watch()
+        door = Door(self.house.socket)
+        other.watch(door)
         wait_for("record %d for a new watcher" % last, lambda: other.look() and other.records[-1]["record"] >= last)
+        door.close()
         return other.records

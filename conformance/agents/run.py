@@ -174,12 +174,12 @@ def slow_start(run):
     program = os.path.join(run.house.dir, "slow-" + run.agent)
     with open(program, "w") as f:
         # Its help is quick: only the session waits.
-        f.write('#!/bin/sh\n[ "$1" = --help ] || sleep 20\nexec %s "$@"\n' % clis.program(run.agent))
+        f.write('#!/bin/sh\n[ "$1" = --help ] || sleep 10\nexec %s "$@"\n' % clis.program(run.agent))
     os.chmod(program, 0o755)
     s = run.session(program=program)
     began = time.monotonic()
     after, end = s.turn("patience")
-    run.ok("is-waited-for", end["reason"] == "completed" and "patience" in s.said(after) and time.monotonic() - began > 20, s.events(after))
+    run.ok("is-waited-for", end["reason"] == "completed" and "patience" in s.said(after) and time.monotonic() - began > 10, s.events(after))
 
 
 @area("kills")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|sudo-clients] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|codecast|codecast-client|sudo-clients] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -22,6 +22,8 @@ SUITES = {
     "cli": ["cli"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_password"],
     "sessions": ["sessions"],
+    "codecast": ["codecast"],
+    "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_password"],
 }
@@ -31,7 +33,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--suite", choices=SUITES, default="claustrum")
-    ap.add_argument("--original", default="", help="folder with the original sudo-proxy's bin/ (suite sudo-clients)")
+    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client)")
     ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
     opt = ap.parse_args()

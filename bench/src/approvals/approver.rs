@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{ApprovalInfo, ApprovalListParams, ChangesParams, DecideParams, ShownParams, Verdict, methods};
+use ostler_api::{
+    ApprovalInfo, ApprovalKind, ApprovalListParams, ChangesParams, DecideParams, ShownParams, Verdict, methods,
+};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -69,11 +71,32 @@ fn decide(socket: &Path, rng: &mut Rng) -> Result<(), ClientError> {
     }
 }
 
+/// A question of an agent: red, always.
+fn answer(client: &mut Client, approval: &ApprovalInfo) -> Result<(), ClientError> {
+    let decision = DecideParams {
+        id: approval.id.clone(),
+        hash: approval.hash.clone(),
+        verdict: Verdict::Answers,
+        relays: false,
+        message: String::new(),
+        interrupt: false,
+        input: None,
+        answers: Some(r#"{"colour":["red"]}"#.to_owned()),
+    };
+    match client.call::<methods::ApprovalDecide>(&decision) {
+        Ok(_) | Err(ClientError::Rpc(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn one(client: &mut Client, approval: &ApprovalInfo, rng: &mut Rng) -> Result<(), ClientError> {
     let shown = ShownParams { id: approval.id.clone(), surface: "bench".into() };
     client.call::<methods::ApprovalShown>(&shown)?;
     if approval.reason == IGNORED {
         return Ok(());
+    }
+    if approval.kind == ApprovalKind::Question {
+        return answer(client, approval);
     }
     let (verdict, word) = if rng.percent(70) { (Verdict::Once, "once") } else { (Verdict::Deny, "deny") };
     // Some have read something else.

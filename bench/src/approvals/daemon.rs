@@ -37,12 +37,18 @@ impl<'a> Daemon<'a> {
         Ok(Self { instance, child: None })
     }
 
-    /// Starts it and waits until both doors answer.
-    pub(crate) fn start(&mut self) -> Result<()> {
+    /// Starts it and waits for nothing.
+    pub(crate) fn begin(&mut self) -> Result<()> {
         let log = fs::File::options().create(true).append(true).open(self.instance.dir().join("daemon.log"))?;
         let mut command = self.instance.command(&["up", "--foreground"]);
         command.env("OSTLER_CONFIG", self.instance.dir().join("config.toml"));
         self.child = Some(command.stdout(log.try_clone()?).stderr(log).spawn().context("start ostler up")?);
+        Ok(())
+    }
+
+    /// Starts it and waits until both doors answer.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        self.begin()?;
         let deadline = Instant::now() + START_DEADLINE;
         for socket in [door(self.instance.dir()), native(self.instance.dir())] {
             while UnixStream::connect(&socket).is_err() {
@@ -53,6 +59,10 @@ impl<'a> Daemon<'a> {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn pid(&self) -> Option<rustix::process::Pid> {
+        self.child.as_ref().map(rustix::process::Pid::from_child)
     }
 
     pub(crate) fn kill(&mut self) -> Result<()> {

@@ -37,7 +37,7 @@ pub use login::{LoginPath, login_path};
 pub use ostler_journal::{
     Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Step, Subscription, Wake,
 };
-pub use ostler_keeper::{GuardSpec, Scope};
+pub use ostler_keeper::{GuardSpec, Scope, heap};
 pub use process::{
     About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,
     SpawnRequest, StdinError, WinSize,

@@ -10,6 +10,22 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::spec::{Exit, Step};
 
+/// What the allocator of this program has handed out and what it holds, in bytes; nothing where it does not say.
+#[cfg(target_env = "gnu")]
+pub fn heap() -> Option<(u64, u64)> {
+    // SAFETY: takes no arguments, and reads the allocator's own counters under its own locks.
+    let counted = unsafe { libc::mallinfo2() };
+    // Large pieces are mapped one by one, beside the arenas.
+    let used = counted.uordblks + counted.hblkhd;
+    Some((used as u64, (counted.arena + counted.hblkhd) as u64))
+}
+
+/// What the allocator of this program has handed out and what it holds, in bytes; nothing where it does not say.
+#[cfg(not(target_env = "gnu"))]
+pub fn heap() -> Option<(u64, u64)> {
+    None
+}
+
 /// A private, read-only mapping of a sealed file.
 #[derive(Debug)]
 pub(crate) struct Mapping {

@@ -13,7 +13,7 @@ mod cli_kit;
 use std::path::{Path, PathBuf};
 
 use cli_kit::hooked::Hooked;
-use cli_kit::{kill, number, wait_for};
+use cli_kit::{Home, kill, number, wait_for};
 
 const COUNTER: &str = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done";
 

@@ -14,8 +14,8 @@ pub(crate) struct Told {
     mode: Option<String>,
     resuming: bool,
     started: bool,
-    /// It has told its id of the conversation.
-    named: bool,
+    /// Its id of the conversation, as it told it last.
+    named: Option<String>,
     /// A turn has begun and not ended.
     pub(crate) in_turn: bool,
     /// Turns that ended.
@@ -31,7 +31,7 @@ impl Told {
     /// Started for one prompt.
     pub(crate) fn once(setup: &Setup) -> Self {
         let resuming = setup.resume.is_some();
-        Told { mode: None, resuming, started: false, named: false, in_turn: false, results: 0 }
+        Told { mode: None, resuming, started: false, named: None, in_turn: false, results: 0 }
     }
 
     /// A line that is not part of the control protocol.
@@ -79,6 +79,7 @@ impl Told {
                 notice(format!("{what}: attempt {attempt} of {of}"))
             }
             "permission_denied" => notice(json::text(line, &["message"]).unwrap_or("a tool was denied").to_owned()),
+            "informational" => json::text(line, &["content"]).map(|text| notice(text.to_owned())).unwrap_or_default(),
             "compact_boundary" => notice("the conversation was compacted".to_owned()),
             other => vec![Event::Unknown { kind: format!("system/{other}") }],
         }
@@ -98,7 +99,7 @@ impl Told {
             }
         }
         self.started = true;
-        self.named |= json::text(line, &["session_id"]).is_some();
+        self.named = json::text(line, &["session_id"]).map(str::to_owned).or(self.named.take());
         events
     }
 
@@ -113,8 +114,10 @@ impl Told {
             ..Usage::default()
         })];
         let reason = reason(line);
-        if let Some(id) = json::text(line, &["session_id"]).filter(|_| !self.named && reason != EndReason::Failed) {
-            self.named = true;
+        // What a result names is what a later resume must name, whatever was said at the start.
+        let news = |id: &&str| self.named.as_deref() != Some(*id) && reason != EndReason::Failed;
+        if let Some(id) = json::text(line, &["session_id"]).filter(news) {
+            self.named = Some(id.to_owned());
             events.insert(0, Event::Started { agent_session: Some(id.to_owned()), model: None });
         }
         let message = (reason == EndReason::Failed).then(|| complaint(line));

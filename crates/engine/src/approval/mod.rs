@@ -182,6 +182,13 @@ pub enum By {
         /// The device's name.
         name: String,
     },
+    /// A client of a door whose protocol has words for an answer: of questions only, never of what may run.
+    Client {
+        /// The door.
+        door: String,
+        /// The client's user.
+        uid: u32,
+    },
 }
 
 impl std::fmt::Display for By {
@@ -190,6 +197,7 @@ impl std::fmt::Display for By {
             Self::Terminal { uid, tty, .. } => write!(f, "uid {uid} at {tty}"),
             Self::Rule { name } => write!(f, "rule {name}"),
             Self::Device { name } => write!(f, "device {name}"),
+            Self::Client { door, uid } => write!(f, "uid {uid} through {door}"),
         }
     }
 }

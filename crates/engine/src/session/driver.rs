@@ -78,7 +78,7 @@ impl Driver {
                     None
                 }
             };
-            if self.leave() {
+            if self.leave(&shared) {
                 return;
             }
             drop(shared);
@@ -87,12 +87,10 @@ impl Driver {
     }
 
     /// Ends the thread if nothing is left to do.
-    fn leave(&mut self) -> bool {
+    fn leave(&mut self, shared: &Shared) -> bool {
         let mut desk = self.session.desk();
-        if self.running.is_some() || (desk.state.has_work() && !desk.state.closed) {
-            return false;
-        }
-        if desk.state.living.is_some() {
+        let more = desk.state.is_busy() && !desk.state.closed && !shared.is_halting();
+        if self.running.is_some() || desk.state.living.is_some() || more {
             return false;
         }
         desk.driven = false;
@@ -187,7 +185,7 @@ impl Driver {
         let mut desk = session.desk();
         if desk.state.turn.is_none()
             && !desk.state.closed
-            && !desk.end
+            && !shared.is_halting()
             && let Some(next) = desk.state.queue.front().map(|queued| queued.number)
         {
             session.tell(&mut desk, Fact::Turn { number: next })?;
@@ -197,13 +195,16 @@ impl Driver {
         if turn.sent.is_some() || turn.ended {
             return Ok(());
         }
-        if turn.interrupt.is_some() || desk.state.closed || desk.end {
+        if turn.interrupt.is_some() || desk.state.closed {
             let event = Event::TurnEnded { reason: EndReason::Interrupted, message: None };
             session.tell(&mut desk, Fact::Said { event })?;
             return Ok(());
         }
         let (number, blocks) = (turn.prompt.number, turn.prompt.blocks.clone());
         let Some(running) = &mut self.running else {
+            if shared.is_halting() {
+                return Ok(());
+            }
             drop(desk);
             return self.start(shared);
         };

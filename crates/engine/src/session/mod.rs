@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use ostler_journal::{EventBounds, EventCursor, Subscription, Wake};
+use ostler_journal::{EventBounds, Subscription, Wake};
 use tokio::sync::Notify;
 
 pub use ask::ToolContent;
@@ -45,9 +45,9 @@ pub use found::{Finder, Found};
 pub use new::{CreateError, NewSession};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
-    ToolKind, Unsupported, Usage,
+    QuestionOption, ToolKind, Unsupported, Usage,
 };
-pub use ostler_journal::{EventHead, EventStep};
+pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use sessions::{SessionError, Sessions};
 pub use state::Status;

@@ -95,7 +95,8 @@ pub(super) fn usual(agent: &Agent, oneshot: bool) -> Drive {
 /// What an adapter is made from.
 pub(super) fn setup(created: &Created, settings: &Settings, resume: Option<String>, echo: &str) -> Setup {
     let program = match created.agent {
-        Agent::Echo => Some(echo.to_owned()),
+        // Any program that speaks its lines can take its place.
+        Agent::Echo => Some(created.program.clone().unwrap_or_else(|| echo.to_owned())),
         _ => created.program.clone(),
     };
     Setup {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(super) struct Shared {
     table: Mutex<BTreeMap<String, Session>>,
     revision: watch::Sender<u64>,
     pub(super) runtime: Handle,
+    /// The engine ends: nothing is begun any more.
+    halting: AtomicBool,
     finder: Finder,
     boot: String,
 }
@@ -67,6 +69,10 @@ impl Shared {
 
     pub(super) fn config(&self) -> &SessionConfig {
         &self.registry.config.sessions
+    }
+
+    pub(super) fn is_halting(&self) -> bool {
+        self.halting.load(Ordering::Acquire)
     }
 
     pub(super) fn inbox(&self) -> &Inbox {
@@ -117,6 +123,7 @@ impl Sessions {
             table: Mutex::default(),
             revision: watch::channel(0).0,
             runtime,
+            halting: AtomicBool::new(false),
             boot: crate::approval::boot_id(),
             registry,
         });
@@ -289,8 +296,14 @@ impl Sessions {
         }
     }
 
-    /// Ends every agent's process; the sessions stay, and their next prompt resumes them.
+    /// From now on no turn begins: what waits is for the next daemon.
+    pub(crate) fn halt(&self) {
+        self.shared.halting.store(true, Ordering::Release);
+    }
+
+    /// Ends every agent's process; the sessions stay, and go on when a daemon is there again.
     pub async fn end_processes(&self) {
+        self.halt();
         let driven: Vec<Session> = self.list().into_iter().filter(|session| session.desk().driven).collect();
         for session in &driven {
             session.desk().end = true;

@@ -77,6 +77,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.claustrum = value),
     },
     Key {
+        name: "doors.codecast",
+        default: "true",
+        doc: "Whether `ostler up` opens the codecast door, on port 9100 of the loopback or the next free one.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.codecast = value),
+    },
+    Key {
         name: "doors.sudo_proxy",
         default: "true",
         doc: "Whether `ostler up` opens the sudo-proxy door, in its own runtime folder.",

@@ -104,6 +104,8 @@ pub(crate) struct Attach {
 pub(crate) struct Doors {
     /// Whether `up` opens the claustrum door in its own runtime folder.
     pub(crate) claustrum: bool,
+    /// Whether `up` opens the codecast door on its port or the next free one.
+    pub(crate) codecast: bool,
     /// Whether `up` opens the sudo-proxy door in its own runtime folder.
     pub(crate) sudo_proxy: bool,
     /// Whether `up` takes other products' own places without `--drop-in`.

@@ -1,6 +1,7 @@
 //! Wiring: claims an instance, starts its engine, opens its doors, leaves on signals.
 //! What is here knows every part and none of their insides.
 
+mod codecast;
 mod forward;
 mod host;
 mod launched;
@@ -8,6 +9,7 @@ mod limits;
 mod log_writer;
 mod native;
 mod place;
+mod port_file;
 mod signals;
 mod sudo_proxy;
 mod up;
@@ -17,6 +19,7 @@ pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
+pub(crate) use port_file::PortFile;
 pub(crate) use signals::{Asked, Signals};
 pub(crate) use sudo_proxy::sudo_proxy_settings;
 pub(crate) use up::{Options, run};

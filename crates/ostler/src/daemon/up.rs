@@ -10,6 +10,7 @@ use ostler_door_claustrum as claustrum;
 use ostler_door_rpc::Bound;
 use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
+use super::codecast::Codecast;
 use super::host::{Host, HostError, Plan};
 use super::place::Place;
 use super::sudo_proxy::SudoProxy;
@@ -87,7 +88,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             sessions: options.config.sessions.clone(),
         })
         .await?;
-    let (native, claustrum, sudo_proxy) = match open_doors(options, &host) {
+    let (native, claustrum, codecast, sudo_proxy) = match open_doors(options, &host) {
         Ok(doors) => doors,
         Err(error) => {
             // Who started this hears why it failed and decides; only the keeper itself may try again.
@@ -97,9 +98,11 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     };
     host.extract_login_path();
     super::forward(host.engine().inbox().clone(), host.dir(), &options.config.audit.forward);
+    let streams = codecast.as_ref().map(Codecast::door);
     let asked = tokio::select! {
         asked = native.serve() => asked,
         () = serve_claustrum(claustrum, &host) => Asked::Stop,
+        () = serve_codecast(codecast) => Asked::Stop,
         () = serve_sudo_proxy(sudo_proxy) => Asked::Stop,
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
@@ -109,11 +112,14 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         Asked::Keep => Ending::Keep,
         Asked::Stop => Ending::Kill,
     };
+    if let Some(streams) = streams {
+        streams.close().await;
+    }
     host.stop(ending).await;
     Ok(())
 }
 
-type Doors = (Native, Option<Claustrum>, Option<SudoProxy>);
+type Doors = (Native, Option<Claustrum>, Option<Codecast>, Option<SudoProxy>);
 
 fn open_doors(options: &Options, host: &Host) -> Result<Doors, HostError> {
     let mut open = Vec::new();
@@ -121,16 +127,24 @@ fn open_doors(options: &Options, host: &Host) -> Result<Doors, HostError> {
         true => Some(Claustrum::open(options, host, &mut open)?),
         false => None,
     };
+    let codecast = options.config.doors.codecast.then(|| Codecast::open(options, host, &mut open)).flatten();
     let sudo_proxy = match options.config.doors.sudo_proxy {
         true => Some(SudoProxy::open(options, host, &mut open)?),
         false => None,
     };
-    Ok((Native::open(host, open)?, claustrum, sudo_proxy))
+    Ok((Native::open(host, open)?, claustrum, codecast, sudo_proxy))
 }
 
 async fn serve_claustrum(door: Option<Claustrum>, host: &Host) {
     match door {
         Some(door) => door.serve(host).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn serve_codecast(door: Option<Codecast>) {
+    match door {
+        Some(door) => door.serve().await,
         None => std::future::pending().await,
     }
 }

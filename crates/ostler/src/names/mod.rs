@@ -1,11 +1,13 @@
 //! The programs that ostler can stand in for.
 
 mod claustrum;
+mod codecast;
 mod sudo_proxy;
 pub(crate) mod sudo_proxy_mcp;
 mod sudo_request;
 
 pub(crate) use claustrum::version as claustrum_version;
+pub(crate) use codecast::version as codecast_version;
 pub(crate) use sudo_proxy::{runtime_dir as sudo_proxy_runtime_dir, version as sudo_proxy_version};
 
 use std::ffi::OsString;
@@ -14,7 +16,7 @@ use std::process::ExitCode;
 use ostler_agents::echo::{self, Program};
 
 /// Every name that a link may carry.
-pub(crate) const NAMES: &[&str] = &["claustrum", "sudo-proxy", "sudo-proxy-mcp", "sudo-request"];
+pub(crate) const NAMES: &[&str] = &["claustrum", "codecast-daemon", "sudo-proxy", "sudo-proxy-mcp", "sudo-request"];
 
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
@@ -39,6 +41,7 @@ pub(crate) fn echo(args: &[OsString]) -> ExitCode {
 pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
     match name {
         "claustrum" => claustrum::run(name, &args),
+        "codecast-daemon" => codecast::run(&args),
         "sudo-proxy" => sudo_proxy::run(&args),
         "sudo-proxy-mcp" => sudo_proxy_mcp::run(&args),
         "sudo-request" => sudo_request::run(&args),

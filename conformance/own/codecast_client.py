@@ -1,0 +1,143 @@
+"""The unmodified head node of the original (PyPI, in a virtual environment of the test cache) against our daemon: its client for the
+daemon's protocol, and its manager of machines through a real sshd, which starts the daemon at the first contact."""
+import getpass
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from codecast_kit import LONG, running, suite
+from lib import area, wait_for
+from ssh import Sshd
+
+# Every method of the client, one after the other; prints one JSON object.
+CLIENT = r'''
+import asyncio, json, os, sys
+from head.daemon_client import DaemonClient, DaemonError
+port, project, release = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+async def main():
+    out = {}
+    async with DaemonClient() as c:
+        sid = await c.create_session(port, project, mode="code", model="m-1")
+        async def send(text):
+            return [e async for e in c.send_message(port, sid, text) if e["type"] != "ping"]
+        events = await send("@@tools"); out["stream"] = [e["type"] for e in events]; sdk = events[-1]["session_id"]
+        first = asyncio.create_task(send("@@hold:client"))
+        while True:
+            if [s for s in await c.list_sessions(port) if s["sessionId"] == sid][0]["status"] == "busy": break
+            await asyncio.sleep(0.05)
+        out["queued"] = await send("@@say:second")
+        out["stats"] = await c.get_queue_stats(port, sid)
+        open(release, "w").close()
+        out["first"] = [e["content"] for e in await first if e["type"] == "text"]
+        stopped = asyncio.create_task(send("@@term143"))
+        while True:
+            r = await c.interrupt_session(port, sid)
+            if r["interrupted"]: break
+            await asyncio.sleep(0.05)
+        out["interrupt"] = (r, [e["type"] for e in await stopped][-1])
+        out["resume"] = await c.resume_session(port, sid, sdk)
+        out["set_mode"] = await c.set_mode(port, sid, "plan")
+        out["set_model"] = [await c.set_model(port, sid, "m-2"), await c.set_model(port, sid, None)]
+        out["list"] = [s for s in await c.list_sessions(port) if s["sessionId"] == sid][0]["mode"]
+        out["health"] = await c.health_check(port)
+        out["monitor"] = (await c.monitor_sessions(port))["totalSessions"]
+        out["reconnect"] = await c.reconnect_session(port, sid)
+        out["big"] = sum(len(e["content"]) for e in await send("@@big:1500000") if e["type"] == "text")
+        out["destroy"] = await c.destroy_session(port, sid)
+        try: await c.set_mode(port, sid, "plan")
+        except DaemonError as e: out["error"] = (e.code, str(e))
+        out["unknown"] = [e["type"] for e in await send("@@say:x")]
+        try: await c.create_session(port, "/no/such/place")
+        except DaemonError as e: out["path"] = str(e)
+    print(json.dumps(out))
+asyncio.run(main())
+'''
+
+# The manager of machines: a tunnel to a machine where nothing runs yet, and again where it does.
+MANAGER = r'''
+import asyncio, json, sys
+from head.config import Config, PeerConfig
+from head.daemon_client import DaemonClient
+from head.ssh_manager import SSHManager
+ssh_port, user, key, folder, daemon_port, project = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4], int(sys.argv[5]), sys.argv[6]
+async def main():
+    out = {}
+    config = Config.__new__(Config)
+    peer = PeerConfig(id="m", transport="ssh", ssh_host="127.0.0.1", ssh_user=user, ssh_key=key, ssh_port=ssh_port, daemon_port=daemon_port)
+    class Install: install_dir = folder; auto_deploy = False; log_file = folder + "/../daemon.log"
+    config.__dict__.update(machines={"m": peer}, peers={"m": peer}, daemon=Install())
+    for name in ("first", "second"):
+        manager = SSHManager(config)
+        found = await manager.ensure_tunnel("m")
+        async with DaemonClient() as c:
+            out[name] = {"upgraded": found.daemon_upgraded, "health": await c.health_check(found.local_port)}
+            if name == "first":
+                sid = await c.create_session(found.local_port, project, cli_type="echo")
+                out["events"] = [e["type"] async for e in c.send_message(found.local_port, sid, "over ssh")]
+            else:
+                out["kept"] = [s["sessionId"] for s in await c.list_sessions(found.local_port)] == [sid]
+        await manager.close_all()
+    print(json.dumps(out))
+asyncio.run(main())
+'''
+
+
+def head(t, source, *args):
+    python = os.path.join(t.opt.original, "bin", "python")
+    r = subprocess.run([python, "-c", source, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=5 * LONG, cwd="/")
+    if r.returncode != 0:
+        t.ok("the-original-runs-to-its-end", False, r.stderr[-1500:])
+        return None
+    return json.loads(r.stdout)
+
+
+@area("codecast-client")
+def client(t):
+    with running(t) as d:
+        out = head(t, CLIENT, d.port, d.proj(), d.d + "/release.client")
+        if out is None:
+            return
+        t.ok("stream", out["stream"][0] == "system" and out["stream"][-1] == "result" and "tool_use" in out["stream"], out["stream"])
+        t.eq("queued", out["queued"], [{"type": "queued", "position": 1}])
+        t.eq("queue-stats", out["stats"], {"userPending": 1, "responsePending": 0, "clientConnected": True})
+        t.eq("queued-answers-arrive", out["first"], ["working done:client", "second"])
+        t.eq("interrupt", out["interrupt"], [{"ok": True, "interrupted": True}, "interrupted"])
+        t.eq("resume", out["resume"], {"ok": True, "fallback": False})
+        t.eq("set-mode-and-model", (out["set_mode"], out["set_model"], out["list"]), (True, [True, True], "plan"))
+        t.ok("health", out["health"]["ok"] and out["health"]["version"] == "0.3.2", out["health"])
+        t.eq("monitor", out["monitor"], 1)
+        t.eq("reconnect", out["reconnect"], [])
+        t.eq("a-large-text-does-not-break-it", out["big"], 1500000)
+        t.eq("destroy", (out["destroy"], out["error"][0], out["unknown"]), (True, -32000, ["error"]))
+        t.ok("a-missing-path-is-named", "Path does not exist" in out["path"], out["path"])
+
+
+@area("codecast-ssh")
+def ssh(t):
+    absent = [p for p in ("sshd", "ssh-keygen", "lsof", "curl", "pgrep") if not shutil.which(p)]
+    if absent:
+        return t.skip("all", "missing programs: %s" % " ".join(absent))
+    folder, home = t.tmp(), t.tmp()
+    os.makedirs(home + "/.codecast/daemon")
+    os.symlink(t.ostler(), home + "/.codecast/daemon/codecast-daemon")
+    # The daemon's home, not ours: what ssh starts finds it in its environment.
+    sshd = Sshd(folder, "SetEnv HOME=%s PATH=%s\n" % (home, os.environ["PATH"]))
+    try:
+        where = sshd.run("echo $HOME").stdout.decode().strip()
+        if where != home:
+            return t.skip("all", "this sshd does not set HOME: %r" % where)
+        from t_life import free_port
+        out = head(t, MANAGER, sshd.port, getpass.getuser(), folder + "/user", home + "/.codecast/daemon", free_port(), home)
+        if out is None:
+            return
+        t.ok("first-contact-starts-the-daemon-cleanly", out["first"]["health"]["ok"] and not out["first"]["upgraded"], out["first"])
+        t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
+        t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, out["first"]["health"]["pid"], True))
+    finally:
+        port = home + "/.codecast/daemon.port"
+        if os.path.exists(port):
+            os.kill(suite.Rpc(int(open(port).read())).ok("health.check", timeout=LONG)["pid"], signal.SIGTERM)
+            wait_for(lambda: not os.path.exists(port), LONG)
+        sshd.stop()

@@ -1,0 +1,120 @@
+//! One connection: who it is, and its requests from the first header to the answer. Nothing of a request is read before its
+//! sender may speak here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+
+use crate::envelope::{self, NotARequest, Params, RpcError};
+use crate::guard::{self, Peer};
+use crate::methods::{self, Reply};
+use crate::outlet::{Meter, Outlet};
+use crate::tokens::Tokens;
+use crate::{Shared, stream};
+
+/// 2 MiB: what clients of this protocol know as too large beyond it.
+const BODY_MAX: usize = 2 << 20;
+/// A client that takes longer to send that much has stopped.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// What a request is served with.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) peer: Peer,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl Connection {
+    /// What answers its requests.
+    pub(crate) fn router(self) -> Router {
+        Router::new().route("/rpc", post(serve)).with_state(self)
+    }
+}
+
+async fn serve(State(connection): State<Connection>, request: Request) -> Response {
+    if let Err(refused) = guard::admit(connection.peer, request.headers(), connection.tokens.as_deref()) {
+        tracing::warn!("codecast: {}: {refused}", connection.peer.address);
+        return plain(refused.status(), refused.to_string());
+    }
+    if !is_json(request.headers()) {
+        let what = "Expected request with `Content-Type: application/json`";
+        return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned());
+    }
+    let body = match body(request).await {
+        Ok(body) => body,
+        Err((status, why)) => return plain(status, why.to_owned()),
+    };
+    let request = match envelope::Request::read(&body) {
+        Ok(request) => request,
+        Err(error @ NotARequest::Syntax(_)) => return plain(StatusCode::BAD_REQUEST, error.to_string()),
+        Err(error @ NotARequest::Shape(_)) => return plain(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()),
+    };
+    let params = request.params();
+    let reply = match request.method.as_deref() {
+        None => Reply::Result(Err(RpcError::no_method_given())),
+        Some("session.send") => match send(&connection, &params) {
+            Ok(response) => return response,
+            Err(error) => Reply::Result(Err(error)),
+        },
+        Some(method) => methods::call(&connection.shared, method, &params).await,
+    };
+    match reply {
+        Reply::Result(result) => json(envelope::answer(&result, false, request.id).into()),
+        Reply::Health(result) => json(envelope::answer(&Ok(result), true, request.id).into()),
+        Reply::Owed(session, owed) => {
+            let whole = envelope::answer(&Ok(owed.result()), false, request.id);
+            let (outlet, body) = Outlet::new(Arc::clone(&connection.meter));
+            tokio::spawn(methods::hand_over(Arc::clone(&connection.shared), session, owed, whole, outlet));
+            json(body)
+        }
+    }
+}
+
+fn send(connection: &Connection, params: &Params) -> Result<Response, RpcError> {
+    let [id, message] = params.need(["sessionId", "message"])?;
+    let (outlet, body) = Outlet::new(Arc::clone(&connection.meter));
+    tokio::spawn(stream::serve(Arc::clone(&connection.shared), id.to_owned(), message.to_owned(), outlet));
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+async fn body(request: Request) -> Result<Bytes, (StatusCode, &'static str)> {
+    const TOO_LARGE: (StatusCode, &str) = (StatusCode::PAYLOAD_TOO_LARGE, "length limit exceeded");
+    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| length > BODY_MAX as u64) {
+        return Err(TOO_LARGE);
+    }
+    match tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_MAX)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) if length.is_none() => Err(TOO_LARGE),
+        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the request body broke off")),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the request body took too long")),
+    }
+}
+
+/// `application/json`, or JSON of a more special kind, with or without parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+fn json(body: Body) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn plain(status: StatusCode, text: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}

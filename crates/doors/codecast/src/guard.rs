@@ -1,0 +1,178 @@
+//! Who may speak to this door: our own user on this machine, or whoever shows a token.
+//!
+//! A browser is a program of our user too, and any page can make it connect here. What only a browser or a proxy would
+//! send (a foreign Host, an Origin, a forwarding header) is therefore refused where no token vouches for the request.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, StatusCode, header};
+
+use crate::tokens::Tokens;
+
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// A program of our own user, on this machine.
+    pub(crate) ours: bool,
+}
+
+/// Why a request is not served.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("Unauthorized: missing Bearer token")]
+    NoToken,
+    #[error("Unauthorized: invalid token")]
+    BadToken,
+    #[error("Forbidden: this daemon serves its own user only")]
+    Stranger,
+    #[error("Forbidden: the Host header names another machine")]
+    Host,
+    #[error("Forbidden: requests from web pages are not served")]
+    Origin,
+    #[error("Forbidden: forwarded requests need a token")]
+    Forwarded,
+}
+
+impl Refused {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::NoToken | Self::BadToken => StatusCode::UNAUTHORIZED,
+            _ => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+/// Lets a request in, or says why not. `tokens` is there in auth mode only.
+pub(crate) fn admit(peer: Peer, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
+    if let Some(tokens) = tokens {
+        match headers.get(header::AUTHORIZATION).map(|value| bearer(value.as_bytes())) {
+            Some(Some(token)) if tokens.know(token) => return Ok(()),
+            Some(Some(_)) if !peer.ours => return Err(Refused::BadToken),
+            _ if !peer.ours => return Err(Refused::NoToken),
+            _ => {}
+        }
+    }
+    if !peer.ours {
+        return Err(Refused::Stranger);
+    }
+    let text = |name: &header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(&header::HOST);
+    if host.is_some_and(|host| !is_loopback(host)) || headers.get_all(header::HOST).iter().count() > 1 {
+        return Err(Refused::Host);
+    }
+    if let Some(origin) = text(&header::ORIGIN) {
+        let own = origin.split_once("://").map(|(_, host)| host);
+        if own.is_none() || own != host {
+            return Err(Refused::Origin);
+        }
+    }
+    if headers.keys().any(|name| forwards(name.as_str())) {
+        return Err(Refused::Forwarded);
+    }
+    Ok(())
+}
+
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+fn forwards(name: &str) -> bool {
+    name == "forwarded" || name.starts_with("x-forwarded-") || name == "x-real-ip" || name == "via"
+}
+
+/// `localhost`, or an address of the loopback, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, "")) => name,
+            Some((name, port)) if port.strip_prefix(':').is_some_and(is_port) => name,
+            _ => return false,
+        },
+        None => match host.split_once(':') {
+            Some((name, port)) if is_port(port) => name,
+            Some(_) => return false,
+            None => host,
+        },
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+}
+
+fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    fn peer(ours: bool) -> Peer {
+        Peer { address: "127.0.0.1:1".parse().unwrap(), ours }
+    }
+
+    fn with(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn our_own_user_needs_nothing_and_nobody_else_is_served() {
+        assert_eq!(admit(peer(true), &with(&[("host", "127.0.0.1:9100")]), None), Ok(()));
+        assert_eq!(admit(peer(true), &with(&[]), None), Ok(()));
+        assert_eq!(admit(peer(false), &with(&[("host", "127.0.0.1:9100")]), None), Err(Refused::Stranger));
+        assert_eq!(admit(peer(false), &with(&[("authorization", "Bearer x")]), None), Err(Refused::Stranger));
+    }
+
+    #[test]
+    fn a_name_that_was_rebound_to_the_loopback_is_foreign() {
+        for host in
+            ["127.0.0.1", "localhost:19100", "LOCALHOST", "[::1]:9100", "[::1]", "127.9.9.9:1", "[::ffff:127.0.0.1]"]
+        {
+            assert_eq!(admit(peer(true), &with(&[("host", host)]), None), Ok(()), "{host}");
+        }
+        for host in
+            ["evil.example", "localhost.evil.example", "10.0.0.1:9100", "[::1", "[::1]x", "localhost:x", "::1", ""]
+        {
+            assert_eq!(admit(peer(true), &with(&[("host", host)]), None), Err(Refused::Host), "{host}");
+        }
+        let two = with(&[("host", "localhost"), ("host", "evil.example")]);
+        assert_eq!(admit(peer(true), &two, None), Err(Refused::Host));
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_foreign_also_one_on_this_machine() {
+        let host = ("host", "localhost:9100");
+        for origin in ["https://evil.example", "null", "", "http://localhost:3000", "http://127.0.0.1:9100"] {
+            assert_eq!(admit(peer(true), &with(&[host, ("origin", origin)]), None), Err(Refused::Origin), "{origin}");
+        }
+        assert_eq!(admit(peer(true), &with(&[host, ("origin", "http://localhost:9100")]), None), Ok(()));
+    }
+
+    #[test]
+    fn what_a_proxy_passes_on_is_not_from_here() {
+        for name in ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"] {
+            assert_eq!(admit(peer(true), &with(&[(name, "1.2.3.4")]), None), Err(Refused::Forwarded), "{name}");
+        }
+    }
+
+    #[test]
+    fn in_auth_mode_a_token_is_the_way_in_for_everybody_else() {
+        let tokens = Tokens::of(["good"]);
+        let admit = |ours, value: Option<&str>| {
+            let headers = value.map_or_else(HeaderMap::new, |value| with(&[("authorization", value)]));
+            admit(peer(ours), &headers, Some(&tokens))
+        };
+        assert_eq!(admit(false, None), Err(Refused::NoToken));
+        assert_eq!(admit(false, Some("Basic good")), Err(Refused::NoToken));
+        assert_eq!(admit(false, Some("Bearer nope")), Err(Refused::BadToken));
+        assert_eq!(admit(false, Some("Bearer ")), Err(Refused::BadToken));
+        assert_eq!(admit(false, Some("Bearer good")), Ok(()));
+        assert_eq!(admit(false, Some("bearer good ")), Ok(()));
+        assert_eq!(admit(true, None), Ok(()));
+    }
+}

@@ -1,0 +1,119 @@
+//! The codecast door: one HTTP endpoint, answers as JSON, turns as server-sent events.
+//!
+//! It translates and decides nothing. Sessions are the engine's, and so is the place up to which a client has read; what a
+//! connection knows beyond that is gone when it ends. It never waits for an agent while another client waits for it.
+
+mod answer;
+mod config;
+mod connection;
+mod envelope;
+mod event;
+mod figures;
+mod guard;
+mod listener;
+mod methods;
+mod outlet;
+mod paths;
+mod peer;
+mod place;
+mod reader;
+mod seats;
+mod skills;
+mod stream;
+mod tls;
+mod tokens;
+mod translate;
+mod yaml;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use ostler_engine::Engine;
+use ostler_engine::session::{Session, Status};
+use tokio::sync::watch;
+
+pub use config::{Config, ConfigError};
+pub use listener::Door;
+
+use place::{Place, Stretch};
+use seats::Seats;
+
+/// What sessions and prompts that come through here are marked with.
+pub(crate) const DOOR: &str = "codecast";
+/// Sessions are spread over so many locks; each is held for moments.
+const LOCKS: usize = 16;
+
+/// What a door must be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The version that is reported to clients.
+    pub version: String,
+    /// The user's home folder.
+    pub home: PathBuf,
+}
+
+/// What all connections have in common.
+pub(crate) struct Shared {
+    engine: Engine,
+    settings: Settings,
+    started: Instant,
+    seats: Arc<Seats>,
+    /// Whoever reads and changes a session's place holds its lock.
+    locks: [Mutex<()>; LOCKS],
+    spread: RandomState,
+    /// How many events wait, so that looking again costs nothing; never more than there are sessions.
+    counts: Mutex<HashMap<String, Counted>>,
+    /// The door is being closed: streams end.
+    stop: watch::Sender<bool>,
+}
+
+/// What waited for a session's clients when it was last counted.
+struct Counted {
+    stretches: Vec<Stretch>,
+    events: usize,
+}
+
+impl Shared {
+    fn new(engine: Engine, settings: Settings) -> Self {
+        Self {
+            engine,
+            settings,
+            started: Instant::now(),
+            seats: Arc::default(),
+            locks: Default::default(),
+            spread: RandomState::new(),
+            counts: Mutex::default(),
+            stop: watch::channel(false).0,
+        }
+    }
+
+    /// The session of this id, unless it was destroyed.
+    fn session(&self, id: &str) -> Option<Session> {
+        self.engine.sessions().get(id).filter(|session| session.view().status != Status::Closed)
+    }
+
+    /// Every session that was not destroyed.
+    fn sessions(&self) -> Vec<Session> {
+        let mut all = self.engine.sessions().list();
+        all.retain(|session| session.view().status != Status::Closed);
+        all
+    }
+
+    fn lock(&self, session: &Session) -> MutexGuard<'_, ()> {
+        let mut hasher = self.spread.build_hasher();
+        hasher.write(session.id().as_bytes());
+        let index = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
+        let [first, ..] = &self.locks;
+        self.locks.get(index).unwrap_or(first).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at a session's place, or changes it. May wait for the disk.
+    fn place<T>(&self, session: &Session, work: impl FnOnce(&mut Place) -> io::Result<T>) -> io::Result<T> {
+        let _held = self.lock(session);
+        work(&mut Place::of(session)?)
+    }
+}

@@ -1,0 +1,163 @@
+//! What waits for a client that was not there, and handing it over.
+
+use std::io;
+use std::sync::{Arc, PoisonError};
+
+use ostler_engine::session::Session;
+
+use super::{blocking, failed};
+use crate::envelope::{Params, RpcError};
+use crate::outlet::Outlet;
+use crate::place::Stretch;
+use crate::reader::Reader;
+use crate::{Counted, Shared, stream};
+
+/// What one answer carries at most; the rest waits for the next one.
+const ANSWER_MAX: usize = 16 << 20;
+
+/// Events that are owed to a client.
+pub(crate) struct Owed {
+    events: String,
+    /// The stretches that are in it as a whole, and the last record of the next one that is.
+    whole: usize,
+    upto: u64,
+}
+
+impl Owed {
+    pub(crate) fn result(&self) -> String {
+        format!(r#"{{"bufferedEvents":[{}]}}"#, self.events)
+    }
+}
+
+/// The queue of a session as its clients see it.
+pub(super) struct Stats {
+    pub(super) user_pending: usize,
+    pub(super) response_pending: usize,
+    pub(super) connected: bool,
+}
+
+impl Stats {
+    /// May wait for the disk.
+    pub(super) fn of(shared: &Shared, session: &Session) -> io::Result<Self> {
+        let view = session.view();
+        let attached = shared.seats.is_taken(session.id());
+        let (stretches, here) = shared.place(session, |place| {
+            Ok((if attached { place.behind() } else { place.owed(view.last) }, place.is_here()))
+        })?;
+        let response_pending = count(shared, session, stretches)?;
+        Ok(Self { user_pending: view.queued, response_pending, connected: attached || here })
+    }
+
+    pub(super) fn json(&self) -> String {
+        let Self { user_pending, response_pending, connected } = self;
+        format!(
+            r#"{{"userPending":{user_pending},"responsePending":{response_pending},"clientConnected":{connected}}}"#
+        )
+    }
+}
+
+pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+    let [id] = params.need(["sessionId"])?;
+    let session = shared.session(id).ok_or_else(|| RpcError::failed("Session not found"))?;
+    let shared = Arc::clone(shared);
+    blocking(move || Stats::of(&shared, &session).map(|stats| stats.json()).map_err(failed)).await
+}
+
+/// What is owed to the clients of a session; nothing if there is no such session.
+pub(super) async fn reconnect(shared: &Arc<Shared>, params: &Params) -> Result<Option<(Session, Owed)>, RpcError> {
+    let [id] = params.need(["sessionId"])?;
+    let Some(session) = shared.session(id) else { return Ok(None) };
+    let shared = Arc::clone(shared);
+    blocking(move || {
+        let last = session.view().last;
+        let attached = shared.seats.is_taken(session.id());
+        let stretches = shared
+            .place(&session, |place| Ok(if attached { place.behind() } else { place.owed(last) }))
+            .map_err(failed)?;
+        let mut owed = gather(&session, &stretches).map_err(failed)?;
+        if attached && owed.whole == stretches.len() {
+            // What comes after is the stream's.
+            owed.upto = 0;
+        }
+        Ok(Some((session, owed)))
+    })
+    .await
+}
+
+fn gather(session: &Session, stretches: &[Stretch]) -> io::Result<Owed> {
+    let mut owed = Owed { events: String::new(), whole: 0, upto: 0 };
+    for stretch in stretches {
+        let mut full = false;
+        walk(session, *stretch, |record, events| {
+            for json in events {
+                if !owed.events.is_empty() {
+                    owed.events.push(',');
+                }
+                owed.events.push_str(&json);
+            }
+            owed.upto = record;
+            full = owed.events.len() >= ANSWER_MAX;
+            !full
+        })?;
+        if full {
+            return Ok(owed);
+        }
+        owed.whole += 1;
+        owed.upto = stretch.1;
+    }
+    Ok(owed)
+}
+
+/// Every record of a stretch with its events as JSON, for as long as `each` wants more.
+fn walk(session: &Session, (from, to): Stretch, mut each: impl FnMut(u64, Vec<String>) -> bool) -> io::Result<()> {
+    let mut reader = Reader::after(session, from)?;
+    while let Some((record, events)) = reader.next()? {
+        if record > to || !each(record, events.into_iter().flat_map(crate::event::Event::fitted).collect()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// How many events there are; counted once, as long as nothing changes.
+fn count(shared: &Shared, session: &Session, stretches: Vec<Stretch>) -> io::Result<usize> {
+    if stretches.is_empty() {
+        return Ok(0);
+    }
+    let counts = || shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = counts().get(session.id()).filter(|known| known.stretches == stretches) {
+        return Ok(known.events);
+    }
+    let mut events = 0;
+    for stretch in &stretches {
+        walk(session, *stretch, |_, found| {
+            events += found.len();
+            true
+        })?;
+    }
+    let mut counts = counts();
+    if counts.len() > shared.engine.sessions().list().len() {
+        counts.clear();
+    }
+    counts.insert(session.id().to_owned(), Counted { stretches, events });
+    Ok(events)
+}
+
+/// Sends an answer with events that were owed. They are paid once the client's socket has them, and the answer ends only
+/// then: a client that has read it whole finds nothing owed any more.
+pub(crate) async fn hand_over(shared: Arc<Shared>, session: Session, owed: Owed, answer: String, outlet: Outlet) {
+    if outlet.deliver(answer).await.is_err() {
+        return;
+    }
+    let id = session.id().to_owned();
+    let paid = stream::blocking(move || {
+        shared.place(&session, |place| {
+            place.paid(owed.whole, owed.upto)?;
+            place.here()
+        })
+    })
+    .await;
+    if let Err(error) = paid {
+        tracing::error!("codecast: {id}: {error}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Whose program is at the other end of a loopback connection. Loopback is not a user: on a shared machine anybody can
+//! connect to it, so the kernel's table of connections is asked for the owner of the other socket.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{IpAddr, SocketAddr};
+
+/// The table is read up to here; a machine with more connections than that has to wait for a quieter moment.
+const TABLE_MAX: u64 = 64 << 20;
+/// States of a connection whose other end still has an owner: established, and its half-closed forms. What was closed
+/// is listed as root's until it is gone, whoever it belonged to.
+const OWNED: [&str; 3] = ["01", "04", "05"];
+
+/// The user whose socket is connected from `peer` to `own`, both on this machine. Waits for the kernel.
+pub(crate) fn uid(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
+    let (peer, own) = (plain(peer), plain(own));
+    let tables: &[&str] = match peer {
+        // A socket of the newer family may speak the older one.
+        SocketAddr::V4(_) => &["/proc/net/tcp", "/proc/net/tcp6"],
+        SocketAddr::V6(_) => &["/proc/net/tcp6"],
+    };
+    for table in tables {
+        let file = match File::open(table) {
+            Ok(file) => file,
+            // A kernel without the newer family has no table of it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if let Some(uid) = search(BufReader::new(file.take(TABLE_MAX)), peer, own)? {
+            return Ok(Some(uid));
+        }
+    }
+    Ok(None)
+}
+
+/// An address of the older family, however it is written.
+fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+fn search(table: impl BufRead, peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
+    for line in table.lines().skip(1) {
+        let line = line?;
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (Some(local), Some(remote), Some(state)) = (words.next(), words.next(), words.next()) else { continue };
+        if !OWNED.contains(&state) || address(local) != Some(peer) || address(remote) != Some(own) {
+            continue;
+        }
+        // tx:rx, tr:when, retransmits; then the owner, its time-out, and the socket's number, 0 once nobody holds it.
+        let (uid, inode) = (words.nth(3), words.nth(1));
+        if inode.is_some_and(|inode| inode != "0") {
+            return Ok(uid.and_then(|uid| uid.parse().ok()));
+        }
+    }
+    Ok(None)
+}
+
+/// `0100007F:1F90`, or the same with four words.
+fn address(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
+    let ip = match ip.len() {
+        8 => IpAddr::from(word(0)?),
+        32 => {
+            let mut bytes = [0; 16];
+            for (at, place) in bytes.chunks_exact_mut(4).enumerate() {
+                place.copy_from_slice(&word(at)?);
+            }
+            IpAddr::from(bytes)
+        }
+        _ => return None,
+    };
+    Some(plain(SocketAddr::new(ip, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    const HEAD: &str =
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+
+    fn found(line: &str) -> Option<u32> {
+        let table = format!("{HEAD}{line}\n");
+        search(table.as_bytes(), "127.0.0.1:4660".parse().unwrap(), "127.0.0.1:9100".parse().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_owner_of_the_other_end_is_found() {
+        let line = |state: &str, uid: u32, inode: u32| {
+            format!(
+                "   0: 0100007F:1234 0100007F:238C {state} 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1 0 20"
+            )
+        };
+        assert_eq!(found(&line("01", 1000, 77)), Some(1000));
+        assert_eq!(found(&line("05", 1000, 77)), Some(1000));
+    }
+
+    #[test]
+    fn a_socket_that_nobody_holds_belongs_to_nobody_although_it_is_listed_as_roots() {
+        let line = |state: &str| {
+            format!(
+                "   0: 0100007F:1234 0100007F:238C {state} 00000000:00000000 00:00000000 00000000  0        0 0 1 0 20"
+            )
+        };
+        for state in ["01", "04", "05", "06", "08"] {
+            assert_eq!(found(&line(state)), None, "{state}");
+        }
+    }
+
+    #[test]
+    fn our_own_end_and_other_connections_are_not_the_peer() {
+        assert_eq!(found("   0: 0100007F:238C 0100007F:1234 01 0:0 00:0 0 1000 0 77"), None);
+        assert_eq!(found("   0: 0100007F:1234 0100007F:238D 01 0:0 00:0 0 1000 0 77"), None);
+        assert_eq!(found("torn"), None);
+    }
+
+    #[test]
+    fn the_newer_family_and_its_way_to_write_the_older_one_are_understood() {
+        assert_eq!(address("00000000000000000000000001000000:238C"), Some("[::1]:9100".parse().unwrap()));
+        assert_eq!(address("0000000000000000FFFF00000100007F:238C"), Some("127.0.0.1:9100".parse().unwrap()));
+        assert_eq!(address("00:1"), None);
+    }
+
+    #[test]
+    fn a_connection_of_our_own_is_ours() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, peer) = listener.accept().unwrap();
+        let own = server.local_addr().unwrap();
+        assert_eq!(uid(peer, own).unwrap(), Some(rustix::process::geteuid().as_raw()));
+        drop(client);
+        assert_eq!(uid(peer, own).unwrap(), None);
+    }
+}

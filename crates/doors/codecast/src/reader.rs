@@ -1,0 +1,90 @@
+//! A reader of a session's journal that speaks this protocol. Everything here may wait for the disk.
+
+use std::io;
+
+use ostler_engine::session::{EventCursor, EventStep, Fact, Said, Session, said};
+
+use crate::event::Event;
+use crate::translate::Translator;
+
+/// Records that are looked at together on the way back to where a turn began.
+const BLOCK: u64 = 64;
+/// So many blocks at most: a reader that finds no beginning starts without one.
+const BLOCKS: usize = 64;
+
+/// A place in a session's journal, and what is known there.
+pub(crate) struct Reader {
+    session: Session,
+    cursor: EventCursor,
+    translator: Translator,
+    /// Records up to here are read only to know what the later ones mean.
+    after: u64,
+    payload: Vec<u8>,
+}
+
+impl Reader {
+    /// Reads what comes after a record at which a prompt was accepted, or any other where no turn runs.
+    pub(crate) fn fresh(session: &Session, after: u64) -> io::Result<Self> {
+        Self::from(session, after, after)
+    }
+
+    /// Reads what comes after this record, with what came before it in its turn in mind.
+    pub(crate) fn after(session: &Session, after: u64) -> io::Result<Self> {
+        Self::from(session, turn_before(session, after)?, after)
+    }
+
+    fn from(session: &Session, start: u64, after: u64) -> io::Result<Self> {
+        let view = session.view();
+        let translator = Translator::new(view.agent, view.agent_session);
+        Ok(Self { cursor: session.events(start)?, session: session.clone(), translator, after, payload: Vec::new() })
+    }
+
+    /// The last record that was read.
+    pub(crate) fn position(&self) -> u64 {
+        self.cursor.position()
+    }
+
+    /// The next record's number and its events, of which there may be none; nothing at the end.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Vec<Event>)>> {
+        loop {
+            self.payload.clear();
+            match self.cursor.next_blocking(&mut self.payload)? {
+                EventStep::Event(head) => {
+                    let session = &self.session;
+                    let raw = |source, from, to| session.raw(source, from, to);
+                    let events = self.translator.record(head, &self.payload, &raw);
+                    if head.record > self.after {
+                        return Ok(Some((head.record, events)));
+                    }
+                }
+                EventStep::Gap { .. } => {}
+                EventStep::UpToDate | EventStep::WouldBlock => return Ok(None),
+            }
+        }
+    }
+}
+
+/// The record before the one at which the turn began that `after` belongs to.
+fn turn_before(session: &Session, after: u64) -> io::Result<u64> {
+    let mut end = after;
+    for _ in 0..BLOCKS {
+        let start = end.saturating_sub(BLOCK);
+        let mut cursor = session.events(start)?;
+        let (mut payload, mut found) = (Vec::new(), None);
+        while let EventStep::Event(head) = cursor.next_blocking(&mut payload)?
+            && head.record <= end
+        {
+            let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
+            if head.source == 0 && said(0, &payload).iter().any(begins) {
+                found = Some(head.record - 1);
+            }
+            payload.clear();
+        }
+        match found {
+            Some(record) => return Ok(record),
+            None if start == 0 => return Ok(0),
+            None => end = start,
+        }
+    }
+    Ok(end)
+}

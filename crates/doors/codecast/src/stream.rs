@@ -1,0 +1,269 @@
+//! `session.send`: a prompt, or the answer to a question, and everything the session says until it rests.
+//!
+//! A stream reads the journal like any other reader; what it has delivered is noted with the engine. A client that goes away
+//! stops nothing and loses nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_engine::approval::{Approval, AskKind, By, Decision};
+use ostler_engine::session::{Prompt, PromptError, Session, Status, ToolContent};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::event::{DONE, Event, frame};
+use crate::outlet::{Gone, Outlet};
+use crate::reader::Reader;
+use crate::seats::Seat;
+use crate::{DOOR, Shared, answer};
+
+/// Clients give up on a stream that is silent for five minutes, and tunnels long before.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// What is read before it is written.
+const BATCH: usize = 64 * 1024;
+
+/// What a message turned out to be.
+enum Sent {
+    /// It runs, or answers what runs: the stream begins after this record.
+    From(u64),
+    /// It waits for its turn.
+    Queued(usize),
+    /// Nothing came of it.
+    Refused(String),
+}
+
+/// What was read of the journal.
+struct Batch {
+    reader: Reader,
+    frames: String,
+    /// The last record in it.
+    upto: u64,
+    /// Whether there was no more, and whether no more is to be expected.
+    rests: Option<bool>,
+}
+
+/// Serves one message to its end, or its client's.
+pub(crate) async fn serve(shared: Arc<Shared>, id: String, message: String, outlet: Outlet) {
+    let mut stream = Stream { shared, outlet, pinged: Instant::now() };
+    // A client that is gone is noticed again at the next turn of whatever is done.
+    let _ = stream.message(&id, message).await;
+}
+
+struct Stream {
+    shared: Arc<Shared>,
+    outlet: Outlet,
+    pinged: Instant,
+}
+
+impl Stream {
+    async fn message(&mut self, id: &str, message: String) -> Result<(), Gone> {
+        self.ping().await?;
+        let Some(session) = self.shared.session(id) else {
+            return self.only(Event::error(format!("Session not found: {id}"))).await;
+        };
+        let sent = {
+            let (shared, session) = (Arc::clone(&self.shared), session.clone());
+            blocking(move || Ok(send(&shared, &session, message))).await
+        };
+        match sent {
+            Ok(Sent::From(record)) => self.follow(session, record).await,
+            Ok(Sent::Queued(position)) => self.only(Event::Queued { position }).await,
+            Ok(Sent::Refused(why)) => self.only(Event::error(why)).await,
+            Err(error) => self.only(Event::error(error.to_string())).await,
+        }
+    }
+
+    async fn only(&mut self, event: Event) -> Result<(), Gone> {
+        self.tell(event).await?;
+        self.outlet.deliver(DONE.to_owned()).await
+    }
+
+    async fn tell(&mut self, event: Event) -> Result<(), Gone> {
+        let mut frames = String::new();
+        event.fitted().iter().for_each(|json| frame(json, &mut frames));
+        self.outlet.deliver(frames).await
+    }
+
+    async fn ping(&mut self) -> Result<(), Gone> {
+        self.pinged = Instant::now();
+        self.tell(Event::Ping).await
+    }
+
+    /// Everything after this record, until the session rests.
+    async fn follow(&mut self, session: Session, after: u64) -> Result<(), Gone> {
+        let seat = self.shared.seats.take(session.id()).await;
+        let begun = {
+            let (shared, session) = (Arc::clone(&self.shared), session.clone());
+            blocking(move || {
+                shared.place(&session, |place| place.begin(after))?;
+                Reader::fresh(&session, after)
+            })
+            .await
+        };
+        let followed = match begun {
+            Ok(reader) => self.read(&session, reader, &seat).await,
+            Err(error) => Ok(Some(error.to_string())),
+        };
+        let here = followed.is_ok() && seat.is_mine();
+        let (shared, ended) = (Arc::clone(&self.shared), session.clone());
+        let noted = blocking(move || if here { shared.place(&ended, |place| place.here()) } else { Ok(()) }).await;
+        if let Err(error) = noted {
+            tracing::error!("codecast: {}: {error}", session.id());
+        }
+        drop(seat);
+        if let Some(error) = followed? {
+            self.tell(Event::error(error)).await?;
+        }
+        self.outlet.deliver(DONE.to_owned()).await
+    }
+
+    /// Reads and delivers. Ends when the session rests, or with an error of the disk's.
+    async fn read(&mut self, session: &Session, mut reader: Reader, seat: &Seat) -> Result<Option<String>, Gone> {
+        let news = Arc::new(Notify::new());
+        let subscription = {
+            let (session, news) = (session.clone(), Arc::clone(&news));
+            blocking(move || session.subscribe(Arc::new(move || news.notify_one()))).await
+        };
+        let subscription = match subscription {
+            Ok(subscription) => subscription,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        let mut changes = self.shared.engine.sessions().revision();
+        let mut stop = self.shared.stop.subscribe();
+        let (mut reached, mut noted) = (0, 0);
+        loop {
+            subscription.arm();
+            changes.mark_unchanged();
+            let batch = {
+                let (shared, session) = (Arc::clone(&self.shared), session.clone());
+                blocking(move || gather(&shared, &session, reader)).await
+            };
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => return Ok(Some(error.to_string())),
+            };
+            reader = batch.reader;
+            if !seat.is_mine() || *stop.borrow() {
+                return Ok(None);
+            }
+            let delivered = match batch.frames.is_empty() {
+                true => Ok(()),
+                false => self.outlet.deliver(batch.frames).await,
+            };
+            if delivered.is_ok() {
+                reached = batch.upto.max(reached);
+            }
+            if reached > noted && (batch.rests.is_some() || delivered.is_err()) {
+                noted = reached;
+                self.note(session, seat, reached).await;
+            }
+            delivered?;
+            match batch.rests {
+                Some(true) => return Ok(None),
+                Some(false) => {
+                    tokio::select! {
+                        () = news.notified() => {}
+                        _ = changes.changed() => {}
+                        _ = stop.changed() => {}
+                        () = tokio::time::sleep_until(self.pinged + PING_EVERY) => {}
+                        () = self.outlet.gone() => return Err(Gone),
+                    }
+                }
+                None => {}
+            }
+            if self.pinged.elapsed() >= PING_EVERY {
+                self.ping().await?;
+            }
+        }
+    }
+
+    async fn note(&self, session: &Session, seat: &Seat, record: u64) {
+        if !seat.is_mine() {
+            return;
+        }
+        let (shared, of) = (Arc::clone(&self.shared), session.clone());
+        if let Err(error) = blocking(move || shared.place(&of, |place| place.reached(record))).await {
+            tracing::error!("codecast: {}: {error}", session.id());
+        }
+    }
+}
+
+/// What is there to read, up to a batch.
+fn gather(shared: &Shared, session: &Session, mut reader: Reader) -> io::Result<Batch> {
+    let (mut frames, mut upto) = (String::new(), 0);
+    while frames.len() < BATCH {
+        let Some((record, events)) = reader.next()? else {
+            let rests = rests(shared, session, reader.position());
+            return Ok(Batch { reader, frames, upto, rests: Some(rests) });
+        };
+        upto = record;
+        for event in events {
+            event.fitted().iter().for_each(|json| frame(json, &mut frames));
+        }
+    }
+    Ok(Batch { reader, frames, upto, rests: None })
+}
+
+/// Whether nothing more is to be expected before the client says something.
+fn rests(shared: &Shared, session: &Session, position: u64) -> bool {
+    let view = session.view();
+    if view.last > position {
+        return false;
+    }
+    match view.status {
+        Status::Running => false,
+        // The answer comes as the next message, which clients do not send before this stream has ended.
+        Status::Waiting => question(shared, session).is_some(),
+        Status::Closed => view.process.is_none(),
+        Status::Idle | Status::Interrupted | Status::Failed => view.queued == 0,
+    }
+}
+
+/// The question that the session waits for, if it waits for nothing else.
+fn question(shared: &Shared, session: &Session) -> Option<Approval> {
+    let inbox = shared.engine.inbox();
+    let open = session.approvals();
+    let waiting: Vec<Approval> =
+        open.iter().filter_map(|id| inbox.peek(id)).filter(|found| found.state.is_pending()).collect();
+    let asks = waiting.iter().all(|found| found.ask.kind == AskKind::Question);
+    waiting.into_iter().next().filter(|_| asks && !open.is_empty())
+}
+
+/// Hands the message over. May wait for the disk.
+fn send(shared: &Shared, session: &Session, message: String) -> Sent {
+    if let Some(asked) = question(shared, session)
+        && let Some(sent) = reply(shared, session, &asked, &message)
+    {
+        return sent;
+    }
+    match session.prompt(Prompt::text(message, DOOR)) {
+        // The stream begins with what follows from the prompt: everything after the record before it.
+        Ok(accepted) if accepted.position == 0 => Sent::From(accepted.record - 1),
+        Ok(accepted) => Sent::Queued(accepted.position),
+        Err(PromptError::Closed) => Sent::Refused(format!("Session not found: {}", session.uuid())),
+        Err(error) => Sent::Refused(error.to_string()),
+    }
+}
+
+/// Answers a question with the message; nothing if it was answered elsewhere meanwhile.
+fn reply(shared: &Shared, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
+    let content: ToolContent = serde_json::from_str(&asked.ask.content).ok()?;
+    let answers = serde_json::to_string(&answer::answers(&content.questions, message)).ok()?;
+    let before = session.view().last;
+    let by = By::Client { door: DOOR.to_owned(), uid: rustix::process::geteuid().as_raw() };
+    match shared.engine.inbox().decide_here(&asked.id, &asked.hash, Decision::Answers { answers }, by) {
+        Ok(()) => Some(Sent::From(before)),
+        Err(error) => {
+            tracing::info!("codecast: {}: {error}", asked.id);
+            None
+        }
+    }
+}
+
+/// Work that may wait for the disk, on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
+}

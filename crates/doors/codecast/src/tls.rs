@@ -1,0 +1,84 @@
+//! The certificate of auth mode: made at the first start, signed by itself, its key readable by nobody else.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What the certificate is good for; clients are told its fingerprint rather than to trust a name.
+const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+
+/// What speaks TLS with the certificate in these files, which are made if neither is there. Waits for the disk.
+pub(crate) fn acceptor(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor> {
+    if !certificate.exists() && !key.exists() {
+        make(certificate, key)?;
+    }
+    let named = |path: &Path, error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", path.display()));
+    let chain: Result<Vec<CertificateDer<'static>>, _> =
+        CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+    let chain = chain.map_err(|error| named(certificate, &error))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(chain, private)
+        .map_err(|error| named(certificate, &error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn make(certificate: &Path, key: &Path) -> io::Result<()> {
+    let made = rcgen::generate_simple_self_signed(NAMES.map(str::to_owned)).map_err(io::Error::other)?;
+    write(key, &made.signing_key.serialize_pem())?;
+    write(certificate, &made.cert.pem())?;
+    tracing::info!("codecast: made a certificate in {}", certificate.display());
+    Ok(())
+}
+
+/// Whole or not at all, and private from its first byte.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let beside = path.with_extension(format!("new.{}", std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written =
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_certificate_is_made_once_and_its_files_are_private() {
+        let dir = tempfile::tempdir().unwrap();
+        let (certificate, key) = (dir.path().join("tls-cert.pem"), dir.path().join("tls-key.pem"));
+        acceptor(&certificate, &key).unwrap();
+        let first = fs::read(&certificate).unwrap();
+        for path in [&certificate, &key] {
+            assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        acceptor(&certificate, &key).unwrap();
+        assert_eq!(fs::read(&certificate).unwrap(), first);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn half_a_pair_is_an_error_that_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (certificate, key) = (dir.path().join("c.pem"), dir.path().join("k.pem"));
+        fs::write(&certificate, "junk").unwrap();
+        let error = acceptor(&certificate, &key).err().unwrap().to_string();
+        assert!(error.contains("c.pem") || error.contains("k.pem"), "{error}");
+    }
+}

@@ -1,0 +1,245 @@
+use super::*;
+
+/// A session's records, told one after the other; raw lines are those that were given.
+struct Told {
+    translator: Translator,
+    raw: Vec<u8>,
+    record: u64,
+}
+
+impl Told {
+    fn by(agent: Agent) -> Self {
+        let mut told = Self { translator: Translator::new(agent, None), raw: Vec::new(), record: 0 };
+        told.fact(json!({"type": "turn", "number": 1}));
+        let settings = json!({"autonomy": "all"});
+        told.fact(json!({"type": "process", "source": 1, "drive": "oneshot", "settings": settings}));
+        told.fact(json!({"type": "sent", "number": 1, "source": 1, "at": 0, "len": 1}));
+        told
+    }
+
+    fn at(&mut self, source: u32, src_end: u64, payload: String) -> Vec<Event> {
+        self.record += 1;
+        let head = EventHead { record: self.record, source, src_end, time_ns: 0, len: payload.len() };
+        let raw = self.raw.clone();
+        let find = |_, from, to| raw.get(from as usize..to as usize).map(<[u8]>::to_vec);
+        self.translator.record(head, payload.as_bytes(), &find)
+    }
+
+    fn fact(&mut self, fact: Value) -> Vec<Event> {
+        self.at(0, 0, fact.to_string())
+    }
+
+    fn line(&mut self, line: Value, events: &[Value]) -> Vec<Event> {
+        self.raw.extend_from_slice(format!("{line}\n").as_bytes());
+        let payload: String = events.iter().map(|event| format!("{event}\n")).collect();
+        self.at(1, self.raw.len() as u64, payload)
+    }
+
+    /// The output ended in the middle of a turn.
+    fn cut_off(&mut self) -> Vec<Event> {
+        self.at(1, u64::MAX, json!({"type": "turn_ended", "reason": "interrupted"}).to_string())
+    }
+
+    fn exited(&mut self, code: Option<i32>, signal: Option<i32>) -> Vec<Event> {
+        self.fact(
+            json!({"type": "exited", "source": 1, "code": code, "signal": signal, "stderr": "noise\nlast words\n"}),
+        )
+    }
+}
+
+fn shown(events: &[Event]) -> Vec<String> {
+    events.iter().map(|event| event.clone().fitted().remove(0)).collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+fn call(name: &str) -> Value {
+    json!({"type": "tool_call", "id": name, "name": name, "title": name, "input": {"x": 1}, "kind": "other"})
+}
+
+const ENDED: &str = r#"{"type":"turn_ended","reason":"completed"}"#;
+
+fn ended() -> Value {
+    serde_json::from_str(ENDED).unwrap()
+}
+
+#[test]
+fn a_turn_is_told_from_its_first_line_to_its_result() {
+    let mut told = Told::by(Agent::Claude);
+    let started = json!({"type": "started", "agent_session": "sdk", "model": "m"});
+    let init = json!({"type": "system", "subtype": "init"});
+    assert_eq!(
+        shown(&told.line(init, &[started])),
+        [
+            r#"{"type":"system","subtype":"init","session_id":"sdk","model":"m","raw":{"subtype":"init","type":"system"}}"#
+        ]
+    );
+    let delta = json!({"type": "text_delta", "text": "Hi"});
+    assert_eq!(shown(&told.line(json!({}), &[delta])), [r#"{"type":"partial","content":"Hi"}"#]);
+    let result = json!({"type": "result", "duration_ms": 42});
+    assert_eq!(
+        shown(&told.line(result, &[json!({"type": "usage"}), ended()])),
+        [r#"{"type":"result","session_id":"sdk","raw":{"duration_ms":42,"type":"result"}}"#]
+    );
+    assert_eq!(told.exited(Some(0), None), []);
+}
+
+#[test]
+fn a_message_of_claudes_is_its_tools_and_then_its_words_as_one() {
+    let mut told = Told::by(Agent::Claude);
+    let events = told.line(json!({}), &[text("first "), call("Read"), call("Edit"), text("second")]);
+    assert_eq!(
+        shown(&events),
+        [
+            r#"{"type":"tool_use","tool":"Read","input":{"x":1}}"#,
+            r#"{"type":"tool_use","tool":"Edit","input":{"x":1}}"#,
+            r#"{"type":"text","content":"first second"}"#,
+        ]
+    );
+}
+
+#[test]
+fn lines_that_say_nothing_in_the_engines_words_are_looked_at() {
+    let mut told = Told::by(Agent::Claude);
+    let block = json!({"type": "content_block_start", "content_block": {"type": "tool_use", "name": "Glob"}});
+    let start = json!({"type": "stream_event", "event": block});
+    assert_eq!(shown(&told.line(start, &[])), [r#"{"type":"tool_use","tool":"Glob"}"#]);
+    let status = json!({"type": "system", "subtype": "status", "session_id": "s"});
+    assert!(
+        shown(&told.line(status, &[]))[0]
+            .starts_with(r#"{"type":"system","subtype":"status","session_id":"s","raw":{"#)
+    );
+    let progress = json!({"type": "tool_progress", "tool_name": "Bash", "status": "Running"});
+    let update = json!({"type": "tool_update", "id": "", "output_delta": "Running"});
+    assert!(
+        shown(&told.line(progress, &[update]))[0]
+            .starts_with(r#"{"type":"tool_use","tool":"Bash","message":"Running","raw":{"#)
+    );
+    for other in [json!({"type": "stream_event", "event": {"type": "message_stop"}}), json!({"type": "keep_alive"})] {
+        assert_eq!(told.line(other, &[]), []);
+    }
+}
+
+#[test]
+fn an_id_that_only_the_result_names_is_its_own_and_makes_no_second_beginning() {
+    let mut told = Told::by(Agent::Claude);
+    let started = json!({"type": "started", "agent_session": "late", "model": null});
+    let events = told.line(json!({"type": "result", "session_id": "late"}), &[started, ended()]);
+    assert_eq!(events.len(), 1);
+    assert!(shown(&events)[0].starts_with(r#"{"type":"result","session_id":"late""#));
+}
+
+#[test]
+fn an_interrupted_turn_ends_with_that_however_its_process_goes() {
+    for (code, signal) in [(Some(143), None), (Some(0), None), (None, Some(15)), (None, Some(9)), (Some(1), None)] {
+        let mut told = Told::by(Agent::Claude);
+        told.fact(json!({"type": "interrupt", "number": 1, "end_process": true}));
+        assert_eq!(told.cut_off(), []);
+        assert_eq!(told.exited(code, signal), [Event::Interrupted], "{code:?} {signal:?}");
+        assert_eq!(told.exited(code, signal), []);
+    }
+}
+
+#[test]
+fn a_process_that_fails_is_an_error_with_its_last_words() {
+    let mut told = Told::by(Agent::Codex);
+    told.cut_off();
+    let message = "Codex process exited abnormally (code=3, signal=null): last words";
+    assert_eq!(told.exited(Some(3), None), [Event::error(message)]);
+    let mut told = Told::by(Agent::Claude);
+    told.cut_off();
+    let message = "Claude process exited abnormally (code=null, signal=11): last words";
+    assert_eq!(told.exited(None, Some(11)), [Event::error(message)]);
+}
+
+#[test]
+fn an_error_may_follow_a_result() {
+    let mut told = Told::by(Agent::Claude);
+    told.line(json!({}), &[text("Not logged in")]);
+    let failed = json!({"type": "turn_ended", "reason": "failed", "message": "Not logged in"});
+    let events = told.line(json!({"type": "result", "is_error": true}), &[failed]);
+    assert!(matches!(&events[..], [Event::Result { .. }]), "{events:?}");
+    assert!(matches!(&told.exited(Some(1), None)[..], [Event::Error { .. }]));
+}
+
+#[test]
+fn a_failure_that_nobody_has_heard_of_is_told() {
+    let mut told = Told::by(Agent::Codex);
+    let failed = json!({"type": "turn_ended", "reason": "failed", "message": "quota"});
+    assert_eq!(told.line(json!({"type": "turn.failed"}), &[failed]), [Event::error("quota")]);
+}
+
+#[test]
+fn a_program_that_does_not_start_is_told_once() {
+    let mut told = Told { translator: Translator::new(Agent::Claude, None), raw: Vec::new(), record: 0 };
+    told.fact(json!({"type": "turn", "number": 1}));
+    assert_eq!(told.exited(None, None), []);
+    let why = json!({"type": "error", "message": "Failed to spawn claude", "fatal": false, "kind": "agent"});
+    assert_eq!(told.fact(json!({"type": "said", "event": why})), [Event::error("Failed to spawn claude")]);
+    let failed = json!({"type": "turn_ended", "reason": "failed"});
+    assert_eq!(told.fact(json!({"type": "said", "event": failed})), []);
+}
+
+#[test]
+fn a_turn_whose_process_was_lost_is_interrupted() {
+    let mut told = Told::by(Agent::Claude);
+    let lost = json!({"type": "turn_ended", "reason": "interrupted"});
+    assert_eq!(told.fact(json!({"type": "said", "event": lost})), [Event::Interrupted]);
+}
+
+fn asked(ask: &str, call: Option<&str>) -> Value {
+    let questions = match ask {
+        "question" => {
+            json!([{"id": "q", "header": "H", "question": "Which?", "options": [{"label": "A"}], "several": true}])
+        }
+        _ => json!([]),
+    };
+    json!({"type": "asked", "request": "r", "ask": ask, "tool": "Bash", "title": "Bash: ls", "input": {"command": "ls"},
+        "tool_call": call, "can": {}, "questions": questions})
+}
+
+#[test]
+fn a_question_is_shown_as_heads_show_it_and_only_once() {
+    let mut told = Told::by(Agent::Codex);
+    assert_eq!(
+        shown(&told.line(json!({}), &[asked("question", None)])),
+        [concat!(
+            r#"{"type":"tool_use","tool":"AskUserQuestion","input":{"questions":[{"header":"H","multiSelect":true,"#,
+            r#""options":[{"description":"","label":"A"}],"question":"Which?"}]}}"#
+        )]
+    );
+    let mut told = Told::by(Agent::Claude);
+    assert_eq!(told.line(json!({}), &[call("AskUserQuestion")]).len(), 1);
+    assert_eq!(told.line(json!({}), &[asked("question", Some("AskUserQuestion"))]), []);
+}
+
+#[test]
+fn a_permission_shows_as_the_tool_and_how_to_decide() {
+    let mut told = Told::by(Agent::Claude);
+    assert_eq!(told.line(json!({}), &[call("Bash")]).len(), 1);
+    assert_eq!(told.line(json!({}), &[asked("permission", Some("Bash"))]), []);
+    let notice = told.fact(json!({"type": "approval", "request": "r", "source": 1, "approval": "a123"}));
+    assert_eq!(
+        shown(&notice),
+        [r#"{"type":"text","content":"Waiting for permission: Bash: ls\nDecide with `ostler approve a123`."}"#]
+    );
+    let mut told = Told::by(Agent::Codex);
+    assert_eq!(told.line(json!({}), &[asked("permission", None)]).len(), 1);
+}
+
+#[test]
+fn output_of_tools_is_shown_for_agents_that_do_not_show_it_themselves() {
+    let result = json!({"type": "tool_result", "id": "run_shell_command", "output": "out", "is_error": false});
+    let mut told = Told::by(Agent::Gemini);
+    assert_eq!(
+        shown(&told.line(json!({}), &[call("run_shell_command")])),
+        [r#"{"type":"tool_use","tool":"bash","input":{"x":1}}"#]
+    );
+    assert_eq!(
+        shown(&told.line(json!({}), &[result.clone()])),
+        [r#"{"type":"tool_use","tool":"bash","message":"out"}"#]
+    );
+    assert_eq!(Told::by(Agent::Claude).line(json!({}), &[result]), []);
+}

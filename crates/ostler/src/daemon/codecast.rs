@@ -1,0 +1,66 @@
+//! The codecast door of a shared instance: on its usual port or the next free one. Where clients look for the port by
+//! themselves is another product's folder, and taken only when that is asked for.
+
+use std::io;
+use std::path::PathBuf;
+
+use ostler_door_codecast::{Config, Door, Settings};
+use tokio::net::TcpListener;
+
+use super::host::Host;
+use super::{Options, PortFile};
+use crate::instances::DoorRecord;
+
+/// The door, open.
+pub(super) struct Codecast {
+    door: Door,
+    listener: TcpListener,
+    _port: Option<PortFile>,
+}
+
+impl Codecast {
+    /// Opens it, if it can be: a machine without a loopback has no use for it.
+    pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Option<Self> {
+        Self::try_open(options, host, open).inspect_err(|error| tracing::warn!("codecast door: {error}")).ok()
+    }
+
+    fn try_open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> io::Result<Self> {
+        let home = std::env::var_os("HOME").map(PathBuf::from).ok_or_else(|| io::Error::other("HOME is not set"))?;
+        let folder = home.join(".codecast");
+        let config = match options.drop_in {
+            true => Config::load(&folder, |_| None).map_err(io::Error::other)?,
+            false => Config::usual(&folder),
+        };
+        let settings = Settings { version: crate::names::codecast_version(), home };
+        let door = Door::new(host.engine().clone(), settings, &config)?;
+        let listener = config.listen()?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let port = match options.drop_in {
+            true => {
+                std::fs::create_dir_all(&folder)?;
+                Some(PortFile::write(&folder.join("daemon.port"), address.port())?)
+            }
+            false => None,
+        };
+        open.push(DoorRecord {
+            name: "codecast".into(),
+            address: address.to_string(),
+            connect: match &port {
+                Some(_) => "a codecast head node, over ssh (port in ~/.codecast/daemon.port)".into(),
+                None => format!("a codecast head node, over ssh (daemon_port: {})", address.port()),
+            },
+        });
+        Ok(Self { door, listener, _port: port })
+    }
+
+    /// The door itself, to be closed when everything ends.
+    pub(super) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    pub(super) async fn serve(self) {
+        self.door.serve(&self.listener).await;
+    }
+}

@@ -1,0 +1,135 @@
+//! The daemon: an engine of its own behind one port. A second one for the same home takes over from the first, and what runs
+//! goes on; a stop that was asked for ends the agents, and their sessions are there again after the next start.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ostler_door_codecast::{Config, Door, Settings};
+use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use tokio::net::TcpListener;
+
+use super::{fail, version};
+use crate::daemon::{Asked, Host, LogWriter, Native, Plan, PortFile, Signals};
+use crate::instances::DoorRecord;
+use crate::paths::Paths;
+
+/// What a power cut may take, at most.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// How long a process may take to end when the command line ends it.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+
+pub(super) fn run(home: &Path) -> ExitCode {
+    let log = LogWriter::to_stderr();
+    let level = std::env::var("RUST_LOG").ok().and_then(|text| tracing_subscriber::EnvFilter::try_new(text).ok());
+    let level = level.unwrap_or_else(|| tracing_subscriber::EnvFilter::new("info"));
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(log.clone()).finish();
+    // A second call would keep the first logger, which is as good.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    let runtime = match crate::daemon::runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let served = runtime.block_on(serve(home));
+    log.flush();
+    runtime.shutdown_background();
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => fail(&message),
+    }
+}
+
+async fn serve(home: &Path) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let signals = Signals::catch().map_err(|error| text(&error))?;
+    let folder = home.join(".codecast");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let config = Config::load(&folder, |name| std::env::var_os(name)).map_err(|error| text(&error))?;
+    let paths = Paths::from_env().map_err(|error| text(&error))?;
+    let settings = crate::config::Config::load(paths.config_file()).map_err(|error| text(&error))?;
+    let instance = crate::daemon::instance_name("codecast", &folder.canonicalize().unwrap_or(folder.clone()));
+    // Clients start a daemon only when the one before does not answer: whatever it hosts must not be lost with it.
+    let lease = Host::claim(&paths, &instance, Claim::TakeOver).map_err(|error| text(&error))?;
+    if let Some(pid) = lease.replaced {
+        tracing::info!("taking over from pid {pid}");
+    }
+    let host = lease.open(plan(&settings)).await.map_err(|error| text(&error))?;
+    crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &settings.audit.forward);
+    let opened = open(&host, &config, home, &folder).await;
+    let (door, listener, port) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            host.stop(Ending::Keep).await;
+            return Err(error.to_string());
+        }
+    };
+    let native = native_door(&host, &listener);
+    let asked = tokio::select! {
+        () = door.serve(&listener) => Asked::Stop,
+        asked = serve_native(native) => asked,
+        asked = signals.next() => asked,
+    };
+    drop((listener, port));
+    let ending = match asked {
+        Asked::Leave => Ending::Leave,
+        Asked::Keep => Ending::Keep,
+        Asked::Stop => {
+            // Streams that are open tell how their turn ended.
+            host.engine().sessions().end_processes().await;
+            Ending::Kill
+        }
+    };
+    door.close().await;
+    host.stop(ending).await;
+    Ok(())
+}
+
+/// Opens the door and tells where it is.
+async fn open(host: &Host, config: &Config, home: &Path, folder: &Path) -> io::Result<(Door, TcpListener, PortFile)> {
+    let settings = Settings { version: version(), home: PathBuf::from(home) };
+    let door = Door::new(host.engine().clone(), settings, config)?;
+    let listener = config.listen()?;
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let address = listener.local_addr()?;
+    let port = PortFile::write(&folder.join("daemon.port"), address.port())?;
+    println!("DAEMON_PORT={}", address.port());
+    io::stdout().flush()?;
+    tracing::info!("listening on {address}{}", if config.is_open() { " (TLS, tokens)" } else { "" });
+    Ok((door, listener, port))
+}
+
+fn plan(settings: &crate::config::Config) -> Plan {
+    let journal = &settings.journal;
+    Plan {
+        door: "codecast",
+        environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
+        guard: None,
+        retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
+        sync_every: SYNC_EVERY,
+        kill_grace: KILL_GRACE,
+        approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
+        sessions: settings.sessions.clone(),
+    }
+}
+
+/// The command line's way to what runs here. Clients of the protocol do not need it, so they never fail for it.
+fn native_door(host: &Host, listener: &TcpListener) -> Option<Native> {
+    let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
+    let own = DoorRecord {
+        name: "codecast".into(),
+        address: address.clone(),
+        connect: format!("a codecast head node, through ssh to {address}"),
+    };
+    Native::open(host, vec![own]).inspect_err(|error| tracing::error!("native door: {error}")).ok()
+}
+
+async fn serve_native(native: Option<Native>) -> Asked {
+    match native {
+        Some(native) => native.serve().await,
+        None => std::future::pending().await,
+    }
+}
