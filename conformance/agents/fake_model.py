@@ -527,13 +527,19 @@ class H(BaseHTTPRequestHandler):
         self.sse_end()
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, address):
+        """A client that went away in mid-request is none."""
+
+
 if __name__ == "__main__":
     ap = argparse.ArgumentParser()
     ap.add_argument("--port", type=int, default=8089)
     ap.add_argument("--log")
     ap.add_argument("--full", action="store_true")
     ARGS = ap.parse_args()
-    s = ThreadingHTTPServer(("127.0.0.1", ARGS.port), H)
-    s.daemon_threads = True
+    s = Server(("127.0.0.1", ARGS.port), H)
     print("fake model on http://127.0.0.1:%d" % s.server_address[1], flush=True)
     s.serve_forever()

@@ -35,10 +35,16 @@ def wait_for(what, test, timeout=LONG, step=0.05):
 
 
 def alive(pid):
+    """Whether any thread of it is: the first may be over while another still holds its files."""
+    def over(task):
+        try:
+            with open("/proc/%d/task/%s/stat" % (pid, task)) as f:
+                return f.read().rsplit(")", 1)[1].split()[0] in ("Z", "X")
+        except (OSError, IndexError):
+            return True
     try:
-        with open("/proc/%d/stat" % pid) as f:
-            return f.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-    except (OSError, IndexError):
+        return not all(over(task) for task in os.listdir("/proc/%d/task" % pid))
+    except OSError:
         return False
 
 

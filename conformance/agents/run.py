@@ -270,7 +270,9 @@ def run_agent(agent, options):
 
 
 def run_all(agents, options):
-    """Each agent in a process and an instance of its own, a few at once."""
+    """Each agent in a process and an instance of its own, a few at once; the slow starters first."""
+    agents = sorted(agents, key=["opencode", "gemini", "claude", "codex"].index)
+
     def one(agent):
         argv = [sys.executable, "-u", __file__, "--bin", options.bin, "--agent", agent, "--kills", str(options.kills), "--filter", options.filter]
         said = []
