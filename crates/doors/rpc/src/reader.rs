@@ -11,7 +11,7 @@ pub(crate) enum Reader {
     /// In the output of a process.
     Output(Cursor),
     /// In the events of a session.
-    Events(Box<EventCursor>),
+    Events(EventCursor),
 }
 
 /// What a reader came upon.

@@ -36,7 +36,7 @@ impl<Tag> Watch<Tag> {
     /// Watches the events of a session from where `cursor` stands.
     pub fn events(session: String, tag: Tag, cursor: EventCursor) -> Self {
         let position = cursor.position();
-        Self::at(Of::Session(session), tag, Reader::Events(Box::new(cursor)), position)
+        Self::at(Of::Session(session), tag, Reader::Events(cursor), position)
     }
 
     fn at(of: Of, tag: Tag, reader: Reader, position: u64) -> Self {

@@ -59,7 +59,7 @@ fn fate(fate: &WorktreeFate) -> Vec<String> {
         (Some(why), _) => vec![
             format!("its work tree stays: {why}"),
             format!("{path} (branch {branch})"),
-            format!("when you are done with it: git -C {path} worktree remove --force {path}"),
+            format!("when you are done with it, in the repository: git worktree remove --force {path}"),
         ],
     }
 }

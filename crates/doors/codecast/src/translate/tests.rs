@@ -238,7 +238,7 @@ fn output_of_tools_is_shown_for_agents_that_do_not_show_it_themselves() {
         [r#"{"type":"tool_use","tool":"bash","input":{"x":1}}"#]
     );
     assert_eq!(
-        shown(&told.line(json!({}), &[result.clone()])),
+        shown(&told.line(json!({}), std::slice::from_ref(&result))),
         [r#"{"type":"tool_use","tool":"bash","message":"out"}"#]
     );
     assert_eq!(Told::by(Agent::Claude).line(json!({}), &[result]), []);

@@ -1,6 +1,6 @@
 //! Where a request stands, in words for the person who answered it or came too late.
 
-use ostler_api::{ApprovalInfo, ApprovalState};
+use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState};
 
 use crate::output::ago;
 
@@ -14,7 +14,9 @@ pub(in crate::verbs) fn told(info: &ApprovalInfo) -> String {
     match info.state {
         ApprovalState::Pending => "waits for a decision".into(),
         ApprovalState::Accepted => format!("approved{by}; not carried out yet"),
-        ApprovalState::Applied if info.detail.is_none() => format!("applied: approved{by}, and running"),
+        ApprovalState::Applied if info.detail.is_none() && info.kind == ApprovalKind::Command => {
+            format!("applied: approved{by}, and running")
+        }
         ApprovalState::Applied => format!("applied: approved{by}{}", because(&info.detail)),
         ApprovalState::Failed => format!("approved{by}, but it failed{}", because(&info.detail)),
         ApprovalState::Denied => format!("denied{by}{}", because(&info.detail)),
