@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use serde_json::Value;
 
 use crate::approvals::{Daemon, approver};
 use crate::args::Args;
@@ -23,6 +24,11 @@ const SESSIONS: u64 = 6;
 const BETWEEN: (u64, u64) = (5_000, 250_000);
 /// Lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);
+
+/// The text at a place of an event; nothing if there is none.
+pub(crate) fn word<'a>(event: &'a Value, pointer: &str) -> &'a str {
+    event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
 
 pub(crate) fn run(mut args: Args) -> Result<u8> {
     let kills: u64 = args.required("--kills")?;

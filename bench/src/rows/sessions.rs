@@ -20,6 +20,7 @@ use crate::args::Args;
 use crate::instance::Instance;
 use crate::measure::{Sample, median, pairs};
 use crate::procfs;
+use crate::sessions::word;
 use crate::table::{Row, Target};
 
 /// No row waits longer for a single event, on any machine.
@@ -69,7 +70,7 @@ impl<'a> Talk<'a> {
         loop {
             for event in next(&mut self.client)?.events {
                 take(&event);
-                if event["type"] == "turn_ended" {
+                if word(&event, "/type") == "turn_ended" {
                     return Ok(());
                 }
             }
@@ -155,7 +156,7 @@ fn first_event(bench: &Bench) -> Result<Row> {
             let started = Instant::now();
             let mut first = None;
             talk.turn("hello", |event| {
-                if event["type"] == "text_delta" {
+                if word(event, "/type") == "text_delta" {
                     first.get_or_insert_with(|| started.elapsed());
                 }
             })?;
@@ -180,10 +181,10 @@ fn latencies(bench: &Bench) -> Result<Vec<Row>> {
     for _ in 0..bench.size(200, 40) {
         let asked = now_ms();
         talk.turn("10 2", |event| {
-            let Some(stamp) = event["text"].as_str().and_then(|text| text.parse::<f64>().ok()) else { return };
-            match event["type"].as_str() {
-                Some("thought_delta") => there.push(stamp - asked),
-                Some("text_delta") => back.push(now_ms() - stamp),
+            let Ok(stamp) = word(event, "/text").parse::<f64>() else { return };
+            match word(event, "/type") {
+                "thought_delta" => there.push(stamp - asked),
+                "text_delta" => back.push(now_ms() - stamp),
                 _ => {}
             }
         })?;
@@ -285,7 +286,7 @@ pub(crate) fn agent(args: Args) -> Result<u8> {
     writeln!(out, "{}", json!({"type": "started", "agent_session": "bench", "model": "bench"}))?;
     for line in std::io::stdin().lock().lines() {
         let (read, input) = (now_ms(), serde_json::from_str::<Value>(&line?)?);
-        let text = input["blocks"][0]["text"].as_str().unwrap_or_default();
+        let text = word(&input, "/blocks/0/text");
         let mut words = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
         let (count, pause) = (words.next().unwrap_or(0), Duration::from_millis(words.next().unwrap_or(0)));
         writeln!(out, "{}", json!({"type": "thought_delta", "text": read.to_string()}))?;

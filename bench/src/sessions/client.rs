@@ -10,6 +10,7 @@ use ostler_api::{
     Autonomy, Lifetime, Notification, PromptParams, SessionCreateParams, SessionEvents, WatchParams, methods,
 };
 
+use super::word;
 use crate::approvals::native;
 use crate::rng::Rng;
 
@@ -118,7 +119,8 @@ impl Client {
     fn take(&mut self, notification: Notification) {
         if let Notification::Events(events) = notification {
             let ends = |event: &&serde_json::Value| {
-                event["type"] == "turn_ended" || (event["type"] == "said" && event["event"]["type"] == "turn_ended")
+                let said = word(event, "/type") == "said" && word(event, "/event/type") == "turn_ended";
+                said || word(event, "/type") == "turn_ended"
             };
             self.ended += events.events.iter().filter(ends).count();
             self.log.records.push(events);

@@ -6,6 +6,7 @@ use ostler_api::AuditEntry;
 use serde_json::Value;
 
 use super::client::Log;
+use super::word;
 
 pub(super) struct Verdict {
     pub(super) findings: Vec<String>,
@@ -82,12 +83,12 @@ fn one(verdict: &mut Verdict, log: &Log) {
     let (mut turns, mut order) = (HashMap::<u64, Turn>::new(), Vec::new());
     let (mut accepted, mut current) = (Vec::new(), None);
     for event in log.records.iter().flat_map(|events| &events.events) {
-        let event = if event["type"] == "said" { &event["event"] } else { event };
-        let text = || event["text"].as_str().unwrap_or_default();
-        match event["type"].as_str().unwrap_or_default() {
-            "prompt" => accepted.push(event["blocks"][0]["text"].as_str().unwrap_or_default().to_owned()),
+        let event = event.get("event").filter(|_| word(event, "/type") == "said").unwrap_or(event);
+        let text = || word(event, "/text");
+        match word(event, "/type") {
+            "prompt" => accepted.push(word(event, "/blocks/0/text").to_owned()),
             "turn" => {
-                current = event["number"].as_u64();
+                current = event.get("number").and_then(Value::as_u64);
                 order.extend(current);
             }
             kind => {
@@ -98,7 +99,7 @@ fn one(verdict: &mut Verdict, log: &Log) {
                     "tool_result" => turn.tool_results += 1,
                     "asked" => turn.asked += 1,
                     "answered" => turn.answered += 1,
-                    "turn_ended" => turn.ends.push(event["reason"].as_str().unwrap_or_default().to_owned()),
+                    "turn_ended" => turn.ends.push(word(event, "/reason").to_owned()),
                     _ => {}
                 }
             }
@@ -155,7 +156,7 @@ fn decisions(verdict: &mut Verdict, audit: &[AuditEntry]) {
         let Some(about) = entry.about.as_deref() else { continue };
         let record: Value = serde_json::from_str(&entry.record).unwrap_or_default();
         let (asked, decided, finished) = seen.entry(about).or_default();
-        match record["what"].as_str().unwrap_or_default() {
+        match word(&record, "/what") {
             "asked" => *asked += 1,
             "decided" => *decided += 1,
             "finished" => *finished += 1,
