@@ -76,11 +76,18 @@ class House:
         self.door = Door(self.socket)
 
     def crash(self):
-        """SIGKILL for the daemon alone, and a new one."""
+        """SIGKILL for the daemon alone, and a new one: the keeper brings it, or `up` does, whoever is first."""
         os.kill(self.pid, signal.SIGKILL)
         wait_for("end of the killed daemon", lambda: not alive(self.pid), 30)
         self.door.close()
-        self.up()
+
+        def back():
+            try:
+                self.up()
+                return True
+            except (Fail, OSError):
+                return False
+        wait_for("daemon after the kill", back, step=0.2)
 
     def workspace(self, name):
         folder = os.path.join(self.dir, name)

@@ -149,8 +149,11 @@ def all_(run):
     run.ok("runs-without-asking", end["reason"] == "completed" and lines(s.workspace, "ran") == 1 and not s.events(after, "asked"), s.events(after))
     after, end = s.turn("WRITE:%s/written" % s.workspace)
     run.ok("writes-without-asking", lines(s.workspace, "written") == 1 and not s.events(after, "asked"), s.events(after))
-    with open("/proc/%d/cmdline" % run.house.pid) as f:
-        run.ok("as-this-user", f.read() and os.stat(os.path.join(s.workspace, "ran")).st_uid == os.getuid())
+    run.ok("as-this-user", os.stat(os.path.join(s.workspace, "ran")).st_uid == os.getuid())
+    if run.agent == "codex":
+        with open(os.path.join(run.house.home, ".codex", "config.toml")) as f:
+            settings = f.read()
+        run.ok("no-folder-becomes-trusted", "trust_level" not in settings, settings)
 
 
 @area("turn")

@@ -54,7 +54,8 @@ impl Client {
             match self.talk(over) {
                 Ok(()) => return self.log,
                 Err(error) => {
-                    if before != (self.taken, self.log.records.len()) {
+                    // While daemons die faster than they look around, nothing may come for long.
+                    if before != (self.taken, self.log.records.len()) || !over.load(Ordering::Acquire) {
                         last_news = Instant::now();
                     }
                     if last_news.elapsed() > PATIENCE {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ostler_engine::{Cursor, EventCursor, EventHead, EventStep, FrameHead, Step, Subscription, Wake};
 
 /// Where a watch stands.
-#[expect(clippy::large_enum_variant, reason = "output is what is read most, and a connection has few of these")]
 pub(crate) enum Reader {
     /// In the output of a process.
     Output(Cursor),
