@@ -122,12 +122,19 @@ def ssh(t):
     folder, home = t.tmp(), t.tmp()
     os.makedirs(home + "/.codecast/daemon")
     os.symlink(t.ostler(), home + "/.codecast/daemon/codecast-daemon")
+    # The manager ends every program of the user that looks like its daemon: here it finds those of this home alone.
+    os.mkdir(folder + "/bin")
+    with open(folder + "/bin/pgrep", "w") as f:
+        f.write("#!/bin/sh\nfor p in $(%s \"$@\"); do grep -qz '^HOME=%s$' /proc/$p/environ 2>/dev/null && echo $p; done; true\n" % (shutil.which("pgrep"), home))
+    os.chmod(folder + "/bin/pgrep", 0o755)
     # The daemon's home, not ours: what ssh starts finds it in its environment.
-    sshd = Sshd(folder, "SetEnv HOME=%s PATH=%s\n" % (home, os.environ["PATH"]))
+    sshd = Sshd(folder, "SetEnv HOME=%s PATH=%s/bin:%s\n" % (home, folder, os.environ["PATH"]))
     try:
         where = sshd.run("echo $HOME").stdout.decode().strip()
         if where != home:
             return t.skip("all", "this sshd does not set HOME: %r" % where)
+        if sshd.run("command -v pgrep").stdout.decode().strip() != folder + "/bin/pgrep":
+            return t.skip("all", "this sshd does not set PATH, and other daemons of this user would be ended")
         from t_life import free_port
         out = head(t, MANAGER, sshd.port, getpass.getuser(), folder + "/user", home + "/.codecast/daemon", free_port(), home)
         if out is None:
