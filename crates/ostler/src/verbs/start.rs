@@ -12,9 +12,9 @@ use crate::instances::{self, InstanceRecord};
 use crate::output::{CommandError, visible};
 
 /// Recovery of many journals takes a moment; a daemon that says nothing for this long will not.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(60);
 /// Short enough not to be felt, long enough not to load the machine.
-const POLL: Duration = Duration::from_millis(5);
+pub(super) const POLL: Duration = Duration::from_millis(5);
 /// How much of the log is quoted when a start fails.
 const QUOTE: u64 = 4096;
 

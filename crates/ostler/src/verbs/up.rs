@@ -1,8 +1,10 @@
 //! `ostler up`: starts the daemon, waits until every door answers, and says how to connect.
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
+use ostler_engine::{Claim, Claimed, claim};
 
 use super::Context;
 use super::start::{self, Start};
@@ -50,20 +52,14 @@ impl Up {
         }
         // Mistakes in the settings are for the person who typed, not for a log.
         let config = Config::load(context.paths.config_file())?;
-        if let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) {
-            let reached = context.reach(found)?;
-            let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
-            let code = report(context, &record, &format!("already running (pid {})", record.pid))?;
-            if reached.hello.program != env!("CARGO_PKG_VERSION") {
-                let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
-                context.screen.note(&format!(
-                    "it is ostler {theirs}, this is {ours}; ostler restart changes over and keeps everything"
-                ));
-            }
+        if let Some(code) = already(context)? {
             return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
-        let record = start::launch(context, &start)?;
+        let record = match start::launch(context, &start) {
+            Ok(record) => record,
+            Err(error) => return overtaken(context, error),
+        };
         let code = report(context, &record, &format!("ostler is up (pid {})", record.pid))?;
         if !context.json() {
             context.screen.line("try: ostler new echo -m hello")?;
@@ -83,6 +79,37 @@ impl Up {
             take_over: self.take_over,
         }))
     }
+}
+
+/// Says so if the instance has a daemon that answers.
+fn already(context: &Context) -> Result<Option<ExitCode>, CommandError> {
+    let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) else {
+        return Ok(None);
+    };
+    let reached = context.reach(found)?;
+    let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
+    let code = report(context, &record, &format!("already running (pid {})", record.pid))?;
+    if reached.hello.program != env!("CARGO_PKG_VERSION") {
+        let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
+        context
+            .screen
+            .note(&format!("it is ostler {theirs}, this is {ours}; ostler restart changes over and keeps everything"));
+    }
+    Ok(Some(code))
+}
+
+/// A keeper brings back a daemon that died, and may be quicker than a person: then that one is waited for. Nobody else: why
+/// ours did not start is the answer.
+fn overtaken(context: &Context, error: CommandError) -> Result<ExitCode, CommandError> {
+    let dir = context.paths.prepare_instance(context.instance_name())?;
+    let deadline = Instant::now() + start::READY_WITHIN;
+    while Instant::now() < deadline && matches!(claim(&dir, Claim::IfFree), Ok(Claimed::Held(_))) {
+        if let Ok(Some(code)) = already(context) {
+            return Ok(code);
+        }
+        std::thread::sleep(start::POLL);
+    }
+    Err(error)
 }
 
 /// A daemon that answers while its record has just been replaced: what it said of itself is enough.
