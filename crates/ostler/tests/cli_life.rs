@@ -287,10 +287,10 @@ fn paths_longer_than_a_socket_address_work() {
 #[test]
 fn nothing_leaves_the_machine() {
     let home = Home::new();
-    // In a network namespace with nothing in it everything works, and no socket of the network is ever opened.
+    // In a network namespace with nothing in it everything works, and no socket is open but a listener on the loopback.
     let script = format!(
         "{0} up >&2 && {0} run -- echo hosted && {0} doctor >&2; cat /proc/net/tcp /proc/net/tcp6 /proc/net/udp /proc/net/udp6 \
-         | grep -vc local_address; {0} down --kill >&2",
+         | grep -v local_address | grep -vc '0100007F:.... 00000000:0000 0A'; {0} down --kill >&2",
         cli_kit::OSTLER
     );
     let mut command = std::process::Command::new("unshare");

@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::user::{PASSWORD, Terminal, User};
 use common::{Place, alive, spec, stage, wait_until};
@@ -14,6 +14,8 @@ use ostler_stages::{FailKind, Outcome};
 
 const ALL: &str = "USER ALL=(ALL:ALL) ALL";
 const ALL_FREE: &str = "USER ALL=(ALL:ALL) NOPASSWD: ALL";
+/// A signal that arrives ends a sleep at once, on any machine.
+const HANG_UP_WITHIN: Duration = Duration::from_secs(15);
 
 fn main() -> ExitCode {
     common::main(tests![
@@ -382,8 +384,13 @@ fn the_limit_also_ends_the_question_for_a_password() {
     }
 }
 
+/// sudo may lose a signal that comes while it is still starting; three in a row it does not.
 fn a_runner_that_is_killed_hangs_up_on_commands_of_root() {
     let Some(user) = User::new(ALL_FREE) else { return };
+    assert!((0..3).any(|_| a_hang_up_ends_both(&user)), "the hang-up ended nothing, three times");
+}
+
+fn a_hang_up_ends_both(user: &User) -> bool {
     let place = Place::new();
     let command = |name: &str| format!("echo $$ > {}; exec sleep 100", place.text(name));
     let (one, two) = (command("one"), command("two"));
@@ -391,7 +398,10 @@ fn a_runner_that_is_killed_hangs_up_on_commands_of_root() {
     let pid = |name: &str| fs::read_to_string(place.path(name)).ok().filter(|pid| pid.ends_with('\n'));
     wait_until("both run", || pid("one").is_some() && pid("two").is_some());
     terminal.kill_runner();
-    for name in ["one", "two"] {
-        wait_until("the hang-up has ended it", || !alive(&pid(name).unwrap()));
+    let gone = || ["one", "two"].iter().all(|name| !alive(&pid(name).unwrap()));
+    let deadline = Instant::now() + HANG_UP_WITHIN;
+    while !gone() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
     }
+    gone()
 }
