@@ -20,7 +20,9 @@ def audit(t):
     house.env["OSTLER_AUDIT_FORWARD"] = "cat >> %s" % sink
     house.up()
     try:
-        follow = subprocess.Popen([house.program, "--json", "audit", "--follow"], stdout=subprocess.PIPE, env=house.env)
+        # A test that was started in the background ignores Ctrl-C, and so would everything that it starts.
+        follow = subprocess.Popen([house.program, "--json", "audit", "--follow"], stdout=subprocess.PIPE, env=house.env,
+                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         lines = []
         threading.Thread(target=lambda: [lines.append(json.loads(x)) for x in follow.stdout], daemon=True).start()
         asker = house.ask(["echo", "noted"], reason="for the log")

@@ -209,7 +209,10 @@ def cuts(t):
             d.wait_idle(session)
             seen += partials(stream.events())
         t.eq("what-was-delivered", seen, ["start "] * 3)
-        t.eq("every-piece-that-was-not-comes-once-and-in-order", partials(d.owed(session)), ["p%d " % i for i in range(200)] * 3)
+        owed, want = partials(d.owed(session)), ["p%d " % i for i in range(200)] * 3
+        # The lists are long: what is told is where they part.
+        part = next((i for i, (a, b) in enumerate(zip(owed + [None], want + [None])) if a != b), None)
+        t.eq("every-piece-that-was-not-comes-once-and-in-order", (len(owed), part, owed[part - 2:part + 3] if part else []), (600, None, []))
         stream = d.send(session, "@@hburst:5000,cut3")
         stream.wait_type("partial", LONG)
         d.release("cut3")
