@@ -224,7 +224,8 @@ fn resting(bench: &Bench) -> Result<Vec<Row>> {
     let list = median(times).unwrap_or(f64::NAN);
     Ok(vec![
         Row::alone("daemon's RSS per resting session, 1000 of them", "kB", each, Target::at_most(each, 50.0, "kB")),
-        Row::alone("1000 sessions listed, client included", "ms", list, Target::at_most(list, 5.0, "ms")),
+        Row::alone("1000 sessions listed, client included", "ms", list, Target::at_most(list, 5.0, "ms"))
+            .profile("half a megabyte of JSON, written by the daemon and read by the client".to_owned()),
     ])
 }
 
@@ -240,7 +241,10 @@ fn watchers(bench: &Bench) -> Result<Row> {
     }
     let pid = talk.daemon.pid().context("the daemon")?;
     let events = bench.size(20_000, 4_000);
-    talk.turn(&format!("{events} 0"), |_| {})?;
+    // Until every connection holds what it may hold.
+    for _ in 0..3 {
+        talk.turn(&format!("{events} 0"), |_| {})?;
+    }
     let before = procfs::rss(pid)? as f64;
     talk.turn(&format!("{events} 0"), |_| {})?;
     let grown = (procfs::rss(pid)? as f64 - before) / f64::from(1 << 20);
