@@ -162,9 +162,10 @@ impl Driver {
         self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr: stderr.clone() })?;
         desk.process = None;
         desk.end = desk.end && desk.state.closed;
-        // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended.
+        // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended. One that
+        // nobody saw end may never have begun, because a daemon died while it was started: the next takes the prompt.
         let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
-        if unsent && unasked && !desk.state.closed {
+        if unsent && unasked && exit != Exit::Unknown && !desk.state.closed {
             let how = match (code, signal) {
                 (Some(code), _) => format!(" (exit code {code})"),
                 (None, Some(signal)) => format!(" (signal {signal})"),
