@@ -46,18 +46,18 @@ pub fn run(spec_path: &Path, sha256_hex: &str) -> ExitCode {
 }
 
 /// The same for a spec that is not approved yet: first waits for a line on stdin whose SHA-256 is `word_hex`. Without it
-/// nothing is run, and nothing is said.
+/// nothing is run, and nothing is said. A runner whose daemon died is told by nobody, and leaves by itself.
 pub fn run_when_told(spec_path: &Path, sha256_hex: &str, word_hex: &str) -> ExitCode {
-    let spec = runner::load(spec_path, sha256_hex);
-    match told::waits_for(word_hex, std::io::stdin().lock()) {
-        true => report(spec),
+    let loaded = runner::load(spec_path, sha256_hex);
+    match told::comes_in_time(std::io::stdin()) && told::waits_for(word_hex, std::io::stdin().lock()) {
+        true => report(loaded),
         false => ExitCode::FAILURE,
     }
 }
 
-fn report(spec: Result<Spec, failure::Failure>) -> ExitCode {
+fn report(loaded: Result<runner::Loaded, failure::Failure>) -> ExitCode {
     let Ok(mut sink) = sink::Sink::stdout() else { return ExitCode::FAILURE };
-    let outcome = runner::outcome(spec, &mut sink);
+    let outcome = runner::outcome(loaded, &mut sink);
     let ran = matches!(outcome, Outcome::Done { .. });
     if sink.finish(&outcome).is_ok() && ran { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::STAGES_MAX;
 use crate::capture::{capture, hex};
+use crate::child::Child;
 use crate::failure::{Failure, Stop};
 use crate::launch::{Running, Way};
 use crate::outcome::{FailKind, Outcome};
@@ -26,16 +27,52 @@ const SPEC_MAX: u64 = 8 * 1024 * 1024;
 /// Longer than any limit that makes sense, and short enough for a clock to count.
 const LIMIT_MAX: std::time::Duration = std::time::Duration::from_secs(365 * 24 * 3600);
 
+/// A command line, and all that can be made ready before anybody has said yes to it.
+pub(crate) struct Loaded {
+    spec: Spec,
+    /// What there is to become root with. Why there is nothing is told after what is wrong with the command itself.
+    root: Result<Root, Failure>,
+}
+
+/// How the stages become root, if they do.
+enum Root {
+    Never,
+    /// Without asking anybody.
+    Silent(Sudo),
+    /// After a question on the terminal, which is lent to the group of the child.
+    Asking(Sudo, Terminal, Child),
+}
+
 /// Runs what was loaded.
-pub(crate) fn outcome(spec: Result<Spec, Failure>, sink: &mut Sink) -> Outcome {
-    match spec {
-        Ok(spec) => run(&spec, sink).unwrap_or_else(|stop| stop.outcome(spec.limit)),
+pub(crate) fn outcome(loaded: Result<Loaded, Failure>, sink: &mut Sink) -> Outcome {
+    match loaded {
+        Ok(Loaded { spec, root }) => run(&spec, root, sink).unwrap_or_else(|stop| stop.outcome(spec.limit)),
         Err(failure) => Stop::from(failure).outcome(std::time::Duration::ZERO),
     }
 }
 
-/// What the file says, if it is the file that was approved.
-pub(crate) fn load(path: &Path, sha256_hex: &str) -> Result<Spec, Failure> {
+/// What the file says, if it is the file that was approved, and what it needs.
+pub(crate) fn load(path: &Path, sha256_hex: &str) -> Result<Loaded, Failure> {
+    let spec = read(path, sha256_hex)?;
+    let root = Root::of(spec.elevate);
+    Ok(Loaded { spec, root })
+}
+
+impl Root {
+    fn of(elevate: Elevate) -> Result<Self, Failure> {
+        match elevate {
+            Elevate::No => Ok(Self::Never),
+            Elevate::NeverAsk => Ok(Self::Silent(Sudo::find()?)),
+            Elevate::AskOnTerminal => {
+                let (sudo, terminal) = (Sudo::find()?, Terminal::own()?);
+                let holder = sudo.take(&terminal)?;
+                Ok(Self::Asking(sudo, terminal, holder))
+            }
+        }
+    }
+}
+
+fn read(path: &Path, sha256_hex: &str) -> Result<Spec, Failure> {
     let bad = |message: String| Failure::new(FailKind::BadSpec, message);
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SPEC_MAX + 1).read_to_end(&mut bytes));
@@ -71,19 +108,17 @@ fn check(spec: &Spec) -> Result<(), Failure> {
     Ok(())
 }
 
-fn run(spec: &Spec, sink: &mut Sink) -> Result<Outcome, Stop> {
+fn run(spec: &Spec, root: Result<Root, Failure>, sink: &mut Sink) -> Result<Outcome, Stop> {
     let deadline = Instant::now() + spec.limit.min(LIMIT_MAX);
     umask(Mode::from_raw_mode(spec.umask & 0o777));
+    // For root opened for the comparison only: sudo opens the path itself.
     let programs = open_all(spec)?;
-    let run = match spec.elevate {
-        Elevate::No => return plain(spec, programs, sink, deadline),
-        Elevate::AskOnTerminal if spec.stages.len() == 1 => ask_once,
-        Elevate::AskOnTerminal => ask_for_all,
-        Elevate::NeverAsk => never_ask,
-    };
-    // Opened for the comparison only: sudo opens the path itself.
-    drop(programs);
-    run(spec, &Sudo::find()?, sink, deadline)
+    match root? {
+        Root::Never => plain(spec, programs, sink, deadline),
+        Root::Silent(sudo) => never_ask(spec, &sudo, sink, deadline),
+        Root::Asking(sudo, _, holder) if spec.stages.len() == 1 => ask_once(spec, &sudo, &holder, sink, deadline),
+        Root::Asking(sudo, terminal, holder) => ask_for_all(spec, &sudo, &terminal, &holder, sink, deadline),
+    }
 }
 
 fn open_all(spec: &Spec) -> Result<Vec<Option<Program>>, Failure> {
@@ -106,9 +141,7 @@ fn plain(spec: &Spec, opened: Vec<Option<Program>>, sink: &mut Sink, deadline: I
 }
 
 /// One stage: sudo asks by itself. `-k` with a command: whatever was remembered does not count, and nothing will be.
-fn ask_once(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Result<Outcome, Stop> {
-    let terminal = Terminal::stdin()?;
-    let holder = sudo.take(&terminal)?;
+fn ask_once(spec: &Spec, sudo: &Sudo, holder: &Child, sink: &mut Sink, deadline: Instant) -> Result<Outcome, Stop> {
     let mut running = Running::start(spec, &Way::Sudo { sudo, option: "-k", group: Some(holder.group()) })?;
     capture(&mut running, sink, deadline)?;
     Ok(done(&running))
@@ -116,10 +149,15 @@ fn ask_once(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Res
 
 /// Several stages: one password for all. They share the group that the terminal was lent to, so that a key such as ^C,
 /// and the hang-up when we end, reach them all.
-fn ask_for_all(spec: &Spec, sudo: &Sudo, sink: &mut Sink, deadline: Instant) -> Result<Outcome, Stop> {
-    let terminal = Terminal::stdin()?;
-    let holder = sudo.take(&terminal)?;
-    sudo.authenticate(&terminal, holder.group(), deadline)?;
+fn ask_for_all(
+    spec: &Spec,
+    sudo: &Sudo,
+    terminal: &Terminal,
+    holder: &Child,
+    sink: &mut Sink,
+    deadline: Instant,
+) -> Result<Outcome, Stop> {
+    sudo.authenticate(terminal, holder.group(), deadline)?;
     let check = Check { group: Some(holder.group()), deadline };
     let outcome = checked(spec, sudo, &check, sink);
     sudo.forget(&check);

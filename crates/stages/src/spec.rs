@@ -81,7 +81,7 @@ impl Seal {
 pub enum Elevate {
     /// They run as the user that the runner runs as.
     No,
-    /// Through sudo, which may ask for a password on the runner's stdin: a terminal whose session the runner leads.
+    /// Through sudo, which may ask for a password on the terminal whose session the runner leads.
     AskOnTerminal,
     /// Through `sudo -n`: there is nobody to ask.
     NeverAsk,

@@ -1,8 +1,9 @@
-//! The terminal on the runner's stdin. The runner leads its session and lends it to sudo; it never reads it, so what is
-//! typed there reaches sudo and nobody else.
+//! The runner's terminal. The runner leads its session and lends it to sudo; it never reads it, so what is typed there
+//! reaches sudo and nobody else.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, getpgrp, getsid};
 use rustix::termios::{tcgetpgrp, tcgetsid, tcsetpgrp};
 
@@ -10,25 +11,28 @@ use crate::failure::Failure;
 use crate::outcome::FailKind;
 
 /// A terminal to ask on.
-pub(crate) struct Terminal(BorrowedFd<'static>);
+pub(crate) struct Terminal(OwnedFd);
 
 impl Terminal {
-    /// Stdin, if it is the terminal of our session and we are in its foreground.
-    pub(crate) fn stdin() -> Result<Self, Failure> {
-        let stdin = rustix::stdio::stdin();
-        let ours = tcgetsid(stdin).ok() == getsid(None).ok() && tcgetpgrp(stdin).ok() == Some(getpgrp());
-        if ours { Ok(Self(stdin)) } else { Err(Self::none("the runner's stdin is not its terminal")) }
+    /// The terminal of our session, if we lead it and are in its foreground.
+    pub(crate) fn own() -> Result<Self, Failure> {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open("/dev/tty", flags, Mode::empty());
+        let terminal = opened.map_err(|error| Self::none(&format!("the runner has none: {error}")))?;
+        let ours = tcgetsid(&terminal).ok() == getsid(None).ok() && tcgetpgrp(&terminal).ok() == Some(getpgrp());
+        if ours { Ok(Self(terminal)) } else { Err(Self::none("the runner's terminal is not its own")) }
     }
 
     /// Makes `group` the one that may read, and that keys such as ^C mean. Can be done once: afterwards we are in the
     /// background ourselves, from where nobody can give the terminal away.
     pub(crate) fn lend(&self, group: Pid) -> Result<(), Failure> {
-        tcsetpgrp(self.0, group).map_err(|error| Self::none(&format!("the terminal could not be handed over: {error}")))
+        tcsetpgrp(&self.0, group)
+            .map_err(|error| Self::none(&format!("the terminal could not be handed over: {error}")))
     }
 
     /// For messages to the person who types.
     pub(crate) fn writer(&self) -> Result<OwnedFd, Failure> {
-        self.0.try_clone_to_owned().map_err(|error| Failure::system("duplicating the terminal", error))
+        self.0.try_clone().map_err(|error| Failure::system("duplicating the terminal", error))
     }
 
     fn none(why: &str) -> Failure {

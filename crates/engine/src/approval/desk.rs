@@ -249,7 +249,7 @@ impl Desk {
         self.expire()?;
         let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
         let approval = &live.approval;
-        fits(approval, &decision)?;
+        fits(approval, &decision, &by)?;
         let mut records = Vec::with_capacity(2);
         if let Some(scope) = lasting(approval, &decision) {
             let rule = self.new_rule(
@@ -484,8 +484,13 @@ fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
     }
 }
 
-/// Whether this kind of answer fits this kind of question.
-fn fits(approval: &Approval, decision: &Decision) -> Result<(), DecideError> {
+/// Whether this kind of answer fits this kind of question, and whoever gives it.
+fn fits(approval: &Approval, decision: &Decision, by: &By) -> Result<(), DecideError> {
+    if matches!(by, By::Client { .. }) && approval.ask.kind != AskKind::Question {
+        return Err(DecideError::DoesNotFit(
+            "a client of a door answers questions, and decides about nothing that runs",
+        ));
+    }
     match (approval.ask.kind, decision) {
         (AskKind::Question, Decision::Answers { .. } | Decision::Deny { .. })
         | (AskKind::ToolUse, Decision::Changed { .. })

@@ -20,7 +20,7 @@ const KEY_PREFIX: &str = "waiting:";
 /// SIGKILL: it holds nothing.
 const KILL: i32 = 9;
 
-/// A runner that waits to be told. It ends unheard when this daemon does.
+/// A runner that waits to be told. When this daemon dies, the next one ends it, or it leaves by itself after a while.
 pub struct WarmCommand {
     process: Process,
     /// Says it all: whoever knows it may let the runner go. In memory only, until it is told.
@@ -37,8 +37,7 @@ pub(super) enum Told {
 }
 
 impl Engine {
-    /// Starts the runner of a request that somebody is still asked about, if that makes a yes faster: a command of root
-    /// waits for sudo anyway. Nothing runs before [`Engine::apply_command`].
+    /// Starts the runner of a request that somebody is still asked about. Nothing runs before [`Engine::apply_command`].
     pub async fn warm_command(&self, ticket: &Ticket, setup: &CommandSetup) -> Option<WarmCommand> {
         let approval = ticket.approval().filter(|approval| approval.state.is_pending())?;
         let key = format!("{KEY_PREFIX}{}", ticket.id());
@@ -46,9 +45,11 @@ impl Engine {
             // Of the daemon before us, and about to end.
             return None;
         }
-        let content = CommandContent::parse(&approval.ask.content).filter(|content| !content.privileged)?;
+        let content = CommandContent::parse(&approval.ask.content)?;
+        // Whoever says yes to root most likely has a terminal. If not, this runner is not the right one.
+        let elevate = if content.privileged { Elevate::AskOnTerminal } else { Elevate::No };
         let (path, spec_hash) =
-            self.write_down(&format!("{}.waiting", ticket.id()), &spec(content, setup, Elevate::No)).ok()?;
+            self.write_down(&format!("{}.waiting", ticket.id()), &spec(content, setup, elevate)).ok()?;
         let word = crate::id::uuid().ok()?;
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
@@ -56,6 +57,7 @@ impl Engine {
             cwd: Some(PathBuf::from("/")),
             name: Some(format!("command of {}", ticket.id())),
             key: Some(key),
+            relayed_terminal: elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
         };
         match self.spawn(request).await {
