@@ -109,7 +109,7 @@ fn main() {
         "codex" => Agent::Codex,
         "gemini" => Agent::Gemini,
         "opencode" => Agent::Opencode,
-        command => Agent::Acp { command: command.split(' ').map(str::to_owned).collect() },
+        command => Agent::acp(command.split(' ').map(str::to_owned).collect()),
     };
     let drive = match agent {
         _ if oneshot => Drive::Oneshot,

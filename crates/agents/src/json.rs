@@ -1,5 +1,7 @@
 //! Small looks into JSON that may be anything.
 
+use serde::de::DeserializeOwned;
+
 use crate::event::Json;
 
 /// An object, or nothing: agents speak in objects.
@@ -35,6 +37,12 @@ pub(crate) fn number(value: &Json, path: &[&str]) -> Option<u64> {
 /// Whether the end of a path says true.
 pub(crate) fn yes(value: &Json, path: &[&str]) -> bool {
     at(value, path).and_then(Json::as_bool).unwrap_or(false)
+}
+
+/// A member as a type of the agent's protocol, or nothing when it is missing or odd: a word that is slightly off must
+/// not cost what stands beside it.
+pub(crate) fn part<T: DeserializeOwned>(value: &Json, name: &str) -> Option<T> {
+    T::deserialize(value.get(name)?).ok()
 }
 
 /// One line for stdin.

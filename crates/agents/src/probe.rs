@@ -59,6 +59,6 @@ mod tests {
     #[test]
     fn what_has_only_one_way_needs_no_help_text() {
         assert_eq!(probe(&Agent::Echo, ""), Drive::Echo);
-        assert_eq!(probe(&Agent::Acp { command: vec!["x".into()] }, ""), Drive::Acp);
+        assert_eq!(probe(&Agent::acp(vec!["x".into()]), ""), Drive::Acp);
     }
 }

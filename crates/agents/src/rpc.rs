@@ -2,7 +2,7 @@
 //!
 //! Ids of the other side are kept as the text they came in and go back byte for byte.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::event::Json;
@@ -97,17 +97,20 @@ impl Style {
     }
 
     /// A request of ours.
-    pub(crate) fn request(self, id: u64, method: &str, params: &Json) -> Vec<u8> {
+    pub(crate) fn request(self, id: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
+        let params = text(params);
         format!("{{{}\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n", self.mark()).into_bytes()
     }
 
     /// A word of ours that needs no answer.
-    pub(crate) fn notification(self, method: &str, params: &Json) -> Vec<u8> {
+    pub(crate) fn notification(self, method: &str, params: &impl Serialize) -> Vec<u8> {
+        let params = text(params);
         format!("{{{}\"method\":\"{method}\",\"params\":{params}}}\n", self.mark()).into_bytes()
     }
 
     /// Our answer to a request.
-    pub(crate) fn result(self, id: &str, result: &Json) -> Vec<u8> {
+    pub(crate) fn result(self, id: &str, result: &impl Serialize) -> Vec<u8> {
+        let result = text(result);
         format!("{{{}\"id\":{id},\"result\":{result}}}\n", self.mark()).into_bytes()
     }
 
@@ -116,6 +119,11 @@ impl Style {
         let error = serde_json::json!({ "code": code, "message": message });
         format!("{{{}\"id\":{id},\"error\":{error}}}\n", self.mark()).into_bytes()
     }
+}
+
+/// What is said here are strings, numbers and lists of them, which can always be written.
+fn text(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 #[cfg(test)]

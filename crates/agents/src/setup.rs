@@ -19,14 +19,37 @@ pub enum Agent {
     Opencode,
     /// Any command that speaks the Agent Client Protocol.
     Acp {
-        /// The program and its arguments.
+        /// The program and its arguments. Of one that has a name: as the settings have it when it is started, else empty.
         command: Vec<String>,
+        /// What the settings call it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// The built-in agent that says back what it is told.
     Echo,
 }
 
 impl Agent {
+    /// The names of those that need no settings and no command.
+    pub const KNOWN: [&str; 5] = ["claude", "codex", "gemini", "opencode", "echo"];
+
+    /// One of [`Self::KNOWN`].
+    pub fn known(name: &str) -> Option<Self> {
+        Some(match name {
+            "claude" => Agent::Claude,
+            "codex" => Agent::Codex,
+            "gemini" => Agent::Gemini,
+            "opencode" => Agent::Opencode,
+            "echo" => Agent::Echo,
+            _ => return None,
+        })
+    }
+
+    /// Any command that speaks the Agent Client Protocol.
+    pub fn acp(command: Vec<String>) -> Self {
+        Agent::Acp { command, name: None }
+    }
+
     /// The name that people use.
     pub fn name(&self) -> &str {
         match self {
@@ -34,7 +57,8 @@ impl Agent {
             Agent::Codex => "codex",
             Agent::Gemini => "gemini",
             Agent::Opencode => "opencode",
-            Agent::Acp { command } => command.first().map_or("acp", String::as_str),
+            Agent::Acp { name: Some(name), .. } => name,
+            Agent::Acp { command, .. } => command.first().map_or("acp", String::as_str),
             Agent::Echo => "echo",
         }
     }

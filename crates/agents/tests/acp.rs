@@ -3,12 +3,14 @@
 
 mod support;
 
-use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PromptError, ToolKind, open};
+use ostler_agents::{
+    Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanStatus, PromptError, ToolKind, open,
+};
 use serde_json::{Value as Json, json};
 use support::{Live, setup};
 
 fn any() -> Agent {
-    Agent::Acp { command: vec!["some-agent".into(), "--flag".into()] }
+    Agent::acp(vec!["some-agent".into(), "--flag".into()])
 }
 
 /// A conversation that is open, with an agent that offers the modes of gemini.
@@ -280,6 +282,54 @@ fn files_and_terminals_of_ours_are_refused_at_once() {
 }
 
 #[test]
+fn a_word_that_is_off_costs_nothing_but_itself() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let odd = json!({ "sessionUpdate": "agent_message_chunk", "content": { "text": "hi" }, "messageId": 7 });
+    assert_eq!(live.tells(update(odd)), [Event::TextDelta { text: "hi".into() }]);
+    let plan = json!({ "sessionUpdate": "plan", "entries": [
+        { "content": "a", "status": "completed", "priority": "high" }, { "content": "b", "status": "cancelled" } ] });
+    let events = live.tells(update(plan));
+    let Some(Event::Plan { entries }) = events.last() else { panic!("{events:?}") };
+    let steps: Vec<_> = entries.iter().map(|entry| (entry.text.as_str(), entry.status)).collect();
+    assert_eq!(steps, [("a", PlanStatus::Done), ("b", PlanStatus::Pending)]);
+    let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "kind": "juggle", "status": "completed",
+        "locations": "none", "content": [{ "type": "hologram" }, { "type": "content", "content": { "type": "text", "text": "out" } }] });
+    let events = live.tells(update(call));
+    let [Event::ToolCall { input, .. }, Event::ToolResult { output, .. }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!((&input["content"][0]["type"], output.as_str()), (&json!("hologram"), "out"), "shown as it came");
+    let events = end(&mut live, &json!(16), "fell asleep");
+    assert_eq!(events.last(), Some(&Event::TurnEnded { reason: EndReason::Completed, message: None }));
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn an_update_that_nobody_understands_stays_a_raw_line() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    for (told, kind) in [
+        (json!({ "sessionUpdate": "telepathy" }), "session/update/telepathy"),
+        (json!({ "sessionUpdate": "usage_update", "used": "much" }), "session/update/usage_update"),
+        (json!("tired"), "session/update/"),
+    ] {
+        assert_eq!(live.tells(update(told)), [Event::Unknown { kind: kind.into() }]);
+    }
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_change_that_the_schema_would_leave_out_is_checked_all_the_same() {
+    let mut live = opened(any(), Autonomy::Edits);
+    live.prompt("go").unwrap();
+    let mut ask = ask(json!(1), "edit", "/work/space/a");
+    ask["params"]["toolCall"]["content"] = json!([{ "type": "diff", "path": "/etc/passwd" }]);
+    let events = live.tells(ask);
+    assert!(matches!(events.last(), Some(Event::Asked(_))), "{events:?}");
+}
+
+#[test]
 fn nobody_logged_in_is_said_as_such() {
     let mut live = Live::new(setup(any(), Autonomy::Ask), Drive::Acp);
     live.opening();
@@ -317,4 +367,17 @@ fn opencode_is_told_to_ask_where_the_project_can_not_override_it() {
         assert_eq!(name, "OPENCODE_CONFIG_CONTENT");
         assert_eq!((&config["permission"]["edit"], &config["permission"]["bash"]), (&json!(edit), &json!("ask")));
     }
+}
+
+#[test]
+fn a_no_where_no_is_not_offered_cancels_and_is_remembered() {
+    let mut live = opened(any(), Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let mut ask = ask(json!(4), "execute", "/a");
+    ask["params"]["options"] = json!([{ "optionId": "y", "kind": "allow_once" }]);
+    live.tells(ask);
+    let sent = live.answer("4", &Answer::Deny { message: String::new(), interrupt: false }).unwrap();
+    assert_eq!(sent[0]["result"], json!({ "outcome": { "outcome": "cancelled" } }));
+    assert!(live.answer("4", &Answer::Once).is_err());
+    live.rebuild_everywhere();
 }

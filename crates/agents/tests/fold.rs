@@ -10,7 +10,7 @@ use support::{Live, setup};
 
 /// Every way to drive an agent.
 fn ways() -> Vec<(Agent, Drive)> {
-    let acp = Agent::Acp { command: vec!["x".into()] };
+    let acp = Agent::acp(vec!["x".into()]);
     let mut ways = vec![
         (Agent::Claude, Drive::Stream),
         (Agent::Codex, Drive::AppServer),

@@ -10,12 +10,15 @@ pub(crate) type Variable = (OsString, OsString);
 #[derive(Debug)]
 pub struct Environment {
     variables: RwLock<Arc<Vec<Variable>>>,
+    /// PATH as it was at the start.
+    first_path: OsString,
 }
 
 impl Environment {
     /// These variables.
     pub fn new(variables: Vec<Variable>) -> Self {
-        Self { variables: RwLock::new(Arc::new(variables)) }
+        let first_path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
+        Self { variables: RwLock::new(Arc::new(variables)), first_path: first_path.unwrap_or_default() }
     }
 
     /// This process's own variables, without the named ones.
@@ -31,6 +34,15 @@ impl Environment {
     /// The PATH in which bare command names are looked up.
     pub fn path(&self) -> OsString {
         self.get("PATH").unwrap_or_default()
+    }
+
+    /// The same, and behind it what the daemon was started with: where agents are looked for, which people often have from
+    /// somewhere else than a login shell.
+    pub fn wide_path(&self) -> OsString {
+        let path = self.path();
+        let known: Vec<_> = std::env::split_paths(&path).collect();
+        let more = std::env::split_paths(&self.first_path).filter(|folder| !known.contains(folder));
+        std::env::join_paths(known.iter().cloned().chain(more)).unwrap_or(path)
     }
 
     /// One variable.
@@ -83,6 +95,7 @@ mod tests {
         let before = base.snapshot();
         base.set_path("/opt/bin".into());
         assert_eq!(base.path(), "/opt/bin");
+        assert_eq!(base.wide_path(), "/opt/bin:/bin");
         assert_eq!(before.first(), Some(&var("PATH", "/bin")));
     }
 }

@@ -1,11 +1,20 @@
-//! Keys of requests that must not be carried out twice and leave no other trace: signals, deletions.
-//! Remembered while the daemon lives, up to a bound; a process's own key is kept with the process.
+//! Keys of requests that must not be carried out twice and leave no other trace: signals, interrupts, changes, deletions.
+//! Remembered across daemons, up to a bound, as hashes: a key may be long, and is nobody's business. A process's, prompt's or
+//! session's own key is kept with it.
 
 use std::collections::{HashSet, VecDeque};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+use crate::approval::content_hash;
 
 /// Far more than clients retry at once, and little memory.
 const REMEMBERED: usize = 4096;
+/// SHA-256 in hexadecimal; a line of another length was cut off.
+const HASH: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Keys {
@@ -16,28 +25,87 @@ pub(crate) struct Keys {
 struct Seen {
     set: HashSet<String>,
     order: VecDeque<String>,
+    file: Option<Log>,
+}
+
+/// One line for each key, the oldest first.
+struct Log {
+    path: PathBuf,
+    file: File,
+    lines: usize,
 }
 
 impl Keys {
+    /// What earlier daemons remembered in this file.
+    pub(crate) fn open(path: &Path) -> Self {
+        let mut seen = Seen::default();
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().filter(|line| line.len() == HASH).for_each(|line| _ = seen.insert(line.to_owned()));
+        seen.file = Log::anew(path, &seen.order).inspect_err(|error| warn(path, error)).ok();
+        Self { seen: Mutex::new(seen) }
+    }
+
     /// Whether this key has come before.
     pub(crate) fn has_seen(&self, key: &str) -> bool {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).set.contains(key)
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).set.contains(&content_hash(key))
     }
 
     /// Whether this key comes for the first time; from now on it does not.
     pub(crate) fn first_use(&self, key: &str) -> bool {
+        let hash = content_hash(key);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !seen.set.insert(key.to_owned()) {
+        if !seen.insert(hash.clone()) {
             return false;
         }
-        seen.order.push_back(key.to_owned());
-        if seen.order.len() > REMEMBERED
-            && let Some(oldest) = seen.order.pop_front()
+        seen.write_down(&hash);
+        true
+    }
+}
+
+impl Seen {
+    fn insert(&mut self, hash: String) -> bool {
+        if !self.set.insert(hash.clone()) {
+            return false;
+        }
+        self.order.push_back(hash);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
         {
-            seen.set.remove(&oldest);
+            self.set.remove(&oldest);
         }
         true
     }
+
+    fn write_down(&mut self, hash: &str) {
+        let Some(log) = &mut self.file else { return };
+        let written = match log.lines < 2 * REMEMBERED {
+            true => log.append(hash),
+            false => Log::anew(&log.path, &self.order).map(|fresh| *log = fresh),
+        };
+        if let Err(error) = written {
+            warn(&log.path, &error);
+        }
+    }
+}
+
+impl Log {
+    fn anew(path: &Path, order: &VecDeque<String>) -> io::Result<Self> {
+        let new = path.with_extension("new");
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        let lines: String = order.iter().flat_map(|hash| [hash, "\n"]).collect();
+        file.write_all(lines.as_bytes())?;
+        fs::rename(&new, path)?;
+        Ok(Self { path: path.to_owned(), file, lines: order.len() })
+    }
+
+    fn append(&mut self, hash: &str) -> io::Result<()> {
+        self.lines += 1;
+        self.file.write_all(format!("{hash}\n").as_bytes())
+    }
+}
+
+fn warn(path: &Path, error: &io::Error) {
+    tracing::warn!("{}: keys are remembered in memory only: {error}", path.display());
 }
 
 #[cfg(test)]
@@ -53,5 +121,23 @@ mod tests {
         }
         assert!(keys.first_use("a"), "the oldest key goes first");
         assert_eq!(keys.seen.lock().unwrap().set.len(), REMEMBERED);
+    }
+
+    #[test]
+    fn the_next_daemon_knows_them_and_the_file_is_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        assert!(Keys::open(&path).first_use("a\nb"));
+        // A line that was cut off is no key.
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123").unwrap();
+        let next = Keys::open(&path);
+        assert!(!next.first_use("a\nb") && next.first_use("0123"));
+        for number in 0..3 * REMEMBERED {
+            assert!(next.first_use(&number.to_string()));
+        }
+        let last = (3 * REMEMBERED - 1).to_string();
+        assert!(Keys::open(&path).has_seen(&last) && !Keys::open(&path).has_seen("0"));
+        assert!(fs::metadata(&path).unwrap().len() <= (2 * REMEMBERED * (HASH + 1)) as u64);
+        assert!(!fs::read_to_string(&path).unwrap().contains("a\nb\n"));
     }
 }

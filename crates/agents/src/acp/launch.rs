@@ -10,7 +10,9 @@ use crate::setup::{Agent, Autonomy, Launch, Setup, Unsupported};
 /// Refuses what can not be honoured.
 pub(super) fn check(setup: &Setup) -> Result<(), Unsupported> {
     match &setup.agent {
-        Agent::Acp { command } if command.is_empty() => Err(setup.cannot("be started: its command is empty")),
+        Agent::Acp { command, name: None } if command.is_empty() => {
+            Err(setup.cannot("be started: its command is empty"))
+        }
         _ => Ok(()),
     }
 }
@@ -25,7 +27,7 @@ pub(super) fn launch(setup: &Setup) -> Launch {
             env: vec![("OPENCODE_CONFIG_CONTENT".to_owned(), opencode_config(setup))],
             ..Launch::default()
         },
-        Agent::Acp { command } => {
+        Agent::Acp { command, .. } => {
             let (program, args) =
                 command.split_first().map_or((String::new(), Vec::new()), |(p, a)| (p.clone(), a.to_vec()));
             Launch { program: setup.program(&program), args, ..Launch::default() }

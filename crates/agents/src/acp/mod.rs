@@ -2,6 +2,9 @@
 //!
 //! Only prompts and permissions are offered to the agent: it reads, writes and runs by itself, and what it asks of its
 //! client beyond that is refused at once. A loaded conversation is told again by the agent; that is no news and is left out.
+//!
+//! The words are those of the protocol's own schema. Agents leave out what it demands and add what it does not know, so
+//! messages are read member by member: an odd one costs itself and nothing else.
 
 mod launch;
 mod modes;
@@ -11,7 +14,10 @@ mod updates;
 
 pub(crate) use launch::opencode_config;
 
-use serde_json::json;
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES as METHODS, CLIENT_METHOD_NAMES as OURS, CancelNotification, ContentBlock, ErrorCode,
+    ImageContent, PromptRequest, RequestPermissionOutcome, ResourceLink, SessionId, StopReason,
+};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::{Asks, Fate};
@@ -69,21 +75,24 @@ impl Acp {
     fn turn_ended(&mut self, result: Result<Json, RpcError>) -> Vec<Event> {
         let mut events = self.close();
         let (reason, message) = match result {
-            Err(error) if error.code == CANCELLED => (EndReason::Interrupted, None),
-            Err(error) if error.code == opening::AUTH_REQUIRED => {
-                events.push(Event::Error { message: error.text(), fatal: true, kind: ErrorKind::Login });
-                (EndReason::Failed, Some(error.text()))
-            }
-            Err(error) => (EndReason::Failed, Some(error.text())),
+            Err(error) => match code(&error) {
+                ErrorCode::RequestCancelled => (EndReason::Interrupted, None),
+                ErrorCode::AuthRequired => {
+                    events.push(Event::Error { message: error.text(), fatal: true, kind: ErrorKind::Login });
+                    (EndReason::Failed, Some(error.text()))
+                }
+                _ => (EndReason::Failed, Some(error.text())),
+            },
             Ok(result) => {
                 events.extend(usage(&result));
-                match json::text(&result, &["stopReason"]) {
-                    Some("cancelled") => (EndReason::Interrupted, None),
-                    Some("refusal") => (EndReason::Refused, None),
-                    Some("max_tokens") => (EndReason::MaxTokens, None),
-                    Some("max_turn_requests") => (EndReason::MaxSteps, None),
-                    _ => (EndReason::Completed, None),
-                }
+                let reason = match json::part(&result, "stopReason") {
+                    Some(StopReason::Cancelled) => EndReason::Interrupted,
+                    Some(StopReason::Refusal) => EndReason::Refused,
+                    Some(StopReason::MaxTokens) => EndReason::MaxTokens,
+                    Some(StopReason::MaxTurnRequests) => EndReason::MaxSteps,
+                    _ => EndReason::Completed,
+                };
+                (reason, None)
             }
         };
         events.push(Event::TurnEnded { reason, message });
@@ -100,7 +109,7 @@ impl Acp {
     }
 
     fn request(&mut self, id: &str, method: &str, params: &Json) -> Lined {
-        if method == "session/request_permission" {
+        if method == OURS.session_request_permission {
             let mut events = Vec::new();
             self.blocks.close(&mut events);
             return permission::asked(id, params, &self.setup, &mut self.tools, &mut self.asks, events);
@@ -114,21 +123,21 @@ impl Acp {
 
     fn notification(&mut self, method: &str, params: &Json) -> Vec<Event> {
         let mut events = Vec::new();
-        match method {
-            "session/update" if self.opening.is_replay() => {}
-            "session/update" => {
-                let update = params.get("update").unwrap_or(&Json::Null);
-                updates::update(update, &mut self.blocks, &mut self.tools, &mut events);
-            }
-            other if other.starts_with('_') => {}
-            other => events.push(Event::Unknown { kind: other.to_owned() }),
+        if method != OURS.session_update {
+            let extension = method.starts_with('_');
+            return if extension { events } else { vec![Event::Unknown { kind: method.to_owned() }] };
+        }
+        if let Some(update) = params.get("update").filter(|_| !self.opening.is_replay()) {
+            updates::update(update, &mut self.blocks, &mut self.tools, &mut events);
         }
         events
     }
 }
 
-/// JSON-RPC's number for a request that was cancelled, which some agents answer a prompt with.
-const CANCELLED: i64 = -32800;
+/// The protocol's word for what went wrong.
+fn code(error: &RpcError) -> ErrorCode {
+    i32::try_from(error.code).map_or(ErrorCode::InternalError, ErrorCode::from)
+}
 
 impl Adapter for Acp {
     fn launch(&self) -> Launch {
@@ -148,8 +157,8 @@ impl Adapter for Acp {
         if !self.opening.images && blocks.iter().any(|block| matches!(block, Block::Image { .. })) {
             return Err(self.setup.cannot("take pictures").into());
         }
-        let params = json!({ "sessionId": session, "prompt": content(blocks) });
-        let line = Style::Marked.request(opening::FIRST_PROMPT + self.prompts, "session/prompt", &params);
+        let params = PromptRequest::new(session.clone(), content(blocks));
+        let line = Style::Marked.request(opening::FIRST_PROMPT + self.prompts, METHODS.session_prompt, &params);
         check(blocks, line.len())?;
         self.prompts += 1;
         Ok(line)
@@ -158,7 +167,11 @@ impl Adapter for Acp {
     fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError> {
         let pending = self.asks.get(request).ok_or_else(|| AnswerError::NoSuchRequest(request.to_owned()))?;
         let result = permission::answer(&self.setup, pending, answer)?;
-        self.asks.answered(request);
+        match result.outcome {
+            // As `sent` would take it: it ends with the turn.
+            RequestPermissionOutcome::Cancelled => self.asks.voided(request),
+            _ => self.asks.answered(request),
+        }
         let mut bytes = Style::Marked.result(request, &result);
         if matches!(answer, Answer::Deny { interrupt: true, .. }) {
             bytes.extend(self.interrupt().unwrap_or_default());
@@ -167,8 +180,8 @@ impl Adapter for Acp {
     }
 
     fn interrupt(&mut self) -> Option<Vec<u8>> {
-        let session = self.opening.session().filter(|_| self.running())?.to_owned();
-        let mut bytes = Style::Marked.notification("session/cancel", &json!({ "sessionId": session }));
+        let session: SessionId = self.opening.session().filter(|_| self.running())?.clone();
+        let mut bytes = Style::Marked.notification(METHODS.session_cancel, &CancelNotification::new(session));
         // The protocol wants every open request answered with "cancelled".
         for id in self.asks.ids() {
             self.asks.voided(&id);
@@ -186,10 +199,12 @@ impl Adapter for Acp {
                 Ok(number) => self.opening.sent(number),
                 Err(_) => {}
             },
-            Some(Message::Response { id, result: Ok(result) }) if result == permission::cancelled() => {
-                self.asks.voided(&id);
+            Some(Message::Response { id, result }) => {
+                match result.ok().and_then(|result| json::part(&result, "outcome")) {
+                    Some(RequestPermissionOutcome::Cancelled) => self.asks.voided(&id),
+                    _ => self.asks.answered(&id),
+                }
             }
-            Some(Message::Response { id, .. }) => self.asks.answered(&id),
             _ => {}
         }
     }
@@ -217,21 +232,21 @@ impl Adapter for Acp {
     }
 }
 
-fn content(blocks: &[Block]) -> Vec<Json> {
+fn content(blocks: &[Block]) -> Vec<ContentBlock> {
     let block = |block: &Block| match block {
-        Block::Text { text } => json!({ "type": "text", "text": text }),
-        Block::Image { mime, data } => json!({ "type": "image", "mimeType": mime, "data": data }),
+        Block::Text { text } => text.as_str().into(),
+        Block::Image { mime, data } => ContentBlock::Image(ImageContent::new(data, mime)),
         Block::File { path } => {
             let name = path.rsplit('/').next().unwrap_or(path);
-            json!({ "type": "resource_link", "uri": format!("file://{path}"), "name": name })
+            ContentBlock::ResourceLink(ResourceLink::new(name, format!("file://{path}")))
         }
     };
     blocks.iter().map(block).collect()
 }
 
+/// What a turn used: a draft of the protocol has a place for it, and gemini one of its own.
 fn usage(result: &Json) -> Option<Event> {
     if let Some(used) = json::at(result, &["_meta", "quota", "token_count"]) {
-        // gemini's place for it.
         let count = |name| json::number(used, &[name]);
         let (input_tokens, output_tokens) = (count("input_tokens"), count("output_tokens"));
         return Some(Event::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));

@@ -3,6 +3,11 @@
 //! Agents name their modes as they like; these are the words in use. Where the mode that an autonomy needs is not offered,
 //! the session must not go on as if it were.
 
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES as METHODS, LoadSessionResponse, SessionConfigKind, SessionConfigOption,
+    SessionConfigOptionCategory as Category, SessionConfigSelectOptions as Values, SessionId,
+    SetSessionConfigOptionRequest, SetSessionModeRequest,
+};
 use serde_json::json;
 
 use crate::event::Json;
@@ -37,44 +42,56 @@ pub(super) struct Offer<'a> {
     option: Option<&'a str>,
 }
 
+/// A request that chooses: its method and parameters.
+type Request = (&'static str, Json);
+
 impl<'a> Offer<'a> {
     /// The modes of a conversation that was opened.
-    pub(super) fn modes(session: &'a Json) -> Self {
-        Self::read(session, "mode", &["modes", "currentModeId"], &["modes", "availableModes"], "id")
+    pub(super) fn modes(session: &'a LoadSessionResponse) -> Self {
+        let Some(modes) = &session.modes else { return Self::option(session, &Category::Mode) };
+        let offered = modes.available_modes.iter().map(|mode| &*mode.id.0).collect();
+        Offer { current: Some(&modes.current_mode_id.0), offered, option: None }
     }
 
-    /// Its models.
-    pub(super) fn models(session: &'a Json) -> Self {
-        Self::read(session, "model", &["models", "currentModelId"], &["models", "availableModels"], "modelId")
-    }
-
-    fn read(session: &'a Json, category: &str, current: &[&str], offered: &[&str], id: &str) -> Self {
-        if let Some(current) = json::text(session, current) {
-            let offered = json::list(session, offered).iter().filter_map(|one| json::text(one, &[id])).collect();
-            return Offer { current: Some(current), offered, option: None };
-        }
-        let of_category = |option: &&Json| json::text(option, &["category"]) == Some(category);
-        let Some(option) = json::list(session, &["configOptions"]).iter().find(of_category) else {
-            return Offer::default();
+    /// Its models. The protocol has given up `models` for options; agents have not.
+    pub(super) fn models(session: &'a LoadSessionResponse, told: &'a Json) -> Self {
+        let Some(current) = json::text(told, &["models", "currentModelId"]) else {
+            return Self::option(session, &Category::Model);
         };
-        let values = json::list(option, &["options"]).iter().filter_map(|one| json::text(one, &["value"])).collect();
-        Offer { current: json::text(option, &["currentValue"]), offered: values, option: json::text(option, &["id"]) }
+        let offered = json::list(told, &["models", "availableModels"]).iter();
+        let offered = offered.filter_map(|model| json::text(model, &["modelId"])).collect();
+        Offer { current: Some(current), offered, option: None }
     }
 
-    /// The request that chooses: its method and parameters.
-    pub(super) fn choice(&self, session: &str, method: &'static str, name: &str, value: &str) -> (&'static str, Json) {
-        match self.option {
-            Some(option) => {
-                ("session/set_config_option", json!({ "sessionId": session, "configId": option, "value": value }))
+    fn option(session: &'a LoadSessionResponse, category: &Category) -> Self {
+        let of_category = |option: &&SessionConfigOption| option.category.as_ref() == Some(category);
+        let Some(option) = session.config_options.iter().flatten().find(of_category) else { return Offer::default() };
+        let SessionConfigKind::Select(select) = &option.kind else { return Offer::default() };
+        let offered = match &select.options {
+            Values::Ungrouped(values) => values.iter().map(|one| &*one.value.0).collect(),
+            Values::Grouped(groups) => {
+                groups.iter().flat_map(|group| &group.options).map(|one| &*one.value.0).collect()
             }
-            None => {
-                let mut params = json!({ "sessionId": session });
-                if let Some(params) = params.as_object_mut() {
-                    params.insert(name.to_owned(), json!(value));
-                }
-                (method, params)
-            }
-        }
+            _ => Vec::new(),
+        };
+        Offer { current: Some(&select.current_value.0), offered, option: Some(&option.id.0) }
+    }
+
+    /// Chooses a mode.
+    pub(super) fn set_mode(&self, session: &SessionId, mode: &str) -> Request {
+        let plain = || json!(SetSessionModeRequest::new(session.clone(), mode.to_owned()));
+        self.set_option(session, mode).unwrap_or_else(|| (METHODS.session_set_mode, plain()))
+    }
+
+    /// Chooses a model.
+    pub(super) fn set_model(&self, session: &SessionId, model: &str) -> Request {
+        let plain = || json!({ "sessionId": session, "modelId": model });
+        self.set_option(session, model).unwrap_or_else(|| ("session/set_model", plain()))
+    }
+
+    fn set_option(&self, session: &SessionId, value: &str) -> Option<Request> {
+        let params = SetSessionConfigOptionRequest::new(session.clone(), self.option?.to_owned(), value);
+        Some((METHODS.session_set_config_option, json!(params)))
     }
 }
 
@@ -112,6 +129,8 @@ pub(super) fn choose(setup: &Setup, modes: &Offer<'_>) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+
     use super::*;
 
     fn setup(agent: Agent, autonomy: Autonomy) -> Setup {
@@ -127,9 +146,13 @@ mod tests {
         }
     }
 
-    fn offer(current: &str, ids: &[&str]) -> Json {
+    fn read(session: &Json) -> LoadSessionResponse {
+        LoadSessionResponse::deserialize(session).unwrap()
+    }
+
+    fn offer(current: &str, ids: &[&str]) -> LoadSessionResponse {
         let modes: Vec<Json> = ids.iter().map(|id| json!({ "id": id, "name": id })).collect();
-        json!({ "modes": { "currentModeId": current, "availableModes": modes } })
+        read(&json!({ "modes": { "currentModeId": current, "availableModes": modes } }))
     }
 
     #[test]
@@ -149,22 +172,27 @@ mod tests {
 
     #[test]
     fn modes_may_be_an_option_of_the_configuration() {
-        let options = json!({ "configOptions": [
-            { "id": "llm", "category": "model", "currentValue": "m", "options": [{ "value": "m" }] },
-            { "id": "agent", "category": "mode", "currentValue": "build", "options": [{ "value": "build" }, { "value": "plan" }] },
+        let value = |value: &str| json!({ "value": value, "name": value });
+        let models = json!([{ "group": "g", "name": "G", "options": [value("m")] }]);
+        let told = json!({ "configOptions": [
+            { "id": "llm", "name": "Model", "category": "model", "type": "select", "currentValue": "m", "options": models },
+            { "id": "agent", "name": "Mode", "category": "mode", "type": "select", "currentValue": "build",
+                "options": [value("build"), value("plan")] },
         ] });
-        let modes = Offer::modes(&options);
+        let session = read(&told);
+        let modes = Offer::modes(&session);
         assert_eq!(choose(&setup(Agent::Opencode, Autonomy::Ask), &modes), Choice::Leave);
         assert_eq!(choose(&setup(Agent::Opencode, Autonomy::Plan), &modes), Choice::Set("plan".into()));
-        let (method, params) = modes.choice("s", "session/set_mode", "modeId", "plan");
+        let (method, params) = modes.set_mode(&SessionId::new("s"), "plan");
         assert_eq!(method, "session/set_config_option");
         assert_eq!(params, json!({ "sessionId": "s", "configId": "agent", "value": "plan" }));
-        assert_eq!(Offer::models(&options).current, Some("m"));
+        let models = Offer::models(&session, &told);
+        assert_eq!((models.current, models.offered), (Some("m"), vec!["m"]), "also from groups");
     }
 
     #[test]
     fn a_plan_that_nobody_would_hold_to_is_refused() {
-        let choice = choose(&setup(Agent::Acp { command: vec!["x".into()] }, Autonomy::Plan), &Offer::default());
+        let choice = choose(&setup(Agent::acp(vec!["x".into()]), Autonomy::Plan), &Offer::default());
         assert!(matches!(choice, Choice::Impossible(_)));
     }
 

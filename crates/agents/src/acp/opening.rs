@@ -5,6 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1::{
+    AGENT_METHOD_NAMES as METHODS, AgentCapabilities, ErrorCode, Implementation, InitializeRequest, LoadSessionRequest,
+    LoadSessionResponse, NewSessionRequest, ResumeSessionRequest, SessionId,
+};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::adapter::Lined;
@@ -13,6 +19,7 @@ use crate::json;
 use crate::rpc::{RpcError, Style};
 use crate::setup::{Agent, Setup};
 
+use super::code;
 use super::modes::{self, Choice, Offer};
 
 const INITIALIZE: u64 = 1;
@@ -26,14 +33,12 @@ const MARK: u64 = 5;
 const SESSION_PLAIN: u64 = 6;
 /// Prompts are numbered from here.
 pub(super) const FIRST_PROMPT: u64 = 16;
-/// ACP's number for "log in first".
-pub(super) const AUTH_REQUIRED: i64 = -32000;
 
 /// How far it is.
 #[derive(Debug, Default)]
 pub(super) struct Opening {
     sent: BTreeSet<u64>,
-    session: Option<String>,
+    session: Option<SessionId>,
     /// Requests that must be answered before the first prompt.
     waiting: BTreeSet<u64>,
     loading: bool,
@@ -45,22 +50,19 @@ pub(super) struct Opening {
 impl Opening {
     /// The first line, unless it was sent.
     pub(super) fn begin(&mut self) -> Vec<u8> {
-        let params = json!({
-            "protocolVersion": 1,
-            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
-            "clientInfo": { "name": "ostler", "title": "ostler", "version": env!("CARGO_PKG_VERSION") },
-        });
-        self.once(INITIALIZE, "initialize", &params)
+        let us = Implementation::new("ostler", env!("CARGO_PKG_VERSION")).title("ostler");
+        // The capabilities of a client that offers nothing are the default.
+        self.once(INITIALIZE, METHODS.initialize, &InitializeRequest::new(ProtocolVersion::V1).client_info(us))
     }
 
     /// The conversation, once prompts may go to it.
-    pub(super) fn ready(&self) -> Option<&str> {
+    pub(super) fn ready(&self) -> Option<&SessionId> {
         self.session().filter(|_| self.waiting.is_empty() && !self.failed)
     }
 
     /// The conversation.
-    pub(super) fn session(&self) -> Option<&str> {
-        self.session.as_deref()
+    pub(super) fn session(&self) -> Option<&SessionId> {
+        self.session.as_ref()
     }
 
     /// Whether what is told now is an old conversation being loaded.
@@ -92,13 +94,13 @@ impl Opening {
                 Lined::default()
             }
             (_, Ok(_)) => Lined::default(),
-            (SESSION, Err(error)) if error.code != AUTH_REQUIRED && self.loading && is_aside(setup) => {
-                let params = json!({ "cwd": setup.cwd, "mcpServers": [], "sessionId": setup.resume });
-                Lined { events: Vec::new(), reply: self.once(SESSION_PLAIN, "session/load", &params) }
+            (SESSION, Err(error)) if code(&error) != ErrorCode::AuthRequired && self.loading && is_aside(setup) => {
+                let plain = LoadSessionRequest::new(setup.resume.clone().unwrap_or_default(), &setup.cwd);
+                replied(self.once(SESSION_PLAIN, METHODS.session_load, &plain))
             }
             (number, Err(error)) => {
-                let kind = match (number, error.code) {
-                    (_, AUTH_REQUIRED) => ErrorKind::Login,
+                let kind = match (number, code(&error)) {
+                    (_, ErrorCode::AuthRequired) => ErrorKind::Login,
                     (SESSION | SESSION_PLAIN, _) if setup.resume.is_some() => ErrorKind::Resume,
                     (SET_MODE | SET_MODEL, _) => ErrorKind::Setup,
                     _ => ErrorKind::Agent,
@@ -109,38 +111,34 @@ impl Opening {
     }
 
     fn open(&mut self, agent: &Json, setup: &Setup) -> Lined {
-        self.images = json::yes(agent, &["agentCapabilities", "promptCapabilities", "image"]);
-        let mut params = json!({ "cwd": setup.cwd, "mcpServers": [] });
-        let Some(id) = &setup.resume else {
-            return Lined { events: Vec::new(), reply: self.once(SESSION, "session/new", &params) };
+        let can: AgentCapabilities = json::part(agent, "agentCapabilities").unwrap_or_default();
+        self.images = can.prompt_capabilities.image;
+        let Some(id) = setup.resume.as_deref().map(|id| aside(setup, id)) else {
+            return replied(self.once(SESSION, METHODS.session_new, &NewSessionRequest::new(&setup.cwd)));
         };
-        let resumes =
-            json::at(agent, &["agentCapabilities", "sessionCapabilities", "resume"]).is_some_and(|r| !r.is_null());
-        let loads = json::yes(agent, &["agentCapabilities", "loadSession"]);
-        if let Some(params) = params.as_object_mut() {
-            params.insert("sessionId".to_owned(), json!(aside(setup, id)));
+        if can.session_capabilities.resume.is_some() {
+            return replied(self.once(SESSION, METHODS.session_resume, &ResumeSessionRequest::new(id, &setup.cwd)));
         }
-        if resumes {
-            return Lined { events: Vec::new(), reply: self.once(SESSION, "session/resume", &params) };
-        }
-        if !loads {
+        if !can.load_session {
             let message = format!("{} can not go on with an earlier conversation", setup.agent.name());
             return self.fail(message, ErrorKind::Resume);
         }
         self.loading = true;
         self.waiting.insert(MARK);
-        Lined { events: Vec::new(), reply: self.once(SESSION, "session/load", &params) }
+        replied(self.once(SESSION, METHODS.session_load, &LoadSessionRequest::new(id, &setup.cwd)))
     }
 
-    fn opened(&mut self, session: &Json, resumed: Option<String>, setup: &Setup) -> Lined {
-        let Some(id) = json::text(session, &["sessionId"]).map(str::to_owned).or(resumed) else {
+    fn opened(&mut self, result: &Json, resumed: Option<String>, setup: &Setup) -> Lined {
+        let Some(id) = json::part(result, "sessionId").or(resumed.map(SessionId::from)) else {
             return self.fail("the agent gave its conversation no id".to_owned(), ErrorKind::Agent);
         };
-        let (modes, models) = (Offer::modes(session), Offer::models(session));
+        // The answers to new, load and resume tell the same beside the id.
+        let session = LoadSessionResponse::deserialize(result).unwrap_or_default();
+        let (modes, models) = (Offer::modes(&session), Offer::models(&session, result));
         let model = models.current.map(str::to_owned);
         let mut lined = Lined {
             events: vec![Event::Started {
-                agent_session: Some(id.trim().to_owned()),
+                agent_session: Some(id.0.trim().to_owned()),
                 model: setup.model.clone().or(model),
             }],
             reply: Vec::new(),
@@ -149,7 +147,7 @@ impl Opening {
             Choice::Leave => {}
             Choice::Set(mode) => {
                 self.waiting.insert(SET_MODE);
-                let (method, params) = modes.choice(&id, "session/set_mode", "modeId", &mode);
+                let (method, params) = modes.set_mode(&id, &mode);
                 lined.reply.extend(self.once(SET_MODE, method, &params));
             }
             Choice::Impossible(why) => lined.events.extend(self.fail(why, ErrorKind::Setup).events),
@@ -157,7 +155,7 @@ impl Opening {
         // gemini and opencode were started with their model.
         if let (Agent::Acp { .. }, Some(model)) = (&setup.agent, &setup.model) {
             self.waiting.insert(SET_MODEL);
-            let (method, params) = models.choice(&id, "session/set_model", "modelId", model);
+            let (method, params) = models.set_model(&id, model);
             lined.reply.extend(self.once(SET_MODEL, method, &params));
         }
         if self.loading {
@@ -172,9 +170,13 @@ impl Opening {
         Lined { events: vec![Event::Error { message, fatal: true, kind }], reply: Vec::new() }
     }
 
-    fn once(&mut self, number: u64, method: &str, params: &Json) -> Vec<u8> {
+    fn once(&mut self, number: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
         if self.sent.insert(number) { Style::Marked.request(number, method, params) } else { Vec::new() }
     }
+}
+
+fn replied(reply: Vec<u8>) -> Lined {
+    Lined { events: Vec::new(), reply }
 }
 
 /// The id by which a conversation is loaded. gemini begins a new file for it, named by the minute and the id, before it looks

@@ -1,6 +1,9 @@
 //! Permission requests of ACP agents. Options are chosen by their kind: the ids differ from agent to agent.
 
-use serde_json::json;
+use agent_client_protocol_schema::v1::{
+    PermissionOptionId, PermissionOptionKind as Kind, RequestPermissionOutcome as Outcome, RequestPermissionResponse,
+    SelectedPermissionOutcome,
+};
 
 use crate::adapter::{AnswerError, Lined};
 use crate::asks::{Asks, Fate, TOO_MANY};
@@ -10,17 +13,15 @@ use crate::json;
 use crate::rpc::{METHOD_NOT_FOUND, Style};
 use crate::setup::{Autonomy, Setup};
 
-use super::updates::{Tool, Tools, kind_of};
+use super::updates::Tools;
 
-/// What an answer needs to know of its request: the options, as (kind, id).
+/// What an answer needs to know of its request: the options.
 #[derive(Debug)]
-pub(super) struct Pending {
-    options: Vec<(String, String)>,
-}
+pub(super) struct Pending(Vec<(Kind, PermissionOptionId)>);
 
 impl Pending {
-    fn first(&self, kinds: &[&str]) -> Option<&str> {
-        kinds.iter().find_map(|kind| self.options.iter().find(|(k, _)| k == kind)).map(|(_, id)| id.as_str())
+    fn first(&self, kinds: &[Kind]) -> Option<&PermissionOptionId> {
+        kinds.iter().find_map(|kind| self.0.iter().find(|(k, _)| k == kind)).map(|(_, id)| id)
     }
 }
 
@@ -33,36 +34,32 @@ pub(super) fn asked(
     asks: &mut Asks<Pending>,
     mut events: Vec<Event>,
 ) -> Lined {
-    let call = &tools.whole(params.get("toolCall").unwrap_or(&Json::Null));
-    let option = |option: &Json| {
-        Some((json::text(option, &["kind"])?.to_owned(), json::text(option, &["optionId"])?.to_owned()))
-    };
-    let pending = Pending { options: json::list(params, &["options"]).iter().filter_map(option).collect() };
-    let tool = tools.of(call, &mut events);
-    let input = call.get("rawInput").filter(|input| !input.is_null()).cloned();
-    let input = input.unwrap_or_else(|| Tool::input(call));
-    if let Some(option) = pending.first(&["allow_once"]).filter(|_| granted(setup, call)) {
+    let told = params.get("toolCall").unwrap_or(&Json::Null);
+    let call = tools.mention(told);
+    tools.tell(&call, &mut events);
+    let options = json::list(params, &["options"]);
+    let read = |option: &Json| Some((json::part(option, "kind")?, json::part(option, "optionId")?));
+    let pending = Pending(options.iter().filter_map(read).collect());
+    let granted = granted(setup, call.kind(), told);
+    if let Some(option) = pending.first(&[Kind::AllowOnce]).filter(|_| granted) {
         let reply = match asks.owed(id) {
             Fate::Answered => Vec::new(),
             _ => Style::Marked.result(id, &selected(option)),
         };
-        events.push(Event::Granted { request: id.to_owned(), tool: tool.name, input });
+        events.push(Event::Granted { request: id.to_owned(), tool: call.name(), input: call.input });
         return Lined { events, reply };
     }
+    let lasting = options.iter().filter(|option| json::part(option, "kind") == Some(Kind::AllowAlways));
     let event = Asked {
         request: id.to_owned(),
         ask: Ask::Permission,
-        tool: tool.name,
-        title: tool.title,
-        input,
-        tool_call: json::text(call, &["toolCallId"]).map(str::to_owned),
+        tool: call.name(),
+        title: call.title(),
+        input: call.input,
+        tool_call: call.id,
         reason: None,
-        can: Can { session: pending.first(&["allow_always"]).is_some(), ..Can::default() },
-        grants: json::list(params, &["options"])
-            .iter()
-            .filter(|option| json::text(option, &["kind"]) == Some("allow_always"))
-            .map(|option| json::text_or_empty(option, &["name"]))
-            .collect(),
+        can: Can { session: pending.first(&[Kind::AllowAlways]).is_some(), ..Can::default() },
+        grants: lasting.map(|option| json::text_or_empty(option, &["name"])).collect(),
         questions: Vec::new(),
     };
     events.push(Event::Asked(event));
@@ -74,12 +71,16 @@ pub(super) fn asked(
 }
 
 /// The result that carries a decision.
-pub(super) fn answer(setup: &Setup, pending: &Pending, answer: &Answer) -> Result<Json, AnswerError> {
+pub(super) fn answer(
+    setup: &Setup,
+    pending: &Pending,
+    answer: &Answer,
+) -> Result<RequestPermissionResponse, AnswerError> {
     let option = match answer {
-        Answer::Once => pending.first(&["allow_once"]),
-        Answer::Session | Answer::Always => pending.first(&["allow_always", "allow_once"]),
+        Answer::Once => pending.first(&[Kind::AllowOnce]),
+        Answer::Session | Answer::Always => pending.first(&[Kind::AllowAlways, Kind::AllowOnce]),
         // A no for ever is never chosen: nobody said so.
-        Answer::Deny { .. } => return Ok(pending.first(&["reject_once"]).map_or_else(cancelled, selected)),
+        Answer::Deny { .. } => return Ok(pending.first(&[Kind::RejectOnce]).map_or_else(cancelled, selected)),
         Answer::Changed { .. } => return Err(setup.cannot("take a changed input: deny it and say what to do").into()),
         Answer::Answers { .. } => return Err(setup.cannot("be given answers: it asked for permission").into()),
     };
@@ -90,27 +91,28 @@ pub(super) fn answer(setup: &Setup, pending: &Pending, answer: &Answer) -> Resul
 }
 
 /// What an open request hears when its turn is stopped.
-pub(super) fn cancelled() -> Json {
-    json!({ "outcome": { "outcome": "cancelled" } })
+pub(super) fn cancelled() -> RequestPermissionResponse {
+    RequestPermissionResponse::new(Outcome::Cancelled)
 }
 
-fn selected(option: &str) -> Json {
-    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+fn selected(option: &PermissionOptionId) -> RequestPermissionResponse {
+    RequestPermissionResponse::new(Outcome::Selected(SelectedPermissionOutcome::new(option.clone())))
 }
 
 /// Whether the session's autonomy says yes.
-fn granted(setup: &Setup, call: &Json) -> bool {
+fn granted(setup: &Setup, kind: ToolKind, call: &Json) -> bool {
     match setup.autonomy {
         Autonomy::All => true,
         Autonomy::Edits => {
             let mut paths = paths(call).peekable();
-            kind_of(call) == ToolKind::Edit && paths.peek().is_some() && paths.all(|path| inside(path, &setup.cwd))
+            kind == ToolKind::Edit && paths.peek().is_some() && paths.all(|path| inside(path, &setup.cwd))
         }
         Autonomy::Plan | Autonomy::Ask => false,
     }
 }
 
-/// The files that a call names: where it works, and what it shows as changed.
+/// The files that a call names: where it works, and what it shows as changed. Not by the schema, which leaves out what is
+/// odd: a path that was left out would be one that nobody checked.
 fn paths(call: &Json) -> impl Iterator<Item = &str> {
     let changed = json::list(call, &["content"]).iter().filter(|part| json::text(part, &["type"]) == Some("diff"));
     json::list(call, &["locations"]).iter().chain(changed).filter_map(|part| json::text(part, &["path"]))

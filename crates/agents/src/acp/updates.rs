@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use agent_client_protocol_schema::v1::{
+    ContentBlock, PlanEntryStatus, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdateFields,
+    ToolKind as AcpKind,
+};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::blocks::{Blocks, Voice};
@@ -18,67 +23,99 @@ const MAX_PENDING: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     told: BTreeMap<String, bool>,
-    /// Calls without their input yet: what is known of them.
-    pending: BTreeMap<String, Json>,
+    /// Calls without their input yet: what they are called.
+    pending: BTreeMap<String, ToolCallUpdateFields>,
 }
 
-/// A call as a request shows it.
-pub(super) struct Tool {
-    pub(super) name: String,
-    pub(super) title: String,
+/// A mention of a call, by a request or an update.
+#[derive(Debug)]
+pub(super) struct Mention {
+    pub(super) id: Option<String>,
+    fields: ToolCallUpdateFields,
+    /// What the tool is given. When the agent gave none: all that it shows, as it came. Some have the whole command in the
+    /// title only, and the schema leaves out what it does not know; what people decide about must hold every line of it.
+    pub(super) input: Json,
 }
 
-impl Tool {
-    /// What stands for the input when the agent gave none: all that it shows. Some have the whole command in the title only,
-    /// so what people decide about must hold every line of it.
-    pub(super) fn input(call: &Json) -> Json {
-        json!({ "title": call.get("title"), "content": call.get("content"), "locations": call.get("locations") })
+impl Mention {
+    fn read(call: &Json, announced: Option<&ToolCallUpdateFields>) -> Self {
+        let mut fields = ToolCallUpdateFields::deserialize(call).unwrap_or_default();
+        if let Some(ToolCallUpdateFields { title, kind, name, .. }) = announced.cloned() {
+            fields.title = fields.title.or(title);
+            fields.kind = fields.kind.or(kind);
+            fields.name = fields.name.or(name);
+        }
+        let (content, locations) = (call.get("content"), call.get("locations"));
+        let shown = || json!({ "title": fields.title, "content": content, "locations": locations });
+        let input = fields.raw_input.clone().unwrap_or_else(shown);
+        Mention { id: json::text(call, &["toolCallId"]).map(str::to_owned), fields, input }
+    }
+
+    /// One line for people.
+    pub(super) fn title(&self) -> String {
+        json::title(self.fields.title.as_deref().unwrap_or_default())
+    }
+
+    /// The tool, as the agent names it.
+    pub(super) fn name(&self) -> String {
+        let kind = || json!(self.fields.kind?).as_str().map(str::to_owned);
+        self.fields.name.clone().or_else(kind).unwrap_or_else(|| self.title())
+    }
+
+    /// What sort of thing it does.
+    pub(super) fn kind(&self) -> ToolKind {
+        match self.fields.kind {
+            Some(AcpKind::Read) => ToolKind::Read,
+            Some(AcpKind::Edit) => ToolKind::Edit,
+            Some(AcpKind::Delete) => ToolKind::Delete,
+            Some(AcpKind::Move) => ToolKind::Move,
+            Some(AcpKind::Search) => ToolKind::Search,
+            Some(AcpKind::Execute) => ToolKind::Execute,
+            Some(AcpKind::Think | AcpKind::SwitchMode) => ToolKind::Think,
+            Some(AcpKind::Fetch) => ToolKind::Fetch,
+            _ => ToolKind::Other,
+        }
+    }
+
+    fn output(&self) -> String {
+        let part = |part: &ToolCallContent| match part {
+            ToolCallContent::Content(content) => text(&content.content).map(str::to_owned),
+            ToolCallContent::Diff(diff) => Some(format!("changed {}", diff.path.display())),
+            _ => None,
+        };
+        let parts: Vec<String> = self.fields.content.iter().flatten().filter_map(part).collect();
+        match &self.fields.raw_output {
+            _ if !parts.is_empty() => parts.join("\n"),
+            Some(Json::String(text)) => text.clone(),
+            Some(raw) => json::text(raw, &["output"]).map_or_else(|| raw.to_string(), str::to_owned),
+            None => String::new(),
+        }
     }
 }
 
 impl Tools {
-    /// A call was announced whose input is still being written: it is told of when it is mentioned again.
-    fn announced(&mut self, call: &Json) {
-        if let Some(id) = json::text(call, &["toolCallId"]).filter(|_| self.pending.len() < MAX_PENDING) {
-            let known = json!({ "title": call.get("title"), "kind": call.get("kind"), "name": call.get("name") });
-            self.pending.insert(id.to_owned(), known);
-        }
-    }
-
     /// A mention of a call, with what only its announcement said.
-    pub(super) fn whole(&self, call: &Json) -> Json {
-        let mut whole = call.clone();
-        let known = json::text(call, &["toolCallId"]).and_then(|id| self.pending.get(id)?.as_object());
-        if let (Some(whole), Some(known)) = (whole.as_object_mut(), known) {
-            for (name, value) in known {
-                let there = whole.entry(name.clone()).or_insert(Json::Null);
-                if there.is_null() {
-                    *there = value.clone();
-                }
-            }
-        }
-        whole
+    pub(super) fn mention(&self, call: &Json) -> Mention {
+        Mention::read(call, json::text(call, &["toolCallId"]).and_then(|id| self.pending.get(id)))
     }
 
-    /// The call that a request or an update is about; told of first if nobody has: some agents begin with the request.
-    pub(super) fn of(&mut self, call: &Json, events: &mut Vec<Event>) -> Tool {
-        let title = json::title(json::text(call, &["title"]).unwrap_or_default());
-        let kind = kind_of(call);
-        let name = json::text(call, &["name"]).or(json::text(call, &["kind"])).unwrap_or(title.as_str()).to_owned();
-        let tool = Tool { name, title };
-        let Some(id) = json::text(call, &["toolCallId"]) else { return tool };
-        if !self.told.contains_key(id) && self.told.len() < MAX_TOOLS {
-            self.told.insert(id.to_owned(), false);
-            events.push(Event::ToolCall {
-                id: id.to_owned(),
-                name: tool.name.clone(),
-                title: tool.title.clone(),
-                input: call.get("rawInput").filter(|i| !i.is_null()).cloned().unwrap_or_else(|| Tool::input(call)),
-                kind,
-                parent: None,
-            });
+    /// A call was announced whose input is still being written: it is told of when it is mentioned again.
+    fn announced(&mut self, call: Mention) {
+        let Mention { id, fields, .. } = call;
+        if let Some(id) = id.filter(|_| self.pending.len() < MAX_PENDING) {
+            let ToolCallUpdateFields { title, kind, name, .. } = fields;
+            self.pending.insert(id, ToolCallUpdateFields::new().title(title).kind(kind).name(name));
         }
-        tool
+    }
+
+    /// A call is told of if nobody has: some agents begin with the request.
+    pub(super) fn tell(&mut self, call: &Mention, events: &mut Vec<Event>) {
+        let Some(id) = &call.id else { return };
+        if !self.told.contains_key(id) && self.told.len() < MAX_TOOLS {
+            self.told.insert(id.clone(), false);
+            let (id, name, title, input) = (id.clone(), call.name(), call.title(), call.input.clone());
+            events.push(Event::ToolCall { id, name, title, input, kind: call.kind(), parent: None });
+        }
     }
 
     /// The turn is over.
@@ -87,93 +124,90 @@ impl Tools {
         self.pending.clear();
     }
 
-    fn ended(&mut self, call: &Json, events: &mut Vec<Event>) {
-        let failed = match json::text(call, &["status"]) {
-            Some("completed") => false,
-            Some("failed") => true,
+    fn ended(&mut self, call: &Mention, events: &mut Vec<Event>) {
+        let is_error = match call.fields.status {
+            Some(ToolCallStatus::Completed) => false,
+            Some(ToolCallStatus::Failed) => true,
             _ => return,
         };
-        let Some(id) = json::text(call, &["toolCallId"]) else { return };
+        let Some(id) = &call.id else { return };
         if let Some(done) = self.told.get_mut(id).filter(|done| !**done) {
             *done = true;
-            events.push(Event::ToolResult { id: id.to_owned(), output: output(call), is_error: failed });
+            events.push(Event::ToolResult { id: id.clone(), output: call.output(), is_error });
         }
     }
 }
 
 /// One `session/update`.
-pub(super) fn update(update: &Json, blocks: &mut Blocks, tools: &mut Tools, events: &mut Vec<Event>) {
-    let text = json::text(update, &["content", "text"]).unwrap_or_default();
-    match json::text(update, &["sessionUpdate"]).unwrap_or_default() {
-        "agent_message_chunk" => blocks.piece(Voice::Answer, text, events),
-        "agent_thought_chunk" => blocks.piece(Voice::Thought, text, events),
-        "tool_call" if json::text(update, &["status"]) == Some("pending") => {
-            blocks.close(events);
-            tools.announced(update);
+pub(super) fn update(told: &Json, blocks: &mut Blocks, tools: &mut Tools, events: &mut Vec<Event>) {
+    let word = json::text(told, &["sessionUpdate"]).unwrap_or_default();
+    // The first mention of a call is read like any other: what the schema demands of it is not needed here.
+    if matches!(word, "tool_call" | "tool_call_update") {
+        blocks.close(events);
+        let call = tools.mention(told);
+        if word == "tool_call" && call.fields.status == Some(ToolCallStatus::Pending) {
+            return tools.announced(call);
         }
-        "tool_call" | "tool_call_update" => {
-            blocks.close(events);
-            let call = tools.whole(update);
-            tools.of(&call, events);
-            tools.ended(&call, events);
+        tools.tell(&call, events);
+        return tools.ended(&call, events);
+    }
+    match SessionUpdate::deserialize(told) {
+        Ok(SessionUpdate::AgentMessageChunk(chunk)) => {
+            blocks.piece(Voice::Answer, text(&chunk.content).unwrap_or_default(), events);
         }
-        "plan" => {
-            blocks.close(events);
-            events.push(plan(update));
+        Ok(SessionUpdate::AgentThoughtChunk(chunk)) => {
+            blocks.piece(Voice::Thought, text(&chunk.content).unwrap_or_default(), events);
         }
-        "usage_update" => events.push(Event::Usage(Usage {
-            context_used: json::number(update, &["used"]),
-            context_size: json::number(update, &["size"]),
-            cost_usd: json::at(update, &["cost", "amount"]).and_then(Json::as_f64),
+        Ok(SessionUpdate::Plan(_)) => {
+            blocks.close(events);
+            events.push(Event::Plan { entries: json::list(told, &["entries"]).iter().map(entry).collect() });
+        }
+        Ok(SessionUpdate::UsageUpdate(usage)) => events.push(Event::Usage(Usage {
+            context_used: Some(usage.used),
+            context_size: Some(usage.size),
+            cost_usd: usage.cost.filter(|cost| cost.currency == "USD").map(|cost| cost.amount),
             ..Usage::default()
         })),
-        "user_message_chunk"
-        | "available_commands_update"
-        | "session_info_update"
-        | "config_option_update"
-        | "current_mode_update" => {}
-        other => events.push(Event::Unknown { kind: format!("session/update/{other}") }),
-    }
-}
-
-/// The protocol's word for what a tool does.
-pub(super) fn kind_of(call: &Json) -> ToolKind {
-    match json::text(call, &["kind"]).unwrap_or_default() {
-        "read" => ToolKind::Read,
-        "edit" => ToolKind::Edit,
-        "delete" => ToolKind::Delete,
-        "move" => ToolKind::Move,
-        "search" => ToolKind::Search,
-        "execute" => ToolKind::Execute,
-        "think" | "switch_mode" => ToolKind::Think,
-        "fetch" => ToolKind::Fetch,
-        _ => ToolKind::Other,
-    }
-}
-
-fn output(call: &Json) -> String {
-    let part = |part: &Json| match json::text(part, &["type"]) {
-        Some("content") => json::text(part, &["content", "text"]).map(str::to_owned),
-        Some("diff") => json::text(part, &["path"]).map(|path| format!("changed {path}")),
-        _ => None,
-    };
-    let parts: Vec<String> = json::list(call, &["content"]).iter().filter_map(part).collect();
-    match call.get("rawOutput") {
-        _ if !parts.is_empty() => parts.join("\n"),
-        Some(Json::String(text)) => text.clone(),
-        Some(raw) if !raw.is_null() => json::text(raw, &["output"]).map_or_else(|| raw.to_string(), str::to_owned),
-        _ => String::new(),
-    }
-}
-
-fn plan(update: &Json) -> Event {
-    let entry = |entry: &Json| PlanEntry {
-        text: json::text_or_empty(entry, &["content"]),
-        status: match json::text(entry, &["status"]) {
-            Some("completed") => PlanStatus::Done,
-            Some("in_progress") => PlanStatus::Running,
-            _ => PlanStatus::Pending,
+        Ok(SessionUpdate::Notice(notice)) => {
+            let text = [Some(notice.title), notice.description].into_iter().flatten().collect::<Vec<_>>().join(": ");
+            events.push(Event::Notice { text });
+        }
+        Ok(
+            SessionUpdate::UserMessageChunk(_)
+            | SessionUpdate::AvailableCommandsUpdate(_)
+            | SessionUpdate::SessionInfoUpdate(_)
+            | SessionUpdate::ConfigOptionUpdate(_)
+            | SessionUpdate::CurrentModeUpdate(_),
+        ) => {}
+        _ => match (voice(word), json::text(told, &["content", "text"])) {
+            // Content that is not quite a block of the schema still has its words.
+            (Some(voice), Some(words)) => blocks.piece(voice, words, events),
+            _ => events.push(Event::Unknown { kind: format!("session/update/{word}") }),
         },
+    }
+}
+
+fn voice(word: &str) -> Option<Voice> {
+    match word {
+        "agent_message_chunk" => Some(Voice::Answer),
+        "agent_thought_chunk" => Some(Voice::Thought),
+        _ => None,
+    }
+}
+
+fn text(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::Text(text) => Some(&text.text),
+        _ => None,
+    }
+}
+
+/// A step of a plan. The schema leaves out a step without a priority, or with a state of the agent's own.
+fn entry(entry: &Json) -> PlanEntry {
+    let status = match json::part(entry, "status") {
+        Some(PlanEntryStatus::Completed) => PlanStatus::Done,
+        Some(PlanEntryStatus::InProgress) => PlanStatus::Running,
+        _ => PlanStatus::Pending,
     };
-    Event::Plan { entries: json::list(update, &["entries"]).iter().map(entry).collect() }
+    PlanEntry { text: json::text_or_empty(entry, &["content"]), status }
 }

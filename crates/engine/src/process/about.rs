@@ -52,7 +52,7 @@ pub struct About {
     /// Whether it runs on a terminal.
     #[serde(default)]
     pub tty: bool,
-    /// Whether its input is a terminal that somebody relays and nobody journals.
+    /// Whether it has a terminal that somebody relays and nobody journals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub relayed: bool,
     /// Whether its journal is in memory only.

@@ -9,8 +9,22 @@ use super::Process;
 
 impl Process {
     /// Accepts `data` for delivery; `done` hears what came of it, on a thread that must not be held up.
-    /// Calls made one after the other are accepted in that order.
+    /// Calls made one after the other are accepted in that order. To everybody but its session an agent's stdin is closed:
+    /// who could write there could answer the agent's requests without anybody deciding.
     pub fn write_stdin_then(
+        &self,
+        offset: Option<i64>,
+        data: Vec<u8>,
+        done: impl FnOnce(Result<Appended, StdinError>) + Send + 'static,
+    ) {
+        match self.about().session {
+            Some(_) => done(Err(StdinError::Closed)),
+            None => self.feed_then(offset, data, done),
+        }
+    }
+
+    /// The same for the engine itself.
+    pub(crate) fn feed_then(
         &self,
         offset: Option<i64>,
         data: Vec<u8>,
@@ -32,8 +46,9 @@ impl Process {
         told.await.unwrap_or(Err(StdinError::NotRunning))
     }
 
-    /// Closes stdin after everything accepted so far has been delivered; `done` hears when that is recorded.
-    pub fn close_stdin_then(&self, done: impl FnOnce(Result<(), StdinError>) + Send + 'static) {
+    /// Closes stdin after everything accepted so far has been delivered; `done` hears when that is recorded. For the engine
+    /// itself.
+    pub(crate) fn end_feed_then(&self, done: impl FnOnce(Result<(), StdinError>) + Send + 'static) {
         match self.hosted() {
             Some(hosted) => hosted.close_stdin(Box::new(move |result| done(result.map(|_| ())))),
             None => done(Err(StdinError::NotRunning)),
@@ -42,8 +57,11 @@ impl Process {
 
     /// Closes stdin after everything accepted so far has been delivered.
     pub async fn close_stdin(&self) -> Result<(), StdinError> {
+        if self.about().session.is_some() {
+            return Err(StdinError::Closed);
+        }
         let (tell, told) = oneshot::channel();
-        self.close_stdin_then(move |result| {
+        self.end_feed_then(move |result| {
             let _ = tell.send(result);
         });
         told.await.unwrap_or(Err(StdinError::NotRunning))

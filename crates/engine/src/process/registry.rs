@@ -70,13 +70,14 @@ struct Table {
 
 impl Registry {
     pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, keeper: Keeper) -> Arc<Self> {
+        let keys = crate::keys::Keys::open(&config.dir.join("keys"));
         Arc::new(Self {
             config,
             pumps,
             keeper: RwLock::new(keeper),
             table: Mutex::default(),
             observers: RwLock::default(),
-            keys: crate::keys::Keys::default(),
+            keys,
             inbox: OnceLock::new(),
             intruder: Mutex::default(),
             terminals: Mutex::default(),
@@ -312,11 +313,18 @@ impl Engine {
         if let Some(entry) = table.processes.get(text) {
             return Ok(entry.clone());
         }
-        let named = table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
-        if let Some(entry) = named.max_by(|a, b| {
-            let rank = |entry: &Process| (entry.is_running(), entry.about().started);
-            rank(a).partial_cmp(&rank(b)).unwrap_or(std::cmp::Ordering::Equal)
-        }) {
+        // The one that runs, or else the newest that bore the name.
+        let named = || table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
+        let mut running = named().filter(|entry| entry.is_running());
+        match (running.next(), running.next()) {
+            (Some(only), None) => return Ok(only.clone()),
+            (Some(first), Some(second)) => {
+                let ids = [first, second].into_iter().chain(running).take(8).map(|entry| entry.id().to_owned());
+                return Err(ResolveError::Ambiguous { text: text.to_owned(), ids: ids.collect() });
+            }
+            (None, _) => {}
+        }
+        if let Some(entry) = named().max_by(|a, b| a.about().started.total_cmp(&b.about().started)) {
             return Ok(entry.clone());
         }
         let mut alike = table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));

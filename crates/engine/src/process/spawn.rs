@@ -45,7 +45,7 @@ pub struct SpawnRequest {
     pub live_max: Option<u64>,
     /// The caller's key: the same key again gives the same process.
     pub key: Option<String>,
-    /// Its stdin is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
+    /// Its stderr is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
     /// for a password.
     pub relayed_terminal: bool,
     /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
@@ -236,7 +236,7 @@ const RELAYED: StdioKind = StdioKind::Pty { rows: 24, cols: 80 };
 
 fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
     match tty {
-        None if relayed => [RELAYED, StdioKind::Pipe, StdioKind::Pipe],
+        None if relayed => [StdioKind::Pipe, StdioKind::Pipe, RELAYED],
         None => [StdioKind::Pipe, StdioKind::Pipe, StdioKind::Pipe],
         Some(WinSize { rows, cols }) => {
             let pty = StdioKind::Pty { rows, cols };

@@ -36,6 +36,14 @@ pub struct ToolContent {
     pub grants: Vec<String>,
 }
 
+impl ToolContent {
+    /// What a decision is bound to: the same members in another order are the same.
+    fn text(mut self) -> String {
+        self.input.sort_all_objects();
+        serde_json::to_string(&self).unwrap_or_default()
+    }
+}
+
 impl Session {
     /// Whether this request of the inbox is one that the session waits for.
     pub(super) fn waits_for(&self, approval: &Approval) -> bool {
@@ -139,7 +147,7 @@ fn request(state: &State, open: &Open) -> Ask {
             AgentAsk::Permission => AskKind::ToolUse,
             AgentAsk::Question => AskKind::Question,
         },
-        content: serde_json::to_string(&content).unwrap_or_default(),
+        content: content.text(),
         title,
         privileged: false,
         asker: Asker {
@@ -219,5 +227,26 @@ fn delivered(inbox: &Inbox, approval: &str) {
 pub(super) fn withdraw(inbox: &Inbox, approval: &str, why: &str) {
     if let Err(error) = inbox.note(approval, Record::Withdrawn { why: why.to_owned() }) {
         tracing::error!("{approval}: withdrawal not recorded: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_bound_to_what_is_asked_and_not_to_the_order_of_its_members() {
+        let content = |input: &str| ToolContent {
+            agent: "a".into(),
+            tool: "t".into(),
+            title: String::new(),
+            input: serde_json::from_str(input).unwrap(),
+            questions: Vec::new(),
+            can: ostler_agents::Can::default(),
+            grants: Vec::new(),
+        };
+        let (one, other) = (r#"{"b":1,"a":[{"d":2,"c":3}]}"#, r#"{"a":[{"c":3,"d":2}],"b":1}"#);
+        assert_eq!(content(one).text(), content(other).text());
+        assert_ne!(content(one).text(), content(r#"{"b":2,"a":[{"d":2,"c":3}]}"#).text());
     }
 }

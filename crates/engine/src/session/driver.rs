@@ -209,7 +209,18 @@ impl Driver {
             drop(desk);
             return self.start(shared);
         };
-        let gone_soon = desk.state.living.as_ref().is_some_and(|living| living.stale || living.broken);
+        let living = desk.state.living.as_ref();
+        let gone_soon = living.is_some_and(|living| living.stale || living.broken);
+        // It can not be lived with, and another process would say the same, unless this one was only told to go on with a
+        // conversation that is gone, or with settings that are no longer wanted.
+        let forgot = desk.state.settings.agent_session.is_none();
+        let hopeless =
+            living.is_some_and(|living| living.broken && !living.stale && !(living.resume.is_some() && forgot));
+        if hopeless && running.stage == Stage::Live {
+            let event = Event::TurnEnded { reason: EndReason::Failed, message: None };
+            session.tell(&mut desk, Fact::Said { event })?;
+            return Ok(());
+        }
         if gone_soon || running.stage != Stage::Live || running.held.is_some() {
             return Ok(());
         }
@@ -300,7 +311,7 @@ impl Running {
 
     /// After everything that was handed over.
     pub(super) fn close_stdin(&self) {
-        self.process.close_stdin_then(|_| {});
+        self.process.end_feed_then(|_| {});
     }
 }
 

@@ -83,7 +83,7 @@ impl Finder {
         let nothing = |drive| Found { program: None, drive, version: None };
         let name = match agent {
             Agent::Echo if program.is_none() => return nothing(Drive::Echo),
-            Agent::Acp { command } => command.first().map_or("", String::as_str),
+            Agent::Acp { command, .. } => command.first().map_or("", String::as_str),
             other => other.name(),
         };
         let fixed = probe(agent, "");
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(finder.find(&Agent::Codex, Some("/no/such/codex"), "/bin".as_ref()).program, None);
         let echo = Found { program: None, drive: Drive::Echo, version: None };
         assert_eq!(finder.find(&Agent::Echo, None, "/nowhere".as_ref()), echo);
-        let acp = finder.find(&Agent::Acp { command: vec!["sh".into()] }, None, "/bin".as_ref());
+        let acp = finder.find(&Agent::acp(vec!["sh".into()]), None, "/bin".as_ref());
         assert_eq!((acp.program, acp.drive), (Some("/bin/sh".into()), Drive::Acp));
     }
 

@@ -17,6 +17,7 @@ mod change;
 mod driver;
 mod fact;
 mod found;
+mod named;
 mod new;
 mod prompt;
 mod rebuild;
@@ -27,6 +28,7 @@ mod state;
 mod stop;
 mod store;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -42,6 +44,7 @@ pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
+pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
@@ -49,7 +52,7 @@ pub use ostler_agents::{
 };
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
-pub use sessions::{SessionError, Sessions};
+pub use sessions::{NoProgram, SessionError, Sessions};
 pub use state::Status;
 pub use stop::Interrupt;
 pub use store::LoadError;
@@ -72,6 +75,8 @@ pub struct SessionConfig {
     pub keep_closed: Duration,
     /// Every agent is run once for each prompt, whatever it offers.
     pub oneshot: bool,
+    /// Agents of the user's own: a name, and the command that speaks the Agent Client Protocol.
+    pub agents: BTreeMap<String, Vec<String>>,
 }
 
 impl Default for SessionConfig {
@@ -82,6 +87,7 @@ impl Default for SessionConfig {
             start_timeout: Duration::from_secs(90),
             keep_closed: Duration::from_secs(30 * 24 * 3600),
             oneshot: false,
+            agents: BTreeMap::new(),
         }
     }
 }

@@ -75,6 +75,9 @@ pub enum CreateError {
     /// The agent can not do what it is to do.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// The key made another session before, which this is not.
+    #[error("this key was used for another session: {0}")]
+    KeyTaken(String),
     /// The journal could not be made.
     #[error("the session could not be stored: {0}")]
     Io(#[from] io::Error),
@@ -123,7 +126,10 @@ pub(super) fn begin(new: NewSession, id: String, uuid: String, oneshot: bool) ->
         return Err(bad("the path must be absolute".into()));
     }
     match std::fs::metadata(&new.workspace) {
-        Ok(meta) if meta.is_dir() => {}
+        Ok(meta) if meta.is_dir() => {
+            rustix::fs::access(&new.workspace, rustix::fs::Access::EXEC_OK)
+                .map_err(|error| bad(format!("can not be entered: {}", io::Error::from(error))))?;
+        }
         Ok(_) => return Err(bad("not a folder".into())),
         Err(error) => return Err(bad(error.to_string())),
     }

@@ -159,7 +159,7 @@ impl Running {
         let at = i64::try_from(self.ledger).ok();
         self.ledger += bytes.len() as u64;
         let (refused, inner) = (Arc::clone(&self.refused), Arc::clone(&session.inner));
-        self.process.write_stdin_then(at, bytes, move |result| {
+        self.process.feed_then(at, bytes, move |result| {
             if let Err(error) = result {
                 tracing::debug!("{}: stdin: {error}", inner.id);
                 refused.store(true, Ordering::Release);

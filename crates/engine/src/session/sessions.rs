@@ -1,6 +1,7 @@
 //! Every session of the instance.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +16,13 @@ use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
 use super::state::{State, Status};
 use super::store::{Folder, folders};
-use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, fact};
+use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
 use crate::approval::{Approval, Bound, Record};
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
 
+/// How many are named where several could be meant: more than that, nobody reads.
+const NAMED_MAX: usize = 8;
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
 
@@ -39,6 +42,16 @@ pub(super) struct Shared {
     halting: AtomicBool,
     finder: Finder,
     boot: String,
+}
+
+/// An agent that can not be started here.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{name:?} is not in the PATH that the daemon uses ({path})")]
+pub struct NoProgram {
+    /// What was looked for.
+    pub name: String,
+    /// Where.
+    pub path: String,
 }
 
 /// Why a text names no single session.
@@ -81,7 +94,12 @@ impl Shared {
 
     /// The way an agent is driven here. The first look at a program may take a minute.
     pub(super) fn drive_of(&self, agent: &Agent, program: Option<&str>) -> Drive {
-        self.finder.find(agent, program, &self.registry.config.environment.path()).drive
+        self.finder.find(agent, program, &self.path()).drive
+    }
+
+    /// Where agents are looked for.
+    pub(super) fn path(&self) -> OsString {
+        self.registry.config.environment.wide_path()
     }
 
     /// This program, which is also the echo agent's.
@@ -179,6 +197,11 @@ impl Sessions {
         }));
     }
 
+    /// The agent that people call this.
+    pub fn agent(&self, name: &str) -> Result<Agent, UnknownAgent> {
+        self.shared.config().agent(name)
+    }
+
     /// Makes a session. Nothing is started before the first prompt. May wait for the disk.
     pub fn create(&self, new: NewSession) -> Result<Session, CreateError> {
         let shared = &self.shared;
@@ -187,7 +210,10 @@ impl Sessions {
         if let Some(key) = &new.key
             && let Some(known) = table.values().find(|known| known.desk().state.created.key.as_ref() == Some(key))
         {
-            return Ok(known.clone());
+            let created = &known.desk().state.created;
+            // A work tree is made for each call, before anybody knows that there is a session.
+            let same = created.agent == new.agent && (created.workspace == new.workspace || new.worktree.is_some());
+            return if same { Ok(known.clone()) } else { Err(CreateError::KeyTaken(known.id().to_owned())) };
         }
         let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
         let state = new::begin(new, id.clone(), uuid, shared.registry.config.sessions.oneshot)?;
@@ -208,6 +234,23 @@ impl Sessions {
         drop(table);
         shared.changed();
         Ok(session)
+    }
+
+    /// Whether the program of this agent is where the daemon looks for it. One that is given by its path is not looked for.
+    pub fn is_there(&self, agent: &Agent, program: Option<&str>) -> Result<(), NoProgram> {
+        // One that has left the settings is told of when it is to start.
+        let Ok(agent) = self.shared.config().with_command(agent.clone()) else { return Ok(()) };
+        let name = match (program, &agent) {
+            (Some(program), _) => program,
+            (None, Agent::Echo) => return Ok(()),
+            (None, Agent::Acp { command, .. }) => command.first().map_or("", String::as_str),
+            (None, other) => other.name(),
+        };
+        let path = self.shared.path();
+        match crate::lookup::executable(name.as_ref(), &path) {
+            Ok(file) if file.exists() => Ok(()),
+            _ => Err(NoProgram { name: name.to_owned(), path: path.to_string_lossy().into_owned() }),
+        }
     }
 
     /// Every session that is known, oldest first.
@@ -235,19 +278,21 @@ impl Sessions {
             let settings = &desk.state.settings;
             settings.name.as_deref() == Some(text) || settings.agent_session.as_deref() == Some(text)
         };
-        // The newest that bears a name, and one that is open before one that is closed.
+        // The one that is open, or else the newest that bears the name.
         let open = |session: &&Session| session.view().status != Status::Closed;
-        if let Some(session) = all.iter().filter(called).max_by_key(open) {
-            return Ok(session.clone());
-        }
         let begins = |session: &&Session| session.id().starts_with(text) || session.uuid().starts_with(text);
-        let mut alike = all.iter().filter(begins).filter(|_| !text.is_empty());
-        match (alike.next(), alike.next()) {
-            (None, _) => Err(SessionError::NotFound(text.to_owned())),
-            (Some(only), None) => Ok(only.clone()),
-            (Some(first), Some(second)) => {
-                let ids = [first, second].into_iter().chain(alike).take(8).map(|session| session.id().to_owned());
-                Err(SessionError::Ambiguous { text: text.to_owned(), ids: ids.collect() })
+        let named: Vec<&Session> = all.iter().filter(called).filter(open).collect();
+        let alike = match (named.is_empty(), all.iter().rfind(called)) {
+            (true, Some(closed)) => vec![closed],
+            (true, None) => all.iter().filter(begins).filter(|_| !text.is_empty()).collect(),
+            (false, _) => named,
+        };
+        match alike.as_slice() {
+            [] => Err(SessionError::NotFound(text.to_owned())),
+            [only] => Ok((*only).clone()),
+            several => {
+                let ids = several.iter().take(NAMED_MAX).map(|session| session.id().to_owned()).collect();
+                Err(SessionError::Ambiguous { text: text.to_owned(), ids })
             }
         }
     }

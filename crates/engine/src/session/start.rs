@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ostler_agents::open;
@@ -18,9 +19,13 @@ impl Driver {
     /// Starts the agent's next process. What can not be started fails the turn.
     pub(super) fn start(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
         let session = self.session.clone();
-        let (created, settings, env, source) = {
+        let (mut created, settings, env, source) = {
             let desk = session.desk();
             (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone(), desk.state.sources + 1)
+        };
+        created.agent = match shared.config().with_command(created.agent) {
+            Ok(agent) => agent,
+            Err(vanished) => return fail(&session, &mut session.desk(), vanished.to_string()),
         };
         let echo = shared.runner();
         let resume = settings.agent_session.clone();
@@ -32,14 +37,17 @@ impl Driver {
         };
         session.tell(&mut session.desk(), Fact::Process { source, drive, resume, settings })?;
         hook!("session.process");
-        let launch = adapter.launch();
+        let (launch, path) = (adapter.launch(), shared.path());
+        // Under its bare name if it is nowhere, which is then said.
+        let bare = OsString::from(&launch.program);
+        let program = crate::lookup::executable(&bare, &path).map_or(bare, PathBuf::into_os_string);
         let own = launch.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         // No colours, no cursor movements: nobody looks at a screen.
-        let dumb = (OsString::from("TERM"), OsString::from("dumb"));
+        let dumb = [(OsString::from("TERM"), OsString::from("dumb")), (OsString::from("PATH"), path)];
         let request = SpawnRequest {
-            program: launch.program.clone().into(),
+            program,
             args: launch.args.iter().map(OsString::from).collect(),
-            env: std::iter::once(dumb).chain(env).chain(own).collect(),
+            env: dumb.into_iter().chain(env).chain(own).collect(),
             cwd: Some(created.workspace),
             name: Some(format!("{}.{source}", created.id)),
             key: Some(session.process_key(source)),

@@ -94,11 +94,21 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             runtime.block_on(session().gone());
             json!(true)
         }
+        "stdin" => {
+            let process = engine.resolve(session().view().process.as_deref().unwrap()).unwrap();
+            let bytes = what["bytes"].as_str().unwrap().as_bytes().to_vec();
+            let (written, closed) =
+                runtime.block_on(async { (process.write_stdin(None, bytes).await, process.close_stdin().await) });
+            json!([written.is_ok(), closed.is_ok()])
+        }
         "forget" => json!(engine.sessions().forget(&session())),
         "pending" => engine.inbox().pending().iter().map(|approval| json!(approval.ask.title)).collect(),
         "decide" => {
             let decision: Decision = serde_json::from_value(what["decision"].clone()).unwrap();
-            let by = By::Terminal { uid: 0, pid: 1, tty: "test".into() };
+            let by = match what["client"] == true {
+                true => By::Client { door: "test".into(), uid: 0 },
+                false => By::Terminal { uid: 0, pid: 1, tty: "test".into() },
+            };
             let decided = |approval: &approval::Approval| {
                 engine.inbox().decide_here(&approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()
             };

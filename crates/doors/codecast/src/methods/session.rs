@@ -28,25 +28,16 @@ fn autonomy(mode: &str) -> Result<Autonomy, RpcError> {
     found.ok_or_else(|| RpcError::failed(format!("Invalid mode: {mode} (auto, code, plan, ask)")))
 }
 
-fn agent(cli: &str) -> Result<Agent, RpcError> {
-    Ok(match cli {
-        "claude" => Agent::Claude,
-        "codex" => Agent::Codex,
-        "gemini" => Agent::Gemini,
-        "opencode" => Agent::Opencode,
-        "echo" => Agent::Echo,
-        _ => {
-            let known = "claude, codex, gemini, opencode, echo";
-            return Err(RpcError::failed(format!("Unknown cli_type: {cli} ({known})")));
-        }
-    })
+fn agent(shared: &Shared, cli: &str) -> Result<Agent, RpcError> {
+    let unknown = |known: &[String]| RpcError::failed(format!("Unknown cli_type: {cli} ({})", known.join(", ")));
+    shared.engine.sessions().agent(cli).map_err(|error| unknown(&error.known))
 }
 
 pub(super) async fn create(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
     let [path] = params.need(["path"])?;
     let path = path.to_owned();
     let autonomy = autonomy(params.text("mode")?.unwrap_or("auto"))?;
-    let agent = agent(params.text("cli_type")?.unwrap_or("claude"))?;
+    let agent = agent(shared, params.text("cli_type")?.unwrap_or("claude"))?;
     let model = params.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned);
     let shared = Arc::clone(shared);
     blocking(move || {

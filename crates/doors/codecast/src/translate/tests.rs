@@ -73,7 +73,7 @@ fn a_turn_is_told_from_its_first_line_to_its_result() {
     assert_eq!(
         shown(&told.line(init, &[started])),
         [
-            r#"{"type":"system","subtype":"init","session_id":"sdk","model":"m","raw":{"subtype":"init","type":"system"}}"#
+            r#"{"type":"system","subtype":"init","session_id":"sdk","model":"m","raw":{"type":"system","subtype":"init"}}"#
         ]
     );
     let delta = json!({"type": "text_delta", "text": "Hi"});
@@ -81,7 +81,7 @@ fn a_turn_is_told_from_its_first_line_to_its_result() {
     let result = json!({"type": "result", "duration_ms": 42});
     assert_eq!(
         shown(&told.line(result, &[json!({"type": "usage"}), ended()])),
-        [r#"{"type":"result","session_id":"sdk","raw":{"duration_ms":42,"type":"result"}}"#]
+        [r#"{"type":"result","session_id":"sdk","raw":{"type":"result","duration_ms":42}}"#]
     );
     assert_eq!(told.exited(Some(0), None), []);
 }
@@ -206,8 +206,8 @@ fn a_question_is_shown_as_heads_show_it_and_only_once() {
     assert_eq!(
         shown(&told.line(json!({}), &[asked("question", None)])),
         [concat!(
-            r#"{"type":"tool_use","tool":"AskUserQuestion","input":{"questions":[{"header":"H","multiSelect":true,"#,
-            r#""options":[{"description":"","label":"A"}],"question":"Which?"}]}}"#
+            r#"{"type":"tool_use","tool":"AskUserQuestion","input":{"questions":[{"question":"Which?","header":"H","#,
+            r#""options":[{"label":"A","description":""}],"multiSelect":true}]}}"#
         )]
     );
     let mut told = Told::by(Agent::Claude);
