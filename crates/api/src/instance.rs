@@ -69,6 +69,15 @@ wire! {
         pub damaged: u64,
         /// Where journals and records live.
         pub state_dir: String,
+        /// Sessions that are not closed.
+        #[serde(default)]
+        pub sessions: u64,
+        /// Of these, how many answer a prompt or wait in the middle of that.
+        #[serde(default)]
+        pub sessions_running: u64,
+        /// Requests that wait for a person.
+        #[serde(default)]
+        pub approvals_pending: u64,
     }
 
     /// Metrics in the text form that Prometheus reads.

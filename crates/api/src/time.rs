@@ -48,7 +48,8 @@ impl Timestamp {
         if !sane || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
-        let micros = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
+        let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(6);
+        let micros = digits.fold(0, |micros, digit| micros * 10 + u64::from(digit - b'0'));
         let seconds = days_from_civil(year, month, day) * DAY + hour * 3600 + minute * 60 + second;
         let shifted = match zone {
             "Z" | "z" => seconds,
@@ -71,12 +72,22 @@ impl From<SystemTime> for Timestamp {
 }
 
 impl fmt::Display for Timestamp {
+    /// Digit by digit: lists hold thousands, and the formatting of numbers would be most of their cost.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, micros) = (self.0 / MICROS, self.0 % MICROS);
         let (year, month, day) = civil_from_days(seconds / DAY);
         let clock = seconds % DAY;
         let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-        write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+        let mut text = *b"0000-00-00T00:00:00.000000Z";
+        let fields = [(4, year), (7, month), (10, day), (13, hour), (16, minute), (19, second), (26, micros)];
+        for (end, mut value) in fields {
+            let before = text.get_mut(..end).into_iter().flatten().rev();
+            for digit in before.take_while(|byte| byte.is_ascii_digit()) {
+                *digit += u8::try_from(value % 10).unwrap_or_default();
+                value /= 10;
+            }
+        }
+        out.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -3,8 +3,10 @@
 //! A name for this very machine always means the local daemon: it must never become an SSH tunnel to oneself, which would
 //! lead around what holds for local commands.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
@@ -67,7 +69,18 @@ impl Target {
 pub struct Places {
     runtime: PathBuf,
     local: PathBuf,
+    elsewhere: Option<Elsewhere>,
     own_names: Vec<String>,
+}
+
+/// Where the local daemon is while nothing is at its usual place; asked anew each time.
+#[derive(Clone)]
+struct Elsewhere(Arc<dyn Fn() -> Option<PathBuf> + Send + Sync>);
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Elsewhere")
+    }
 }
 
 impl Places {
@@ -80,7 +93,7 @@ impl Places {
 
     fn new(runtime: PathBuf, own_names: Vec<String>) -> Self {
         let local = runtime.join("sudo-proxy.sock");
-        Self { runtime, local, own_names }
+        Self { runtime, local, elsewhere: None, own_names }
     }
 
     #[cfg(test)]
@@ -94,6 +107,12 @@ impl Places {
         self
     }
 
+    /// The same, with a second place to look while nothing is at the usual one.
+    pub fn with_elsewhere(mut self, look: impl Fn() -> Option<PathBuf> + Send + Sync + 'static) -> Self {
+        self.elsewhere = Some(Elsewhere(Arc::new(look)));
+        self
+    }
+
     pub fn local_socket(&self) -> &Path {
         &self.local
     }
@@ -101,7 +120,8 @@ impl Places {
     /// The socket to talk to: the daemon's own, or the near end of the tunnel.
     pub fn socket(&self, target: &Target) -> PathBuf {
         match target {
-            Target::Local => self.local.clone(),
+            Target::Local if self.local.exists() => self.local.clone(),
+            Target::Local => self.elsewhere.as_ref().and_then(|place| place.0()).unwrap_or_else(|| self.local.clone()),
             Target::Remote(host) => self.runtime.join(format!("sudo-proxy-{host}.sock")),
         }
     }
@@ -192,7 +212,17 @@ mod tests {
     fn each_host_has_its_socket() {
         assert_eq!(places().socket(&Target::Local), Path::new("/run/user/7/sudo-proxy.sock"));
         assert_eq!(places().socket(&Target::Remote("a@b".into())), Path::new("/run/user/7/sudo-proxy-a@b.sock"));
-        let moved = places().with_local_socket("/x/s".into());
+        let moved = places().with_local_socket("/x/s".into()).with_elsewhere(|| None);
         assert_eq!(moved.socket(&Target::Local), Path::new("/x/s"));
+    }
+
+    #[test]
+    fn a_second_place_counts_only_while_nothing_is_at_the_usual_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let usual = dir.path().join("s");
+        let places = places().with_local_socket(usual.clone()).with_elsewhere(|| Some("/else/s".into()));
+        assert_eq!(places.socket(&Target::Local), Path::new("/else/s"));
+        std::fs::write(&usual, "").unwrap();
+        assert_eq!(places.socket(&Target::Local), usual);
     }
 }

@@ -131,7 +131,7 @@ fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {
     match ids.as_slice() {
         [id] if !text.is_empty() => inbox.get(id).map_err(|error| failed(&error))?.ok_or_else(none),
         [_, ..] if !text.is_empty() => {
-            let message = format!("`{text}` could be {}", ids.join(", "));
+            let message = format!("`{text}` could be {}", crate::info::listed(&ids));
             Err(RpcError::new(ErrorKind::Ambiguous, message).hint("give more of the id"))
         }
         _ => Err(none()),

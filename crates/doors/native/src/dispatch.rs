@@ -63,7 +63,7 @@ impl Client {
             methods::InstanceStop::NAME => instance::stop(&self.shared, call, out),
             methods::ProcessList::NAME => self.now::<methods::ProcessList>(call, out, process::list),
             methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
-            methods::ProcessSignal::NAME => self.now::<methods::ProcessSignal>(call, out, process::signal),
+            methods::ProcessSignal::NAME => self.blocking::<methods::ProcessSignal>(call, out, process::signal),
             methods::ProcessResize::NAME => self.now::<methods::ProcessResize>(call, out, process::resize),
             methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
             methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
@@ -79,7 +79,7 @@ impl Client {
             methods::SessionInterrupt::NAME => {
                 self.blocking::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
-            methods::SessionChange::NAME => self.blocking::<methods::SessionChange>(call, out, session::change),
+            methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
             methods::SessionClose::NAME => session::close(&self.shared, call, out),
             methods::SessionForget::NAME => self.blocking::<methods::SessionForget>(call, out, session::forget),
             methods::SessionWatch::NAME => session::watch(self, call, out),
@@ -139,7 +139,7 @@ impl Client {
 }
 
 impl Client {
-    /// A method that only a person may call; it may wait for the disk.
+    /// A method that asks who calls; it may wait for the disk.
     fn personal<M: Method>(
         &self,
         call: &Call<'_>,

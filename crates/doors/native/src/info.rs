@@ -3,6 +3,14 @@
 use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp};
 use ostler_engine::{Bounds, HeldReason, Process};
 
+/// As many as the engine names when several could be meant.
+const NAMED: usize = 8;
+
+/// Ids that could be meant, and that there may be more.
+pub(crate) fn listed(ids: &[String]) -> String {
+    ids.join(", ") + if ids.len() >= NAMED { ", …" } else { "" }
+}
+
 pub(crate) fn describe(process: &Process) -> ProcessInfo {
     let (about, bounds) = (process.about(), process.bounds());
     let exit = exit(&bounds);

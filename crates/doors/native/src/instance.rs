@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use ostler_api::{
     API_VERSION, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams, Metrics, PruneParams, PruneResult,
-    RpcError, Status, Stopped, methods,
+    RpcError, SessionStatus, Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
 use ostler_engine::{KillPlan, Process};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
+use crate::session;
 
 /// The oldest protocol version that this daemon still speaks.
 const OLDEST: u32 = 1;
@@ -41,6 +42,8 @@ pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcEr
 
 pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
+    let sessions = session::count(shared);
+    let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
         instance: identity.name,
         state: InstanceState::Running,
@@ -56,6 +59,9 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         held_back: stats.held_back as u64,
         damaged: stats.damaged as u64,
         state_dir: identity.state_dir,
+        sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),
+        sessions_running: sessions.iter().filter(|(status, _)| busy(*status)).map(|(_, count)| count).sum(),
+        approvals_pending: shared.engine.inbox().pending().len() as u64,
     })
 }
 
@@ -76,6 +82,12 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
             "Age of the oldest byte that a power loss would take.",
             stats.oldest_unsynced.as_secs_f64(),
         ),
+        (
+            "ostler_approvals_pending",
+            "gauge",
+            "Requests that wait for a person.",
+            shared.engine.inbox().pending().len() as f64,
+        ),
         ("ostler_native_clients", "gauge", "Clients at the native door.", count(&counters.clients)),
         ("ostler_native_connections_total", "counter", "Connections to the native door.", count(&counters.connections)),
         ("ostler_native_requests_total", "counter", "Requests at the native door.", count(&counters.requests)),
@@ -85,6 +97,11 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
     for (name, kind, help, value) in rows {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+    }
+    let sessions = "ostler_sessions";
+    let _ = writeln!(text, "# HELP {sessions} Sessions by how they are doing.\n# TYPE {sessions} gauge");
+    for (status, count) in session::count(shared) {
+        let _ = writeln!(text, "{sessions}{{status=\"{}\"}} {count}", status.as_str());
     }
     Ok(Metrics { text })
 }
@@ -99,18 +116,18 @@ pub(crate) fn leave(shared: &Shared, _: KeyParams) -> Result<Empty, RpcError> {
     Ok(Empty {})
 }
 
-/// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes.
+/// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes. Agents are ended by their
+/// sessions, which begin nothing any more: prompts that wait are for the next daemon.
 pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     call.params::<methods::InstanceStop>()?;
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {
         let running: Vec<Process> = shared.engine.list().into_iter().filter(Process::is_running).collect();
         let plan = KillPlan { signal: TERM, grace: shared.instance.identity().kill_grace, escalate: true };
-        let endings: Vec<_> = running
-            .iter()
-            .cloned()
-            .map(|process| tokio::spawn(async move { process.kill_and_wait(plan).await }))
-            .collect();
+        let others = running.iter().filter(|process| process.about().session.is_none());
+        let endings: Vec<_> =
+            others.cloned().map(|process| tokio::spawn(async move { process.kill_and_wait(plan).await })).collect();
+        shared.engine.sessions().end_processes().await;
         for ending in endings {
             // A task that died leaves its process among the survivors.
             let _ = ending.await;

@@ -27,7 +27,7 @@ fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
         ResolveError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no process `{id}`"))
             .hint("`ostler ps -a` lists all of them"),
         ResolveError::Ambiguous { ids, .. } => {
-            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", ")))
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", info::listed(&ids)))
                 .hint("give more of the id")
         }
     })
@@ -49,17 +49,16 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
     if params.program.is_empty() {
         return bad("program is empty");
     }
-    if params.name.as_deref().is_some_and(|name| name.is_empty() || name.chars().any(char::is_control)) {
-        return bad("a name needs at least one character and no control characters");
-    }
+    crate::session::check_name(params.name.as_deref())?;
     if params.tty.as_ref().is_some_and(|size| size.rows == 0 || size.cols == 0) {
         return bad("a terminal needs at least one row and one column");
     }
+    let cwd = params.cwd.filter(|cwd| !cwd.is_empty());
     let request = SpawnRequest {
         program: params.program.into(),
         args: params.args.into_iter().map(Into::into).collect(),
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        cwd: params.cwd.filter(|cwd| !cwd.is_empty()).map(Into::into),
+        cwd: cwd.clone().map(Into::into),
         alias: None,
         name: params.name,
         tty: params.tty.map(|size| WinSize { rows: size.rows, cols: size.cols }),
@@ -73,17 +72,20 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {
         let result = shared.engine.spawn(request).await;
-        Later::reply(head.answer(&result.map(|process| describe(&process)).map_err(|error| refusal(&error))))
+        Later::reply(
+            head.answer(&result.map(|process| describe(&process)).map_err(|error| refusal(&error, cwd.as_deref()))),
+        )
     });
     Ok(())
 }
 
-fn refusal(error: &SpawnError) -> RpcError {
+fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
     match error {
-        SpawnError::Refused { program, in_cwd: true, source } => {
-            RpcError::new(ErrorKind::Failed, format!("cannot start {} there: {source}", program.display()))
-                .hint("the folder must exist and be yours to enter")
-        }
+        SpawnError::Refused { program, in_cwd: true, source } => RpcError::new(ErrorKind::Failed, {
+            let cwd = cwd.unwrap_or("/");
+            format!("cannot start {} in {cwd}: {source}", program.display())
+        })
+        .hint("the folder must exist and be yours to enter"),
         SpawnError::Refused { program, source, .. } => {
             RpcError::new(ErrorKind::Failed, format!("cannot run {}: {source}", program.display()))
         }
@@ -100,13 +102,25 @@ pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
     let params = call.params::<methods::ProcessStdin>()?;
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
-    let process = find(shared, &params.id)?;
+    let process = with_stdin(shared, &params.id)?;
     let (deliver, head) = (out.later(), call.head.clone());
     process.write_stdin_then(params.offset, data, move |result| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
         deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&error)))));
     });
     Ok(())
+}
+
+/// A process whose stdin is anybody's to write: what an agent is told goes through its session.
+fn with_stdin(shared: &Shared, id: &str) -> Result<Process, RpcError> {
+    let process = find(shared, id)?;
+    match &process.about().session {
+        None => Ok(process),
+        Some(session) => {
+            let message = format!("{} is the agent of session {session}: only the session speaks to it", process.id());
+            Err(RpcError::new(ErrorKind::Refused, message).hint(format!("say it with: ostler send {session} '...'")))
+        }
+    }
 }
 
 fn stdin_refusal(error: &StdinError) -> RpcError {
@@ -126,7 +140,7 @@ fn stdin_refusal(error: &StdinError) -> RpcError {
 }
 
 pub(crate) fn close_stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let process = find(shared, &call.params::<methods::ProcessCloseStdin>()?.id)?;
+    let process = with_stdin(shared, &call.params::<methods::ProcessCloseStdin>()?.id)?;
     let head = call.head.clone();
     out.spawn(async move {
         let result = match process.close_stdin().await {

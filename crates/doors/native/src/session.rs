@@ -12,6 +12,7 @@ use ostler_api::{
     methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
+use ostler_engine::Peer;
 use ostler_engine::session::{
     self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, Prompt, PromptError, Queue, Session,
     SessionError, Status, View,
@@ -19,7 +20,7 @@ use ostler_engine::session::{
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
-use crate::worktree;
+use crate::{info, worktree};
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -35,7 +36,7 @@ fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
         SessionError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no session `{id}`"))
             .hint("`ostler sessions --all` lists all of them"),
         SessionError::Ambiguous { ids, .. } => {
-            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", ids.join(", ")))
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", info::listed(&ids)))
                 .hint("give more of the id")
         }
     })
@@ -50,7 +51,11 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
     if params.branch.is_some() && !params.worktree {
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
-    let agent = agent(&params)?;
+    let agent = agent(shared, &params)?;
+    shared.engine.sessions().is_there(&agent, params.program.as_deref()).map_err(|missing| {
+        RpcError::new(ErrorKind::NotFound, missing.to_string())
+            .hint("install it, or put its folder into the PATH of your login shell, then: ostler restart")
+    })?;
     let asked_for = PathBuf::from(&params.workspace);
     let made = match params.worktree {
         true => Some(worktree::make(shared, &asked_for, params.name.as_deref(), params.branch.as_deref())?),
@@ -78,36 +83,34 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
             worktree::discard(shared, &made.path);
         }
     }
-    created.map(|session| describe(&session.view())).map_err(|error| match error {
+    created.map(|session| describe(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
         CreateError::Unsupported(_) => bad(error.to_string()),
+        CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
         CreateError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
     })
 }
 
-fn agent(params: &SessionCreateParams) -> Result<Agent, RpcError> {
-    let agent = match params.agent.as_str() {
-        "claude" => Agent::Claude,
-        "codex" => Agent::Codex,
-        "gemini" => Agent::Gemini,
-        "opencode" => Agent::Opencode,
-        "echo" => Agent::Echo,
-        "acp" if params.command.is_empty() => {
-            return Err(bad("agent acp needs a command").hint("`ostler new acp . -- COMMAND ARGS`"));
-        }
-        "acp" => return Ok(Agent::Acp { command: params.command.clone() }),
-        other => {
-            return Err(bad(format!("there is no agent `{other}`"))
-                .hint("claude, codex, gemini, opencode, echo (built in), or acp with a command of your own"));
-        }
-    };
+fn agent(shared: &Shared, params: &SessionCreateParams) -> Result<Agent, RpcError> {
+    if params.agent == "acp" {
+        return match params.command.is_empty() {
+            true => Err(bad("agent acp needs a command").hint("`ostler new acp . -- COMMAND ARGS`")),
+            false => Ok(Agent::acp(params.command.clone())),
+        };
+    }
+    let agent = shared.engine.sessions().agent(&params.agent).map_err(|unknown| {
+        let known = unknown.known.join(", ");
+        bad(unknown.to_string()).hint(format!(
+            "{known}, or acp with a command of your own; names of the settings are known once the daemon is restarted"
+        ))
+    })?;
     if !params.command.is_empty() {
         return Err(bad(format!("a command is for agent acp, not for {}", params.agent)));
     }
     Ok(agent)
 }
 
-fn check_name(name: Option<&str>) -> Result<(), RpcError> {
+pub(crate) fn check_name(name: Option<&str>) -> Result<(), RpcError> {
     let odd = |name: &str| name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control);
     match name {
         Some(name) if odd(name) => Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters"))),
@@ -118,11 +121,24 @@ fn check_name(name: Option<&str>) -> Result<(), RpcError> {
 pub(crate) fn list(shared: &Shared, params: SessionListParams) -> Result<SessionList, RpcError> {
     let views = shared.engine.sessions().list().into_iter().map(|session| session.view());
     let wanted = views.filter(|view| params.all || view.status != Status::Closed);
-    Ok(SessionList { sessions: wanted.map(|view| describe(&view)).collect() })
+    Ok(SessionList { sessions: wanted.map(describe).collect() })
+}
+
+/// How many there are of each status.
+pub(crate) fn count(shared: &Shared) -> [(SessionStatus, u64); 6] {
+    use SessionStatus::{Closed, Failed, Idle, Interrupted, Running, Waiting};
+    let mut counts = [Idle, Running, Waiting, Interrupted, Failed, Closed].map(|status| (status, 0));
+    for session in shared.engine.sessions().list() {
+        let status = status_of(session.view().status);
+        for (_, count) in counts.iter_mut().filter(|(known, _)| *known == status) {
+            *count += 1;
+        }
+    }
+    counts
 }
 
 pub(crate) fn get(shared: &Shared, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
-    Ok(describe(&find(shared, &params.id)?.view()))
+    Ok(describe(find(shared, &params.id)?.view()))
 }
 
 pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAccepted, RpcError> {
@@ -172,12 +188,26 @@ pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Inte
     Ok(Interrupted { interrupted: stopped || waited })
 }
 
-pub(crate) fn change(shared: &Shared, params: SessionChangeParams) -> Result<SessionInfo, RpcError> {
+/// Changes what holds from the next prompt on. How much an agent may do is not for that agent to say.
+pub(crate) fn change(
+    shared: &Shared,
+    peer: Option<&Peer>,
+    params: SessionChangeParams,
+) -> Result<SessionInfo, RpcError> {
     let session = find(shared, &params.id)?;
+    let own = || {
+        let process = shared.engine.resolve(&peer?.hosted_by()?).ok()?;
+        process.about().session.as_deref().filter(|own| *own == session.id()).map(drop)
+    };
+    if (params.autonomy.is_some() || params.raw_mode.is_some()) && own().is_some() {
+        let message = format!("an agent does not decide how much it may do: {} is its own session", session.id());
+        return Err(RpcError::new(ErrorKind::Refused, message).hint("change it from a terminal of your own"));
+    }
     // An empty text goes back to what the agent does by itself.
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
-    if first(shared, "change", session.id(), params.key.as_deref()) {
+    let key = params.key.map(|key| format!("session change {} {key}", session.id()));
+    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) {
         let change = Change {
             autonomy: params.autonomy.map(autonomy_of),
             raw_mode: text(params.raw_mode),
@@ -190,8 +220,10 @@ pub(crate) fn change(shared: &Shared, params: SessionChangeParams) -> Result<Ses
             ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", session.id())),
             ChangeError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
         })?;
+        // Only what was done counts: a refusal is said as often as it is asked for.
+        key.iter().for_each(|key| _ = shared.engine.first_use(key));
     }
-    Ok(describe(&session.view()))
+    Ok(describe(session.view()))
 }
 
 /// Closes, waits for the process, and looks after the work tree.
@@ -216,7 +248,7 @@ async fn closed(shared: Arc<Shared>, params: SessionIdKeyParams) -> Result<Sessi
     let after = tokio::task::spawn_blocking(move || {
         let view = session.view();
         let fate = view.worktree.as_ref().and_then(|path| worktree::leave(&shared, path, ended));
-        SessionClosed { session: describe(&view), worktree: fate }
+        SessionClosed { session: describe(view), worktree: fate }
     });
     after.await.map_err(lost)
 }
@@ -256,7 +288,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 watches.leave(tag);
                 RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()))
             })?;
-            let (session, id) = (describe(&session.view()), session.id().to_owned());
+            let (session, id) = (describe(session.view()), session.id().to_owned());
             Ok((Watching { watch, session, from: from.max(bounds.first), last: bounds.last }, id, cursor))
         });
         match begun {
@@ -299,12 +331,23 @@ fn first(shared: &Shared, verb: &str, id: &str, key: Option<&str>) -> bool {
     key.is_none_or(|key| shared.engine.first_use(&format!("session {verb} {id} {key}")))
 }
 
-fn describe(view: &View) -> SessionInfo {
+fn status_of(status: Status) -> SessionStatus {
+    match status {
+        Status::Idle => SessionStatus::Idle,
+        Status::Running => SessionStatus::Running,
+        Status::Waiting => SessionStatus::Waiting,
+        Status::Interrupted => SessionStatus::Interrupted,
+        Status::Failed => SessionStatus::Failed,
+        Status::Closed => SessionStatus::Closed,
+    }
+}
+
+fn describe(view: View) -> SessionInfo {
     let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     SessionInfo {
-        id: view.id.clone(),
-        uuid: view.uuid.clone(),
-        name: view.name.clone(),
+        id: view.id,
+        uuid: view.uuid,
+        name: view.name,
         agent: view.agent.name().to_owned(),
         workspace: view.workspace.display().to_string(),
         autonomy: match view.autonomy {
@@ -313,32 +356,25 @@ fn describe(view: &View) -> SessionInfo {
             session::Autonomy::Plan => Autonomy::Plan,
             session::Autonomy::Ask => Autonomy::Ask,
         },
-        raw_mode: view.raw_mode.clone(),
-        model: view.model.clone(),
-        reported_model: view.reported_model.clone(),
-        agent_session: view.agent_session.clone(),
+        raw_mode: view.raw_mode,
+        model: view.model,
+        reported_model: view.reported_model,
+        agent_session: view.agent_session,
         lifetime: match view.lifetime {
             session::Lifetime::Turn => Lifetime::Turn,
             session::Lifetime::Session => Lifetime::Session,
         },
-        door: view.door.clone(),
-        status: match view.status {
-            Status::Idle => SessionStatus::Idle,
-            Status::Running => SessionStatus::Running,
-            Status::Waiting => SessionStatus::Waiting,
-            Status::Interrupted => SessionStatus::Interrupted,
-            Status::Failed => SessionStatus::Failed,
-            Status::Closed => SessionStatus::Closed,
-        },
-        why: view.why.clone(),
+        door: view.door,
+        status: status_of(view.status),
+        why: view.why,
         queued: view.queued as u64,
         turn: view.turn,
         created: time(view.created_ms),
         activity: time(view.activity_ms),
-        process: view.process.clone(),
+        process: view.process,
         last: view.last,
         worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
-        approvals: view.approvals.clone(),
+        approvals: view.approvals,
     }
 }
 
