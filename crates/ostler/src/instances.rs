@@ -145,6 +145,29 @@ pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> 
     Ok(found)
 }
 
+/// The sudo-proxy door of a running `ostler up`: the default instance's before others.
+pub(crate) fn sudo_proxy_door(paths: &Paths) -> Option<PathBuf> {
+    let mut running = find(paths, None).ok()?;
+    running.retain(|found| found.alive);
+    running.sort_by_key(|found| found.name != crate::paths::DEFAULT_INSTANCE);
+    let records = running.into_iter().filter_map(|found| found.record).filter(|record| record.door == "up");
+    let mut doors = records.flat_map(|record| record.doors);
+    doors.find(|door| door.name == "sudo-proxy").map(|door| door.address.into())
+}
+
+/// A keeper without a daemon still holds processes.
+pub(crate) fn keeper_answers(dir: &Path) -> bool {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let try_connect = || -> rustix::io::Result<()> {
+        let folder =
+            rustix::fs::open(dir, rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+        let short = format!("/proc/self/fd/{}/keeper.sock", std::os::fd::AsRawFd::as_raw_fd(&folder));
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        connect(&socket, &SocketAddrUnix::new(short)?)
+    };
+    try_connect().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,17 +4,25 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+use super::agents::{self, OwnAgent};
 use super::{ConfigError, KEYS, Origin, Setting};
 use crate::output::nearest;
 
+/// What a file says.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) settings: Vec<Setting>,
+    pub(super) agents: Vec<OwnAgent>,
+}
+
 /// The file's settings; what is wrong with it goes to `problems`. No file, no settings.
-pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Vec<Setting> {
+pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Said {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Said::default(),
         Err(source) => {
             problems.push(ConfigError::Unreadable { path: path.to_owned(), source });
-            return Vec::new();
+            return Said::default();
         }
     };
     let table = match DeTable::parse(&text) {
@@ -23,23 +31,24 @@ pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Vec<Setting>
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             let message = error.message().to_owned();
             problems.push(ConfigError::Syntax { path: path.to_owned(), line, message });
-            return Vec::new();
+            return Said::default();
         }
     };
-    let mut reader = Reader { path, text: &text, found: Vec::new(), problems };
+    let mut reader = Reader { path, text: &text, said: Said::default(), problems };
     reader.table("", table.get_ref());
     // The parser keeps keys by name; problems read better in the order of the file.
     reader.problems.sort_by_key(|problem| match problem {
-        ConfigError::Unknown { at: Origin::File { line, .. }, .. } => *line,
+        ConfigError::Unknown { at: Origin::File { line, .. }, .. }
+        | ConfigError::Bad { at: Origin::File { line, .. }, .. } => *line,
         _ => 0,
     });
-    reader.found
+    reader.said
 }
 
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    found: Vec<Setting>,
+    said: Said,
     problems: &'a mut Vec<ConfigError>,
 }
 
@@ -49,13 +58,19 @@ impl Reader<'_> {
             let full =
                 if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
             let origin = Origin::File { path: self.path.to_owned(), line: line_of(self.text, name.span().start) };
+            if prefix == agents::SECTION {
+                self.agent(name.get_ref(), value.get_ref(), origin);
+                continue;
+            }
             if let DeValue::Table(inner) = value.get_ref() {
                 // An empty section of a known name says nothing and harms nobody.
                 self.table(&full, inner);
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.name == full) else {
-                let suggestion = nearest(&full, KEYS.iter().map(|key| key.name)).map(str::to_owned);
+                let own = full.split_once('.').map(|(_, name)| format!("{}.{name}", agents::SECTION));
+                let known = KEYS.iter().map(|key| key.name).chain(own.as_deref());
+                let suggestion = nearest(&full, known).map(str::to_owned);
                 self.problems.push(ConfigError::Unknown { at: origin, name: full, suggestion });
                 continue;
             };
@@ -67,11 +82,21 @@ impl Reader<'_> {
                 other => {
                     let reason = "expected a string, a number or true/false".to_owned();
                     let text = other.type_str().to_owned();
-                    self.problems.push(ConfigError::Bad { at: origin, key: key.name, text, reason });
+                    self.problems.push(ConfigError::Bad { at: origin, key: key.name.to_owned(), text, reason });
                     continue;
                 }
             };
-            self.found.push(Setting { key, text, origin });
+            self.said.settings.push(Setting { key, text, origin });
+        }
+    }
+
+    fn agent(&mut self, name: &str, value: &DeValue<'_>, origin: Origin) {
+        match OwnAgent::read(name, value, origin.clone()) {
+            Ok(agent) => self.said.agents.push(agent),
+            Err(reason) => {
+                let text = value.as_str().map_or_else(|| value.type_str().to_owned(), str::to_owned);
+                self.problems.push(ConfigError::Bad { at: origin, key: format!("agents.{name}"), text, reason });
+            }
         }
     }
 }

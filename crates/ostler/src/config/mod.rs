@@ -3,6 +3,7 @@
 //! Every value remembers where it came from. An unknown key is an error with a suggestion, never ignored:
 //! a mistyped retention would otherwise delete what it should keep.
 
+mod agents;
 mod detach_key;
 mod file;
 mod keys;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use ostler_engine::SessionConfig;
 
+pub(crate) use agents::OwnAgent;
 pub(crate) use detach_key::DetachKey;
 pub(crate) use keys::{KEYS, Key};
 pub(crate) use value::{parse_duration, parse_size, show_duration, show_size};
@@ -48,15 +50,24 @@ pub(crate) enum ConfigError {
     #[error("{at}: there is no setting `{name}`{}", suggestion.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
     Unknown { at: Origin, name: String, suggestion: Option<String> },
     #[error("{at}: {key} = {text}: {reason}")]
-    Bad { at: Origin, key: &'static str, text: String, reason: String },
+    Bad { at: Origin, key: String, text: String, reason: String },
 }
 
-/// One setting with its origin, as `config show` prints it.
+/// One setting with its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) key: &'static Key,
     pub(crate) text: String,
     pub(crate) origin: Origin,
+}
+
+/// A line of `config show`.
+#[derive(Clone, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) key: String,
+    pub(crate) text: String,
+    pub(crate) origin: &'a Origin,
+    pub(crate) doc: &'static str,
 }
 
 /// Every setting, resolved.
@@ -71,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) daemon: Daemon,
     pub(crate) audit: Audit,
     pub(crate) log: Log,
+    /// Agents of the user's own.
+    pub(crate) agents: Vec<OwnAgent>,
     settings: Vec<Setting>,
 }
 
@@ -176,30 +189,34 @@ impl Config {
     /// As `load`, but keeps going: every problem is returned, and defaults stand where values were bad.
     pub(crate) fn load_all(path: &Path, env: impl Fn(&str) -> Option<String>) -> (Self, Vec<ConfigError>) {
         let mut problems = Vec::new();
-        let from_file = file::read(path, &mut problems);
+        let said = file::read(path, &mut problems);
+        let own = said.agents.iter().map(|agent| (agent.name.clone(), agent.command.clone())).collect();
         let mut config = Self {
             journal: Journal::default(),
             process: Process::default(),
             attach: Attach::default(),
             doors: Doors::default(),
             approvals: Approvals::default(),
-            sessions: SessionConfig { oneshot: oneshot(), ..SessionConfig::default() },
+            sessions: SessionConfig { oneshot: oneshot(), agents: own, ..SessionConfig::default() },
             daemon: Daemon::default(),
             audit: Audit::default(),
             log: Log::default(),
+            agents: said.agents,
             settings: Vec::with_capacity(KEYS.len()),
         };
         for key in KEYS {
             let variable = key.variable();
             let default = (key.default.to_owned(), Origin::Default);
-            let filed = from_file.iter().find(|setting| setting.key.name == key.name);
+            let filed = said.settings.iter().find(|setting| setting.key.name == key.name);
             let filed = filed.map(|setting| (setting.text.clone(), setting.origin.clone()));
             let exported = env(&variable).map(|text| (text, Origin::Environment(variable)));
             // Weakest first: a bad value is reported and the weaker one stands.
             for (text, origin) in [Some(default), filed, exported].into_iter().flatten() {
                 match (key.apply)(&mut config, &text) {
                     Ok(()) => config.remember(key, text, origin),
-                    Err(reason) => problems.push(ConfigError::Bad { at: origin, key: key.name, text, reason }),
+                    Err(reason) => {
+                        problems.push(ConfigError::Bad { at: origin, key: key.name.to_owned(), text, reason });
+                    }
                 }
             }
         }
@@ -211,8 +228,19 @@ impl Config {
         self.settings.push(Setting { key, text, origin });
     }
 
-    pub(crate) fn settings(&self) -> &[Setting] {
-        &self.settings
+    /// Every setting, and every agent of the user's own.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let settings = self.settings.iter().map(|Setting { key, text, origin }| {
+            let (text, doc) = (text.clone(), key.doc);
+            Row { key: key.name.to_owned(), text, origin, doc }
+        });
+        let agents = self.agents.iter();
+        settings.chain(agents.map(|own| Row {
+            key: own.key(),
+            text: own.text(),
+            origin: &own.origin,
+            doc: agents::DOC,
+        }))
     }
 }
 
@@ -225,7 +253,7 @@ pub(crate) fn oneshot() -> bool {
 mod tests {
     use super::*;
 
-    fn load(text: &str, env: &[(&str, &str)]) -> (Config, Vec<String>) {
+    pub(super) fn load(text: &str, env: &[(&str, &str)]) -> (Config, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config.toml");
         std::fs::write(&path, text).unwrap();
@@ -240,7 +268,7 @@ mod tests {
     fn every_default_is_valid_and_every_key_is_shown() {
         let (config, problems) = load("", &[]);
         assert!(problems.is_empty(), "{problems:?}");
-        assert_eq!(config.settings().len(), KEYS.len());
+        assert_eq!(config.settings.len(), KEYS.len());
         assert_eq!(config.journal.keep_for, Duration::from_secs(24 * 3600));
         assert_eq!(config.journal.total_max, 8 << 30);
         assert_eq!(config.journal.live_max, None);
@@ -252,7 +280,7 @@ mod tests {
         let (config, problems) = load(text, &[("OSTLER_JOURNAL_KEEP_FOR", "3h")]);
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(config.journal.keep_for, Duration::from_secs(3 * 3600));
-        let origin = |name: &str| config.settings().iter().find(|s| s.key.name == name).unwrap().origin.clone();
+        let origin = |name: &str| config.settings.iter().find(|s| s.key.name == name).unwrap().origin.clone();
         assert_eq!(origin("journal.keep_for").to_string(), "environment OSTLER_JOURNAL_KEEP_FOR");
         assert!(matches!(origin("journal.total_max"), Origin::File { line: 4, .. }));
         assert_eq!(origin("log.level"), Origin::Default);

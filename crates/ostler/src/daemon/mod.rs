@@ -34,9 +34,17 @@ use sha2::{Digest, Sha256};
 /// Two: one busy connection must not hold up the others, and pumps have threads of their own.
 const WORKERS: usize = 2;
 
-/// The runtime that doors live on.
-pub(crate) fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).thread_name("doors").enable_all().build()
+/// Runs a daemon to its end, on the threads that doors live on. All of it: what the calling thread would wait for itself, each
+/// accepted connection among it, reached it through one of those threads.
+pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .thread_name("doors")
+        .enable_all()
+        .build()?;
+    let ended = runtime.block_on(runtime.spawn(daemon));
+    runtime.shutdown_background();
+    ended.map_err(io::Error::other)
 }
 
 /// The instance of a drop-in: one per user and place, by whatever name the place is reached.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ostler_door_native::{Door, Identity, Instance};
-use ostler_door_rpc::Bound;
 use tokio::sync::watch;
 
 use super::host::{Host, HostError};
@@ -48,10 +47,14 @@ impl Native {
 
     /// Serves until one of its clients asks the daemon to end.
     pub(crate) async fn serve(self) -> Asked {
-        let Self { place, door, mut asked } = self;
-        tokio::select! {
-            () = place.keep(async |listener: &Bound| door.serve(listener).await) => Asked::Stop,
-            end = asked.wait_for(Option::is_some) => end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
+        let Self { mut place, door, mut asked } = self;
+        loop {
+            tokio::select! {
+                () = door.serve(place.listener()) => return Asked::Stop,
+                end = asked.wait_for(Option::is_some) => return end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
+                () = place.swept() => {}
+            }
+            place.reopen().await;
         }
     }
 }

@@ -25,31 +25,31 @@ impl Place {
         Ok(Self { path: path.to_owned(), listener })
     }
 
-    /// Serves with `serve`, again and again when the socket has been swept away.
-    pub(crate) async fn keep(mut self, serve: impl AsyncFn(&Bound)) {
-        loop {
-            tokio::select! {
-                () = serve(&self.listener) => return,
-                () = swept(&self.listener) => {}
-            }
-            tracing::warn!("{} was removed; opening it again", self.path.display());
-            loop {
-                match listen(&self.path) {
-                    Ok(listener) => {
-                        self.listener = listener;
-                        break;
-                    }
-                    Err(error) => tracing::error!("{error}"),
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
+    /// Where to accept, until it is [swept](Self::swept) away.
+    pub(crate) fn listener(&self) -> &Bound {
+        &self.listener
+    }
+
+    /// Resolves when somebody has removed the socket.
+    pub(crate) async fn swept(&self) {
+        while self.listener.is_in_place() {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
-}
 
-async fn swept(listener: &Bound) {
-    while listener.is_in_place() {
-        tokio::time::sleep(LOOK_EVERY).await;
+    /// Listens again.
+    pub(crate) async fn reopen(&mut self) {
+        tracing::warn!("{} was removed; opening it again", self.path.display());
+        loop {
+            match listen(&self.path) {
+                Ok(listener) => {
+                    self.listener = listener;
+                    return;
+                }
+                Err(error) => tracing::error!("{error}"),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_rpc::Bound;
 use ostler_door_sudo_proxy::{Around, Door, End, Question, Request, Settings};
 use ostler_engine::Terminal;
 
@@ -57,8 +56,13 @@ impl SudoProxy {
     }
 
     pub(super) async fn serve(self) {
-        let door = self.door;
-        self.place.keep(async |listener: &Bound| door.serve(listener).await).await;
+        let Self { mut place, door } = self;
+        loop {
+            tokio::select! {
+                () = door.serve(place.listener()) => return,
+                () = place.swept() => place.reopen().await,
+            }
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ostler_door_claustrum as claustrum;
-use ostler_door_rpc::Bound;
 use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
 use super::codecast::Codecast;
@@ -48,13 +47,9 @@ pub(crate) fn run(options: Options) -> ExitCode {
         tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(writer.clone()).finish();
     // A second call would keep the first logger, which is as good.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let outcome = super::runtime()
-        .map_err(|source| HostError::Io { path: options.paths.state_dir().to_owned(), source })
-        .and_then(|runtime| {
-            let outcome = runtime.block_on(serve(&options));
-            runtime.shutdown_background();
-            outcome
-        });
+    let state = options.paths.state_dir().to_owned();
+    let outcome = super::run_to_end(async move { serve(&options).await })
+        .unwrap_or_else(|source| Err(HostError::Io { path: state, source }));
     writer.flush();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -213,23 +208,25 @@ impl Claustrum {
 
     /// A client that asks this door to shut down ends what came through this door; the daemon belongs to the others too.
     async fn serve(self, host: &Host) {
-        let config = self.config;
-        let serve = async |listener: &Bound| {
-            let mut config = config.clone();
-            loop {
-                let door = claustrum::Door::new(host.engine().clone(), config.clone());
-                tokio::select! {
-                    () = door.serve(listener) => return,
-                    () = door.shutdown_requested() => {}
-                }
-                host.engine().end_all_at(&config.endpoint).await;
-                match host.fresh_endpoint("claustrum") {
-                    Ok(endpoint) => config.endpoint = endpoint,
-                    Err(error) => tracing::error!("{error}"),
-                }
+        let Self { mut place, mut config } = self;
+        let mut door = claustrum::Door::new(host.engine().clone(), config.clone());
+        loop {
+            let swept = tokio::select! {
+                () = door.serve(place.listener()) => return,
+                () = place.swept() => true,
+                () = door.shutdown_requested() => false,
+            };
+            if swept {
+                place.reopen().await;
+                continue;
             }
-        };
-        self.place.keep(serve).await;
+            host.engine().end_all_at(&config.endpoint).await;
+            match host.fresh_endpoint("claustrum") {
+                Ok(endpoint) => config.endpoint = endpoint,
+                Err(error) => tracing::error!("{error}"),
+            }
+            door = claustrum::Door::new(host.engine().clone(), config.clone());
+        }
     }
 }
 

@@ -11,6 +11,6 @@ mod when;
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
-pub(crate) use table::{Align, Table};
+pub(crate) use table::{Align, Table, length, terminal_width};
 pub(crate) use visible::{visible, visible_bytes, visible_json, visible_lines};
 pub(crate) use when::ago;

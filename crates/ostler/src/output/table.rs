@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal};
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{Paint, Screen, visible};
 
 /// Two spaces keep columns apart without rules.
@@ -28,18 +30,13 @@ impl Table {
     }
 
     pub(crate) fn print(&self, screen: &Screen) -> io::Result<()> {
-        let width = io::stdout()
-            .is_terminal()
-            .then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())
-            .flatten()
-            .map_or(usize::MAX, |size| usize::from(size.ws_col).max(40));
-        for line in self.lines(screen, width) {
+        for line in self.lines(screen, terminal_width().unwrap_or(usize::MAX)) {
             screen.line(&line)?;
         }
         Ok(())
     }
 
-    fn lines(&self, screen: &Screen, width: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, screen: &Screen, width: usize) -> Vec<String> {
         let head: Vec<(String, Paint)> =
             self.columns.iter().map(|(name, _)| ((*name).to_owned(), Paint::Head)).collect();
         let titled = self.columns.iter().any(|(name, _)| !name.is_empty());
@@ -72,15 +69,24 @@ impl Table {
     }
 }
 
-fn length(text: &str) -> usize {
-    text.chars().count()
+/// Columns of the terminal that standard output is; narrower than 40 nothing is readable anyway.
+pub(crate) fn terminal_width() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok()).flatten()?;
+    Some(usize::from(size.ws_col).max(40))
+}
+
+/// Columns, not letters: some take two.
+pub(crate) fn length(text: &str) -> usize {
+    text.width()
 }
 
 fn cut(text: &str, room: usize) -> String {
     if length(text) <= room {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(room.saturating_sub(1)).collect();
+    let mut short: String = text.chars().take(room).collect();
+    while length(&short) >= room && short.pop().is_some() {}
     short.push('…');
     short
 }
@@ -97,5 +103,15 @@ mod tests {
         table.row(vec![("s".into(), Paint::Plain), ("1234".into(), Paint::Plain), ("\x1b[2Jz".into(), Paint::Plain)]);
         let lines = table.lines(&screen, 20);
         assert_eq!(lines, ["A      NUM  REST", "long     7  xxxxxxx…", "s     1234  ^[[2Jz"]);
+    }
+
+    #[test]
+    fn letters_that_take_two_columns_line_up_too() {
+        let screen = Screen::plain();
+        let mut table = Table::new(&[("", Align::Left), ("", Align::Left)]);
+        for name in ["漢字", "ü 🐴", "plain"] {
+            table.row(vec![(name.into(), Paint::Plain), ("漢字漢字".into(), Paint::Plain)]);
+        }
+        assert_eq!(table.lines(&screen, 13), ["漢字   漢字…", "ü 🐴   漢字…", "plain  漢字…"]);
     }
 }

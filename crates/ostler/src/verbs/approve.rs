@@ -10,7 +10,7 @@ use ostler_api::{
 };
 
 use super::Context;
-use super::approvals::{Tty, follow, from_words, questions, sheet, told, with_instance, wrap};
+use super::approvals::{Tty, follow, from_words, in_words, questions, sheet, told, with_instance, wrap};
 use super::connect::Reached;
 use crate::output::{CommandError, Kind, Screen, visible};
 
@@ -40,7 +40,7 @@ pub(crate) struct Approve {
     #[arg(long)]
     session: bool,
 
-    /// Also the same again, wherever it is asked
+    /// Also the same again for 30 days: of a tool in the same folder, of a command wherever it is asked
     #[arg(long, conflicts_with = "session")]
     always: bool,
 
@@ -160,7 +160,8 @@ fn is_yes(
         Verdict::Answers => "answer that? [y/N] ",
         _ => "approve? [y/N] ",
     };
-    let answers = answers.map_or(String::new(), |answers| format!("{}\r\n", visible(answers)));
+    let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
+    let answers: String = answers.iter().map(|line| format!("{}\r\n", visible(line))).collect();
     tty.write(format!("\r\n{answers}{question}").as_bytes())?;
     let pressed = key(tty, &mut reached.client, info);
     tty.write(b"\r\n")?;

@@ -55,7 +55,9 @@ fn fate(fate: &WorktreeFate) -> Vec<String> {
     let WorktreeFate { path, branch, .. } = fate;
     match (&fate.kept_because, fate.branch_removed) {
         (None, true) => vec![format!("its work tree held nothing new and is gone, with branch {branch}")],
-        (None, false) => vec![format!("its work tree is gone; its commits are on branch {branch}")],
+        (None, false) => {
+            vec![format!("its work tree is gone; branch {branch} stays, with whatever is committed on it")]
+        }
         (Some(why), _) => vec![
             format!("its work tree stays: {why}"),
             format!("{path} (branch {branch})"),

@@ -61,12 +61,10 @@ fn show(context: &Context) -> Result<ExitCode, CommandError> {
     let config = Config::load(context.paths.config_file())?;
     if context.json() {
         let rows: Vec<_> = config
-            .settings()
-            .iter()
-            .map(|setting| {
+            .rows()
+            .map(|row| {
                 serde_json::json!({
-                    "key": setting.key.name, "value": setting.text,
-                    "origin": setting.origin.to_string(), "doc": setting.key.doc,
+                    "key": row.key, "value": row.text, "origin": row.origin.to_string(), "doc": row.doc,
                 })
             })
             .collect();
@@ -74,13 +72,9 @@ fn show(context: &Context) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&[("SETTING", Align::Left), ("VALUE", Align::Left), ("FROM", Align::Left)]);
-    for setting in config.settings() {
-        let paint = if setting.origin == Origin::Default { Paint::Dim } else { Paint::Plain };
-        table.row(vec![
-            (setting.key.name.to_owned(), Paint::Plain),
-            (setting.text.clone(), Paint::Head),
-            (setting.origin.to_string(), paint),
-        ]);
+    for row in config.rows() {
+        let paint = if *row.origin == Origin::Default { Paint::Dim } else { Paint::Plain };
+        table.row(vec![(row.key, Paint::Plain), (row.text, Paint::Head), (row.origin.to_string(), paint)]);
     }
     table.print(&context.screen)?;
     Ok(ExitCode::SUCCESS)
@@ -125,6 +119,13 @@ fn init(context: &Context) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The end of the file: what has no default.
+const AGENTS: &str = "
+[agents]
+# Agents of your own, for `ostler new NAME`: a name, and the command that speaks the Agent Client Protocol.
+# mine = [\"/path/to/agent\", \"--acp\"]
+";
+
 /// Every setting with its meaning, commented out at its default.
 fn template() -> String {
     let mut text = String::from("# Settings of ostler. Every line that is commented out shows the default.\n");
@@ -139,6 +140,7 @@ fn template() -> String {
         let value = if matches!(key.default, "true" | "false") { key.default.to_owned() } else { quoted.to_string() };
         text.push_str(&format!("# {}\n# {name} = {value}\n", key.doc));
     }
+    text.push_str(AGENTS);
     text
 }
 
@@ -152,9 +154,10 @@ mod tests {
             .lines()
             .map(|line| {
                 let setting = line.strip_prefix("# ").filter(|rest| {
-                    KEYS.iter().any(|key| {
-                        key.name.split_once('.').is_some_and(|(_, name)| rest.starts_with(&format!("{name} = ")))
-                    })
+                    rest.starts_with("mine = ")
+                        || KEYS.iter().any(|key| {
+                            key.name.split_once('.').is_some_and(|(_, name)| rest.starts_with(&format!("{name} = ")))
+                        })
                 });
                 format!("{}\n", setting.unwrap_or(line))
             })
@@ -164,9 +167,11 @@ mod tests {
         std::fs::write(&path, &on).unwrap();
         let (config, problems) = Config::load_all(&path, |_| None);
         assert!(problems.is_empty(), "{problems:?}\n{on}");
-        for setting in config.settings() {
-            assert_eq!(setting.text, setting.key.default);
-            assert_ne!(setting.origin, Origin::Default, "{} is not in the template", setting.key.name);
+        assert_eq!(config.sessions.agents["mine"], ["/path/to/agent", "--acp"]);
+        for key in KEYS {
+            let row = config.rows().find(|row| row.key == key.name).unwrap();
+            assert_eq!(row.text, key.default);
+            assert_ne!(*row.origin, Origin::Default, "{} is not in the template", key.name);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Reaching instances: all of the user's, or the one that `--instance` names.
 
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, methods};
+use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, methods};
 
 use super::Context;
 use crate::instances::{self, Found};
 use crate::output::{CommandError, Kind};
+use crate::paths::DEFAULT_INSTANCE;
 
 /// What the daemon's log calls us.
 const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
@@ -89,16 +90,39 @@ impl Context {
             ))
             .hint("choose one with --instance NAME, or give more of the id"));
         }
-        matches.pop().ok_or_else(|| {
-            CommandError::new(Kind::NotFound, format!("there is no process `{id}`"))
-                .hint("`ostler ps -a` lists all of them, also those that have exited")
-        })
+        match matches.pop() {
+            Some(found) => Ok(found),
+            None if self.is_session(id) => {
+                Err(CommandError::new(Kind::NotFound, format!("`{id}` is a session, not a process")).hint(format!(
+                    "see it: ostler watch {id}; stop it: ostler interrupt {id}; end it: ostler close {id}"
+                )))
+            }
+            None => Err(CommandError::new(Kind::NotFound, format!("there is no process `{id}`"))
+                .hint("`ostler ps -a` lists all of them, also those that have exited")),
+        }
+    }
+
+    fn is_session(&self, id: &str) -> bool {
+        let params = SessionIdParams { id: id.to_owned() };
+        let mut all = self.reach_all().unwrap_or_default();
+        all.iter_mut().any(|reached| reached.client.call::<methods::SessionGet>(&params).is_ok())
+    }
+
+    /// Whether a process is called so, which is no session.
+    pub(crate) fn is_process(&self, id: &str) -> bool {
+        let params = IdParams { id: id.to_owned() };
+        let mut all = self.reach_all().unwrap_or_default();
+        all.iter_mut().any(|reached| reached.client.call::<methods::ProcessGet>(&params).is_ok())
     }
 
     pub(crate) fn nobody(&self) -> CommandError {
         match &self.instance {
             Some(name) => CommandError::new(Kind::NoInstance, format!("instance `{name}` is not running"))
                 .hint("`ostler status` lists the instances that are"),
+            None if instances::keeper_answers(&self.paths.instance_dir(DEFAULT_INSTANCE)) => CommandError::new(
+                Kind::NoInstance,
+                "ostler is down, and its keeper holds what still runs; come back to it with: ostler up",
+            ),
             None => CommandError::new(Kind::NoInstance, "no ostler is running; start it with: ostler up"),
         }
     }

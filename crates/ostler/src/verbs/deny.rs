@@ -16,7 +16,7 @@ pub(crate) struct Deny {
     /// The request: its id or a unique prefix of it
     id: String,
 
-    /// A word for the one who asks
+    /// Why: an agent is told it, and the audit has it; sudo-request only hears that it was denied
     #[arg(short, long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     message: String,
 

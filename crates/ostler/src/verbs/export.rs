@@ -71,8 +71,10 @@ impl Export {
         sink.write(&document.end())?;
         match followed {
             Followed::Over(()) => {
+                let replaces = self.output.as_deref().is_some_and(Path::exists);
                 if let Some(path) = sink.finish()? {
-                    context.screen.note(&format!("ostler: {} is in {}", info.id, path.display()));
+                    let note = if replaces { ", in place of what was there" } else { "" };
+                    context.screen.note(&format!("ostler: {} is in {}{note}", info.id, path.display()));
                 }
                 Ok(ExitCode::SUCCESS)
             }
@@ -135,7 +137,7 @@ impl Sink {
         name.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);
-        let file = file.map_err(|error| CommandError::failed(format!("{}: {error}", temporary.display())))?;
+        let file = file.map_err(|error| CommandError::failed(format!("cannot write {}: {error}", path.display())))?;
         Ok(Self::File { file: io::BufWriter::new(file), temporary, path: path.to_owned() })
     }
 

@@ -1,5 +1,6 @@
 //! `ostler forget`: deletes the journal of an exited process or a closed session now.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -7,7 +8,7 @@ use ostler_api::{IdKeyParams, SessionIdKeyParams, SessionStatus, methods};
 
 use super::Context;
 use crate::config::show_size;
-use crate::output::{CommandError, Kind};
+use crate::output::{CommandError, Kind, visible};
 
 /// Delete an exited process or a closed session and everything that was said, now
 #[derive(Debug, Args)]
@@ -62,6 +63,13 @@ fn session(context: &Context, id: &str) -> Result<String, CommandError> {
     reached.client.call::<methods::SessionForget>(&SessionIdKeyParams { id: info.id.clone(), key: None })?;
     if !context.json() {
         context.screen.line(&format!("{} forgotten ({} records)", info.id, info.last))?;
+        // Nobody else will ever speak of it again.
+        if let Some(tree) = info.worktree.as_deref().filter(|tree| Path::new(tree).exists()) {
+            let shown = visible(tree);
+            context.screen.line(&format!("  its work tree is still there: {shown}"))?;
+            let remove = format!("git worktree remove --force {shown}");
+            context.screen.line(&format!("  when you are done with it, in the repository: {remove}"))?;
+        }
     }
     Ok(info.id)
 }

@@ -39,10 +39,12 @@ impl Link {
             }
         }
         for link in &links {
-            if link.symlink_metadata().is_ok() {
-                std::fs::remove_file(link)?;
-            }
-            std::os::unix::fs::symlink(&program, link)?;
+            let there = link.symlink_metadata().is_ok();
+            let cleared = if there { std::fs::remove_file(link) } else { Ok(()) };
+            cleared.and_then(|()| std::os::unix::fs::symlink(&program, link)).map_err(|error| {
+                CommandError::failed(format!("cannot make {}: {error}", link.display()))
+                    .hint("choose a folder of yours: ostler link ~/.local/bin")
+            })?;
         }
         remember(&context.paths, &links)?;
         if context.json() {

@@ -26,7 +26,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Mcp {
-    /// The sudo-proxy socket to ask, instead of $XDG_RUNTIME_DIR/sudo-proxy.sock
+    /// The sudo-proxy socket to ask, instead of $XDG_RUNTIME_DIR/sudo-proxy.sock or else the door of `ostler up`
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }
@@ -34,12 +34,13 @@ pub(crate) struct Mcp {
 impl Mcp {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let places = Places::from_env();
+        let known = context.paths.clone();
         let (paths, instance) = (context.paths.clone(), context.instance.clone());
         let settings = Settings {
             identity: Identity { name: "ostler", client: "ostler-mcp", version: env!("CARGO_PKG_VERSION") },
             places: match self.socket {
                 Some(socket) => places.with_local_socket(socket),
-                None => places,
+                None => places.with_elsewhere(move || crate::instances::sudo_proxy_door(&known)),
             },
             registry: Registry::from_env(),
             daemon: sudo_proxy_mcp::daemon(),

@@ -29,6 +29,7 @@ mod run;
 mod send;
 mod session;
 mod sessions;
+mod set;
 mod start;
 mod status;
 mod stream;
@@ -81,6 +82,7 @@ pub(crate) enum Verb {
     Send(send::Send),
     Watch(watch::Watch),
     Sessions(sessions::SessionsVerb),
+    Set(set::Set),
     Interrupt(interrupt::Interrupt),
     Close(close::Close),
     Export(export::Export),
@@ -116,6 +118,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Send(verb) => verb.run(context),
         Verb::Watch(verb) => verb.run(context),
         Verb::Sessions(verb) => verb.run(context),
+        Verb::Set(verb) => verb.run(context),
         Verb::Interrupt(verb) => verb.run(context),
         Verb::Close(verb) => verb.run(context),
         Verb::Export(verb) => verb.run(context),

@@ -1,24 +1,26 @@
 //! `ostler new`: begins a conversation with an agent.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ostler_api::{Autonomy, Lifetime, PromptBlock, SessionCreateParams, SessionInfo, methods};
+use ostler_engine::session::Agent;
 
 use super::Context;
-use super::session::{Order, deliver};
+use super::session::{Free, Order, deliver};
+use crate::config::Config;
 use crate::output::{CommandError, Kind, Paint, nearest, visible};
 
 /// Checking out a large work tree takes as long as git may take.
 const MADE_WITHIN: Duration = Duration::from_secs(90);
-/// Names that need no configuration.
-const AGENTS: &[&str] = &["claude", "codex", "gemini", "opencode", "echo", "acp"];
 
 const HELP: &str = "\
 AGENT is claude, codex, gemini, opencode, or echo, which is built in, says back what it is told, and needs nothing installed.
 `acp` is any command that speaks the Agent Client Protocol: ostler new acp . -- COMMAND ARGS
+One that you use often can have a name, in the section [agents] of the settings.
 
 Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
 all (asks nothing; every yes is recorded). Requests of the agent wait in `ostler approvals`.
@@ -29,20 +31,11 @@ Examples:
   ostler new codex --worktree        on a branch and in a folder of its own
   ostler new claude --resume 7c1e4f0a-…        go on with a conversation of the agent's own";
 
-/// How much an agent may do without asking
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Free {
-    All,
-    Edits,
-    Plan,
-    Ask,
-}
-
 /// Begin a conversation with an agent
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct New {
-    /// claude, codex, gemini, opencode, echo, or acp
+    /// claude, codex, gemini, opencode, echo, acp, or a name from the settings
     agent: String,
 
     /// The folder to work in; this one unless told otherwise
@@ -91,12 +84,14 @@ pub(crate) struct New {
 
 impl New {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        if !AGENTS.contains(&self.agent.as_str()) {
-            let near = nearest(&self.agent, AGENTS.iter().copied());
-            let hint = near.map_or(format!("agents: {}", AGENTS.join(", ")), |near| format!("did you mean `{near}`?"));
-            return Err(CommandError::usage(format!("there is no agent `{}`", self.agent)).hint(hint));
-        }
+        self.check_agent(context)?;
         let message = self.message.clone();
+        // Before the session is made: nobody wants one that was never spoken to.
+        if message.as_ref().is_some_and(|text| text.trim().is_empty()) {
+            return Err(
+                CommandError::usage("there is nothing in the prompt").hint("leave out -m, or give it some words")
+            );
+        }
         let params = self.params()?;
         let mut reached = context.reach_one()?;
         reached.client.answer_within(Some(MADE_WITHIN))?;
@@ -112,10 +107,28 @@ impl New {
         }
     }
 
+    /// Refuses a slip. Whether there is such an agent is for the daemon to say, whose settings may be others.
+    fn check_agent(&self, context: &Context) -> Result<(), CommandError> {
+        let (config, _) = Config::load_all(context.paths.config_file(), |name| std::env::var(name).ok());
+        let own = config.agents.iter().map(|own| own.name.as_str());
+        let known: Vec<&str> = Agent::KNOWN.into_iter().chain(["acp"]).chain(own).collect();
+        match nearest(&self.agent, known) {
+            Some(near) if near != self.agent => {
+                let error = CommandError::usage(format!("there is no agent `{}`", self.agent));
+                Err(error.hint(format!("did you mean `{near}`?")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn params(self) -> Result<SessionCreateParams, CommandError> {
         let path = self.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let workspace = path.canonicalize().map_err(|error| {
-            CommandError::new(Kind::NotFound, format!("{}: {error}", path.display())).hint("the folder must exist")
+            let hint = match error.kind() {
+                ErrorKind::PermissionDenied => "you may not enter it",
+                _ => "the folder must exist",
+            };
+            CommandError::new(Kind::NotFound, format!("{}: {error}", path.display())).hint(hint)
         })?;
         if let Some(branch) = self.worktree.as_deref().filter(|branch| !branch.is_empty())
             && self.path.is_none()
@@ -134,12 +147,7 @@ impl New {
             program: None,
             workspace,
             name: self.name,
-            autonomy: Some(match self.autonomy {
-                Free::All => Autonomy::All,
-                Free::Edits => Autonomy::Edits,
-                Free::Plan => Autonomy::Plan,
-                Free::Ask => Autonomy::Ask,
-            }),
+            autonomy: Some(Autonomy::from(self.autonomy)),
             raw_mode: self.mode,
             model: self.model,
             lifetime: Some(if self.once { Lifetime::Turn } else { Lifetime::Session }),

@@ -34,7 +34,7 @@ impl Restart {
                 format!("instance {} was started as `{}` and is restarted by its own client", record.name, record.door),
             ));
         }
-        let had_places = old.as_ref().is_some_and(|record| was_drop_in(record.pid));
+        let had_places = old.as_ref().is_some_and(|record| start::is_drop_in(record.pid));
         let start = Start { drop_in: self.drop_in || had_places || config.doors.drop_in, take_over: true };
         let record = start::launch(context, &start)?;
         let headline = match old {
@@ -43,10 +43,4 @@ impl Restart {
         };
         super::up::report(context, &record, &headline)
     }
-}
-
-/// Whether a daemon was started with `--drop-in`: its own command line says so.
-fn was_drop_in(pid: u32) -> bool {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.split(|byte| *byte == 0).any(|word| word == b"--drop-in")
 }

@@ -55,11 +55,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 
-    /// Set a variable; KEY alone passes yours on
+    /// Set a variable; KEY alone passes yours on, if it is set
     #[arg(short, long, value_name = "KEY=VALUE")]
     env: Vec<String>,
 
-    /// Keep input and output in memory only, until it ends
+    /// Keep input and output in memory only, until it is forgotten
     #[arg(long)]
     private: bool,
 
@@ -137,7 +137,9 @@ impl Run {
         for setting in &self.env {
             let (name, value) = match setting.split_once('=') {
                 Some((name, value)) => (name, value.to_owned()),
-                None => (setting.as_str(), std::env::var(setting).unwrap_or_default()),
+                // All of ours are there already; one that is not set stays so.
+                None if !setting.is_empty() => continue,
+                None => ("", String::new()),
             };
             if name.is_empty() {
                 return Err(CommandError::usage(format!("--env {setting}: there is no name before the `=`")));

@@ -96,6 +96,7 @@ fn from_stdin(asked_for: bool) -> Result<String, CommandError> {
 }
 
 fn picture(path: &Path) -> Result<PromptBlock, CommandError> {
+    std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
     let Some((_, mime)) = PICTURES.iter().find(|(known, _)| *known == end) else {
         return Err(CommandError::usage(format!("{}: no kind of picture that agents take", path.display()))
@@ -107,6 +108,11 @@ fn picture(path: &Path) -> Result<PromptBlock, CommandError> {
 
 fn file(path: &Path) -> Result<PromptBlock, CommandError> {
     let whole = path.canonicalize().map_err(|error| unreadable(path, &error))?;
+    if whole.is_dir() {
+        return Err(CommandError::usage(format!("{} is a folder", path.display())).hint("--file takes a file"));
+    }
+    // The agent is the same user: what can not be read here can not be read there.
+    std::fs::File::open(&whole).map_err(|error| unreadable(path, &error))?;
     let path = whole.into_os_string().into_string();
     let path =
         path.map_err(|path| CommandError::usage(format!("{}: the path is not UTF-8", PathBuf::from(path).display())))?;

@@ -77,6 +77,12 @@ fn wait_until_ready(context: &Context, child: &mut Child, dir: &Path) -> Result<
     }
 }
 
+/// Whether a daemon was started with `--drop-in`: its own command line says so.
+pub(super) fn is_drop_in(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).any(|word| word == b"--drop-in")
+}
+
 /// What the daemon wrote since it was started, safe to show.
 fn quote(log: &Path, from: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {

@@ -7,7 +7,7 @@ use ostler_api::{Empty, methods};
 
 use super::Context;
 use crate::config::show_size;
-use crate::output::{Align, CommandError, Paint, Table, ago};
+use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, terminal_width, visible};
 
 /// Show how the daemon is doing and which doors are open
 #[derive(Debug, Args)]
@@ -45,6 +45,7 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         status.program,
         ago(status.started),
     ))?;
+    screen.line(&sessions(screen, status))?;
     screen.line(&format!("  processes  {} running, {} exited and kept", status.running, status.exited))?;
     screen.line(&format!(
         "  journals   {} in {}; a power loss would take the last {} ms, a killed daemon nothing",
@@ -66,18 +67,65 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
     doors(context, status.doors.iter().map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())))
 }
 
-/// One line per door: its name, where it is, how to connect.
+/// What goes on, and what waits for the person.
+fn sessions(screen: &Screen, status: &ostler_api::Status) -> String {
+    let busy =
+        if status.sessions_running > 0 { format!(", {} at work", status.sessions_running) } else { String::new() };
+    let waits = match status.approvals_pending {
+        0 => return format!("  sessions   {} open{busy}", status.sessions),
+        1 => "1 request waits for you: ostler approvals".to_owned(),
+        many => format!("{many} requests wait for you: ostler approvals"),
+    };
+    format!("  sessions   {} open{busy}; {}", status.sessions, screen.paint(Paint::Warn, &waits))
+}
+
+/// Each door: its name, where it is, how to connect.
 pub(super) fn doors<'a>(
     context: &Context,
     doors: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
 ) -> Result<(), CommandError> {
+    let doors: Vec<_> = doors.collect();
+    for line in door_lines(&context.screen, &doors, terminal_width().unwrap_or(usize::MAX)) {
+        context.screen.line(&line)?;
+    }
+    Ok(())
+}
+
+/// A line for each door, or two where one would not fit: how to connect is there to be copied, and never cut.
+fn door_lines(screen: &Screen, doors: &[(&str, &str, &str)], width: usize) -> Vec<String> {
+    let widest = |of: fn(&(&str, &str, &str)) -> usize| doors.iter().map(of).max().unwrap_or(0);
+    let needed = widest(|door| length(door.0)) + widest(|door| length(door.1)) + widest(|door| length(door.2));
+    // Before and between the three of them are two blanks each.
+    let fits = needed + 6 <= width;
     let mut table = Table::new(&[("", Align::Left), ("", Align::Left), ("", Align::Left)]);
     for (name, address, connect) in doors {
-        table.row(vec![
-            (format!("  {name}"), Paint::Head),
-            (address.to_owned(), Paint::Plain),
-            (connect.to_owned(), Paint::Dim),
-        ]);
+        let mut row = vec![(format!("  {name}"), Paint::Head), ((*address).to_owned(), Paint::Plain)];
+        row.extend(fits.then(|| ((*connect).to_owned(), Paint::Dim)));
+        table.row(row);
     }
-    Ok(table.print(&context.screen)?)
+    let lines = table.lines(screen, usize::MAX).into_iter();
+    match fits {
+        true => lines.collect(),
+        false => {
+            let hints = doors.iter().map(|door| screen.paint(Paint::Dim, &format!("      {}", visible(door.2))));
+            lines.zip(hints).flat_map(|(line, hint)| [line, hint]).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_to_connect_is_never_cut() {
+        let doors = [("native", "/run/main.sock", "ostler api"), ("x", "/run/x.sock", "x --socket /run/x.sock")];
+        let lines = |width| door_lines(&Screen::plain(), &doors, width);
+        let wide = ["  native  /run/main.sock  ostler api", "  x       /run/x.sock     x --socket /run/x.sock"];
+        assert_eq!(lines(wide[1].len()), wide);
+        assert_eq!(
+            lines(wide[1].len() - 1),
+            ["  native  /run/main.sock", "      ostler api", "  x       /run/x.sock", "      x --socket /run/x.sock"]
+        );
+    }
 }

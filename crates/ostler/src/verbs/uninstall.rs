@@ -1,4 +1,7 @@
-//! `ostler uninstall`: removes what ostler has put on this machine; what it has recorded only with `--purge`.
+//! `ostler uninstall`: removes what ostler has put on this machine; what it has recorded only with `--purge`. Work that an
+//! agent has left in a work tree is never removed unasked.
+
+mod trees;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,12 +9,15 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Context;
-use crate::output::{CommandError, Kind};
+use crate::instances::{Found, keeper_answers};
+use crate::output::{CommandError, Kind, visible};
+use crate::paths::DEFAULT_INSTANCE;
 
 /// Remove links and sockets; with --purge also journals, records and settings
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is removed while an instance runs. The program itself is yours to delete; its path is printed.
+Nothing is removed while an instance runs. With --purge the work trees of sessions go too, unless one holds work that is on no
+branch: then nothing is removed, and each is named. The program itself is yours to delete; its path is printed.
 
 Examples:
   ostler uninstall --dry-run
@@ -21,6 +27,10 @@ pub(crate) struct Uninstall {
     #[arg(long)]
     purge: bool,
 
+    /// With --purge: also work trees with work that is on no branch
+    #[arg(long, requires = "purge")]
+    force: bool,
+
     /// Say what would go, and keep it
     #[arg(long)]
     dry_run: bool,
@@ -29,15 +39,19 @@ pub(crate) struct Uninstall {
 impl Uninstall {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let paths = &context.paths;
-        let running: Vec<String> = crate::instances::find(paths, None)?
-            .into_iter()
-            .filter(|found| found.alive || keeper_answers(&found.dir))
-            .map(|found| found.name)
-            .collect();
-        if !running.is_empty() && !self.dry_run {
-            let names = running.join(", ");
-            return Err(CommandError::new(Kind::Refused, format!("still running or holding processes: {names}"))
-                .hint("end them first: ostler up, then ostler down --kill"));
+        let instances = crate::instances::find(paths, None)?;
+        if !self.dry_run {
+            refuse_while_running(&instances)?;
+        }
+        let trees = if self.purge { trees::find(&instances) } else { Vec::new() };
+        let unsaved: Vec<&trees::Tree> = trees.iter().filter(|tree| tree.unsaved.is_some()).collect();
+        if !unsaved.is_empty() && !self.force && !self.dry_run {
+            let named: String = unsaved.iter().map(|tree| format!("\n  {}", visible(&tree.told()))).collect();
+            return Err(CommandError::new(
+                Kind::Refused,
+                format!("there is work in the work trees of sessions:{named}"),
+            )
+            .hint("commit or move it first, or lose it: ostler uninstall --purge --force"));
         }
         let mut doomed = super::link::known(paths);
         doomed.extend(sockets(paths.runtime_dir()));
@@ -47,6 +61,9 @@ impl Uninstall {
         }
         doomed.retain(|path| path.symlink_metadata().is_ok());
         if !self.dry_run {
+            for tree in &trees {
+                tree.remove(self.force)?;
+            }
             for path in &doomed {
                 remove(path)?;
             }
@@ -55,18 +72,28 @@ impl Uninstall {
                 let _ = folder.map(std::fs::remove_dir);
             }
         }
-        self.report(context, &doomed)
+        self.report(context, &trees, &doomed)
     }
 
-    fn report(&self, context: &Context, doomed: &[PathBuf]) -> Result<ExitCode, CommandError> {
+    fn report(&self, context: &Context, trees: &[trees::Tree], doomed: &[PathBuf]) -> Result<ExitCode, CommandError> {
         let program = std::env::current_exe()?;
         if context.json() {
-            context
-                .screen
-                .value(&serde_json::json!({"removed": doomed, "dry_run": self.dry_run, "program": program}))?;
+            let removed: Vec<&PathBuf> = trees.iter().map(|tree| &tree.path).chain(doomed).collect();
+            let held: Vec<&PathBuf> =
+                trees.iter().filter(|tree| tree.unsaved.is_some()).map(|tree| &tree.path).collect();
+            context.screen.value(&serde_json::json!({
+                "removed": removed, "with_unsaved_work": held, "dry_run": self.dry_run, "program": program,
+            }))?;
             return Ok(ExitCode::SUCCESS);
         }
         let verb = if self.dry_run { "would remove" } else { "removed" };
+        for tree in trees {
+            let line = match tree.unsaved {
+                Some(_) if self.dry_run && !self.force => format!("would refuse because of {}", tree.told()),
+                _ => format!("{verb} {}", tree.told()),
+            };
+            context.screen.line(&visible(&line))?;
+        }
         for path in doomed {
             context.screen.line(&format!("{verb} {}", path.display()))?;
         }
@@ -77,6 +104,23 @@ impl Uninstall {
         context.screen.line(&format!("the program itself: rm {}", program.display()))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// An instance that lives, or whose keeper does, must be ended by its own daemon.
+fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
+    let (alive, rest): (Vec<&Found>, Vec<&Found>) = instances.iter().partition(|found| found.alive);
+    let held: Vec<&Found> = rest.into_iter().filter(|found| keeper_answers(&found.dir)).collect();
+    let names = |of: &[&Found]| of.iter().map(|found| found.name.clone()).collect::<Vec<_>>().join(", ");
+    let (message, name, way) = match (alive.first(), held.first()) {
+        (Some(first), _) => (format!("still running: {}", names(&alive)), &first.name, "ostler down --kill"),
+        (None, Some(first)) => {
+            let message = format!("down, and holding processes: {}", names(&held));
+            (message, &first.name, "ostler up, then ostler down --kill")
+        }
+        (None, None) => return Ok(()),
+    };
+    let which = if name == DEFAULT_INSTANCE { String::new() } else { format!(" (with --instance {name})") };
+    Err(CommandError::new(Kind::Refused, message).hint(format!("end it first: {way}{which}")))
 }
 
 /// The doors' sockets, dead ones included.
@@ -91,17 +135,4 @@ fn remove(path: &Path) -> Result<(), CommandError> {
     let found = path.symlink_metadata()?;
     let done = if found.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
     done.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))
-}
-
-/// A keeper without a daemon still holds processes.
-fn keeper_answers(dir: &Path) -> bool {
-    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-    let try_connect = || -> rustix::io::Result<()> {
-        let folder =
-            rustix::fs::open(dir, rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
-        let short = format!("/proc/self/fd/{}/keeper.sock", std::os::fd::AsRawFd::as_raw_fd(&folder));
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        connect(&socket, &SocketAddrUnix::new(short)?)
-    };
-    try_connect().is_ok()
 }

@@ -11,7 +11,7 @@ use super::start::{self, Start};
 use crate::config::Config;
 use crate::daemon;
 use crate::instances::InstanceRecord;
-use crate::output::{CommandError, Paint};
+use crate::output::{CommandError, Kind, Paint};
 
 /// Start ostler, wait until every door answers, and say how to connect
 #[derive(Debug, Args)]
@@ -21,6 +21,7 @@ a crash and a kill -9 of the daemon.
 
 Examples:
   ostler up
+  ostler up --drop-in               sudo-request, codecast and the like find it by themselves
   ostler up --foreground            for systemd: KillMode=process, Delegate=yes, Restart=always
   ostler up --instance lab          a second, separate instance")]
 pub(crate) struct Up {
@@ -52,7 +53,7 @@ impl Up {
         }
         // Mistakes in the settings are for the person who typed, not for a log.
         let config = Config::load(context.paths.config_file())?;
-        if let Some(code) = already(context)? {
+        if let Some(code) = already(context, self.drop_in && !config.doors.drop_in)? {
             return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
@@ -81,13 +82,19 @@ impl Up {
     }
 }
 
-/// Says so if the instance has a daemon that answers.
-fn already(context: &Context) -> Result<Option<ExitCode>, CommandError> {
+/// Says so if the instance has a daemon that answers. One that was to take the usual places and has not is told too: its
+/// clients would look for it in vain.
+fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandError> {
     let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) else {
         return Ok(None);
     };
     let reached = context.reach(found)?;
     let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
+    if places && !start::is_drop_in(record.pid) {
+        let message = format!("already running (pid {}), without --drop-in", record.pid);
+        return Err(CommandError::new(Kind::Refused, message)
+            .hint("ostler restart --drop-in takes those places; what runs goes on untouched"));
+    }
     let code = report(context, &record, &format!("already running (pid {})", record.pid))?;
     if reached.hello.program != env!("CARGO_PKG_VERSION") {
         let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
@@ -104,7 +111,7 @@ fn overtaken(context: &Context, error: CommandError) -> Result<ExitCode, Command
     let dir = context.paths.prepare_instance(context.instance_name())?;
     let deadline = Instant::now() + start::READY_WITHIN;
     while Instant::now() < deadline && matches!(claim(&dir, Claim::IfFree), Ok(Claimed::Held(_))) {
-        if let Ok(Some(code)) = already(context) {
+        if let Ok(Some(code)) = already(context, false) {
             return Ok(code);
         }
         std::thread::sleep(start::POLL);

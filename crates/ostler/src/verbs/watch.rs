@@ -55,7 +55,16 @@ impl Watch {
         let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
         let follow = Follow::new(Link::new(context, reached), &id, begin)?;
         let followed = follow.run(|came| match came {
-            Came::Begun(watching) => Ok(viewer.end.begun(watching)),
+            Came::Begun(watching) => {
+                let over = viewer.end.begun(watching);
+                if over.is_none() && from > watching.last + 1 {
+                    let last = watching.last;
+                    context
+                        .screen
+                        .note(&format!("ostler: record {from} is not there yet (the last is {last}); waiting"));
+                }
+                Ok(over)
+            }
             Came::Gap(first) => viewer.gap(first),
             Came::Record(record) => viewer.record(record),
         })?;

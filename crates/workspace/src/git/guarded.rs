@@ -11,6 +11,9 @@ use super::{Git, RunError};
 const GUARDS: [(&str, &str); 3] =
     [("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"), ("protocol.allow", "never")];
 
+/// What is said of a folder whose repository does not know it.
+const GONE: &str = "it is no work tree any more";
+
 /// What became of a work tree whose work is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Left {
@@ -66,18 +69,18 @@ impl Git {
         git
     }
 
-    /// Removes the work tree at `path` if everything in it is committed, and its branch if that holds nothing of its own
-    /// and its name begins with `ours`. Asked about that work tree.
+    /// Removes the work tree at `path` if everything in it is committed to a branch, and its branch if that holds nothing of
+    /// its own and its name begins with `ours`. Asked about that work tree.
     pub fn leave_worktree(&self, path: &Path, ours: &str) -> Result<Left, RunError> {
         let branch = self
             .line(["symbolic-ref", "--quiet", "HEAD"])
             .and_then(|name| name.strip_prefix(b"refs/heads/").map(|name| OsString::from_vec(name.to_vec())));
-        let Some(common) = self.line(["rev-parse", "--path-format=absolute", "--git-common-dir"]) else {
-            return Ok(Left::Kept { branch, why: "it is no work tree any more".into() });
+        let Some(repository) = self.repository() else {
+            return Ok(Left::Kept { branch, why: GONE.into() });
         };
-        // From the repository itself: a work tree is not removed by who stands in it.
-        let mut repository = self.clone();
-        repository.dir = PathBuf::from(OsString::from_vec(common));
+        if let Some(why) = self.unsaved()? {
+            return Ok(Left::Kept { branch, why: why.into() });
+        }
         // Without force: git looks for changes and files that it does not know, and refuses.
         let args = ["worktree", "remove", "--"].map(OsStr::new);
         let ran = repository.change(args.into_iter().chain([path.as_os_str()]))?;
@@ -87,10 +90,35 @@ impl Git {
             let branch_removed = own.is_some_and(|name| repository.delete_branch(name).unwrap_or(false));
             return Ok(Left::Removed { branch, branch_removed });
         }
-        let said = String::from_utf8_lossy(&ran.output).trim().to_owned();
-        let dirty = said.contains("modified or untracked");
-        let why = if dirty { "it holds changes that are not committed".to_owned() } else { said };
-        Ok(Left::Kept { branch, why })
+        Ok(Left::Kept { branch, why: String::from_utf8_lossy(&ran.output).trim().to_owned() })
+    }
+
+    /// What would be lost with this work tree; `None` when all of it is on a branch. Asked about that work tree.
+    pub fn unsaved(&self) -> Result<Option<&'static str>, RunError> {
+        if self.repository().is_none() {
+            return Ok(Some(GONE));
+        }
+        let changes = ["status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none"];
+        if !self.query(changes)?.into_success("status")?.is_empty() {
+            return Ok(Some("it holds changes that are not committed"));
+        }
+        if self.line(["symbolic-ref", "--quiet", "HEAD"]).is_some() {
+            return Ok(None);
+        }
+        let stray = ["rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--tags", "--remotes"];
+        let stray = self.query(stray)?.into_success("rev-list")?;
+        Ok((!stray.is_empty()).then_some("it holds commits that are on no branch"))
+    }
+
+    /// Removes the work tree at `path`, whatever is in it. False when git refused. Asked about that work tree.
+    pub fn drop_worktree(&self, path: &Path) -> Result<bool, RunError> {
+        self.repository().map_or(Ok(false), |repository| repository.remove_worktree(path.as_os_str()))
+    }
+
+    /// The repository itself: a work tree is not removed by who stands in it.
+    fn repository(&self) -> Option<Git> {
+        let common = self.line(["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+        Some(Git { dir: PathBuf::from(OsString::from_vec(common)), ..self.clone() })
     }
 
     fn delete_branch(&self, branch: &OsStr) -> Result<bool, RunError> {

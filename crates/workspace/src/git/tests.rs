@@ -404,3 +404,26 @@ fn a_worktree_with_changes_stays_and_commits_keep_their_branch() {
     fs::create_dir(&nowhere).expect("made");
     assert!(matches!(leave(&nowhere), Left::Kept { .. }));
 }
+
+#[test]
+fn commits_that_are_on_no_branch_keep_their_worktree() {
+    let repo = Repo::new();
+    let tree = repo.base().join("stray");
+    let git = repo.here().guarded().expect("guarded");
+    git.create_worktree(&new("ostler/stray", tree.to_str().expect("UTF-8"), None)).expect("made");
+    let run = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "commit.gpgsign=false"]).args(args).current_dir(&tree).env_clear().envs(env(&repo.base()));
+        let status = git.env("PATH", std::env::var_os("PATH").unwrap_or_default()).status();
+        assert!(status.expect("git runs").success(), "{args:?}");
+    };
+    let here = repo.at(&tree).guarded().expect("guarded");
+    run(&["checkout", "-q", "--detach"]);
+    assert_eq!(here.unsaved().expect("runs"), None);
+    run(&["commit", "-q", "--allow-empty", "-m", "nowhere else"]);
+    let left = here.leave_worktree(&tree, "ostler/").expect("runs");
+    assert!(matches!(left, Left::Kept { why, .. } if why.contains("on no branch")));
+    assert!(tree.exists());
+    assert!(here.drop_worktree(&tree).expect("runs") && !tree.exists());
+    assert!(!repo.git(&["worktree", "list"]).contains("stray"));
+}

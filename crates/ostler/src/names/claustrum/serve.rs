@@ -96,71 +96,76 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
         })?,
     };
     let writer = log::start();
-    let runtime = crate::daemon::runtime().map_err(|error| error.to_string())?;
-    let code = runtime.block_on(async {
-        let paths = Paths::from_env().map_err(|error| error.to_string())?;
-        let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-        let instance = instance_name(&socket);
-        let signals = Signals::catch().map_err(|error| error.to_string())?;
-        let lease = claim(&paths, &instance, &socket)?;
-        if let Some(pid) = lease.replaced {
-            tracing::info!("[Server] taking over from pid {pid}");
-        }
-        let listener = ostler_door_rpc::bind(&socket).map_err(|error| bind_error(&socket, &error))?;
-        let host = lease
-            .open(Plan {
-                door: "claustrum",
-                environment: Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
-                guard: None,
-                retention: Retention::default(),
-                sync_every: SYNC_EVERY,
-                kill_grace: KILL_GRACE,
-                approvals: approval::Settings::default(),
-                sessions: SessionConfig::default(),
-            })
-            .await
-            .map_err(|error| error.to_string())?;
-        let config = Config {
-            token,
-            version: version(),
-            endpoint: host.endpoint("claustrum").map_err(|error| error.to_string())?,
-            home: Some(home.to_owned()),
-        };
-        let door = Door::new(host.engine().clone(), config);
-        if !flags.metrics_addr.is_empty() {
-            serve_metrics(&flags.metrics_addr, &door).await;
-        }
-        println!("Claustrum remote server listening on {}", socket.display());
-        // The launcher may have been killed; the daemon is there all the same.
-        let _ = io::stdout().flush();
-        let _ = launched.launcher().write_all(READY);
-        drop(launched);
-        host.extract_login_path();
-        let native = native_door(&host, &socket);
-        let asked = tokio::select! {
-            () = door.serve(&listener) => Asked::Stop,
-            () = door.shutdown_requested() => Asked::Stop,
-            asked = serve_native(native) => asked,
-            asked = signals.next() => asked,
-        };
-        drop(listener);
-        let ending = match asked {
-            Asked::Leave => Ending::Leave,
-            Asked::Keep => Ending::Keep,
-            Asked::Stop if flags.keep_children => Ending::Abandon,
-            Asked::Stop => Ending::Kill,
-        };
-        let running = host.stop(ending).await;
-        if ending == Ending::Abandon {
-            tracing::info!(
-                "[Server] -keep-children: leaving {running} running child process(es) alive across shutdown"
-            );
-        }
-        Ok(ExitCode::SUCCESS)
-    });
+    let (flags, socket, home) = (flags.clone(), socket.to_owned(), home.to_owned());
+    let served = crate::daemon::run_to_end(async move { host(&flags, token, &socket, &home, launched).await });
     writer.flush();
-    runtime.shutdown_background();
-    code.inspect_err(|message: &String| complain(message)).or(Ok(ExitCode::FAILURE))
+    match served.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(message) => {
+            complain(&message);
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+async fn host(flags: &Flags, token: String, socket: &Path, home: &Path, mut launched: Launched) -> Result<(), String> {
+    let paths = Paths::from_env().map_err(|error| error.to_string())?;
+    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    let instance = instance_name(&socket);
+    let signals = Signals::catch().map_err(|error| error.to_string())?;
+    let lease = claim(&paths, &instance, &socket)?;
+    if let Some(pid) = lease.replaced {
+        tracing::info!("[Server] taking over from pid {pid}");
+    }
+    let listener = ostler_door_rpc::bind(&socket).map_err(|error| bind_error(&socket, &error))?;
+    let host = lease
+        .open(Plan {
+            door: "claustrum",
+            environment: Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
+            guard: None,
+            retention: Retention::default(),
+            sync_every: SYNC_EVERY,
+            kill_grace: KILL_GRACE,
+            approvals: approval::Settings::default(),
+            sessions: SessionConfig::default(),
+        })
+        .await
+        .map_err(|error| error.to_string())?;
+    let config = Config {
+        token,
+        version: version(),
+        endpoint: host.endpoint("claustrum").map_err(|error| error.to_string())?,
+        home: Some(home.to_owned()),
+    };
+    let door = Door::new(host.engine().clone(), config);
+    if !flags.metrics_addr.is_empty() {
+        serve_metrics(&flags.metrics_addr, &door).await;
+    }
+    println!("Claustrum remote server listening on {}", socket.display());
+    // The launcher may have been killed; the daemon is there all the same.
+    let _ = io::stdout().flush();
+    let _ = launched.launcher().write_all(READY);
+    drop(launched);
+    host.extract_login_path();
+    let native = native_door(&host, &socket);
+    let asked = tokio::select! {
+        () = door.serve(&listener) => Asked::Stop,
+        () = door.shutdown_requested() => Asked::Stop,
+        asked = serve_native(native) => asked,
+        asked = signals.next() => asked,
+    };
+    drop(listener);
+    let ending = match asked {
+        Asked::Leave => Ending::Leave,
+        Asked::Keep => Ending::Keep,
+        Asked::Stop if flags.keep_children => Ending::Abandon,
+        Asked::Stop => Ending::Kill,
+    };
+    let running = host.stop(ending).await;
+    if ending == Ending::Abandon {
+        tracing::info!("[Server] -keep-children: leaving {running} running child process(es) alive across shutdown");
+    }
+    Ok(())
 }
 
 /// Claims the instance. A living daemon of ours leaves only for one that can listen in its place: whoever else has the

@@ -29,14 +29,10 @@ pub(super) fn run(home: &Path) -> ExitCode {
         tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(log.clone()).finish();
     // A second call would keep the first logger, which is as good.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let runtime = match crate::daemon::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error.to_string()),
-    };
-    let served = runtime.block_on(serve(home));
+    let home = home.to_owned();
+    let served = crate::daemon::run_to_end(async move { serve(&home).await });
     log.flush();
-    runtime.shutdown_background();
-    match served {
+    match served.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => fail(&message),
     }

@@ -49,14 +49,10 @@ pub(super) fn run(flags: &Flags, socket: &Path) -> ExitCode {
         .finish();
     // A second call would keep the first logger, which is as good.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let runtime = match crate::daemon::runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error.to_string()),
-    };
-    let over = runtime.block_on(serve(flags, socket, &log));
+    let (flags, socket, sink) = (flags.clone(), socket.to_owned(), log.clone());
+    let over = crate::daemon::run_to_end(async move { serve(&flags, &socket, &sink).await });
     log.flush();
-    runtime.shutdown_background();
-    match over {
+    match over.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(Over::Asked(_)) => ExitCode::SUCCESS,
         Ok(Over::Signal(signal)) => {
             // Whoever waits for us sees which signal it was.

@@ -14,6 +14,7 @@ use flags::{Flags, Parsed};
 use ostler_door_mcp::{Answer, Places, Request, Status, VERSION};
 
 use crate::output::visible;
+use crate::paths::Paths;
 
 /// What requests say of where they come from.
 fn own_host() -> String {
@@ -43,6 +44,7 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
 }
 
 fn ask(flags: Flags) -> Result<Answer, String> {
+    let usual = flags.socket.is_none();
     let socket = flags.socket.unwrap_or_else(|| Places::from_env().local_socket().to_owned());
     let request = Request::exec(&flags.session, flags.pipeline).map_err(|error| error.to_string())?;
     let request = Request {
@@ -52,7 +54,21 @@ fn ask(flags: Flags) -> Result<Answer, String> {
         forward_agent: flags.forward_agent,
         ..request
     };
-    exchange::ask(&socket, &request, exchange::patience())
+    let answered = exchange::ask(&socket, &request, exchange::patience());
+    // Scripts know the first line; a person is helped by the second.
+    answered.map_err(|message| match usual && !socket.exists() {
+        true => format!("{message}{}", elsewhere()),
+        false => message,
+    })
+}
+
+/// Where ostler runs with this door open, in a line of its own.
+fn elsewhere() -> String {
+    let door = Paths::from_env().ok().and_then(|paths| crate::instances::sudo_proxy_door(&paths));
+    door.map_or(String::new(), |socket| {
+        let socket = visible(&socket.to_string_lossy());
+        format!("\n  ostler has this door at {socket}: give it with --socket, or run `ostler restart --drop-in`")
+    })
 }
 
 /// Passes on what the command wrote, and ends with its code.

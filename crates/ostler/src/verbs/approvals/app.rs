@@ -172,7 +172,14 @@ impl App<'_> {
         match decided {
             Ok((_, info)) if params.verdict == Verdict::Deny => self.state.over(which, told(&info)),
             Ok((reached, info)) if has_terminal(&info) => return Some((reached, info)),
-            Ok((reached, info)) => self.follow(which, reached, &info),
+            Ok((reached, info)) => {
+                self.follow(which, reached, &info);
+                self.state.notice = match params.verdict {
+                    Verdict::Session => "the same again in this session is not asked about (`ostler rules`)".into(),
+                    Verdict::Always => "the same again is not asked about (`ostler rules`)".into(),
+                    _ => std::mem::take(&mut self.state.notice),
+                };
+            }
             Err(error) => match self.look(which) {
                 Ok(info) if info.state != ApprovalState::Pending => self.state.over(which, error.message),
                 _ => self.state.notice = error.message,

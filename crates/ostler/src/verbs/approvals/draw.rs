@@ -50,7 +50,9 @@ impl Page {
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, page: &mut Page, now: Instant) -> Option<Sight> {
     let area = frame.area();
     if usize::from(area.width) < NARROWEST || area.height < LOWEST {
-        frame.render_widget(Paragraph::new("this terminal is too small"), area);
+        let (width, height) = (area.width, area.height);
+        let lines = [format!("this terminal is too small: {width}x{height}"), format!("needed: {NARROWEST}x{LOWEST}")];
+        frame.render_widget(Paragraph::new(lines.map(Line::from).to_vec()), area);
         return None;
     }
     let list_rows = (area.height / 4).clamp(*LIST_ROWS.start(), *LIST_ROWS.end());

@@ -25,7 +25,7 @@ use super::connect::Reached;
 use crate::output::{CommandError, Kind};
 
 pub(super) use list::with_instance;
-pub(super) use questions::{from_words, questions};
+pub(super) use questions::{from_words, in_words, questions};
 pub(super) use relay::follow;
 pub(super) use sheet::{sheet, wrap};
 pub(super) use told::told;

@@ -163,7 +163,17 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
         });
         let (question, answer) = match (named, questions) {
             (Some(named), _) => named,
-            (None, [only]) => (only, word.as_str()),
+            // A single question needs no name; what looks like one is a slip of the pen, not an answer.
+            (None, [only]) => match word.split_once('=').map(|(name, _)| name) {
+                Some(name) if !name.is_empty() && !name.contains(char::is_whitespace) => {
+                    return Err(CommandError::usage(format!(
+                        "there is no question `{name}`; the questions are: {}",
+                        ids()
+                    ))
+                    .hint(format!("for an answer with a `=` in it: --answer '{}={word}'", only.id)));
+                }
+                _ => (only, word.as_str()),
+            },
             (None, _) => {
                 return Err(CommandError::usage(format!("`{word}` names none of the questions"))
                     .hint(format!("--answer 'QUESTION=ANSWER', where QUESTION is one of {}, or its number", ids())));
@@ -183,6 +193,16 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
             .hint(format!("give one --answer for each of {}", ids()))),
         None => Ok(as_json(&answers)),
     }
+}
+
+/// What was chosen, for a person to read: a line for each question.
+pub(in crate::verbs) fn in_words(questions: &[Question], answers: &str) -> Vec<String> {
+    let given: BTreeMap<String, Vec<String>> = serde_json::from_str(answers).unwrap_or_default();
+    let line = |question: &Question| {
+        let name = if question.header.is_empty() { &question.id } else { &question.header };
+        Some(format!("{name}: {}", given.get(&question.id)?.join(", ")))
+    };
+    questions.iter().filter_map(line).collect()
 }
 
 #[cfg(test)]

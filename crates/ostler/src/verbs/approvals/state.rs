@@ -10,6 +10,8 @@ use super::questions::{Answering, Step};
 
 /// Shorter than this nobody reacts to what is on a screen: a key so early was meant for what was there before.
 pub(super) const UNCHANGED_FOR: Duration = Duration::from_millis(300);
+/// Keys that come in a row are words that somebody types, not decisions.
+const TYPING_FOR: Duration = Duration::from_secs(1);
 /// A word for the asker, not a letter.
 const MESSAGE_MAX: usize = 500;
 
@@ -61,6 +63,8 @@ pub(super) enum NotNow {
     /// So many rows were not on the screen yet.
     Unread(usize),
     TooSoon,
+    /// Somebody types: keys that mean nothing came just before.
+    Typing,
     /// This kind of answer does not fit.
     Unfit,
 }
@@ -96,12 +100,14 @@ pub(super) struct State {
     since: Instant,
     /// Rows from the first one on that have been visible without a gap.
     seen: usize,
+    /// When a key came last that did nothing.
+    vain: Option<Instant>,
 }
 
 impl State {
     pub(super) fn new(now: Instant) -> Self {
         let (entries, notice) = (Vec::new(), String::new());
-        Self { entries, selected: None, top: 0, mode: Mode::Look, notice, sight: None, since: now, seen: 0 }
+        Self { entries, selected: None, top: 0, mode: Mode::Look, notice, sight: None, since: now, seen: 0, vain: None }
     }
 
     pub(super) fn selected(&self) -> Option<&Entry> {
@@ -192,7 +198,14 @@ impl State {
         if now.saturating_duration_since(self.since) < UNCHANGED_FOR {
             return Err(NotNow::TooSoon);
         }
+        if self.is_typing(now) {
+            return Err(NotNow::Typing);
+        }
         Ok(())
+    }
+
+    fn is_typing(&self, now: Instant) -> bool {
+        self.vain.is_some_and(|vain| now.saturating_duration_since(vain) < TYPING_FOR)
     }
 
     /// A key was pressed.
@@ -203,6 +216,10 @@ impl State {
             Mode::Look => {}
         }
         self.notice.clear();
+        // The spaces between words, and their letters that scroll, are typed too.
+        if self.is_typing(now) {
+            self.vain = Some(now);
+        }
         let page = self.sight.as_ref().map_or(1, |sight| sight.height.max(1));
         let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
         match key {
@@ -221,7 +238,7 @@ impl State {
             Key::Char('i') => return self.decide(Verdict::Deny, true, now),
             Key::Char('m') => self.begin_message(now),
             Key::Char('t' | '1'..='9') => return self.begin_answer(key, now),
-            _ => {}
+            _ => self.vain = Some(now),
         }
         None
     }
@@ -246,7 +263,11 @@ impl State {
             (Ok(()), Some(Entry { which, info, .. })) => {
                 self.mode = Mode::Message { which: which.clone(), hash: info.hash.clone(), text: String::new() };
             }
-            (Err(why), _) => self.notice = why.words(),
+            (Err(why), _) => {
+                self.notice = why.words();
+                // Words follow that were meant for something else than what their letters would do.
+                self.vain = Some(now);
+            }
             (Ok(()), None) => {}
         }
     }
@@ -280,7 +301,10 @@ impl State {
     /// The first key of an answer: what it answers is fixed from here on.
     fn begin_answer(&mut self, key: Key, now: Instant) -> Option<Act> {
         let Entry { which, info, .. } = self.selected()?;
-        let answering = Answering::begin(which.clone(), info.hash.clone(), &info.content)?;
+        let Some(answering) = Answering::begin(which.clone(), info.hash.clone(), &info.content) else {
+            self.vain = Some(now);
+            return None;
+        };
         if let Err(why) = self.may_decide(now) {
             self.notice = why.words();
             return None;
@@ -337,6 +361,7 @@ impl NotNow {
             Self::Unread(1) => "read on first: 1 more line (space)".into(),
             Self::Unread(rows) => format!("read on first: {rows} more lines (space)"),
             Self::TooSoon => "it has only just appeared: press again".into(),
+            Self::Typing => "keys in a row decide nothing: wait a second, then press it alone".into(),
             Self::Unfit => "a question has no yes: press the number of a choice, or t for words of your own".into(),
         }
     }

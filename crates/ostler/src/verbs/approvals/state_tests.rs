@@ -85,6 +85,8 @@ fn a_key_decides_only_after_the_whole_content_was_visible() {
     desk.press(' ');
     assert_eq!(desk.press('y'), None, "scrolling changed the screen");
     desk.wait(UNCHANGED_FOR);
+    assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Typing), "so many keys in a row");
+    desk.wait(TYPING_FOR);
     assert_eq!(decided(desk.press('y')), Some(("a1".into(), Verdict::Once)));
 }
 
@@ -218,4 +220,28 @@ fn numbers_mean_nothing_for_a_command() {
     desk.wait(UNCHANGED_FOR);
     assert_eq!((desk.press('1'), desk.press('t')), (None, None));
     assert_eq!(desk.state.mode, Mode::Look);
+}
+
+#[test]
+fn words_that_somebody_types_decide_nothing() {
+    for words in ["m please use", "m not safe", "m say yes", "maybe yes"] {
+        let mut desk = Desk::new(&["a"], 20, 13);
+        desk.wait(UNCHANGED_FOR);
+        for key in words.chars() {
+            assert_eq!(desk.press(key), None, "{words}: {key}");
+            desk.wait(Duration::from_millis(400));
+        }
+        // The rest was read meanwhile, and the hands rest.
+        desk.press(' ');
+        desk.wait(TYPING_FOR);
+        assert_eq!(decided(desk.press('y')), Some(("a".to_owned(), Verdict::Once)), "{words}");
+    }
+}
+
+#[test]
+fn a_message_that_could_not_begin_is_no_row_of_keys() {
+    let mut desk = Desk::new(&["a"], 5, 13);
+    assert_eq!(desk.press('m'), None);
+    desk.wait(UNCHANGED_FOR);
+    assert_eq!((desk.press('s'), desk.press('y')), (None, None));
 }

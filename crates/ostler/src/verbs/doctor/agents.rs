@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ostler_engine::session::{Agent, Drive, Finder};
 
-use super::Check;
+use super::{Check, Context};
+use crate::config::{Config, OwnAgent};
 
 /// What is known of an agent's login.
 #[derive(Debug, PartialEq, Eq)]
@@ -18,7 +19,12 @@ enum Login {
     Unknown,
 }
 
-pub(super) fn checks() -> Vec<Check> {
+pub(super) fn checks(context: &Context) -> Vec<Check> {
+    let (config, _) = Config::load_all(context.paths.config_file(), |name| env::var(name).ok());
+    known().into_iter().chain(config.agents.iter().map(own)).collect()
+}
+
+fn known() -> Vec<Check> {
     let agents = [
         ("claude", Agent::Claude, "log in with: claude auth login"),
         ("codex", Agent::Codex, "log in with: codex login"),
@@ -52,6 +58,20 @@ fn check(name: &'static str, agent: &Agent, hint: &'static str) -> Check {
         Login::Yes(by) => Check::good(name, format!("{at}; logged in by {by}")),
         Login::No(why) => Check::weak(name, format!("{at}; not logged in ({why}): prompts will fail; {hint}")),
         Login::Unknown => Check::good(name, format!("{at}; login unknown")),
+    }
+}
+
+/// An agent of the settings. It is not asked for a version: nobody knows what its program does with such a word.
+fn own(own: &OwnAgent) -> Check {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = Finder::new(None, false).find(&Agent::acp(own.command.clone()), None, &path);
+    let command = own.command.join(" ");
+    match found.program {
+        Some(program) => {
+            let way = "kept running, asks by the Agent Client Protocol";
+            Check::good(own.name.clone(), format!("{} ({command}, {}); {way}", program.display(), own.origin))
+        }
+        None => Check::weak(own.name.clone(), format!("not found: {command} ({}); its sessions will fail", own.origin)),
     }
 }
 

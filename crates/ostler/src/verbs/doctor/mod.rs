@@ -6,6 +6,7 @@ mod gate;
 mod limits;
 mod service;
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -26,22 +27,22 @@ enum Verdict {
 
 /// One line of the report.
 struct Check {
-    name: &'static str,
+    name: Cow<'static, str>,
     verdict: Verdict,
     /// What was found, and what follows from it.
     text: String,
 }
 
 impl Check {
-    fn new(name: &'static str, verdict: Verdict, text: impl Into<String>) -> Self {
-        Self { name, verdict, text: text.into() }
+    fn new(name: impl Into<Cow<'static, str>>, verdict: Verdict, text: impl Into<String>) -> Self {
+        Self { name: name.into(), verdict, text: text.into() }
     }
 
-    fn good(name: &'static str, text: impl Into<String>) -> Self {
+    fn good(name: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self::new(name, Verdict::Good, text)
     }
 
-    fn weak(name: &'static str, text: impl Into<String>) -> Self {
+    fn weak(name: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
         Self::new(name, Verdict::Weak, text)
     }
 
@@ -65,7 +66,7 @@ impl Doctor {
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
         checks.push(git());
-        checks.extend(agents::checks());
+        checks.extend(agents::checks(context));
         report(context, &checks)
     }
 }

@@ -2,14 +2,35 @@
 
 mod answer;
 
+use clap::ValueEnum;
 use ostler_api::client::ClientError;
-use ostler_api::{ErrorKind, SessionEvents, SessionIdParams, SessionInfo, SessionStatus, methods};
+use ostler_api::{Autonomy, ErrorKind, SessionEvents, SessionIdParams, SessionInfo, SessionStatus, methods};
 
 use super::Context;
 use super::connect::Reached;
 use crate::output::{CommandError, Kind, Paint, visible_json};
 
 pub(super) use answer::{Order, deliver, write_out};
+
+/// How much an agent may do without asking
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Free {
+    All,
+    Edits,
+    Plan,
+    Ask,
+}
+
+impl From<Free> for Autonomy {
+    fn from(free: Free) -> Self {
+        match free {
+            Free::All => Self::All,
+            Free::Edits => Self::Edits,
+            Free::Plan => Self::Plan,
+            Free::Ask => Self::Ask,
+        }
+    }
+}
 
 impl Context {
     /// The session that `id` means, in whichever instance it is.
@@ -29,10 +50,16 @@ impl Context {
             let message = format!("`{id}` fits sessions of several instances: {}", names.join(", "));
             return Err(CommandError::usage(message).hint("choose one with --instance NAME, or give more of the id"));
         }
-        matches.pop().ok_or_else(|| {
-            CommandError::new(Kind::NotFound, format!("there is no session `{id}`"))
-                .hint("`ostler sessions --all` lists all of them, also those that were closed")
-        })
+        match matches.pop() {
+            Some(found) => Ok(found),
+            None if self.is_process(id) => {
+                Err(CommandError::new(Kind::NotFound, format!("`{id}` is a process, not a session")).hint(format!(
+                    "see it: ostler logs {id}; talk to it: ostler attach {id}; end it: ostler kill {id}"
+                )))
+            }
+            None => Err(CommandError::new(Kind::NotFound, format!("there is no session `{id}`"))
+                .hint("`ostler sessions --all` lists all of them, also those that were closed")),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::link::{Back, Link};
 use super::signals::{Signals, Wish};
+use super::trouble::Trouble;
 use crate::output::{CommandError, Kind};
 
 /// What comes to whoever follows.
@@ -167,26 +168,5 @@ impl<'a> Follow<'a> {
                 Err(Trouble::Fatal(error)) => return Err(error),
             }
         }
-    }
-}
-
-/// What can go wrong: the daemon went away, which is mended, or anything else.
-enum Trouble {
-    Lost,
-    Fatal(CommandError),
-}
-
-impl From<ClientError> for Trouble {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Closed | ClientError::Io(_) | ClientError::TimedOut(_) => Self::Lost,
-            other => Self::Fatal(other.into()),
-        }
-    }
-}
-
-impl From<CommandError> for Trouble {
-    fn from(error: CommandError) -> Self {
-        Self::Fatal(error)
     }
 }

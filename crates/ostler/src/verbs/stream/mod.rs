@@ -12,6 +12,7 @@ mod session;
 mod signals;
 mod sink;
 mod terminal;
+mod trouble;
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{AttachParams, Exit, Notification, methods};

@@ -8,12 +8,13 @@ use ostler_api::{AttachParams, Exit, Notification, ProcessInfo, ResizeParams, Wi
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 
-use super::input::{Input, InputError, Typed};
+use super::input::{Input, Typed};
 use super::link::{Back, Link};
 use super::repaint::repaint;
 use super::signals::{Signals, Wish};
 use super::sink::{Sink, decode};
 use super::terminal::{self, Raw};
+use super::trouble::Trouble;
 use crate::config::DetachKey;
 use crate::output::escape::Modes;
 use crate::output::{CommandError, Kind};
@@ -324,7 +325,12 @@ impl<'a> Session<'a> {
             }
         }
         self.say("connected again; nothing was lost");
-        Ok(None)
+        // Our words stand in the middle of a full-screen program's own.
+        match self.begin_nudge() {
+            Err(Trouble::Fatal(error)) => Err(error),
+            // Lost again: the next turn finds out.
+            Ok(()) | Err(Trouble::Lost) => Ok(None),
+        }
     }
 
     /// A word to the person, on a line of its own also in raw mode.
@@ -332,50 +338,5 @@ impl<'a> Session<'a> {
         use std::io::Write;
         let end = if self.raw.is_some() { "\r\n" } else { "\n" };
         let _ = write!(io::stderr(), "{}ostler: {text}{end}", if self.raw.is_some() { "\r\n" } else { "" });
-    }
-}
-
-/// What can go wrong in a turn: the daemon went away, which is mended, or anything else.
-enum Trouble {
-    Lost,
-    Fatal(CommandError),
-}
-
-impl From<ClientError> for Trouble {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Closed | ClientError::Io(_) | ClientError::TimedOut(_) => Self::Lost,
-            other => Self::Fatal(other.into()),
-        }
-    }
-}
-
-impl From<InputError> for Trouble {
-    fn from(error: InputError) -> Self {
-        match error {
-            InputError::Local(error) => Self::Fatal(error.into()),
-            InputError::Client(error) => error.into(),
-        }
-    }
-}
-
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Self {
-        Self::Fatal(error.into())
-    }
-}
-
-impl From<rustix::io::Errno> for Trouble {
-    fn from(error: rustix::io::Errno) -> Self {
-        Self::Fatal(error.into())
-    }
-}
-
-impl From<Trouble> for CommandError {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Fatal(error) => error,
-            Trouble::Lost => ClientError::Closed.into(),
-        }
     }
 }

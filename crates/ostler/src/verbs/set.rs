@@ -1,0 +1,130 @@
+//! `ostler set`: changes what a session's agent may do, which model answers, and what it is called. Says what is different now
+//! and from when it holds; never touches a turn that the agent is in.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_api::{Autonomy, SessionChangeParams, SessionInfo, methods};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::session::Free;
+use crate::output::{CommandError, visible};
+
+/// Change a session's model, autonomy, mode or name
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new
+settings. A name holds at once. All of it is changed or nothing. '' goes back to the agent's own model or mode, or takes the name away.
+
+Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
+all (asks nothing; every yes is recorded). What an agent can not do is an error, here or, where only its program can tell, instead
+of the next answer.
+
+Examples:
+  ostler set fix --autonomy edits
+  ostler set fix --model opus --autonomy plan
+  ostler set fix --model ''            the agent's own choice again
+  ostler set s3fk --name fix")]
+pub(crate) struct Set {
+    /// Id, unique prefix of it, or name
+    id: String,
+
+    /// The model; '' is the agent's own choice
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// What the agent may do without asking; takes the place of a --mode
+    #[arg(short, long, value_enum)]
+    autonomy: Option<Free>,
+
+    /// The agent's own word for a mode, instead of what its autonomy stands for
+    #[arg(long, value_name = "MODE", conflicts_with = "autonomy")]
+    mode: Option<String>,
+
+    /// What to find it by
+    #[arg(short, long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Set {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none() {
+            return Err(CommandError::usage("there is nothing to change")
+                .hint("give --model MODEL, --autonomy all|edits|plan|ask, --mode MODE or --name NAME"));
+        }
+        let (mut reached, before) = context.find_session(&self.id)?;
+        // The same again changes nothing, so a repeated request needs no key.
+        let params = SessionChangeParams {
+            id: before.id.clone(),
+            name: self.name,
+            autonomy: self.autonomy.map(Autonomy::from),
+            raw_mode: self.mode,
+            model: self.model,
+            key: None,
+        };
+        let after = reached.client.call::<methods::SessionChange>(&params)?;
+        let changed = differences(&before, &after);
+        if context.json() {
+            context.screen.value(&as_json(&after, &changed))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if changed.is_empty() {
+            context.screen.line(&format!("{} is like that already: nothing was changed", after.id))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for Difference { setting, from, to, .. } in &changed {
+            let line = format!("{}  {setting}: {} -> {}", after.id, word(from.as_ref()), word(to.as_ref()));
+            context.screen.line(&visible(&line))?;
+        }
+        if let Some(when) = when(&after, &changed) {
+            context.screen.line(&format!("  {when}"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// One setting that is no longer what it was.
+struct Difference {
+    setting: &'static str,
+    from: Option<String>,
+    to: Option<String>,
+    /// The agent has nothing to do with it.
+    at_once: bool,
+}
+
+fn differences(before: &SessionInfo, after: &SessionInfo) -> Vec<Difference> {
+    let autonomy = |info: &SessionInfo| Some(info.autonomy.as_str().to_owned());
+    let all = [
+        ("model", before.model.clone(), after.model.clone(), false),
+        ("autonomy", autonomy(before), autonomy(after), false),
+        ("mode", before.raw_mode.clone(), after.raw_mode.clone(), false),
+        ("name", before.name.clone(), after.name.clone(), true),
+    ];
+    let changed = all.into_iter().filter(|(_, from, to, _)| from != to);
+    changed.map(|(setting, from, to, at_once)| Difference { setting, from, to, at_once }).collect()
+}
+
+fn word(value: Option<&String>) -> &str {
+    value.map_or("(its own)", String::as_str)
+}
+
+/// From when what the agent has to do with holds.
+fn when(after: &SessionInfo, changed: &[Difference]) -> Option<String> {
+    if changed.iter().all(|difference| difference.at_once) {
+        return None;
+    }
+    let mut words = "holds from the next prompt that the agent is given".to_owned();
+    if let Some(turn) = after.turn {
+        words.push_str(&format!("; prompt {turn} is under way and goes on as it was begun"));
+    }
+    Some(words)
+}
+
+fn as_json(after: &SessionInfo, changed: &[Difference]) -> Value {
+    let one = |difference: &Difference| {
+        let Difference { setting, from, to, at_once } = difference;
+        json!({"setting": setting, "from": from, "to": to, "holds": if *at_once { "now" } else { "next_prompt" }})
+    };
+    json!({"session": after.id, "under_way": after.turn, "changed": changed.iter().map(one).collect::<Vec<_>>()})
+}
