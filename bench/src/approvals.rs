@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 
 use crate::args::Args;
-use crate::instance::{Instance, default_binary};
+use crate::instance::Instance;
 use crate::rng::Rng;
 use asker::{Asked, Asker};
 
@@ -47,17 +47,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let runs: u64 = args.required("--runs")?;
     let kills: u64 = args.required("--kills")?;
     let seed: u64 = args.required("--seed")?;
-    let bin = match args.value("--bin")? {
-        Some(bin) => bin,
-        None => default_binary()?,
-    };
-    let keep = args.flag("--keep-dir");
-    args.finish()?;
-    let mut instance = Instance::new(&bin, "approvals")?;
-    if keep {
-        instance.keep();
-        println!("  {}", instance.dir().display());
-    }
+    let instance = Instance::named(args, "approvals")?;
     let shared = Arc::new(Shared {
         next: AtomicU64::new(0),
         runs,

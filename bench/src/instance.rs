@@ -16,6 +16,7 @@ use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::args::Args;
 use crate::conn::{Conn, timespec};
 use crate::procfs;
 use crate::wire;
@@ -69,6 +70,19 @@ enum Who {
 impl Instance {
     pub(crate) fn new(bin: &Path, label: &str) -> Result<Self> {
         Self::create(&std::env::temp_dir(), bin, label, Who::Caller)
+    }
+
+    /// As the rest of a command line says: of `--bin`, and left behind with `--keep-dir`.
+    pub(crate) fn named(mut args: Args, label: &str) -> Result<Self> {
+        let bin: Option<PathBuf> = args.value("--bin")?;
+        let keep = args.flag("--keep-dir");
+        args.finish()?;
+        let mut instance = Self::new(&bin.map_or_else(default_binary, Ok)?, label)?;
+        if keep {
+            instance.keep();
+            println!("  {}", instance.dir().display());
+        }
+        Ok(instance)
     }
 
     /// An instance whose folders are in `place` instead of the temporary folder.

@@ -55,7 +55,8 @@ pub(crate) fn pairs(
     Ok(summarise(&taken))
 }
 
-fn summarise(taken: &[(Sample, Sample)]) -> Pairs {
+/// What some pairs say together.
+pub(crate) fn summarise(taken: &[(Sample, Sample)]) -> Pairs {
     let over = |pick: &dyn Fn(&(Sample, Sample)) -> Option<f64>| median(taken.iter().filter_map(pick).collect());
     Pairs {
         raw: over(&|(raw, _)| Some(raw.value)).unwrap_or(f64::NAN),

@@ -1,5 +1,6 @@
 //! The rows of the table, a family to a file. A row that cannot be measured is a missed row, never a missing one.
 
+mod agents;
 mod decisions;
 mod memory;
 mod replay;
@@ -39,7 +40,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<Vec<Row>>;
 
-const FAMILIES: [(&str, Family); 9] = [
+const FAMILIES: [(&str, Family); 10] = [
     ("rpc", rpc::rows),
     ("stream", stream::rows),
     ("replay", replay::rows),
@@ -49,6 +50,7 @@ const FAMILIES: [(&str, Family); 9] = [
     ("start", start::rows),
     ("decisions", decisions::rows),
     ("sessions", sessions::rows),
+    ("agents", agents::rows),
 ];
 
 /// The whole table; exit code 1 when a row missed its target.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::approvals::{Daemon, approver};
 use crate::args::Args;
-use crate::instance::{Instance, default_binary};
+use crate::instance::Instance;
 use crate::rng::Rng;
 use client::Client;
 
@@ -33,17 +33,7 @@ pub(crate) fn word<'a>(event: &'a Value, pointer: &str) -> &'a str {
 pub(crate) fn run(mut args: Args) -> Result<u8> {
     let kills: u64 = args.required("--kills")?;
     let seed: u64 = args.required("--seed")?;
-    let bin = match args.value("--bin")? {
-        Some(bin) => bin,
-        None => default_binary()?,
-    };
-    let keep = args.flag("--keep-dir");
-    args.finish()?;
-    let mut instance = Instance::new(&bin, "sessions")?;
-    if keep {
-        instance.keep();
-        println!("  {}", instance.dir().display());
-    }
+    let instance = Instance::named(args, "sessions")?;
     let mut daemon = Daemon::new(&instance)?;
     daemon.start()?;
     let (mut person, _) = approver::start(&instance, seed)?;

@@ -1,5 +1,6 @@
 //! `ostler up` in the foreground, as a service manager would run it: killed and started again by us alone.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ const SETTINGS: &str = "[approvals]\nwait = \"1s\"\nfatigue = \"off\"\n\n[daemon
 pub(crate) struct Daemon<'a> {
     instance: &'a Instance,
     child: Option<Child>,
+    /// What its environment has beyond the usual.
+    env: Vec<(String, String)>,
 }
 
 /// Where requests go.
@@ -34,13 +37,20 @@ impl<'a> Daemon<'a> {
     pub(crate) fn new(instance: &'a Instance) -> Result<Self> {
         fs::create_dir(instance.dir().join("ran"))?;
         fs::write(instance.dir().join("config.toml"), SETTINGS)?;
-        Ok(Self { instance, child: None })
+        Ok(Self { instance, child: None, env: Vec::new() })
+    }
+
+    /// With more in its environment.
+    pub(crate) fn with_env(mut self, env: &BTreeMap<String, String>) -> Self {
+        self.env.extend(env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        self
     }
 
     /// Starts it and waits for nothing.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let log = fs::File::options().create(true).append(true).open(self.instance.dir().join("daemon.log"))?;
         let mut command = self.instance.command(&["up", "--foreground"]);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.env("OSTLER_CONFIG", self.instance.dir().join("config.toml"));
         self.child = Some(command.stdout(log.try_clone()?).stderr(log).spawn().context("start ostler up")?);
         Ok(())

@@ -23,6 +23,7 @@ use crate::procfs;
 use crate::raw::echo::PONG;
 use crate::raw::{Peer, connect};
 use crate::table::{Row, Target};
+use crate::wire;
 
 /// Round trips in one sample: enough for the clock, few enough for a quick run.
 const PINGS: u32 = 200;
@@ -32,7 +33,7 @@ const ANSWER: u64 = 16 << 20;
 const PROMPT: &[u8] = b"default=N)";
 
 pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
-    Ok(vec![ping(bench)?, commit(bench)?, key_to_command(bench)?, large_answer(bench)?])
+    Ok(vec![ping(bench)?, commit(bench)?, key_to_command(bench)?, key_to_root(bench)?, large_answer(bench)?])
 }
 
 /// A foreground sudo-proxy on a terminal of its own.
@@ -69,7 +70,7 @@ impl Gate {
         if let Some(fields) = request.as_object_mut() {
             fields.insert("id".into(), json!(format!("{}-{}", std::process::id(), self.asked)));
             fields.insert("time".into(), json!(ostler_api::Timestamp::now().to_string()));
-            fields.insert("privileged".into(), json!(false));
+            fields.entry("privileged").or_insert(json!(false));
         }
         let mut stream = UnixStream::connect(&self.socket)?;
         stream.write_all(format!("{request}\n").as_bytes())?;
@@ -185,6 +186,54 @@ fn key_to_command(bench: &Bench) -> Result<Row> {
     let row = Row::paired("sudo-proxy: key byte to the command's first instruction", "ms", measured, vec![over]);
     let profile = "the key through the prompt's thread, commit of the decision (the row above, and SQLite), the word through the ledger of the runner that waits, its look at the program, fork and exec of the command";
     Ok(row.against("fork and exec of the same program").profile(profile.to_owned()))
+}
+
+/// The same for a command of root: raw is a key that leads to sudo. What sudo itself takes is in both.
+fn key_to_root(bench: &Bench) -> Result<Row> {
+    const NAME: &str = "sudo-proxy: key byte to a command of root";
+    const CLOCK: [&str; 2] = ["/usr/bin/date", "+%s%N"];
+    let sudo = || {
+        let mut sudo = Command::new("sudo");
+        sudo.args(["-k", "-n", "--"]).args(CLOCK).stdin(Stdio::null()).stderr(Stdio::null());
+        sudo
+    };
+    if !sudo().output().is_ok_and(|tried| tried.status.success()) {
+        let target = Target { text: "needs sudo without a password".to_owned(), met: true };
+        return Ok(Row::alone(NAME, "ms", f64::NAN, target));
+    }
+    let mut gate = Gate::start(bench)?;
+    let measured = pairs(
+        bench.pairs,
+        || {
+            let pressed = wall_ms();
+            Ok(Sample::of(told(&sudo().output()?.stdout)? - pressed))
+        },
+        || {
+            let mut stream = gate.send(&json!({"pipeline": [CLOCK], "privileged": true}))?;
+            gate.await_prompt()?;
+            let pressed = wall_ms();
+            gate.key()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            let parsed: serde_json::Value = serde_json::from_str(&answer)?;
+            let mut said = Vec::new();
+            wire::decode(parsed.get("stdout").and_then(|text| text.as_str()).unwrap_or_default(), &mut said)?;
+            Ok(Sample::of(told(&said).with_context(|| answer)? - pressed))
+        },
+    )?;
+    let over = Target::at_most(measured.ours - measured.raw, 2.0, "ms over raw");
+    let profile = "as the row above, with sudo for the command";
+    Ok(Row::paired(NAME, "ms", measured, vec![over]).against("fork and exec of sudo").profile(profile.to_owned()))
+}
+
+/// What `date` said, in milliseconds.
+fn told(nanoseconds: &[u8]) -> Result<f64> {
+    Ok(std::str::from_utf8(nanoseconds)?.trim().parse::<f64>()? / 1e6)
+}
+
+fn wall_ms() -> f64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
 }
 
 /// `bench stamp --file F`: notes when it was started.
