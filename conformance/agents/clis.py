@@ -3,6 +3,7 @@
 They come from the cache that `./test install` fills; nothing here reaches a network."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -69,3 +70,18 @@ def write(home, name, text):
     os.makedirs(os.path.dirname(file), exist_ok=True)
     with open(file, "w") as f:
         f.write(text)
+
+
+def serve(home):
+    """For other programs: settings in `home` and the scripted model, for as long as stdin stays open. Says on one line what to start."""
+    model = Model()
+    try:
+        found = {name: program(name) if os.access(program(name), os.X_OK) else shutil.which(name) for name in NAMES}
+        print(json.dumps({"env": environment(home, model.url), "programs": found}), flush=True)
+        sys.stdin.read()
+    finally:
+        model.close()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -17,6 +17,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import clis
+import codecast
 from kit import Fail, House, Session, wait_for
 
 AREAS = []
@@ -169,6 +170,9 @@ def turn(run):
     after, end = s.turn(add_line(s, "denied"), run.no)
     run.ok("denied", lines(s.workspace, "denied") == 0 and s.events(after, "asked"), s.events(after))
     run.ok("nothing-stays-behind", s.info()["process"] is None, s.info())
+
+
+area("codecast")(codecast.scenario)
 
 
 @area("slow-start")

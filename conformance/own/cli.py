@@ -256,6 +256,82 @@ def terminal(t):
         t.ok("attach-after-a-crash", True)
         third.type(b"exit 5\n")
         t.eq("attach-ends-with-the-child's-code", third.wait(), 5)
+        # a program that draws whole screens must draw again over what we have said meanwhile
+        drawn = Terminal(home, "run", "-t", "--", "sh", "-c", "trap 'echo drawn-$(stty size)' WINCH; echo rea''dy; while :; do sleep 0.1; done")
+        fcntl.ioctl(drawn.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
+        drawn.until(b"ready", 30)
+        os.kill(home.daemon_pid(), signal.SIGKILL)
+        drawn.until(b"connected again", 60)
+        drawn.seen = drawn.seen.split(b"connected again")[1]
+        drawn.until(b"drawn-30 90", 60)
+        t.ok("after-a-crash-a-full-screen-program-draws-again", True)
+        drawn.type(b"\x1d")
+        t.eq("and-is-left-as-ever", drawn.wait(), 0)
+    finally:
+        home("down", "--kill")
+
+
+@area("cli-words")
+def words(t):
+    """What is said when something is not as one thought: it names the thing and the next step."""
+    home = Home(t)
+    home.env["XDG_RUNTIME_DIR"] = home.dir
+    home.good("up")
+    try:
+        def told(case, args, code, *parts, never=()):
+            rc, o, e = home(*args)
+            t.ok(case, rc == code and all(p in o + e for p in parts) and not any(n in o + e for n in never), (rc, o, e))
+        told("up-drop-in-is-no-drop-in-later", ["up", "--drop-in"], 5, "without --drop-in", "ostler restart --drop-in")
+        told("a-link-that-can-not-be-made-is-named", ["link", "/proc"], 1, "cannot make /proc/claustrum: ", "ostler link ~/.local/bin")
+        door = next(d["address"] for d in home.json("status")[0]["doors"] if d["name"] == "sudo-proxy")
+        rc, o, e = home("as", "sudo-request", "true")
+        t.eq("sudo-request-says-first-what-scripts-know", (rc, e.splitlines()[0]),
+             (1, "error: could not connect to %s/sudo-proxy.sock: No such file or directory (os error 2)" % home.dir))
+        t.ok("and-then-where-the-door-is", door in e.splitlines()[-1] and "--socket" in e, e)
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "status", "arguments": {"host": "localhost"}}}
+        hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                 "clientInfo": {"name": "t", "version": "0"}}}
+        ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        mcp = subprocess.Popen([home.program, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=home.env)
+        for message in (hello, ready, call):
+            mcp.stdin.write(json.dumps(message).encode() + b"\n")
+            mcp.stdin.flush()
+        mcp.stdout.readline()
+        answer = mcp.stdout.readline().decode()
+        t.ok("mcp-finds-the-door-of-the-daemon-that-runs", "localhost: " in answer and "not running" not in answer, answer)
+        mcp.stdin.close()
+        mcp.wait(30)
+        home.good("new", "echo", "--name", "talk")
+        for verb in ("logs", "attach", "kill"):
+            told("%s-of-a-session-says-what-it-is" % verb, [verb, "talk"], 4, "`talk` is a session", "ostler watch talk")
+        home.good("run", "-d", "--name", "job", "--", "sleep", "300")
+        told("watch-of-a-process-says-what-it-is", ["watch", "job"], 4, "`job` is a process", "ostler logs job")
+        told("a-folder-that-is-not-there-is-named", ["run", "--cwd", "/nonexist", "--", "/bin/ls"], 1, "/nonexist")
+        told("one-rule-for-names", ["run", "--name", "x" * 200, "--", "true"], 2, "1 to 128 bytes")
+        told("a-document-that-can-not-be-written-is-named", ["export", "talk", "-o", "/nonexist/x.md"], 1, "/nonexist/x.md:", never=[".part"])
+        told("a-picture-that-is-not-there", ["send", "talk", "x", "--image", "/nonexist"], 4, "No such file")
+        told("a-folder-is-no-file", ["send", "talk", "x", "--file", "/etc"], 2, "is a folder")
+        told("nothing-is-no-prompt", ["new", "echo", "-m", "  "], 2, "nothing in the prompt")
+        t.eq("and-makes-no-session", len(home.json("sessions", "--all")), 1)
+        told("a-variable-that-is-not-set-stays-so", ["run", "-e", "NOT_SET_HERE", "--", "sh", "-c", "echo ${NOT_SET_HERE-unset}"], 0, "unset")
+        watcher = subprocess.Popen([home.program, "watch", "talk", "--from", "99999"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.env)
+        line = watcher.stderr.readline().decode()
+        t.ok("watching-from-what-is-not-there-yet", "record 99999 is not there yet" in line, line)
+        watcher.terminate()
+        watcher.communicate(timeout=30)
+        status = home.json("status")[0]
+        t.eq("status-counts-sessions-and-requests", (status["sessions"], status["sessions_running"], status["approvals_pending"]), (1, 0, 0))
+        t.ok("and-so-do-metrics", 'ostler_sessions{status="idle"} 1' in home.good("metrics") and "ostler_approvals_pending 0" in home.good("metrics"))
+        narrow = Terminal(home, "status")
+        narrow.wait(30)
+        t.ok("how-to-connect-is-never-cut", all(d["connect"].encode() in narrow.seen for d in status["doors"]), narrow.seen)
+        t.ok("sessions-are-in-the-status", b"sessions   1 open" in narrow.seen, narrow.seen)
+        rc, o, e = home("rules", "add", "--", "true")
+        t.ok("rules-are-made-at-a-terminal", rc == 5 and "ostler rules" in e and "ostler approvals" not in e, (rc, o, e))
+        home.good("down", "--keep")
+        told("a-keeper-without-a-daemon", ["ps"], 3, "keeper holds", "ostler up")
+        told("uninstall-says-the-way", ["uninstall"], 5, "ostler up, then ostler down --kill")
+        home.good("up")
     finally:
         home("down", "--kill")
 

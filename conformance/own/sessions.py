@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 
 from approvals_kit import Terminal, Tmux, approved
 from cli import Home
@@ -15,13 +16,79 @@ from lib import area, wait_for
 LONG = 60
 
 
+# An agent that speaks the Agent Client Protocol and remembers its conversations in files. ASK makes it ask first.
+ACP_AGENT = r'''
+import json, os, sys
+home = sys.argv[1]
+asked = 100
+
+def say(**message):
+    print(json.dumps(dict(message, jsonrpc="2.0")), flush=True)
+
+def tell(session, update, **more):
+    say(method="session/update", params={"sessionId": session, "update": dict(more, sessionUpdate=update)})
+
+def words(session, text):
+    for piece in text.split(" "):
+        tell(session, "agent_message_chunk", content={"type": "text", "text": piece + " "})
+
+def allowed(session):
+    global asked
+    asked += 1
+    call = {"toolCallId": "t%d" % asked, "title": "touch it", "kind": "execute", "rawInput": {"command": "touch it"}}
+    tell(session, "tool_call", status="pending", **call)
+    options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}, {"optionId": "n", "name": "No", "kind": "reject_once"}]
+    say(id=asked, method="session/request_permission", params={"sessionId": session, "toolCall": call, "options": options})
+    while True:
+        answer = json.loads(sys.stdin.readline())
+        if answer.get("id") == asked and "method" not in answer:
+            yes = answer["result"]["outcome"].get("optionId") == "y"
+            tell(session, "tool_call_update", toolCallId=call["toolCallId"], status="completed" if yes else "failed")
+            return yes
+
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id, params = m.get("method"), m.get("id"), m.get("params") or {}
+    session = params.get("sessionId")
+    file = os.path.join(home, "conversation-%s" % session)
+    if method == "initialize":
+        say(id=id, result={"protocolVersion": 1, "agentCapabilities": {"loadSession": True}})
+    elif method == "session/new":
+        session = "c%d" % os.getpid()
+        open(os.path.join(home, "conversation-%s" % session), "x").close()
+        say(id=id, result={"sessionId": session})
+    elif method == "session/load" and os.path.exists(file):
+        for old in open(file):
+            tell(session, "user_message_chunk", content={"type": "text", "text": old})
+            words(session, "old " + old)
+        say(id=id, result={})
+    elif method == "session/prompt":
+        text = params["prompt"][0]["text"]
+        before = len(open(file).readlines())
+        with open(file, "a") as f:
+            f.write(text + "\n")
+        verdict = {True: "allowed", False: "denied"}[allowed(session)] if "ASK" in text else "heard"
+        words(session, "%s %s after %d" % (verdict, text, before))
+        say(id=id, result={"stopReason": "end_turn"})
+    elif id is not None:
+        say(id=id, error={"code": -32601, "message": "Method not found"})
+'''
+
+
 class House(Home):
     """A home with a daemon, and the words for its sessions."""
 
-    def __init__(self, t):
+    def __init__(self, t, settings=None):
         super().__init__(t)
         self.env["GIT_CONFIG_NOSYSTEM"] = "1"
+        if settings is not None:
+            self.configure(settings)
         self.good("up")
+
+    def configure(self, settings):
+        self.env["OSTLER_CONFIG"] = self.dir + "/config.toml"
+        with open(self.env["OSTLER_CONFIG"], "w") as f:
+            f.write(settings)
 
     def new(self, *args):
         return self.json("new", "echo", *args)["id"]
@@ -39,6 +106,11 @@ class House(Home):
         if not wait_for(lambda: self.info(id).get("approvals"), LONG, 0.1):
             raise Fail("%s should wait for somebody: %s" % (id, self.info(id)))
         return self.info(id)["approvals"][0]
+
+    def end_process(self, id):
+        self.good("kill", self.info(id)["process"])
+        if not wait_for(lambda: not self.info(id)["process"], LONG, 0.1):
+            raise Fail("its process should be gone: %s" % self.info(id))
 
     def records(self, id):
         return self.json("export", id)["records"]
@@ -164,6 +236,7 @@ def mistakes(t):
         id = house.new()
         rc, o, e = house("send", id, "   ")
         t.ok("an-empty-prompt-is-exit-2", rc == 2, (rc, o, e))
+        open(house.dir + "/a.bmp", "w").close()
         rc, o, e = house("send", id, "x", "--image", house.dir + "/a.bmp")
         t.ok("an-unknown-picture-is-exit-2", rc == 2 and "png" in e, (rc, o, e))
         rc, o, e = house("forget", id)
@@ -179,6 +252,71 @@ def mistakes(t):
         rc, o, e = house("export", id, "--md", "--json")
         t.ok("markdown-or-json-not-both", rc == 2, (rc, o, e))
     finally:
+        house.down()
+
+
+@area("sessions-own-agent")
+def own_agent(t):
+    house = House(t, "")
+    try:
+        script = house.dir + "/agent.py"
+        with open(script, "w") as f:
+            f.write(ACP_AGENT)
+        settings = "[agents]\nmine = %s\nlost = \"/no/such/agent --acp\"\n" % json.dumps([sys.executable, script, house.dir])
+        house.configure(settings)
+        t.ok("config-check-is-content", house("config", "check")[0] == 0, house("config", "check"))
+        shown = {row["key"]: row for row in house.json("config", "show")}
+        t.ok("config-show-has-it-and-its-line", script in shown["agents.mine"]["value"] and shown["agents.mine"]["origin"].endswith("config.toml:2"), shown)
+        checks = {row["check"]: row for row in house.json("doctor")}
+        t.ok("doctor-finds-it", checks["mine"]["verdict"] == "good" and script in checks["mine"]["text"]
+             and "Agent Client Protocol" in checks["mine"]["text"], checks["mine"])
+        t.ok("and-says-what-is-not-there", checks["lost"]["verdict"] == "weak" and "not found" in checks["lost"]["text"], checks["lost"])
+        rc, o, e = house("new", "mine")
+        t.ok("settings-are-read-when-the-daemon-starts", rc == 2 and "restart" in e, (rc, o, e))
+        house.good("restart")
+        id = house.json("new", "mine", "--name", "m")["id"]
+        t.eq("it-is-called-what-the-settings-call-it", house.info(id)["agent"], "mine")
+        rc, o, e = house("send", id, "hello")
+        t.ok("it-answers", rc == 0 and "heard hello after 0" in o, (rc, o, e))
+        house.good("send", id, "ASK once", "--no-wait")
+        seen, code = approved(house, house.waiting(id))
+        t.ok("its-request-is-shown", code == 0 and "mine wants to use execute" in seen and "touch it" in seen, (seen, code))
+        house.until(id, "idle")
+        t.ok("a-yes-reaches-it", "allowed ASK once after 1" in house.texts(id)[-1], house.texts(id))
+        house.good("send", id, "ASK twice", "--no-wait")
+        t.eq("denied-on-a-terminal", Terminal(house, "deny", house.waiting(id)).wait(LONG), 0)
+        house.until(id, "idle")
+        t.ok("a-no-reaches-it", "denied ASK twice after 2" in house.texts(id)[-1], house.texts(id))
+        house.good("restart")
+        rc, o, e = house("send", id, "still there")
+        t.ok("a-restarted-daemon-goes-on-with-it", rc == 0 and "heard still there after 3" in o, (rc, o, e))
+        t.eq("by-the-same-process", len([e for e in house.events(id) if e["type"] == "process"]), 1)
+        house.end_process(id)
+        rc, o, e = house("send", id, "back again")
+        t.ok("a-new-process-resumes-the-conversation", rc == 0 and "heard back again after 4" in o and "old" not in o, (rc, o, e))
+        t.ok("through-the-door-too", "result" in Wire(house.socket()).call("session.create", agent="mine", workspace=house.dir))
+        house.configure("")
+        house.end_process(id)
+        house.good("restart")
+        rc, o, e = house("send", id, "are you there")
+        t.ok("gone-from-the-settings-is-said", rc == 1 and "`mine` is no longer in the settings" in o + e, (rc, o, e))
+        rc, o, e = house("new", "quite-unknown")
+        t.ok("an-unknown-agent-lists-the-known", rc == 2 and "opencode, echo, or acp" in e, (rc, o, e))
+        house.configure(settings)
+        house.good("restart")
+        rc, o, e = house("new", "quite-unknown")
+        t.ok("and-those-of-the-settings", rc == 2 and "echo, lost, mine" in e, (rc, o, e))
+        rc, o, e = house("new", "mime")
+        t.ok("which-are-suggested", rc == 2 and "did you mean `mine`" in e, (rc, o, e))
+        rc, o, e = house("send", id, "and now")
+        t.ok("nothing-was-lost", rc == 0 and "heard and now after 5" in o, (rc, o, e))
+        rc, o, e = house("new", "lost", "-m", "hello")
+        t.ok("a-command-that-is-not-there-makes-no-session", rc == 4 and "/no/such/agent" in e, (rc, o, e))
+        house.configure("[agents]\ncodex = \"other\"\n")
+        rc, o, e = house("config", "check")
+        t.ok("a-name-of-ostlers-own-is-refused", rc == 1 and "config.toml:2" in o and "another name" in o, (rc, o, e))
+    finally:
+        house.configure("")
         house.down()
 
 
@@ -296,6 +434,85 @@ def keys(t):
         changed = wire.call("session.change", id=id, name="renamed", autonomy="all", key="c1")["result"]
         t.eq("change-changes", (changed["name"], changed["autonomy"]), ("renamed", "all"))
         t.ok("autonomy-all-asks-nobody", "── done" in house.good("send", "renamed", "ASK then"), house.texts(id))
+    finally:
+        house.down()
+
+
+# Speaks just enough of the Agent Client Protocol to be given a prompt, and offers no modes.
+PLANLESS = r"""
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m:
+        continue
+    result = {"initialize": {"protocolVersion": 1, "agentCapabilities": {}}, "session/new": {"sessionId": "plain"}}.get(m.get("method"), {"stopReason": "end_turn"})
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}), flush=True)
+"""
+
+
+@area("sessions-set")
+def set_(t):
+    house = House(t)
+    try:
+        id = house.new("--name", "fix")
+        rc, o, e = house("set", "--help")
+        t.ok("its-help-teaches", rc == 0 and "ostler set fix --autonomy edits" in o and "next prompt" in o, (rc, o, e))
+        rc, o, e = house("set", "fix")
+        t.ok("nothing-to-change-is-exit-2-and-names-the-options", rc == 2 and all(w in e for w in ("--model", "--autonomy", "--mode", "--name")), (rc, o, e))
+        rc, o, e = house("set", "fix", "--autonomy", "everything")
+        t.ok("an-unknown-autonomy-is-exit-2", rc == 2 and "edits" in e, (rc, o, e))
+        rc, o, e = house("set", "nope", "--model", "x")
+        t.ok("a-session-that-is-not-there-is-exit-4", rc == 4 and "nope" in e, (rc, o, e))
+        rc, o, e = house("set", "fix", "--model", "--version")
+        t.eq("a-model-is-no-flag", rc, 2)
+        rc, o, e = house("set", "fix", "--model=-x", "--name", "other")
+        t.ok("a-model-that-no-agent-takes-is-exit-2", rc == 2 and "leading '-'" in e, (rc, o, e))
+        rc, o, e = house("set", "fix", "--mode", "yolo", "--name", "other")
+        t.ok("what-the-agent-can-not-do-is-exit-2-and-says-so", rc == 2 and "echo can not use a mode of its own" in e, (rc, o, e))
+        t.eq("all-or-nothing", house.info(id)["name"], "fix")
+        rc, o, e = house("set", "fix", "--model", "big", "--autonomy", "all")
+        t.ok("it-says-what-changed-and-from-when", rc == 0 and "model: (its own) -> big" in o and "autonomy: ask -> all" in o
+             and "holds from the next prompt" in o and "under way" not in o, (rc, o, e))
+        t.eq("it-is-changed", (house.info(id)["model"], house.info(id)["autonomy"]), ("big", "all"))
+        rc, o, e = house("send", "fix", "ASK then")
+        t.ok("and-holds-for-the-next-prompt", rc == 0 and not house.info(id)["approvals"], (rc, o, e))
+        rc, o, e = house("set", "fix", "--model", "big")
+        t.ok("the-same-again-is-said-to-be", rc == 0 and "nothing was changed" in o, (rc, o, e))
+        number = house.json("send", "fix", "SLOW:500", "--no-wait")["number"]
+        wait_for(lambda: any(e["type"] == "text_delta" for e in house.events(id)[-3:]), LONG, 0.05)
+        before = [e["source"] for e in house.events(id) if e["type"] == "process"]
+        rc, o, e = house("set", "fix", "--autonomy", "ask", "--model", "")
+        t.ok("a-turn-that-runs-is-said-to-go-on", rc == 0 and "model: big -> (its own)" in o and "prompt %d is under way" % number in o, (rc, o, e))
+        t.eq("and-does", house.info(id)["status"], "running")
+        told = house.json("set", "fix", "--name", "renamed", "--autonomy", "plan")
+        t.eq("json-says-the-same", told, {"session": id, "under_way": number, "changed": [
+            {"setting": "autonomy", "from": "ask", "to": "plan", "holds": "next_prompt"}, {"setting": "name", "from": "fix", "to": "renamed", "holds": "now"}]})
+        house.good("interrupt", "renamed")
+        house.until(id, "interrupted")
+        house.good("send", "renamed", "ASK now", "--no-wait")
+        house.waiting(id)
+        after = [e["source"] for e in house.events(id) if e["type"] == "process"]
+        t.eq("the-next-prompt-has-a-process-of-the-new-kind", after, before + [before[-1] + 1])
+        house.good("close", "renamed")
+        rc, o, e = house("set", id, "--autonomy", "all")
+        t.ok("a-closed-session-is-refused", rc == 5 and "closed" in e, (rc, o, e))
+        script = house.dir + "/planless.py"
+        with open(script, "w") as f:
+            f.write(PLANLESS)
+        plain = house.json("new", "acp", "--", sys.executable, script)["id"]
+        rc, o, e = house("send", plain, "one")
+        t.eq("an-agent-without-modes-takes-prompts", rc, 0)
+        house.good("set", plain, "--autonomy", "plan")
+        rc, o, e = house("send", plain, "two")
+        t.ok("an-autonomy-that-only-its-program-knows-it-lacks-is-no-answer", rc == 1 and "no mode for planning" in o + e, (rc, o, e))
+        t.eq("which-is-found-out-once", sum(e["type"] == "process" for e in house.events(plain)), 3)
+        house.good("set", plain, "--autonomy", "ask")
+        rc, o, e = house("send", plain, "three")
+        t.eq("and-is-taken-back", rc, 0)
+        wire = Wire(house.socket())
+        fresh = house.new()
+        bad = [wire.call("session.change", id=fresh, raw_mode="yolo", key="k") for _ in range(2)]
+        t.ok("a-refusal-is-no-change-also-with-the-same-key", all("error" in answer for answer in bad), bad)
     finally:
         house.down()
 
@@ -418,22 +635,60 @@ def crash(t):
         house.down()
 
 
+def repository(house):
+    """A repository with one commit, and git in it."""
+    repo = house.dir + "/repo"
+
+    def git(*args, at=repo):
+        return subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"] + list(args),
+                              cwd=at, env=house.env, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
+    os.makedirs(repo + "/sub")
+    git("init", "-q", "-b", "main")
+    with open(repo + "/sub/a.txt", "w") as f:
+        f.write("1\n")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    return repo, git
+
+
+@area("sessions-uninstall")
+def uninstall(t):
+    house = House(t)
+    try:
+        repo, git = repository(house)
+        clean, dirty, gone = (house.json("new", "echo", repo, "--name", name, "--worktree")["worktree"] for name in ("clean", "dirty", "gone"))
+        for tree in (dirty, gone):
+            with open(tree + "/precious", "w") as f:
+                f.write("work\n")
+        house.good("close", "gone")
+        o = house.good("forget", "gone")
+        t.ok("forget-names-the-tree-that-stays", gone in o and "git worktree remove" in o, o)
+        rc, o, e = house("uninstall", "--purge")
+        t.ok("not-while-it-runs", rc == 5 and "ostler down --kill" in e and "ostler up" not in e, (rc, o, e))
+        house.good("down", "--kill")
+        o = house.good("uninstall", "--purge", "--dry-run")
+        lines = o.splitlines()
+        t.ok("a-dry-run-lists-work-trees", "would remove work tree " + clean in lines, o)
+        t.ok("and-says-which-would-stop-it", all(any(l.startswith("would refuse") and tree in l for l in lines) for tree in (dirty, gone)), o)
+        rc, o, e = house("uninstall", "--purge")
+        t.ok("work-that-is-on-no-branch-stops-it", rc == 5 and dirty in e and gone in e and clean not in e and "--force" in e, (rc, o, e))
+        t.ok("and-nothing-was-removed", all(os.path.exists(p) for p in (clean, dirty + "/precious", gone + "/precious")), o)
+        git("add", "-A", at=dirty)
+        git("commit", "-qm", "saved", at=dirty)
+        rc, o, e = house("uninstall", "--purge", "--force")
+        t.ok("force-removes-all", rc == 0 and not os.path.exists(house.state + "/instances"), (rc, o, e))
+        t.eq("and-the-repository-knows", len(git("worktree", "list").splitlines()), 1)
+        t.ok("commits-keep-their-branch", "saved" in git("log", "--all", "--format=%s"), git("log", "--all", "--oneline"))
+    finally:
+        house.down()
+
+
 @area("sessions-worktree")
 def worktree(t):
     house = House(t)
     try:
-        repo = house.dir + "/repo"
         trap = house.dir + "/trapped"
-
-        def git(*args, at=repo):
-            return subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"] + list(args),
-                                  cwd=at, env=house.env, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout.decode()
-        os.makedirs(repo + "/sub")
-        git("init", "-q", "-b", "main")
-        with open(repo + "/sub/a.txt", "w") as f:
-            f.write("1\n")
-        git("add", "-A")
-        git("commit", "-qm", "first")
+        repo, git = repository(house)
         hook = repo + "/.git/hooks/post-checkout"
         with open(hook, "w") as f:
             f.write("#!/bin/sh\ntouch %s\n" % trap)
@@ -462,6 +717,71 @@ def worktree(t):
         t.ok("a-branch-that-is-there-is-an-error-of-git", rc == 1 and "feature" in e, (rc, o, e))
         rc, o, e = house("new", "echo", "--worktree", repo)
         t.ok("a-path-is-no-branch", rc == 2 and "ostler new echo" in e, (rc, o, e))
+    finally:
+        house.down()
+
+
+@area("sessions-what-is-meant")
+def meant(t):
+    """Nothing is guessed: a name of two, a key of another, a program that is not there."""
+    house = House(t)
+    try:
+        one, two = house.new("--name", "twin"), house.new("--name", "twin")
+        rc, o, e = house("close", "twin")
+        t.ok("a-name-of-two-is-refused", rc != 0 and one in e and two in e, (rc, o, e))
+        house.good("close", one)
+        rc, o, e = house("send", "twin", "still here")
+        t.ok("of-one-it-is-enough", rc == 0 and "still here" in o and house.texts(two), (rc, o, e))
+        house.new("--key", "k1")
+        rc, o, e = house("new", "echo", "/tmp", "--key", "k1")
+        t.ok("a-key-of-another-session-is-refused", rc == 5 and "another session" in e, (rc, o, e))
+        before = len(house.json("sessions", "--all"))
+        rc, o, e = house("new", "acp", ".", "--", "no-such-agent")
+        t.ok("a-program-that-is-not-there-is-said-at-once", rc == 4 and "no-such-agent" in e and "PATH" in e and "ostler restart" in e, (rc, o, e))
+        t.ok("and-nothing-was-made", len(house.json("sessions", "--all")) == before)
+    finally:
+        house.down()
+
+
+@area("sessions-leash")
+def leash(t):
+    """An agent, whatever it runs, does not loosen its own session."""
+    house = House(t)
+    try:
+        script, out = house.dir + "/agent", house.dir + "/out"
+        with open(script, "w") as f:
+            f.write("#!/bin/sh\n{0} set leash --autonomy all >{1} 2>&1\necho $? >>{1}\nexec {0} __echo --session x\n".format(house.program, out))
+        os.chmod(script, 0o755)
+        wire = Wire(house.socket())
+        made = wire.call("session.create", agent="echo", program=script, workspace=house.dir, name="leash")["result"]
+        house.good("send", "leash", "hello")
+        with open(out) as f:
+            said = f.read()
+        t.ok("an-agent-does-not-set-its-own-autonomy", said.endswith("\n5\n") and "its own session" in said, said)
+        t.ok("and-it-is-as-it-was", house.info(made["id"])["autonomy"] == "ask", house.info(made["id"]))
+        rc, o, e = house("set", "leash", "--autonomy", "all")
+        t.ok("its-person-does", rc == 0 and house.info(made["id"])["autonomy"] == "all", (rc, o, e))
+    finally:
+        house.down()
+
+
+@area("sessions-down")
+def down(t):
+    """Whoever ends everything begins nothing: prompts that wait are for the next daemon."""
+    house = House(t)
+    try:
+        id = house.new()
+        house.good("send", id, "SLOW:300 first", "--no-wait")
+        house.good("send", id, "second words", "--no-wait")
+        house.until(id, "running")
+        house.good("down", "--kill")
+        house.good("up")
+        wait_for(lambda: "second words" in house.texts(id), LONG, 0.1)
+        turns = [e for e in house.events(id) if e["type"] in ("turn", "turn_ended")]
+        t.ok("the-second-waited-for-the-next-daemon", house.texts(id) == ["second words"], house.texts(id))
+        t.ok("and-began-once", [e["type"] for e in turns] == ["turn", "turn_ended", "turn", "turn_ended"], turns)
+        kinds = [e["type"] for e in house.events(id)]
+        t.ok("with-one-process-after-the-other", kinds.count("process") == 2 and kinds.count("exited") >= 1, kinds)
     finally:
         house.down()
 
