@@ -291,6 +291,60 @@ def fallback(t):
         t.eq("which-it-is", (texts(s.events()), s.events()[-1].get("session_id")), (["a new beginning"], "fresh-1"))
 
 
+# An agent that would like to be asked less: by itself, and through an orphan that has nothing left of where it comes from.
+RESTLESS = r"""
+import json, os, sys, time, urllib.request
+if "--help" in sys.argv or "--version" in sys.argv: print("fake"); sys.exit(0)
+
+def ask(port, session, method, **params):
+    body = json.dumps({"method": method, "params": dict(params, sessionId=session)}).encode()
+    request = urllib.request.Request("http://127.0.0.1:%d/rpc" % port, body, {"Content-Type": "application/json"})
+    return json.load(urllib.request.urlopen(request, timeout=60))
+
+if sys.argv[1:2] == ["orphan"]:
+    port, session, said = int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    with open(said + ".new", "w") as f: json.dump(ask(port, session, "session.set_mode", mode="auto"), f)
+    os.rename(said + ".new", said); sys.exit(0)
+sys.stdin.read()
+port, session, said = json.load(open("leash.json"))
+out = {"own": ask(port, session, "session.set_mode", mode="auto"), "same": ask(port, session, "session.set_mode", mode="ask"),
+       "model": ask(port, session, "session.set_model", model="m-2")}
+if os.fork() == 0:
+    parent = os.getpid()
+    if os.fork() == 0:
+        os.setsid()
+        while os.getppid() == parent: time.sleep(0.02)
+        os.execve(sys.executable, [sys.executable, __file__, "orphan", str(port), session, said], {})
+    os._exit(0)
+os.wait()
+end = time.time() + 60
+while not os.path.exists(said) and time.time() < end: time.sleep(0.02)
+out["orphan"] = json.load(open(said))
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "r-1", "model": "m"}))
+print(json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": json.dumps(out)}]}}))
+print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "session_id": "r-1"}))
+"""
+
+
+@area("codecast-leash")
+def leash(t):
+    """An agent, whatever it runs, does not loosen its own session here either."""
+    with running(t) as d:
+        d.fake("claude", RESTLESS)
+        path = d.proj()
+        session = d.new(path=path, mode="ask")
+        with open(path + "/leash.json", "w") as f:
+            json.dump([d.port, session, path + "/said"], f)
+        s = d.run(session, "hello")
+        said = json.loads((texts(s.events()) or ["{}"])[-1])
+        refused = lambda who: "how much it may do" in said.get(who, {}).get("error", {}).get("message", "")
+        t.ok("an-agent-does-not-set-its-own-mode", refused("own"), s.events())
+        t.ok("nor-does-an-orphan-of-its", refused("orphan") and "keeper" in json.dumps(said["orphan"]), said)
+        t.eq("what-changes-nothing-is-no-matter", (said.get("same", {}).get("result"), said.get("model", {}).get("result")), ({"ok": True}, {"ok": True}))
+        t.eq("and-it-is-as-it-was", d.info(session)["mode"], "ask")
+        t.eq("its-person-does", (d.rpc.ok("session.set_mode", {"sessionId": session, "mode": "auto"}), d.info(session)["mode"]), ({"ok": True}, "auto"))
+
+
 @area("codecast-hostile")
 def hostile(t):
     with running(t) as d:

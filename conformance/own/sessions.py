@@ -3,6 +3,7 @@ any position, once, across crashes; a prompt runs once; an agent's requests are 
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -748,16 +749,31 @@ def leash(t):
     """An agent, whatever it runs, does not loosen its own session."""
     house = House(t)
     try:
-        script, out = house.dir + "/agent", house.dir + "/out"
+        script, out, orphan, renamed, go = (house.dir + "/" + name for name in ("agent", "out", "orphan", "renamed", "go"))
+        clean = " ".join(shlex.quote("%s=%s" % pair) for pair in house.env.items())
+        loosen = house.program + " set leash --autonomy all"
         with open(script, "w") as f:
-            f.write("#!/bin/sh\n{0} set leash --autonomy all >{1} 2>&1\necho $? >>{1}\nexec {0} __echo --session x\n".format(house.program, out))
+            # The second has lost its parent and its environment: only the keeper that took it in tells where it comes from.
+            f.write("""#!/bin/sh
+{loosen} >{out} 2>&1; echo $? >>{out}
+(setsid env -i {clean} sh -c 'while [ -e {go} ]; do sleep 0.05; done; ({loosen} 2>&1; echo $?) >{orphan}.new; mv {orphan}.new {orphan}' </dev/null >/dev/null 2>&1 &)
+rm {go}
+{program} set leash --name leash >{renamed} 2>&1; echo $? >>{renamed}
+exec {program} __echo --session x
+""".format(loosen=loosen, clean=clean, program=house.program, out=out, orphan=orphan, renamed=renamed, go=go))
+        open(go, "w").close()
         os.chmod(script, 0o755)
         wire = Wire(house.socket())
         made = wire.call("session.create", agent="echo", program=script, workspace=house.dir, name="leash")["result"]
         house.good("send", "leash", "hello")
         with open(out) as f:
             said = f.read()
-        t.ok("an-agent-does-not-set-its-own-autonomy", said.endswith("\n5\n") and "its own session" in said, said)
+        t.ok("an-agent-does-not-set-its-own-autonomy", said.endswith("\n5\n") and "how much it may do" in said, said)
+        said = wait_for(lambda: os.path.exists(orphan), LONG) and open(orphan).read()
+        t.ok("nor-does-an-orphan-of-its-with-nothing-left-of-it", said and said.endswith("\n5\n") and "keeper" in said, said)
+        with open(renamed) as f:
+            said = f.read()
+        t.ok("its-name-it-may", said.endswith("0\n"), said)
         t.ok("and-it-is-as-it-was", house.info(made["id"])["autonomy"] == "ask", house.info(made["id"]))
         rc, o, e = house("set", "leash", "--autonomy", "all")
         t.ok("its-person-does", rc == 0 and house.info(made["id"])["autonomy"] == "all", (rc, o, e))

@@ -1,8 +1,11 @@
 //! Who is at the other end of a socket, and whether that is a place where a person decides.
 //!
 //! A person's place is a process with a controlling terminal that descends from no keeper. Hosted agents, whatever they
-//! start, and programs without a terminal are none. What another program of the same user can still do (type into a
-//! person's terminal, trace a person's process) no check on this side can see; SECURITY.md says so.
+//! start, and programs without a terminal are none. What loosens an agent needs no terminal, but nobody hosted may ask for
+//! it. What another program of the same user can still do (type into a person's terminal, trace a person's process) no
+//! check on this side can see; SECURITY.md says so.
+
+mod holder;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -67,6 +70,35 @@ pub enum NotAPlace {
     Unknown(u32),
 }
 
+/// Who asks for something that is not for an agent to do to itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Caller {
+    /// A program of this machine that descends from no keeper.
+    Free,
+    /// One that does; what gave it away.
+    Hosted(String),
+    /// Another machine's, let in by a token: a token is a person's.
+    Elsewhere,
+    /// It is gone, or hides.
+    Unknown,
+}
+
+impl Caller {
+    /// Whoever holds this socket of this machine, which the kernel's table says is `uid`'s. Looks at every process there is.
+    pub fn holding(inode: u64, uid: u32) -> Self {
+        holder::caller(inode, uid)
+    }
+
+    /// What a process is.
+    fn of(pid: u32) -> Self {
+        match host_of(pid) {
+            Ok(Some(host)) => Self::Hosted(host),
+            Ok(None) => Self::Free,
+            Err(_) => Self::Unknown,
+        }
+    }
+}
+
 impl Peer {
     /// The process that connected this socket.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
@@ -85,9 +117,24 @@ impl Peer {
         }
     }
 
-    /// The hosted process that it is or descends from, if it does.
+    /// What it is, for what is not for an agent to do to itself.
+    pub fn caller(&self) -> Caller {
+        let caller = Caller::of(self.pid);
+        // Looked at afterwards: whoever has the number now had it all the time.
+        match procfs::stat(self.pid) {
+            Ok(stat) if stat.start_ticks == self.start_ticks => caller,
+            _ => Caller::Unknown,
+        }
+    }
+
+    /// What hosts it, if anything does: the process that it is or descends from, or a keeper.
     pub fn hosted_by(&self) -> Option<String> {
-        host_of(self.pid)
+        host_of(self.pid).ok().flatten()
+    }
+
+    /// It and those that it descends from, as far as they can be looked at.
+    pub(crate) fn lineage(&self) -> impl Iterator<Item = u32> {
+        lineage(self.pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, _)| pid))
     }
 }
 
@@ -96,17 +143,14 @@ pub fn own_place() -> Result<Place, NotAPlace> {
     place_of(std::process::id(), rustix::process::geteuid().as_raw())
 }
 
-/// The hosted process that this very process is or descends from.
+/// What hosts this very process: the process that it is or descends from, or a keeper.
 pub fn own_host() -> Option<String> {
-    host_of(std::process::id())
+    host_of(std::process::id()).ok().flatten()
 }
 
-fn host_of(pid: u32) -> Option<String> {
-    lineage(pid).take(ANCESTORS_MAX).map_while(Result::ok).find_map(|(pid, _)| cookie(pid))
-}
-
-fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
-    let mut tty = None;
+/// What hosts a process: the mark that is nearest to the keeper, or the keeper, if it is an orphan that shed its mark.
+fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
+    let mut mark = None;
     for (depth, step) in lineage(pid).enumerate() {
         if depth >= ANCESTORS_MAX {
             return Err(NotAPlace::Unknown(pid));
@@ -114,16 +158,19 @@ fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
         // A parent that ends while we look has handed its children on: better to refuse than to miss one.
         let (current, stat) = step.map_err(|_| NotAPlace::Unknown(pid))?;
         if stat.name == ostler_keeper::NAME {
-            return Err(NotAPlace::Hosted { pid, ancestor: format!("keeper {current}") });
+            return Ok(Some(mark.unwrap_or_else(|| format!("keeper {current}"))));
         }
-        if let Some(process) = cookie(current) {
-            return Err(NotAPlace::Hosted { pid, ancestor: process });
-        }
-        if current == pid {
-            tty = terminal(&stat);
-        }
+        mark = cookie(current).or(mark);
     }
-    match tty {
+    Ok(mark)
+}
+
+fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
+    if let Some(ancestor) = host_of(pid)? {
+        return Err(NotAPlace::Hosted { pid, ancestor });
+    }
+    let stat = procfs::stat(pid).map_err(|_| NotAPlace::Unknown(pid))?;
+    match terminal(&stat) {
         Some(tty) => Ok(Place { uid, pid, tty }),
         None => Err(NotAPlace::NoTerminal(pid)),
     }
@@ -144,7 +191,10 @@ fn cookie(pid: u32) -> Option<String> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mark = format!("{}=", ostler_keeper::COOKIE);
     let value = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(mark.as_bytes()))?;
-    Some(String::from_utf8_lossy(value).into_owned())
+    // Anybody can write there: it is never taken for anything but the id of a process.
+    let is_process = |text: &str| text.starts_with('p') && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let value = String::from_utf8_lossy(value).into_owned();
+    Some(if is_process(&value) { value } else { format!("a false mark in pid {pid}") })
 }
 
 /// The device of the controlling terminal.
@@ -197,6 +247,62 @@ mod tests {
         rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
         parent.wait().unwrap();
         assert_eq!(found, Err(NotAPlace::Hosted { pid, ancestor: "pabc".into() }));
+    }
+
+    /// A keeper is known by its name alone.
+    fn keep(dir: &std::path::Path, script: &str) -> (std::process::Child, u32) {
+        let keeper = dir.join(ostler_keeper::NAME);
+        std::fs::copy("/bin/sh", &keeper).unwrap();
+        let mut keeper = Command::new(keeper)
+            .args(["-c", script])
+            .process_group(0)
+            .env_remove(ostler_keeper::COOKIE)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        io::BufRead::read_line(&mut io::BufReader::new(keeper.stdout.take().unwrap()), &mut line).unwrap();
+        let pid = line.trim().parse().unwrap();
+        // The shell says the number before the program is there.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while procfs::stat(pid).unwrap().name != "sleep" && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        (keeper, pid)
+    }
+
+    fn end(mut parent: std::process::Child) {
+        let group = Pid::from_raw(parent.id() as i32).unwrap();
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+        parent.wait().unwrap();
+    }
+
+    #[test]
+    fn an_orphan_without_a_mark_is_known_by_the_keeper_that_took_it_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let (keeper, pid) = keep(dir.path(), "env -i sleep 30 & echo $!; wait");
+        let (found, host) = (place_of(pid, 0), format!("keeper {}", keeper.id()));
+        let caller = Caller::of(pid);
+        end(keeper);
+        assert_eq!(found, Err(NotAPlace::Hosted { pid, ancestor: host.clone() }));
+        assert_eq!(caller, Caller::Hosted(host));
+    }
+
+    #[test]
+    fn a_mark_that_names_no_process_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let script = format!("{}=sabcdefghijkl sleep 30 & echo $!; wait", ostler_keeper::COOKIE);
+        let (keeper, pid) = keep(dir.path(), &script);
+        let caller = Caller::of(pid);
+        end(keeper);
+        assert_eq!(caller, Caller::Hosted(format!("a false mark in pid {pid}")));
+    }
+
+    #[test]
+    fn nobody_who_is_gone_is_free() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Caller::of(child.id()), Caller::Unknown);
     }
 
     #[test]

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         one_process_for_each_turn_goes_on_with_the_conversation,
         an_agent_that_rests_is_stopped_and_resumed,
         a_changed_model_holds_from_the_next_prompt,
+        nobody_hosted_or_unknown_loosens_an_agent,
         a_closed_session_is_gone_from_the_agents_and_can_be_forgotten,
         a_request_is_withdrawn_when_its_turn_stops,
         nothing_is_lost_at_any_step,
@@ -266,6 +267,18 @@ fn a_changed_model_holds_from_the_next_prompt() {
     let models: Vec<Value> = stable.of(&id, "started").iter().map(|said| said["model"].clone()).collect();
     assert_eq!(models, ["echo", "echo-2"]);
     assert_eq!(reasons(&stable, &id), ["completed", "completed"]);
+}
+
+fn nobody_hosted_or_unknown_loosens_an_agent() {
+    let stable = Stable::new();
+    let id = stable.session(json!({}));
+    let change = |by: &str, what: &str, to: Value| stable.ask(json!({"do": "change", "id": id, "by": by, what: to}));
+    for by in ["hosted", "nobody"] {
+        assert_eq!(change(by, "all", json!(true)), false, "{by}");
+        assert_eq!(change(by, "model", json!(format!("echo-{by}"))), true, "{by}: the rest is anybody's");
+    }
+    assert_eq!(change("elsewhere", "all", json!(true)), true);
+    assert_eq!(change("hosted", "all", json!(true)), true, "what changes nothing loosens nothing");
 }
 
 fn a_closed_session_is_gone_from_the_agents_and_can_be_forgotten() {

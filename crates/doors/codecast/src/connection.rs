@@ -64,7 +64,7 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
             Ok(response) => return response,
             Err(error) => Reply::Result(Err(error)),
         },
-        Some(method) => methods::call(&connection.shared, method, &params).await,
+        Some(method) => methods::call(&connection.shared, connection.peer, method, &params).await,
     };
     match reply {
         Reply::Result(result) => json(envelope::answer(&result, false, request.id).into()),

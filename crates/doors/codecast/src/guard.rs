@@ -13,6 +13,8 @@ use crate::tokens::Tokens;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
+    /// Our end.
+    pub(crate) own: SocketAddr,
     /// A program of our own user, on this machine.
     pub(crate) ours: bool,
 }
@@ -109,7 +111,8 @@ mod tests {
     use axum::http::HeaderValue;
 
     fn peer(ours: bool) -> Peer {
-        Peer { address: "127.0.0.1:1".parse().unwrap(), ours }
+        let (address, own) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
+        Peer { address, own, ours }
     }
 
     fn with(pairs: &[(&'static str, &str)]) -> HeaderMap {

@@ -123,7 +123,8 @@ impl Door {
     }
 
     async fn connection(&self, socket: TcpStream, address: SocketAddr) {
-        let ours = is_ours(&socket, address).await;
+        let Ok(own) = socket.local_addr() else { return };
+        let ours = is_ours(address, own).await;
         if !ours && self.open.is_none() {
             tracing::warn!("codecast: {address} belongs to another user: refused");
             return;
@@ -132,7 +133,8 @@ impl Door {
         let _ = socket.set_nodelay(true);
         let (socket, meter) = Metered::new(socket);
         let tokens = self.open.as_ref().map(|open| Arc::clone(&open.tokens));
-        let connection = Connection { shared: Arc::clone(&self.shared), tokens, peer: Peer { address, ours }, meter };
+        let connection =
+            Connection { shared: Arc::clone(&self.shared), tokens, peer: Peer { address, own, ours }, meter };
         match &self.open {
             None => self.http(socket, connection).await,
             Some(open) => match tokio::time::timeout(HANDSHAKE_WITHIN, open.tls.accept(socket)).await {
@@ -187,8 +189,10 @@ impl Drop for Guest {
 }
 
 /// Whether this is a program of our own user on this machine.
-async fn is_ours(socket: &TcpStream, address: SocketAddr) -> bool {
-    let (true, Ok(own)) = (address.ip().to_canonical().is_loopback(), socket.local_addr()) else { return false };
+async fn is_ours(address: SocketAddr, own: SocketAddr) -> bool {
+    if !address.ip().to_canonical().is_loopback() {
+        return false;
+    }
     let found = tokio::task::spawn_blocking(move || peer::uid(address, own)).await;
     let found = found.unwrap_or_else(|lost| Err(io::Error::other(lost)));
     let uid = found.inspect_err(|error| tracing::error!("codecast: {address}: {error}")).ok().flatten();

@@ -1,9 +1,12 @@
 //! Whose program is at the other end of a loopback connection. Loopback is not a user: on a shared machine anybody can
-//! connect to it, so the kernel's table of connections is asked for the owner of the other socket.
+//! connect to it, so the kernel's table of connections is asked for the owner of the other socket. Which program it is
+//! matters only for what would loosen an agent, and is the engine's to find out.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
+
+use ostler_engine::Caller;
 
 /// The table is read up to here; a machine with more connections than that has to wait for a quieter moment.
 const TABLE_MAX: u64 = 64 << 20;
@@ -11,8 +14,30 @@ const TABLE_MAX: u64 = 64 << 20;
 /// is listed as root's until it is gone, whoever it belonged to.
 const OWNED: [&str; 3] = ["01", "04", "05"];
 
+/// A socket of this machine, as the table has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owned {
+    uid: u32,
+    inode: u64,
+}
+
 /// The user whose socket is connected from `peer` to `own`, both on this machine. Waits for the kernel.
 pub(crate) fn uid(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
+    Ok(owner(peer, own)?.map(|owned| owned.uid))
+}
+
+/// The program that is connected from `peer` to `own`, as the engine judges it. Waits for the kernel, and looks at every
+/// process of the machine.
+pub(crate) fn caller(peer: SocketAddr, own: SocketAddr) -> Caller {
+    match owner(peer, own) {
+        Ok(Some(Owned { uid, inode })) => Caller::holding(inode, uid),
+        // From an address of this machine's, too, it would be in the table: somebody elsewhere, who was let in by a token.
+        Ok(None) if !peer.ip().to_canonical().is_loopback() => Caller::Elsewhere,
+        _ => Caller::Unknown,
+    }
+}
+
+fn owner(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<Owned>> {
     let (peer, own) = (plain(peer), plain(own));
     let tables: &[&str] = match peer {
         // A socket of the newer family may speak the older one.
@@ -26,8 +51,8 @@ pub(crate) fn uid(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> 
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
-        if let Some(uid) = search(BufReader::new(file.take(TABLE_MAX)), peer, own)? {
-            return Ok(Some(uid));
+        if let Some(owned) = search(BufReader::new(file.take(TABLE_MAX)), peer, own)? {
+            return Ok(Some(owned));
         }
     }
     Ok(None)
@@ -38,7 +63,7 @@ fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn search(table: impl BufRead, peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
+fn search(table: impl BufRead, peer: SocketAddr, own: SocketAddr) -> io::Result<Option<Owned>> {
     for line in table.lines().skip(1) {
         let line = line?;
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -47,9 +72,11 @@ fn search(table: impl BufRead, peer: SocketAddr, own: SocketAddr) -> io::Result<
             continue;
         }
         // tx:rx, tr:when, retransmits; then the owner, its time-out, and the socket's number, 0 once nobody holds it.
-        let (uid, inode) = (words.nth(3), words.nth(1));
-        if inode.is_some_and(|inode| inode != "0") {
-            return Ok(uid.and_then(|uid| uid.parse().ok()));
+        let (uid, inode) = (words.nth(3).and_then(|uid| uid.parse().ok()), words.nth(1).and_then(|id| id.parse().ok()));
+        match (uid, inode) {
+            (_, None | Some(0)) => {}
+            (Some(uid), Some(inode)) => return Ok(Some(Owned { uid, inode })),
+            (None, _) => return Ok(None),
         }
     }
     Ok(None)
@@ -82,7 +109,7 @@ mod tests {
     const HEAD: &str =
         "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
 
-    fn found(line: &str) -> Option<u32> {
+    fn found(line: &str) -> Option<Owned> {
         let table = format!("{HEAD}{line}\n");
         search(table.as_bytes(), "127.0.0.1:4660".parse().unwrap(), "127.0.0.1:9100".parse().unwrap()).unwrap()
     }
@@ -94,8 +121,9 @@ mod tests {
                 "   0: 0100007F:1234 0100007F:238C {state} 00000000:00000000 00:00000000 00000000  {uid}        0 {inode} 1 0 20"
             )
         };
-        assert_eq!(found(&line("01", 1000, 77)), Some(1000));
-        assert_eq!(found(&line("05", 1000, 77)), Some(1000));
+        let owned = Some(Owned { uid: 1000, inode: 77 });
+        assert_eq!(found(&line("01", 1000, 77)), owned);
+        assert_eq!(found(&line("05", 1000, 77)), owned);
     }
 
     #[test]
@@ -133,5 +161,16 @@ mod tests {
         assert_eq!(uid(peer, own).unwrap(), Some(rustix::process::geteuid().as_raw()));
         drop(client);
         assert_eq!(uid(peer, own).unwrap(), None);
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_is_nobodys_and_one_from_elsewhere_came_with_a_token() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, peer) = listener.accept().unwrap();
+        let own = server.local_addr().unwrap();
+        drop(client);
+        assert_eq!(caller(peer, own), Caller::Unknown);
+        assert_eq!(caller("192.0.2.1:4660".parse().unwrap(), own), Caller::Elsewhere);
     }
 }

@@ -12,11 +12,11 @@ use ostler_api::{
     methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
-use ostler_engine::Peer;
 use ostler_engine::session::{
     self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, Prompt, PromptError, Queue, Session,
     SessionError, Status, View,
 };
+use ostler_engine::{Caller, Peer};
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
@@ -188,21 +188,13 @@ pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Inte
     Ok(Interrupted { interrupted: stopped || waited })
 }
 
-/// Changes what holds from the next prompt on. How much an agent may do is not for that agent to say.
+/// Changes what holds from the next prompt on.
 pub(crate) fn change(
     shared: &Shared,
     peer: Option<&Peer>,
     params: SessionChangeParams,
 ) -> Result<SessionInfo, RpcError> {
     let session = find(shared, &params.id)?;
-    let own = || {
-        let process = shared.engine.resolve(&peer?.hosted_by()?).ok()?;
-        process.about().session.as_deref().filter(|own| *own == session.id()).map(drop)
-    };
-    if (params.autonomy.is_some() || params.raw_mode.is_some()) && own().is_some() {
-        let message = format!("an agent does not decide how much it may do: {} is its own session", session.id());
-        return Err(RpcError::new(ErrorKind::Refused, message).hint("change it from a terminal of your own"));
-    }
     // An empty text goes back to what the agent does by itself.
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
@@ -215,8 +207,12 @@ pub(crate) fn change(
             name: text(params.name),
             ..Change::default()
         };
-        session.change(change).map_err(|error| match error {
+        let by = || peer.map_or(Caller::Unknown, Peer::caller);
+        session.change(change, by).map_err(|error| match error {
             ChangeError::Unsupported(_) => bad(error.to_string()),
+            ChangeError::Hosted(_) | ChangeError::Unknown => {
+                RpcError::new(ErrorKind::Refused, error.to_string()).hint("change it from a terminal of your own")
+            }
             ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", session.id())),
             ChangeError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
         })?;

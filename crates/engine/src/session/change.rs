@@ -4,8 +4,9 @@ use std::io;
 
 use ostler_agents::{Autonomy, Unsupported};
 
-use super::fact::{Fact, Lifetime};
+use super::fact::{Fact, Lifetime, Settings};
 use super::{Session, new};
+use crate::Caller;
 
 /// What is to be different; what is not given stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,20 +34,20 @@ pub enum ChangeError {
     /// The session is over.
     #[error("the session is closed")]
     Closed,
+    /// A hosted program asks for what would loosen an agent.
+    #[error("an agent does not decide how much it may do, and ostler hosts who asks ({0})")]
+    Hosted(String),
+    /// So may somebody who can not be looked at.
+    #[error("an agent does not decide how much it may do, and nobody can tell who asks")]
+    Unknown,
     /// It could not be written down.
     #[error("the change could not be stored: {0}")]
     Io(#[from] io::Error),
 }
 
-impl Session {
-    /// Changes settings, all or none. May wait for the disk.
-    pub fn change(&self, change: Change) -> Result<(), ChangeError> {
-        let oneshot = self.inner.shared.upgrade().is_some_and(|shared| shared.config().oneshot);
-        let mut desk = self.desk();
-        if desk.state.closed {
-            return Err(ChangeError::Closed);
-        }
-        let mut settings = desk.state.settings.clone();
+impl Change {
+    fn apply(&self, mut settings: Settings) -> Settings {
+        let change = self.clone();
         if let Some(autonomy) = change.autonomy {
             settings.autonomy = autonomy;
             settings.raw_mode = None;
@@ -56,8 +57,38 @@ impl Session {
         settings.name = change.name.unwrap_or(settings.name);
         settings.lifetime = change.lifetime.unwrap_or(settings.lifetime);
         settings.agent_session = change.agent_session.unwrap_or(settings.agent_session);
+        settings
+    }
+
+    /// It would change how much the agent may do.
+    fn leash(&self, before: &Settings) -> bool {
+        let after = self.apply(before.clone());
+        (after.autonomy, &after.raw_mode) != (before.autonomy, &before.raw_mode)
+    }
+}
+
+impl Session {
+    /// Changes settings, all or none. How much an agent may do is not for anybody hosted to say, so `by` is asked who
+    /// changes it, where that matters. May wait for the disk.
+    pub fn change(&self, change: Change, by: impl FnOnce() -> Caller) -> Result<(), ChangeError> {
+        let oneshot = self.inner.shared.upgrade().is_some_and(|shared| shared.config().oneshot);
+        // Asked without the desk, which others wait for; what changes in between makes a caller who was not asked for unknown.
+        let leash = change.leash(&self.desk().state.settings);
+        let by = if leash { by() } else { Caller::Unknown };
+        let mut desk = self.desk();
+        if desk.state.closed {
+            return Err(ChangeError::Closed);
+        }
+        let settings = change.apply(desk.state.settings.clone());
         if settings == desk.state.settings {
             return Ok(());
+        }
+        if change.leash(&desk.state.settings) {
+            match by {
+                Caller::Free | Caller::Elsewhere => {}
+                Caller::Hosted(host) => return Err(ChangeError::Hosted(host)),
+                Caller::Unknown => return Err(ChangeError::Unknown),
+            }
         }
         new::check(&desk.state.created, &settings, oneshot)?;
         self.tell(&mut desk, Fact::Changed { settings })?;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use ostler_engine::session::{Agent, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
 use ostler_engine::{
-    By, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Retention, SessionConfig, approval, claim,
+    By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Retention, SessionConfig,
+    approval, claim,
 };
 use serde_json::{Value, json};
 
@@ -86,8 +87,19 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             json!(session().interrupt(how).unwrap())
         }
         "change" => {
-            let change = Change { model: text("model").map(Some), ..Change::default() };
-            json!(session().change(change).is_ok())
+            let autonomy = (what["all"] == true).then_some(Autonomy::All);
+            let change = Change {
+                model: text("model").map(Some),
+                autonomy,
+                ..Change::default()
+            };
+            let by = match what["by"].as_str() {
+                Some("hosted") => Caller::Hosted("pabc".into()),
+                Some("nobody") => Caller::Unknown,
+                Some("elsewhere") => Caller::Elsewhere,
+                _ => Caller::Free,
+            };
+            json!(session().change(change, || by).is_ok())
         }
         "close" => {
             session().close().unwrap();

@@ -12,6 +12,7 @@ pub(crate) use buffer::{Owed, hand_over};
 
 use crate::Shared;
 use crate::envelope::{Params, RpcError};
+use crate::guard::Peer;
 
 /// What a method answers.
 pub(crate) enum Reply {
@@ -24,14 +25,14 @@ pub(crate) enum Reply {
 }
 
 /// Calls a method. `session.send` is none of these: it answers with a stream.
-pub(crate) async fn call(shared: &Arc<Shared>, method: &str, params: &Params) -> Reply {
+pub(crate) async fn call(shared: &Arc<Shared>, peer: Peer, method: &str, params: &Params) -> Reply {
     Reply::Result(match method {
         "session.create" => session::create(shared, params).await,
-        "session.resume" => session::resume(shared, params).await,
+        "session.resume" => session::resume(shared, peer, params).await,
         "session.destroy" => session::destroy(shared, params).await,
         "session.list" => Ok(monitor::list(shared)),
-        "session.set_mode" => session::set_mode(shared, params).await,
-        "session.set_model" => session::set_model(shared, params).await,
+        "session.set_mode" => session::set_mode(shared, peer, params).await,
+        "session.set_model" => session::set_model(shared, peer, params).await,
         "session.interrupt" => session::interrupt(shared, params).await,
         "session.queue_stats" => buffer::queue_stats(shared, params).await,
         "session.reconnect" => match buffer::reconnect(shared, params).await {

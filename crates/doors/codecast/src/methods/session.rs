@@ -7,7 +7,8 @@ use ostler_engine::session::{Agent, Autonomy, Change, ChangeError, Interrupt, Li
 
 use super::{blocking, failed, known};
 use crate::envelope::{Params, RpcError, missing};
-use crate::{DOOR, Shared, paths, skills};
+use crate::guard::Peer;
+use crate::{DOOR, Shared, paths, peer, skills};
 
 /// TERM, five seconds, KILL, and a moment. Clients wait for 30 s.
 const GONE_WITHIN: Duration = Duration::from_secs(12);
@@ -51,7 +52,7 @@ pub(super) async fn create(shared: &Arc<Shared>, params: &Params) -> Result<Stri
     .await
 }
 
-pub(super) async fn resume(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let given = params.text("sdkSessionId")?.filter(|given| !given.is_empty()).map(str::to_owned);
     let Some(session) = shared.session(id) else { return Ok(r#"{"ok":false,"fallback":false}"#.to_owned()) };
@@ -63,7 +64,7 @@ pub(super) async fn resume(shared: &Arc<Shared>, params: &Params) -> Result<Stri
         let fallback = view.lost.is_some() && view.lost.as_ref() == wanted;
         if let Some(given) = given.filter(|_| !fallback) {
             let change = Change { agent_session: Some(Some(given)), ..Change::default() };
-            session.change(change).map_err(failed)?;
+            session.change(change, || peer::caller(from.address, from.own)).map_err(failed)?;
         }
         shared.place(&session, |place| place.here()).map_err(failed)?;
         Ok(format!(r#"{{"ok":true,"fallback":{fallback}}}"#))
@@ -81,27 +82,27 @@ pub(super) async fn destroy(shared: &Arc<Shared>, params: &Params) -> Result<Str
     Ok(OK.to_owned())
 }
 
-pub(super) async fn set_mode(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn set_mode(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let [id, mode] = params.need(["sessionId", "mode"])?;
     let autonomy = Some(autonomy(mode)?);
-    change(shared, id, Change { autonomy, ..Change::default() }).await
+    change(shared, from, id, Change { autonomy, ..Change::default() }).await
 }
 
 /// A model that is null is the agent's own choice again; one that is missing is a mistake.
-pub(super) async fn set_model(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn set_model(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let required = ["sessionId", "model"];
     if !params.has("model") {
         return Err(missing(&required));
     }
     let [id] = params.need(["sessionId"]).map_err(|_| missing(&required))?;
     let model = params.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned);
-    change(shared, id, Change { model: Some(model), ..Change::default() }).await
+    change(shared, from, id, Change { model: Some(model), ..Change::default() }).await
 }
 
-async fn change(shared: &Arc<Shared>, id: &str, change: Change) -> Result<String, RpcError> {
+async fn change(shared: &Arc<Shared>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
     let session = known(shared, id)?;
     let id = id.to_owned();
-    blocking(move || match session.change(change) {
+    blocking(move || match session.change(change, || peer::caller(from.address, from.own)) {
         Ok(()) => Ok(OK.to_owned()),
         Err(ChangeError::Closed) => Err(RpcError::no_session(&id)),
         Err(error) => Err(failed(error)),
