@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 from codecast_kit import LONG, kinds, partials, running, suite, texts
+from cli import Home
 from kit import proc_bytes
 from lib import area, pid_alive, wait_for
 
@@ -343,6 +344,27 @@ def leash(t):
         t.eq("what-changes-nothing-is-no-matter", (said.get("same", {}).get("result"), said.get("model", {}).get("result")), ({"ok": True}, {"ok": True}))
         t.eq("and-it-is-as-it-was", d.info(session)["mode"], "ask")
         t.eq("its-person-does", (d.rpc.ok("session.set_mode", {"sessionId": session, "mode": "auto"}), d.info(session)["mode"]), ({"ok": True}, "auto"))
+
+
+@area("codecast-worktree")
+def worktree(t):
+    """A work tree that was made for a session goes with it, through whichever door it ends."""
+    house = Home(t)
+    try:
+        house.good("up")
+        repo = house.dir + "/project"
+        git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+        subprocess.run(git + ["init", "-q", repo], check=True, env=house.env)
+        subprocess.run(git + ["commit", "-q", "--allow-empty", "-m", "first"], cwd=repo, check=True, env=house.env)
+        made = house.json("new", "echo", repo, "--worktree")
+        with open(house.state + "/instances/main/instance.json") as f:
+            address = next(d["address"] for d in json.load(f)["doors"] if d["name"] == "codecast")
+        rpc = suite.Rpc(int(address.rsplit(":", 1)[1]))
+        t.ok("it-is-there", os.path.isdir(made["worktree"]), made)
+        t.eq("destroyed", rpc.ok("session.destroy", {"sessionId": made["uuid"]}), {"ok": True})
+        t.ok("and-its-work-tree-with-it", not os.path.exists(made["worktree"]), made)
+    finally:
+        house("down", "--kill")
 
 
 @area("codecast-hostile")

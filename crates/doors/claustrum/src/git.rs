@@ -133,7 +133,7 @@ fn worktree_create(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<
             return Ok(());
         }
         Err(WorktreeError::Refused(said)) => said,
-        Err(WorktreeError::Run(error)) => error.to_string().into_bytes(),
+        Err(error) => error.to_string().into_bytes(),
     };
     out.extend_from_slice(br#"{"success":false,"error":"#);
     push_bytes_lossy(out, &[b"git worktree add failed: ", said.as_slice()].concat());

@@ -15,7 +15,6 @@ mod reply;
 mod rules;
 mod session;
 mod watches;
-mod worktree;
 
 use std::io;
 use std::sync::Arc;

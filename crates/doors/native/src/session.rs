@@ -9,18 +9,18 @@ use ostler_api::{
     Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams,
     RpcError, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams,
     SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, Timestamp, Watching,
-    methods,
+    WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, Prompt, PromptError, Queue, Session,
-    SessionError, Status, View,
+    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, NewTree, Prompt, PromptError, Queue,
+    Session, SessionError, Status, TreeError, TreeFate, View,
 };
 use ostler_engine::{Caller, Peer};
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
-use crate::{info, worktree};
+use crate::info;
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -52,15 +52,6 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
     let agent = agent(shared, &params)?;
-    shared.engine.sessions().is_there(&agent, params.program.as_deref()).map_err(|missing| {
-        RpcError::new(ErrorKind::NotFound, missing.to_string())
-            .hint("install it, or put its folder into the PATH of your login shell, then: ostler restart")
-    })?;
-    let asked_for = PathBuf::from(&params.workspace);
-    let made = match params.worktree {
-        true => Some(worktree::make(shared, &asked_for, params.name.as_deref(), params.branch.as_deref())?),
-        false => None,
-    };
     let new = NewSession {
         program: params.program,
         autonomy: autonomy_of(params.autonomy.unwrap_or(Autonomy::Ask)),
@@ -72,22 +63,24 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         // A name space of its own: no client may take a key that another door gives.
         key: params.key.map(|key| format!("{DOOR}:{key}")),
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        worktree: made.as_ref().map(|made| made.path.clone()),
-        ..NewSession::new(agent, made.as_ref().map_or(asked_for, |made| made.workspace.clone()), DOOR)
+        worktree: params.worktree.then_some(NewTree { branch: params.branch }),
+        program_there: true,
+        ..NewSession::new(agent, PathBuf::from(params.workspace), DOOR)
     };
     let created = shared.engine.sessions().create(new);
-    if let Some(made) = made {
-        let used = created.as_ref().is_ok_and(|session| session.view().worktree.as_ref() == Some(&made.path));
-        if !used {
-            // Refused, or the key was known: nobody will ever work here.
-            worktree::discard(shared, &made.path);
-        }
-    }
     created.map(|session| describe(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
         CreateError::Unsupported(_) => bad(error.to_string()),
         CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
-        CreateError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+        CreateError::NoProgram(_) => RpcError::new(ErrorKind::NotFound, error.to_string())
+            .hint("install it, or put its folder into the PATH of your login shell, then: ostler restart"),
+        CreateError::Tree(TreeError::NoRepository(_)) => bad(error.to_string())
+            .hint("a work tree needs one: leave --worktree out, or begin with `git init` and a commit"),
+        CreateError::Tree(TreeError::CheckedOut { .. }) => RpcError::new(ErrorKind::Refused, error.to_string())
+            .hint("give another branch, or free this one: git worktree remove"),
+        CreateError::Tree(TreeError::Failed(_)) | CreateError::Io(_) => {
+            RpcError::new(ErrorKind::Failed, error.to_string())
+        }
     })
 }
 
@@ -231,22 +224,21 @@ pub(crate) fn close(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
 }
 
 async fn closed(shared: Arc<Shared>, params: SessionIdKeyParams) -> Result<SessionClosed, RpcError> {
-    let lost = |error: tokio::task::JoinError| RpcError::new(ErrorKind::Internal, error.to_string());
-    let looked = Arc::clone(&shared);
-    let session = tokio::task::spawn_blocking(move || {
-        let session = find(&looked, &params.id)?;
-        session.close().map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
-        Ok::<_, RpcError>(session)
-    });
-    let session = session.await.map_err(lost)??;
-    // What can not be ended is left to the keeper, and listed by `ostler ps`.
-    let ended = tokio::time::timeout(GONE_WITHIN, session.gone()).await.is_ok();
-    let after = tokio::task::spawn_blocking(move || {
-        let view = session.view();
-        let fate = view.worktree.as_ref().and_then(|path| worktree::leave(&shared, path, ended));
-        SessionClosed { session: describe(view), worktree: fate }
-    });
-    after.await.map_err(lost)
+    let found = tokio::task::spawn_blocking(move || find(&shared, &params.id)).await;
+    let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
+    let ended = session.end(GONE_WITHIN).await;
+    let fate = ended.map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
+    Ok(SessionClosed { session: describe(session.view()), worktree: fate.map(fate_of) })
+}
+
+fn fate_of(fate: TreeFate) -> WorktreeFate {
+    WorktreeFate {
+        path: fate.path.display().to_string(),
+        branch: fate.branch,
+        removed: fate.kept.is_none(),
+        kept_because: fate.kept,
+        branch_removed: fate.branch_removed,
+    }
 }
 
 pub(crate) fn forget(shared: &Shared, params: SessionIdKeyParams) -> Result<Empty, RpcError> {

@@ -27,6 +27,7 @@ mod start;
 mod state;
 mod stop;
 mod store;
+mod worktree;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -45,7 +46,7 @@ pub use change::{Change, ChangeError};
 pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
 pub use named::UnknownAgent;
-pub use new::{CreateError, NewSession};
+pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
     QuestionOption, ToolKind, Unsupported, Usage,
@@ -56,6 +57,7 @@ pub use sessions::{NoProgram, SessionError, Sessions};
 pub use state::Status;
 pub use stop::Interrupt;
 pub use store::LoadError;
+pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
 use bell::Bell;
 use sessions::Shared;
@@ -71,6 +73,8 @@ pub struct SessionConfig {
     pub queue: usize,
     /// How long an agent may take until it takes a prompt. Under load some need half a minute.
     pub start_timeout: Duration,
+    /// How long a request of an agent waits for somebody until it is denied; for ever without it.
+    pub ask_timeout: Option<Duration>,
     /// How long a closed session is kept.
     pub keep_closed: Duration,
     /// Every agent is run once for each prompt, whatever it offers.
@@ -85,6 +89,7 @@ impl Default for SessionConfig {
             idle_stop: Duration::from_secs(15 * 60),
             queue: 32,
             start_timeout: Duration::from_secs(90),
+            ask_timeout: None,
             keep_closed: Duration::from_secs(30 * 24 * 3600),
             oneshot: false,
             agents: BTreeMap::new(),

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use ostler_agents::{Agent, Autonomy, Drive, Setup, Unsupported, open};
 
 use super::fact::{Created, Lifetime, Settings};
+use super::sessions::NoProgram;
 use super::state::State;
+use super::worktree::TreeError;
 
 /// A session on its way in.
 #[derive(Debug, Clone)]
@@ -36,8 +38,17 @@ pub struct NewSession {
     pub key: Option<String>,
     /// Variables for the agent, kept in memory only.
     pub env: Vec<(OsString, OsString)>,
-    /// The git worktree that was made for it.
-    pub worktree: Option<PathBuf>,
+    /// It works in a git work tree of its own, made of the repository around its workspace.
+    pub worktree: Option<NewTree>,
+    /// There is none unless the agent's program is where the daemon looks for it.
+    pub program_there: bool,
+}
+
+/// A work tree to be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewTree {
+    /// The branch, which may be there; one of its own when left out.
+    pub branch: Option<String>,
 }
 
 impl NewSession {
@@ -57,6 +68,7 @@ impl NewSession {
             key: None,
             env: Vec::new(),
             worktree: None,
+            program_there: false,
         }
     }
 }
@@ -78,6 +90,12 @@ pub enum CreateError {
     /// The key made another session before, which this is not.
     #[error("this key was used for another session: {0}")]
     KeyTaken(String),
+    /// The agent's program is not there.
+    #[error(transparent)]
+    NoProgram(#[from] NoProgram),
+    /// There is no work tree for it.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// The journal could not be made.
     #[error("the session could not be stored: {0}")]
     Io(#[from] io::Error),
@@ -120,7 +138,13 @@ pub(super) fn check(created: &Created, settings: &Settings, oneshot: bool) -> Re
     open(&setup, usual(&created.agent, oneshot)).map(drop)
 }
 
-pub(super) fn begin(new: NewSession, id: String, uuid: String, oneshot: bool) -> Result<State, CreateError> {
+/// The first state of a session; `worktree` was made for it.
+pub(super) fn begin(
+    new: NewSession,
+    worktree: Option<PathBuf>,
+    (id, uuid): (String, String),
+    oneshot: bool,
+) -> Result<State, CreateError> {
     let bad = |why: String| CreateError::Workspace { path: new.workspace.clone(), why };
     if !new.workspace.is_absolute() {
         return Err(bad("the path must be absolute".into()));
@@ -149,7 +173,7 @@ pub(super) fn begin(new: NewSession, id: String, uuid: String, oneshot: bool) ->
         workspace: new.workspace,
         door: new.door,
         key: new.key,
-        worktree: new.worktree,
+        worktree,
         settings,
     };
     check(&created, &created.settings, oneshot)?;

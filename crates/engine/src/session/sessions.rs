@@ -16,6 +16,7 @@ use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
 use super::state::{State, Status};
 use super::store::{Folder, folders};
+use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
 use crate::approval::{Approval, Bound, Record};
 use crate::process::Registry;
@@ -107,6 +108,11 @@ impl Shared {
         self.registry.config.runner.to_string_lossy().into_owned()
     }
 
+    /// The work trees of sessions.
+    pub(super) fn trees(&self) -> Trees<'_> {
+        Trees { instance: &self.registry.config.dir, environment: &self.registry.config.environment }
+    }
+
     fn table(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,6 +135,21 @@ impl Shared {
         };
         Session { inner: Arc::new(inner) }
     }
+}
+
+/// The session that this key made before, if it is the same.
+fn known(table: &BTreeMap<String, Session>, new: &NewSession) -> Result<Option<Session>, CreateError> {
+    let Some(key) = &new.key else { return Ok(None) };
+    let Some(known) = table.values().find(|known| known.desk().state.created.key.as_ref() == Some(key)) else {
+        return Ok(None);
+    };
+    let same = {
+        let created = &known.desk().state.created;
+        // Where its work tree is was not the client's to say.
+        let both = created.worktree.is_some() && new.worktree.is_some();
+        created.agent == new.agent && (both || created.workspace == new.workspace)
+    };
+    if same { Ok(Some(known.clone())) } else { Err(CreateError::KeyTaken(known.id().to_owned())) }
 }
 
 impl Sessions {
@@ -202,21 +223,37 @@ impl Sessions {
         self.shared.config().agent(name)
     }
 
-    /// Makes a session. Nothing is started before the first prompt. May wait for the disk.
-    pub fn create(&self, new: NewSession) -> Result<Session, CreateError> {
+    /// Makes a session. Nothing is started before the first prompt. May wait for the disk, and for git.
+    pub fn create(&self, mut new: NewSession) -> Result<Session, CreateError> {
+        // Whoever asks again is told of the session, whatever has become of its program and folder since.
+        if let Some(known) = known(&self.shared.table(), &new)? {
+            return Ok(known);
+        }
+        if new.program_there {
+            self.is_there(&new.agent, new.program.as_deref())?;
+        }
+        let Some(wanted) = &new.worktree else { return self.store(new, None) };
+        let trees = self.shared.trees();
+        let made = trees.make(&new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
+        new.workspace = made.workspace;
+        let created = self.store(new, Some(made.path.clone()));
+        let used = |session: &Session| session.desk().state.created.worktree.as_ref() == Some(&made.path);
+        if !created.as_ref().is_ok_and(used) {
+            // Refused, or somebody with the same key was quicker: nobody will ever work here.
+            trees.discard(&made.path);
+        }
+        created
+    }
+
+    fn store(&self, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {
         let shared = &self.shared;
         // Held throughout: the same key at the same time is still one session.
         let mut table = shared.table();
-        if let Some(key) = &new.key
-            && let Some(known) = table.values().find(|known| known.desk().state.created.key.as_ref() == Some(key))
-        {
-            let created = &known.desk().state.created;
-            // A work tree is made for each call, before anybody knows that there is a session.
-            let same = created.agent == new.agent && (created.workspace == new.workspace || new.worktree.is_some());
-            return if same { Ok(known.clone()) } else { Err(CreateError::KeyTaken(known.id().to_owned())) };
+        if let Some(known) = known(&table, &new)? {
+            return Ok(known);
         }
         let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
-        let state = new::begin(new, id.clone(), uuid, shared.registry.config.sessions.oneshot)?;
+        let state = new::begin(new, worktree, (id.clone(), uuid), shared.registry.config.sessions.oneshot)?;
         let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
         let made = folder.create().and_then(|journal| {
             let created = Fact::Created(Box::new(state.created.clone()));
@@ -237,7 +274,7 @@ impl Sessions {
     }
 
     /// Whether the program of this agent is where the daemon looks for it. One that is given by its path is not looked for.
-    pub fn is_there(&self, agent: &Agent, program: Option<&str>) -> Result<(), NoProgram> {
+    fn is_there(&self, agent: &Agent, program: Option<&str>) -> Result<(), NoProgram> {
         // One that has left the settings is told of when it is to start.
         let Ok(agent) = self.shared.config().with_command(agent.clone()) else { return Ok(()) };
         let name = match (program, &agent) {

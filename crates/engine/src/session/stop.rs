@@ -1,9 +1,10 @@
 //! Stopping: a turn, or the whole session. Both return at once; the session's thread climbs the ladder.
 
 use std::io;
+use std::time::Duration;
 
-use super::Session;
 use super::fact::Fact;
+use super::{Session, TreeFate};
 
 /// How a turn is stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,6 +46,20 @@ impl Session {
         drop(desk);
         self.inner.bell.ring();
         Ok(())
+    }
+
+    /// Closes, waits for the process, if it goes in time, and looks after the work tree that was made for it.
+    pub async fn end(&self, within: Duration) -> io::Result<Option<TreeFate>> {
+        let closing = self.clone();
+        tokio::task::spawn_blocking(move || closing.close()).await.map_err(io::Error::other)??;
+        // What can not be ended is left to the keeper, and listed by `ostler ps`.
+        let ended = tokio::time::timeout(within, self.gone()).await.is_ok();
+        let session = self.clone();
+        let leave = move || {
+            let (shared, path) = (session.inner.shared.upgrade()?, session.desk().state.created.worktree.clone()?);
+            shared.trees().leave(&path, ended)
+        };
+        tokio::task::spawn_blocking(leave).await.map_err(io::Error::other)
     }
 
     fn drop_queue(&self, desk: &mut super::Desk, why: &str) -> io::Result<()> {

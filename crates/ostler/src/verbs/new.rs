@@ -61,7 +61,7 @@ pub(crate) struct New {
     #[arg(long, value_name = "AGENT_ID")]
     resume: Option<String>,
 
-    /// Give it a git work tree of its own, on a new branch (`ostler/…` unless named)
+    /// Give it a git work tree of its own, on a new branch `ostler/…`, or on the branch that is named
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, default_missing_value = "")]
     worktree: Option<String>,
 

@@ -218,6 +218,23 @@ fn a_worktree_starts_from_the_current_branch_or_the_one_given() {
 }
 
 #[test]
+fn a_branch_that_is_there_is_taken_unless_another_work_tree_has_it() {
+    let repo = Repo::new();
+    repo.git(&["branch", "topic"]);
+    repo.git(&["branch", "topic-2"]);
+    let tree = |name: &str| repo.base().join(name).display().to_string();
+    let git = repo.here();
+    git.worktree_on(&new("topic", &tree("one"), None)).expect("taken");
+    assert_eq!(repo.at(&repo.base().join("one")).info().expect("a work tree").head, Head::Branch("topic".into()));
+    let again = git.worktree_on(&new("topic", &tree("two"), None));
+    assert!(matches!(again, Err(WorktreeError::CheckedOut { path, .. }) if path == repo.base().join("one")));
+    let main = git.worktree_on(&new("main", &tree("two"), None));
+    assert!(matches!(main, Err(WorktreeError::CheckedOut { path, .. }) if path == repo.dir()));
+    git.worktree_on(&new("fresh", &tree("two"), None)).expect("made");
+    assert!(git.worktree_on(&new("-D", &tree("three"), None)).is_err());
+}
+
+#[test]
 fn a_worktree_of_an_empty_repository_is_an_orphan() {
     let repo = Repo::empty();
     let made = repo.here().create_worktree(&new("orph", "../ow", None)).expect("made");

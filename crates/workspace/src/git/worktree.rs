@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use super::{Git, RunError};
 
@@ -29,6 +30,14 @@ pub enum WorktreeError {
     /// The directory is not in a repository.
     #[error("not a git repository")]
     NotARepo,
+    /// The branch has a work tree already.
+    #[error("branch {} is checked out in {}", branch.display(), path.display())]
+    CheckedOut {
+        /// Which branch.
+        branch: OsString,
+        /// Where.
+        path: PathBuf,
+    },
     /// Git refused; the text is its own.
     #[error("{}", String::from_utf8_lossy(.0))]
     Refused(Vec<u8>),
@@ -60,6 +69,34 @@ impl Git {
             return Err(refused(ran.output.trim_ascii_end()));
         }
         Ok(Created { source })
+    }
+
+    /// Makes a work tree for a branch: the one that is there, if no other work tree has it, or else a new one.
+    pub fn worktree_on(&self, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        match self.branch_at(new.branch)? {
+            None => self.create_worktree(new).map(drop),
+            Some(path) if !path.as_os_str().is_empty() => {
+                Err(WorktreeError::CheckedOut { branch: new.branch.to_owned(), path })
+            }
+            Some(_) => {
+                refuse_option(new.branch)?;
+                let args = ["worktree", "add", "--"].map(OsStr::new);
+                let ran = self.change(args.into_iter().chain([new.path, new.branch]))?;
+                if ran.success { Ok(()) } else { Err(refused(ran.output.trim_ascii_end())) }
+            }
+        }
+    }
+
+    /// The work tree that has this branch checked out, empty if none has; `None` if there is no such branch.
+    fn branch_at(&self, branch: &OsStr) -> Result<Option<PathBuf>, RunError> {
+        let wanted = [b"refs/heads/", branch.as_bytes()].concat();
+        let args = ["for-each-ref", "--format=%(refname) %(worktreepath)", "--"].map(OsStr::new);
+        let listed = self.query(args.into_iter().chain([OsStr::from_bytes(&wanted)]))?;
+        let mut places = listed.output.split(|byte| *byte == b'\n').filter_map(|line| {
+            let (name, path) = line.split_at(line.iter().position(|byte| *byte == b' ')?);
+            (name == wanted).then(|| PathBuf::from(OsStr::from_bytes(path.get(1..).unwrap_or_default())))
+        });
+        Ok(places.next())
     }
 
     /// Removes a work tree, changes in it included. False when git refused.

@@ -76,9 +76,7 @@ pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) ->
 pub(super) async fn destroy(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let Some(session) = shared.session(id) else { return Ok(NOT_OK.to_owned()) };
-    let closing = session.clone();
-    blocking(move || closing.close().map_err(failed)).await?;
-    let _ = tokio::time::timeout(GONE_WITHIN, session.gone()).await;
+    session.end(GONE_WITHIN).await.map_err(failed)?;
     Ok(OK.to_owned())
 }
 

@@ -4,15 +4,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ostler_engine::session::{OWN_BRANCHES, WORKTREES};
 use ostler_workspace::git::{Git, Left, RunError};
 
 use crate::instances::Found;
 use crate::output::CommandError;
-
-/// Where an instance keeps them.
-const FOLDER: &str = "worktrees";
-/// Branches that ostler named; those that hold nothing go with their work tree.
-const OURS: &str = "ostler/";
 
 pub(super) struct Tree {
     pub(super) path: PathBuf,
@@ -22,7 +18,7 @@ pub(super) struct Tree {
 
 /// The work trees of all instances.
 pub(super) fn find(instances: &[Found]) -> Vec<Tree> {
-    let entries = instances.iter().flat_map(|found| fs::read_dir(found.dir.join(FOLDER)).into_iter().flatten());
+    let entries = instances.iter().flat_map(|found| fs::read_dir(found.dir.join(WORKTREES)).into_iter().flatten());
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths.into_iter().map(Tree::look).collect()
@@ -67,7 +63,7 @@ impl Tree {
         if force && self.unsaved.is_some() {
             return Ok((!git.drop_worktree(&self.path)?).then(|| "git refused".to_owned()));
         }
-        Ok(match git.leave_worktree(&self.path, OURS)? {
+        Ok(match git.leave_worktree(&self.path, OWN_BRANCHES)? {
             Left::Removed { .. } => None,
             Left::Kept { why, .. } => Some(why),
         })
