@@ -1,8 +1,11 @@
 """Standing answers, and the refusal that needs no further asking."""
 import json
+import os
+import socket
+import sys
 
 from approvals_kit import LONG, House, Terminal
-from lib import area
+from lib import area, wait_for
 
 
 @area("approvals-fatigue")
@@ -75,5 +78,67 @@ def rules(t):
         t.eq("a-program-that-is-not-there-exit-4", house("rules", "add", "--", "no-such-program-zz")[0], 4)
         rc, o, e = house("rules", "add", "--expires", "soon", "--", "echo")
         t.ok("a-bad-time-is-explained", rc == 2 and "30d" in e or "7d" in e, (rc, e))
+    finally:
+        house.down()
+
+
+# Asks for a command, then becomes the agent.
+ASKING = """#!%s
+import datetime, json, os, socket, sys, uuid
+now = datetime.datetime.now(datetime.timezone.utc).strftime("%%Y-%%m-%%dT%%H:%%M:%%SZ")
+request = {"id": str(uuid.uuid4()), "host": "h", "session": "somebody else", "reason": "a test", "env": {}, "time": now,
+           "pipeline": [["echo", "of a session"]], "privileged": False, "forward_agent": False}
+if os.fork() == 0:
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(%r)
+    s.sendall(json.dumps(request).encode() + b"\\n")
+    with open(%r, "a") as f: f.write(s.makefile().readline())
+    os._exit(0)
+os.execv(%r, [%r, "__echo", "--session", "x"])
+"""
+
+
+@area("approvals-rules-of-a-session")
+def of_a_session(t):
+    """A rule for a session, or for a folder, answers what that session's agent asks for, and nobody who only claims to be it."""
+    house = House(t).up()
+    try:
+        agent, said = house.dir + "/agent", house.dir + "/said"
+        with open(agent, "w") as f:
+            f.write(ASKING % (sys.executable, house.door(), said, house.program, house.program))
+        os.chmod(agent, 0o755)
+
+        def session(name, folder):
+            os.makedirs(folder, exist_ok=True)
+            wire = socket.socket(socket.AF_UNIX)
+            wire.connect(house.record()["native"])
+            params = {"agent": "echo", "program": agent, "workspace": folder, "name": name}
+            wire.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "session.create", "params": params}).encode() + b"\n")
+            return json.loads(wire.makefile().readline())["result"]["id"]
+
+        def add(*args):
+            term = Terminal(house, "--json", "rules", "add", *args, "--", "echo", "of a session")
+            return json.loads(term.seen) if term.wait(LONG) == 0 else term.seen
+
+        def answers():
+            return [json.loads(line)["status"] for line in open(said)] if os.path.exists(said) else []
+        mine, folder = session("mine", house.dir + "/one"), house.dir + "/two"
+        house.good("send", "mine", "hello")
+        one = house.waiting()[0]
+        t.eq("a-session-is-verified-whatever-is-claimed", (one["asker"]["verified_session"], one["asker"]["claimed_session"], one["workspace"]), (mine, "somebody else", house.dir + "/one"))
+        t.eq("no", Terminal(house, "deny", one["id"]).wait(LONG), 0)
+        rule = add("--session", "mine")
+        t.eq("a-name-means-the-session", rule["scope"] if isinstance(rule, dict) else rule, "session " + mine)
+        house.good("kill", house.json("sessions")[0]["process"])
+        house.good("send", "mine", "again")
+        t.ok("its-rule-answers-also-the-next-process", wait_for(lambda: answers() == ["denied", "ok"], LONG, 0.1), answers())
+        other = house.ask(["echo", "of a session"], session=mine)
+        t.eq("a-claim-is-not-enough", len(house.waiting()), 1)
+        other.sock.close()
+        house.waiting(0)
+        add("--workspace", folder)
+        session("theirs", folder)
+        house.good("send", "theirs", "hello")
+        t.ok("a-rule-for-a-folder-answers", wait_for(lambda: answers()[2:] == ["ok"], LONG, 0.1), (answers(), house.pending()))
     finally:
         house.down()

@@ -67,7 +67,7 @@ wire! {
         pub claimed_host: String,
         /// The client program and version, as it says.
         pub client: String,
-        /// The hosted process that the asker descends from.
+        /// What hosts the asker, as the system tells it: its session (`s…`), or else its process (`p…`).
         pub verified_session: Option<String>,
     }
 

@@ -9,11 +9,12 @@ mod holder;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 use ostler_keeper::procfs::{self, Stat};
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use crate::By;
+use crate::{By, Engine};
 
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;
@@ -132,9 +133,34 @@ impl Peer {
         host_of(self.pid).ok().flatten()
     }
 
-    /// It and those that it descends from, as far as they can be looked at.
-    pub(crate) fn lineage(&self) -> impl Iterator<Item = u32> {
-        lineage(self.pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, _)| pid))
+    /// It and those that it descends from, as far as they can be looked at: each by its number and when it started.
+    fn lineage(&self) -> impl Iterator<Item = (u32, u64)> {
+        lineage(self.pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, stat)| (pid, stat.start_ticks)))
+    }
+}
+
+/// What hosts a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The id of a session, or else of a process; without either, the keeper in words.
+    pub name: String,
+    /// Where the session works.
+    pub workspace: Option<PathBuf>,
+}
+
+impl Engine {
+    /// What hosts a peer. A session is named only where the peer descends from its process, whatever mark it carries: anybody
+    /// can write a mark.
+    pub fn host_of(&self, peer: &Peer) -> Option<Host> {
+        let process = peer.lineage().find_map(|(pid, start_ticks)| self.inner.with_pid(pid, start_ticks));
+        let Some(process) = process else {
+            return peer.hosted_by().map(|name| Host { name, workspace: None });
+        };
+        let session = process.about().session.as_deref().and_then(|id| self.sessions().get(id));
+        Some(match session {
+            Some(session) => Host { name: session.id().to_owned(), workspace: Some(session.view().workspace) },
+            None => Host { name: process.id().to_owned(), workspace: None },
+        })
     }
 }
 

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::{Caller, NotAPlace, Peer, Place};
+pub use access::{Caller, Host, NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use environment::Environment;

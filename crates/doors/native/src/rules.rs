@@ -6,12 +6,15 @@ use ostler_api::{
 };
 use ostler_engine::Peer;
 use ostler_engine::approval::{ArgPattern, By, Effect, NewRule, Pattern, Rule, RuleScope};
+use ostler_engine::session::{Session, SessionError};
 
-use crate::Shared;
 use crate::approval::{failed, person, refusal};
+use crate::{Shared, info};
 
 /// Entries in one answer: some hundred kilobytes.
 const PAGE: u64 = 1000;
+/// A shorter beginning of an id is more likely a word.
+const BEGINNING: usize = 5;
 
 pub(crate) fn list(shared: &Shared, _: Empty) -> Result<RuleList, RpcError> {
     Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
@@ -47,7 +50,7 @@ pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -
     }
     let scope = match (params.session, params.workspace) {
         (Some(_), Some(_)) => return Err(bad("a session or a workspace, not both")),
-        (Some(session), None) => RuleScope::Session { session },
+        (Some(session), None) => RuleScope::Session { session: session_of(shared, session)? },
         (None, Some(path)) => RuleScope::Workspace { path },
         (None, None) => RuleScope::Host,
     };
@@ -65,6 +68,22 @@ pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -
         expires_at: params.expires_in.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
     };
     shared.engine.inbox().add_rule(rule, by).map(describe).map_err(|error| refusal(&error))
+}
+
+/// The id of the session that is meant, or what an asker elsewhere claims to be.
+fn session_of(shared: &Shared, text: String) -> Result<String, RpcError> {
+    let sessions = shared.engine.sessions();
+    let meant = |session: &Session| text.len() >= BEGINNING || session.view().name.as_deref() == Some(&text);
+    match sessions.resolve(&text) {
+        Ok(session) if meant(&session) => Ok(session.id().to_owned()),
+        Err(SessionError::Ambiguous { ids, .. })
+            if ids.iter().any(|id| sessions.get(id).is_some_and(|s| meant(&s))) =>
+        {
+            Err(RpcError::new(ErrorKind::Ambiguous, format!("`{text}` could be {}", info::listed(&ids)))
+                .hint("give more of the id"))
+        }
+        _ => Ok(text),
+    }
 }
 
 pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {

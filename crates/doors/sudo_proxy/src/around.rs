@@ -31,8 +31,10 @@ pub struct Peer {
     pub uid: u32,
     /// Its process.
     pub pid: Option<u32>,
-    /// The hosted process that it belongs to.
+    /// What hosts it: the session that it belongs to, or else the process.
     pub hosted: Option<String>,
+    /// Where that session works.
+    pub workspace: Option<String>,
 }
 
 /// How a question ended.

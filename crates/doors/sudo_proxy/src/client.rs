@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use ostler_engine::Host;
 use tokio::net::UnixStream;
 
 use crate::answer::Answer;
@@ -73,8 +74,13 @@ async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u
 async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
     let id = request.id.clone();
     // Looked at only for what somebody will be asked about. A peer that is gone already has no process to look at.
-    let hosted = ostler_engine::Peer::of(&stream).ok().and_then(|peer| peer.hosted_by());
-    let peer = Peer { hosted, ..peer.clone() };
+    let host = ostler_engine::Peer::of(&stream).ok().and_then(|peer| shared.engine.host_of(&peer));
+    let mut peer = peer.clone();
+    if let Some(Host { name, workspace }) = host {
+        peer.hosted = Some(name);
+        peer.workspace = workspace.map(|path| path.to_string_lossy().into_owned());
+    }
+    let peer = peer;
     let said = run::decided(shared, request, &peer, &stream).await;
     let to = shared.answer(&id);
     match said {

@@ -133,7 +133,8 @@ impl Door {
             let _ = stream.try_write(&shared.answer("").error(BUSY));
             return;
         };
-        let peer = Peer { uid, pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()), hosted: None };
+        let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
+        let peer = Peer { uid, pid, hosted: None, workspace: None };
         tokio::spawn(async move {
             client::serve(shared, stream, peer).await;
             drop(place);

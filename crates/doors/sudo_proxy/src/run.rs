@@ -226,7 +226,7 @@ fn ask(request: &Request, stages: &[Stage], peer: &Peer, wait: Duration) -> Ask 
         after_asked: Some(AFTER_ASKED),
         bound: Bound::Connection,
         key: Some(request.id.clone()),
-        workspace: None,
+        workspace: peer.workspace.clone(),
     }
 }
 

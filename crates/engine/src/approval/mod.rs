@@ -75,7 +75,7 @@ pub struct Asker {
     pub claimed_host: String,
     /// The client program and version, as it says.
     pub client: String,
-    /// The hosted process that the peer descends from.
+    /// What the peer belongs to, as the system tells it: a session, or else the hosted process that it descends from.
     pub verified_session: Option<String>,
 }
 

@@ -97,6 +97,12 @@ impl Registry {
         self.table().processes.get(id).cloned()
     }
 
+    /// The process that the kernel knows by these.
+    pub(crate) fn with_pid(&self, pid: u32, start_ticks: u64) -> Option<Process> {
+        let is_it = |process: &&Process| process.inner.pid == pid && process.inner.start_ticks == start_ticks;
+        self.table().processes.values().find(is_it).cloned()
+    }
+
     pub(crate) fn processes_dir(&self) -> PathBuf {
         self.config.dir.join("procs")
     }

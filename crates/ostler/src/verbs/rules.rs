@@ -54,11 +54,11 @@ struct Add {
     #[arg(long)]
     deny: bool,
 
-    /// Only for requests of this session
+    /// Only for requests of this session, by its id or name; for askers that are not hosted here, what they claim to be
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
 
-    /// Only for requests about this folder
+    /// Only for requests of sessions that work in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     workspace: Option<String>,
 

@@ -88,6 +88,15 @@ impl Context {
 }
 
 /// A request to run these stages, for tests.
+/// What hosts an asker, in words: a session, a process, or what the engine says itself.
+pub(in crate::verbs) fn hosted(host: &str) -> String {
+    match host.chars().next() {
+        Some('s') => format!("session {host}"),
+        Some('p') => format!("hosted process {host}"),
+        _ => format!("hosted by {host}"),
+    }
+}
+
 #[cfg(test)]
 fn sample(id: &str, stages: &[&[&str]]) -> ApprovalInfo {
     let stages: Vec<_> = stages

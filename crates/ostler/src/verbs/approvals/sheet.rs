@@ -10,7 +10,7 @@ use ostler_stages::Seal;
 use ratatui::text::Span;
 use serde::Deserialize;
 
-use super::content;
+use super::{content, hosted};
 use crate::output::{Paint, visible};
 
 /// Before the rest of a line that did not fit.
@@ -138,8 +138,7 @@ fn facts(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let asker = &info.asker;
     let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { format!("{text:?}") };
     let verified = match &asker.verified_session {
-        Some(session) if info.kind != ApprovalKind::Command => format!("verified: session {session}"),
-        Some(process) => format!("verified: hosted process {process}"),
+        Some(host) => format!("verified: {}", hosted(host)),
         None => "verified: none, it is not hosted here".to_owned(),
     };
     let pid = asker.pid.map_or("pid unknown".to_owned(), |pid| format!("pid {pid}"));

@@ -57,7 +57,7 @@ fn decided(decision: &Decision, by: &str) -> (&'static str, Paint, String) {
 
 fn who(asker: &Asker) -> String {
     let session = match &asker.verified_session {
-        Some(process) => format!(", hosted process {process}"),
+        Some(host) => format!(", {}", crate::verbs::approvals::hosted(host)),
         None if asker.claimed_session.is_empty() => String::new(),
         None => format!(", claims session {:?}", asker.claimed_session),
     };

@@ -27,7 +27,7 @@ fn question(stages: Vec<(Vec<&str>, Result<File, Missing>)>) -> Question {
             version: "1.2.0".into(),
         },
         stages: stages.into_iter().map(|(argv, file)| Stage { argv: owned(&argv), file }).collect(),
-        peer: Peer { uid: 1000, pid: Some(42), hosted: Some("pabc".into()) },
+        peer: Peer { uid: 1000, pid: Some(42), hosted: Some("pabc".into()), workspace: None },
     }
 }
 
