@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         a_yes_reaches_the_agent_once,
         a_no_reaches_the_agent_with_its_words,
         a_rule_answers_the_same_again,
+        a_request_that_nobody_answers_in_time_is_denied,
         a_question_is_answered_by_its_label,
         nobody_but_the_inbox_answers_an_agent,
         an_interrupt_stops_the_turn_and_keeps_the_process,
@@ -163,6 +164,21 @@ fn a_rule_answers_the_same_again() {
     stable.prompt(&other, "ASK");
     ended(&stable, &other, 1);
     assert!(stable.of(&other, "answered")[0]["by"].as_str().unwrap().starts_with("rule "));
+}
+
+fn a_request_that_nobody_answers_in_time_is_denied() {
+    let stable = Stable::new();
+    std::fs::write(stable.path("ask_timeout"), "300").unwrap();
+    stable.restart();
+    let id = stable.session(json!({}));
+    stable.prompt(&id, "ASK");
+    ended(&stable, &id, 1);
+    let answered = &stable.of(&id, "answered")[0];
+    let message = answered["decision"]["message"].as_str().unwrap();
+    assert!(message.contains("nobody answered within 0.3 s"), "{answered}");
+    assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], true);
+    assert_eq!(stable.ask(json!({"do": "approvals"}))[0]["state"], "expired");
+    stable.wait(&id, "idle");
 }
 
 fn a_question_is_answered_by_its_label() {

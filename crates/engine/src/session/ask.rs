@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ostler_agents::{Answer, AnswerError, Ask as AgentAsk, Asked, Json};
 use ostler_hooks::hook;
@@ -85,7 +86,7 @@ impl Driver {
     fn ask(&mut self, shared: &Arc<Shared>, open: &Open) -> io::Result<()> {
         let ask = {
             let desk = self.session.desk();
-            request(&desk.state, open)
+            request(&desk.state, open, shared.config().ask_timeout)
         };
         match shared.inbox().ask_again(ask) {
             Ok(approval) => {
@@ -138,7 +139,7 @@ impl Driver {
     }
 }
 
-fn request(state: &State, open: &Open) -> Ask {
+fn request(state: &State, open: &Open, timeout: Option<Duration>) -> Ask {
     let Asked { ask, tool, title, input, reason, can, grants, questions, .. } = open.asked.clone();
     let agent = state.created.agent.name().to_owned();
     let content = ToolContent { agent: agent.clone(), tool, title: title.clone(), input, questions, can, grants };
@@ -161,7 +162,7 @@ fn request(state: &State, open: &Open) -> Ask {
         },
         reason: reason.unwrap_or_default(),
         after_shown: None,
-        after_asked: None,
+        after_asked: timeout,
         bound: Bound::Session,
         key: Some(key(&state.created.id, open)),
         workspace: Some(state.created.workspace.to_string_lossy().into_owned()),
@@ -190,7 +191,10 @@ fn answer_to(approval: &Approval, asked: &Asked) -> Option<Answer> {
             },
         },
         State::Denied { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
-        State::Expired => deny("nobody answered in time"),
+        State::Expired => {
+            let seconds = approval.ask.after_asked.unwrap_or_default().as_secs_f64();
+            deny(&format!("nobody answered within {seconds} s (sessions.ask_timeout), so it is denied"))
+        }
         State::Withdrawn { why } => deny(why),
         State::Failed { why } => deny(why),
         State::Unknown => deny("the machine was restarted before the answer could be given"),

@@ -29,6 +29,9 @@ pub fn run(dir: &Path) -> ExitCode {
         sessions: SessionConfig {
             idle_stop: std::fs::read_to_string(dir.join("idle_stop"))
                 .map_or(Duration::from_secs(900), |text| Duration::from_millis(text.parse().unwrap())),
+            ask_timeout: std::fs::read_to_string(dir.join("ask_timeout"))
+                .ok()
+                .map(|text| Duration::from_millis(text.parse().unwrap())),
             ..SessionConfig::default()
         },
     })
@@ -88,11 +91,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         }
         "change" => {
             let autonomy = (what["all"] == true).then_some(Autonomy::All);
-            let change = Change {
-                model: text("model").map(Some),
-                autonomy,
-                ..Change::default()
-            };
+            let change = Change { model: text("model").map(Some), autonomy, ..Change::default() };
             let by = match what["by"].as_str() {
                 Some("hosted") => Caller::Hosted("pabc".into()),
                 Some("nobody") => Caller::Unknown,

@@ -163,6 +163,21 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_duration(text).map(|value| config.sessions.start_timeout = value),
     },
     Key {
+        name: "sessions.ask_timeout",
+        default: "never",
+        doc: "How long a request or question of an agent waits for somebody; then it is denied, and the agent goes on. `never` waits.",
+        apply: |config, text| {
+            config.sessions.ask_timeout = match text {
+                "never" => None,
+                _ => match parse_duration(text) {
+                    Ok(time) if !time.is_zero() => Some(time),
+                    _ => return Err("expected `never`, or a duration such as 10m or 24h".to_owned()),
+                },
+            };
+            Ok(())
+        },
+    },
+    Key {
         name: "sessions.keep_closed",
         default: "30d",
         doc: "How long the journal of a closed session is kept.",
