@@ -218,9 +218,9 @@ fn cookie(pid: u32) -> Option<String> {
     let mark = format!("{}=", ostler_keeper::COOKIE);
     let value = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(mark.as_bytes()))?;
     // Anybody can write there: it is never taken for anything but the id of a process.
-    let is_process = |text: &str| text.starts_with('p') && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let value = String::from_utf8_lossy(value).into_owned();
-    Some(if is_process(&value) { value } else { format!("a false mark in pid {pid}") })
+    let is_process = value.starts_with('p') && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Some(if is_process { value } else { format!("a false mark in pid {pid}") })
 }
 
 /// The device of the controlling terminal.

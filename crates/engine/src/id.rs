@@ -40,6 +40,12 @@ pub(crate) fn rule() -> io::Result<String> {
     fresh('r')
 }
 
+/// Whether this is how a session or a process of some instance is called.
+pub(crate) fn is_hosts(text: &str) -> bool {
+    let letters = text.strip_prefix(['p', 's']).unwrap_or_default().as_bytes();
+    letters.len() == LETTERS && letters.iter().all(|letter| ALPHABET.contains(letter))
+}
+
 fn fresh(first: char) -> io::Result<String> {
     let mut random = [0u8; LETTERS];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
@@ -55,5 +61,9 @@ mod tests {
         assert_eq!(a.len(), 13);
         assert!(a.starts_with('p'));
         assert_ne!(a, b);
+        assert!(super::is_hosts(&a) && super::is_hosts(&super::session().unwrap()));
+        assert!(
+            !super::is_hosts(&super::rule().unwrap()) && !super::is_hosts("s") && !super::is_hosts("Pfix-the-build")
+        );
     }
 }

@@ -4,12 +4,15 @@
 //! Programs that changed their user, an `sshd` that forwards a port above all, show nobody what they hold. A socket that
 //! no other process has is one of theirs; they are told from agents by whom they descend from, like everybody.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Caller;
+use ostler_keeper::procfs;
+
+use super::{ANCESTORS_MAX, Caller, lineage};
 
 /// A machine on which it takes longer has to wait for a quieter moment.
 const LOOK_FOR: Duration = Duration::from_secs(5);
@@ -32,7 +35,8 @@ fn worst(all: impl Iterator<Item = Caller>) -> Caller {
     all.max_by_key(rank).unwrap_or(Caller::Unknown)
 }
 
-/// Those who hold it; and those who could, because they show nothing: who is `uid`'s, or hosted whoever it is.
+/// Those who hold it; and those who could, because they show nothing: whoever is `uid`'s, or descends from one that is and is
+/// not free.
 fn look(inode: u64, uid: u32, until: Instant) -> io::Result<(Vec<Caller>, Vec<Caller>)> {
     let (mut holders, mut hidden) = (Vec::new(), Vec::new());
     let wanted = format!("socket:[{inode}]");
@@ -45,10 +49,14 @@ fn look(inode: u64, uid: u32, until: Instant) -> io::Result<(Vec<Caller>, Vec<Ca
         match holds(&entry.path(), Path::new(&wanted)) {
             Ok(true) => holders.push(Caller::of(pid)),
             Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => match Caller::of(pid) {
-                Caller::Free if user_of(&entry.path()) != Some(uid) => {}
-                caller => hidden.push(caller),
-            },
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let caller = Caller::of(pid);
+                let depth = if caller == Caller::Free { 1 } else { ANCESTORS_MAX };
+                // Other users have agents too.
+                if pids(pid).take(depth).any(|pid| user_of(pid) == Some(uid)) {
+                    hidden.push(caller);
+                }
+            }
             // It ended.
             Err(_) => {}
         }
@@ -59,7 +67,13 @@ fn look(inode: u64, uid: u32, until: Instant) -> io::Result<(Vec<Caller>, Vec<Ca
 /// Whether any thread has it: threads may have descriptors of their own.
 fn holds(process: &Path, wanted: &Path) -> io::Result<bool> {
     for thread in fs::read_dir(process.join("task"))? {
-        for descriptor in fs::read_dir(thread?.path().join("fd"))? {
+        let thread = thread?;
+        let descriptors = match fs::read_dir(thread.path().join("fd")) {
+            // It holds nothing any more, and shows nobody even that.
+            Err(_) if is_over(&thread.file_name()) => continue,
+            shown => shown?,
+        };
+        for descriptor in descriptors {
             match fs::read_link(descriptor?.path()) {
                 Ok(target) if target == wanted => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
@@ -70,9 +84,18 @@ fn holds(process: &Path, wanted: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
+fn is_over(thread: &OsStr) -> bool {
+    let number = thread.to_str().and_then(|name| name.parse().ok());
+    number.is_some_and(|number| procfs::stat(number).is_ok_and(|stat| stat.is_zombie()))
+}
+
+fn pids(pid: u32) -> impl Iterator<Item = u32> {
+    lineage(pid).map_while(|step| step.ok().map(|(pid, _)| pid))
+}
+
 /// The user that a process acts as.
-fn user_of(process: &Path) -> Option<u32> {
-    let status = fs::read_to_string(process.join("status")).ok()?;
+fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_ascii_whitespace().nth(1)?.parse().ok()
 }

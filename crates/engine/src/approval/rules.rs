@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::id;
+
 use super::{Approval, Ask, AskKind, By, CommandContent, content_hash};
 
 /// More rules than a person keeps in mind, and quick to try one by one.
@@ -119,7 +121,10 @@ impl Rule {
 impl RuleScope {
     fn holds(&self, ask: &Ask) -> bool {
         match self {
-            Self::Session { session } => session_of(ask) == session,
+            // A claim counts for a word; that somebody is a session, or a process, of ours is not claimed but seen.
+            Self::Session { session } => {
+                session_of(ask) == session && (ask.asker.verified_session.is_some() || !id::is_hosts(session))
+            }
             Self::Workspace { path } => ask.workspace.as_ref() == Some(path),
             Self::Host => true,
         }
@@ -242,6 +247,27 @@ mod tests {
             &["aptx", "install", "libx-dev"],
         ] {
             assert!(!apt.matches(&ask(other)), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_claims_to_be_a_session_of_ours_is_not_taken_for_it() {
+        let mut asked = ask(&["apt", "update"]);
+        for (claimed, verified, rule, want) in [
+            ("fix", None, "fix", true),
+            ("fix", None, "other", false),
+            ("s0123456789ab", None, "s0123456789ab", false),
+            ("p0123456789ab", None, "p0123456789ab", false),
+            ("fix", Some("s0123456789ab"), "fix", false),
+            ("fix", Some("s0123456789ab"), "s0123456789ab", true),
+        ] {
+            asked.asker.claimed_session = claimed.into();
+            asked.asker.verified_session = verified.map(str::to_owned);
+            assert_eq!(
+                RuleScope::Session { session: rule.into() }.holds(&asked),
+                want,
+                "{claimed} {verified:?} {rule}"
+            );
         }
     }
 
