@@ -14,6 +14,8 @@ use super::{Effect, clock, content_hash, machine, rules};
 
 /// What all waiting requests may hold together: a list of them is one answer.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
+/// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
+const ALIKE_MAX: usize = 32;
 /// Names remembered at once; more within the replay window than any honest client sends.
 const KEYS_MAX: usize = 65_536;
 /// How often names are looked through for those that are free again.
@@ -419,7 +421,7 @@ impl Desk {
 
     /// The ids that begin like this.
     pub(super) fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.store.ids(prefix, 8)
+        self.store.ids(prefix, ALIKE_MAX)
     }
 
     pub(super) fn read(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {

@@ -315,25 +315,19 @@ impl Engine {
         }
         // The one that runs, or else the newest that bore the name.
         let named = || table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
-        let mut running = named().filter(|entry| entry.is_running());
-        match (running.next(), running.next()) {
-            (Some(only), None) => return Ok(only.clone()),
-            (Some(first), Some(second)) => {
-                let ids = [first, second].into_iter().chain(running).take(8).map(|entry| entry.id().to_owned());
-                return Err(ResolveError::Ambiguous { text: text.to_owned(), ids: ids.collect() });
-            }
-            (None, _) => {}
-        }
-        if let Some(entry) = named().max_by(|a, b| a.about().started.total_cmp(&b.about().started)) {
-            return Ok(entry.clone());
-        }
-        let mut alike = table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));
-        match (alike.next().filter(|_| !text.is_empty()), alike.next()) {
-            (None, _) => Err(ResolveError::NotFound(text.to_owned())),
-            (Some((_, entry)), None) => Ok(entry.clone()),
-            (Some((first, _)), Some((second, _))) => {
-                let rest = alike.map(|(id, _)| id.clone());
-                let ids = [first.clone(), second.clone()].into_iter().chain(rest).take(8).collect();
+        let running: Vec<&Process> = named().filter(|entry| entry.is_running()).collect();
+        let newest = || named().max_by(|a, b| a.about().started.total_cmp(&b.about().started));
+        let begins = || table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));
+        let alike = match (running.is_empty(), newest()) {
+            (false, _) => running,
+            (true, Some(ended)) => vec![ended],
+            (true, None) => begins().map(|(_, entry)| entry).filter(|_| !text.is_empty()).collect(),
+        };
+        match alike.as_slice() {
+            [] => Err(ResolveError::NotFound(text.to_owned())),
+            [only] => Ok((*only).clone()),
+            several => {
+                let ids = several.iter().map(|entry| entry.id().to_owned()).collect();
                 Err(ResolveError::Ambiguous { text: text.to_owned(), ids })
             }
         }
