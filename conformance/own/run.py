@@ -21,7 +21,7 @@ SUITES = {
     "netns": ["netns"],
     "cli": ["cli"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_password"],
-    "sessions": ["sessions"],
+    "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree"],
     "codecast": ["codecast"],
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
