@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
@@ -42,9 +41,6 @@ pub enum ResolveError {
     },
 }
 
-/// One that tries again and again is recorded this often: each record waits for the disk.
-const INTRUDER_EVERY: Duration = Duration::from_secs(1);
-
 pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
@@ -54,7 +50,6 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
-    intruder: Mutex<Option<(String, Instant)>>,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
@@ -79,7 +74,6 @@ impl Registry {
             observers: RwLock::default(),
             keys,
             inbox: OnceLock::new(),
-            intruder: Mutex::default(),
             terminals: Mutex::default(),
         })
     }
@@ -213,14 +207,8 @@ impl Registry {
 
     /// A hosted process tried to take the daemon's place at the keeper, and was sent away: goes on record.
     pub(super) fn intruder(&self, key: &str, pid: u32) {
-        let mut last = self.intruder.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_some_and(|(who, at)| who == key && at.elapsed() < INTRUDER_EVERY) {
-            return;
-        }
-        *last = Some((key.to_owned(), Instant::now()));
-        drop(last);
         let why = format!("pid {pid} is hosted by ostler (it descends from {key}) and may not be the daemon");
-        tracing::warn!("keeper: {why}");
+        tracing::debug!("keeper: {why}");
         if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.attempted("keeper", format!("pid {pid}"), why)) {
             tracing::error!("an attempt on the keeper could not be recorded: {error}");
         }
