@@ -20,7 +20,7 @@ SUITES = {
     "ssh": ["ssh"],
     "netns": ["netns"],
     "cli": ["cli"],
-    "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_password"],
+    "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree"],
     "codecast": ["codecast"],
     "codecast-client": ["codecast_client"],
