@@ -2,11 +2,13 @@
 import base64
 import json
 import os
+import re
 import socket
+import subprocess
 import time
 
-from kit import anon_kib, raw_socket, read_to_end, request, Fail
-from lib import area, b64, run_bin, wait_for
+from kit import anon_kib, proc_bytes, raw_socket, read_to_end, request, Fail
+from lib import area, b64, clean_env, Conn, pid_alive, run_bin, wait_for
 from t_process import sh
 
 PONG = b'{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}'
@@ -146,6 +148,18 @@ def slow_reader(t):
     t.eq("leaving-unread-harms-nobody", d.conn().call("server.ping")["result"], {"pong": True})
 
 
+def send_until_full(s, line, limit):
+    """Sends this line again and again until nobody takes any more, or the limit is reached; says how much went."""
+    s.settimeout(2)
+    sent, block = 0, line * (65536 // len(line))
+    try:
+        while sent < limit:
+            sent += s.send(block[sent % len(line):] if sent % len(line) else block)
+    except socket.timeout:
+        pass
+    return sent
+
+
 @area("never-reads")
 def never_reads(t):
     d = t.daemon()
@@ -162,16 +176,9 @@ def never_reads(t):
     s.close()
     # requests without end from somebody who never reads the replies
     s = raw_socket(d.sock)
-    s.settimeout(2)
-    line = request(5, "server.capabilities")
-    block = line * (65536 // len(line))
-    sent, limit = 0, 64 << 20
+    line, limit = request(5, "server.capabilities"), 64 << 20
     before = anon_kib(d.pid)
-    try:
-        while sent < limit:
-            sent += s.send(block[sent % len(line):] if sent % len(line) else block)
-    except socket.timeout:
-        pass
+    sent = send_until_full(s, line, limit)
     t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
     grown = anon_kib(d.pid) - before
     t.ok("unread-replies-cost-bounded-memory", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
@@ -181,3 +188,20 @@ def never_reads(t):
     got = read_to_end(s, 60)
     good = [x for x in got if x.startswith(b'{"jsonrpc":"2.0","id":5,"result":')]
     t.eq("every-request-taken-is-answered", len(good), (sent + 1) // len(line))
+
+
+@area("never-reads-replays")
+def never_reads_replays(t):
+    """Each reattach owes a reply that follows the replay: those are bounded like any other."""
+    d = t.daemon()
+    other = d.conn()
+    other.call("process.spawn", {"id": "rp", "command": "head", "args": ["-c", "4000000", "/dev/zero"]})
+    if not other.wait_exit("rp", 30):
+        raise Fail("no exit")
+    s = raw_socket(d.sock)
+    before, limit = anon_kib(d.pid), 64 << 20
+    sent = send_until_full(s, request(6, "process.reattach", {"id": "rp", "fromSeq": 0}), limit)
+    t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
+    grown = anon_kib(d.pid) - before
+    t.ok("memory-stays-bounded", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
+    t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
