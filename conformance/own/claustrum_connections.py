@@ -205,3 +205,49 @@ def never_reads_replays(t):
     grown = anon_kib(d.pid) - before
     t.ok("memory-stays-bounded", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
     t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
+
+
+@area("large-files")
+def large_files(t):
+    """Many large files at once: what is held is bounded, and every one of them arrives."""
+    d = t.daemon()
+    path, size, n = d.dir + "/large", 48 << 20, 24
+    with open(path, "w") as f:
+        for _ in range(size >> 20):
+            f.write("x" * (1 << 20))
+    s, before = raw_socket(d.sock, 60), anon_kib(d.pid)
+    s.sendall(b"".join(request(i, "files.read", {"path": path}) for i in range(n)))
+    most, end = 0, time.monotonic() + 3
+    while time.monotonic() < end:
+        most = max(most, anon_kib(d.pid) - before)
+        time.sleep(0.02)
+    t.ok("memory-stays-bounded", most < 400 << 10, "%d KiB more" % most, "less than 400 MiB for %d files of %d MiB" % (n, size >> 20))
+    t.eq("others-are-served-at-once", d.conn().call("files.stat", {"path": path}, timeout=5)["result"]["size"], size)
+    s.shutdown(socket.SHUT_WR)
+    got = read_to_end(s, 60)
+    t.eq("every-file-arrives-whole", sorted((json.loads(x)["id"], len(x) > size) for x in got), [(i, True) for i in range(n)])
+
+
+@area("dead-mount")
+def dead_mount(t):
+    """Calls that hang hold up their own client only, and leave threads to everybody else."""
+    d = t.daemon(start=False)
+    os.mkdir(d.dir + "/bin")
+    with open(d.dir + "/bin/git", "w") as f:
+        f.write("#!/bin/sh\nexec sleep 25\n")
+    os.chmod(d.dir + "/bin/git", 0o755)
+    # A login shell would bring back the real git.
+    d.env.update(PATH=d.dir + "/bin:" + d.env["PATH"], SHELL="/bin/false")
+    d.start()
+    hung = [raw_socket(d.sock) for _ in range(2)]
+    for s in hung:
+        s.sendall(b"".join(request(i, "git.status", {"path": d.dir}) for i in range(256)))
+    time.sleep(2)
+    threads = int(re.search(rb"Threads:\s+(\d+)", proc_bytes(d.pid, "status")).group(1))
+    t.ok("few-threads-wait", threads < 100, threads, "fewer than 100")
+    c, started = d.conn(), time.monotonic()
+    t.eq("another-client's-files-are-served", c.call("files.stat", {"path": d.dir}, timeout=10)["result"]["isDir"], True)
+    rc, o, e = run_bin([t.ostler()], ["status"], env=d.env)
+    t.ok("and-so-is-the-command-line", rc == 0 and time.monotonic() - started < 15, (rc, o, e))
+    for s in hung:
+        s.close()

@@ -16,6 +16,7 @@ mod metrics;
 mod process;
 mod reply;
 mod server;
+mod slow;
 mod stream;
 
 use std::io;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use ostler_door_rpc::{Bound, Limits};
 use ostler_engine::{Engine, Happening};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 pub use counters::Counters;
 pub use dispatch::fuzz_line;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     engine: Engine,
     counters: Arc<Counters>,
     shutdown: Notify,
+    /// For calls that may wait.
+    threads: Semaphore,
 }
 
 impl Door {
@@ -74,7 +77,8 @@ impl Door {
     pub fn new(engine: Engine, config: Config) -> Self {
         let counters = Arc::new(Counters::new(engine.clone(), config.endpoint.clone()));
         engine.observe(observer(Arc::clone(&counters), config.endpoint.clone()));
-        Self { shared: Arc::new(Shared { config, engine, counters, shutdown: Notify::new() }) }
+        let threads = Semaphore::new(slow::THREADS);
+        Self { shared: Arc::new(Shared { config, engine, counters, shutdown: Notify::new(), threads }) }
     }
 
     /// Serves every client that comes, until dropped.
