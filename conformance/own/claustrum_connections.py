@@ -251,3 +251,34 @@ def dead_mount(t):
     t.ok("and-so-is-the-command-line", rc == 0 and time.monotonic() - started < 15, (rc, o, e))
     for s in hung:
         s.close()
+
+
+@area("shutdown-at-up")
+def shutdown_at_up(t):
+    """server.shutdown at the door of `ostler up` ends that door's processes and connections; the next client begins anew."""
+    home = t.tmp()
+    env = clean_env(home)
+
+    def ostler(*args):
+        p = subprocess.run([t.ostler()] + list(args), env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=60)
+        return p.stdout.decode()
+    try:
+        said = ostler("up")
+        found = re.search(r"-socket (\S+)\s+\(token: ([^)]+)\)", said)
+        if not found:
+            raise Fail("no claustrum door in %r" % said)
+        sock, token = found.group(1), open(found.group(2)).read().strip()
+        a, b = Conn(sock, token), Conn(sock, token)
+        old = a.call("process.spawn", sh("x", "exec sleep 300", wantPid=True))["result"]["pid"]
+        b.call("server.ping")
+        a.post("server.shutdown")
+        t.ok("every-connection-closes", wait_for(lambda: a.eof and b.eof, 10), (a.eof, b.eof))
+        t.ok("what-the-door-started-ends", wait_for(lambda: not pid_alive(old), 10))
+        c = Conn(sock, token)
+        t.eq("old-names-are-gone", c.call("process.reattach", {"id": "x"})["result"]["found"], False)
+        t.eq("a-new-client-starts-anew", c.call("process.spawn", sh("x", "exec sleep 300"))["result"], {"success": True})
+        c.close()
+        t.eq("and-finds-it-again", Conn(sock, token).call("process.reattach", {"id": "x"})["result"]["found"], True)
+    finally:
+        ostler("down", "--kill")
