@@ -161,7 +161,7 @@ fn observer(counters: Arc<Counters>, endpoint: String) -> Arc<Observer> {
                 tracing::info!("[process.Manager] Process {id} started, PID={}, command={command}", process.pid());
             }
             Happening::Ended(exit) => {
-                counters.exited();
+                counters.exited(process);
                 tracing::info!("[process.Manager] Process {id} exited with code {}", stream::exit_code(exit));
             }
         }
