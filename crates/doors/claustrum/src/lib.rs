@@ -33,6 +33,7 @@ pub use dispatch::fuzz_line;
 pub use gojson::push_string as push_json_string;
 pub use goos::errno as errno_text;
 pub use metrics::serve as serve_metrics;
+pub use server::ARCH;
 
 /// A line of 1 MiB does not fit any more; the newline is not counted.
 const LINE_MAX: usize = 1024 * 1024 - 1;
