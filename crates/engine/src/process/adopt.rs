@@ -213,10 +213,7 @@ impl Registry {
         let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
-        let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));
-        if let Some(old) = old {
-            self.supersede(&old);
-        }
+        let process = self.enter(about, child.start_ticks, journal, Some(hosted));
         if let Some(exit) = child.exit {
             process.child_exited(exit);
         }

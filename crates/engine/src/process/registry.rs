@@ -109,14 +109,14 @@ impl Registry {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a process under all its names. Whatever had its alias before loses it, and is given back.
+    /// Enters a process under all its names. Whatever had its alias before loses it, and ends.
     pub(super) fn enter(
         self: &Arc<Self>,
         about: About,
         start_ticks: u64,
         journal: Arc<Journal>,
         hosted: Option<Hosted>,
-    ) -> (Process, Option<Process>) {
+    ) -> Process {
         let process = Process {
             inner: Arc::new(Inner {
                 pid: about.pid,
@@ -165,7 +165,10 @@ impl Registry {
                 }
             }));
         }
-        (process, old)
+        if let Some(old) = old {
+            self.supersede(&old);
+        }
+        process
     }
 
     /// The keeper reaped a child.

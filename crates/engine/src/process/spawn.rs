@@ -271,10 +271,7 @@ fn begin(
     }
     let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
     registry.close_stdin_with(&hosted, &about.id);
-    let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
-    if let Some(old) = old {
-        registry.supersede(&old);
-    }
+    let process = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     registry.tell(&process, Happening::Started);
     process
 }
