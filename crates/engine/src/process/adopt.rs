@@ -160,12 +160,17 @@ fn folders(processes: &Path) -> Folders {
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let Folders { described: mut found, bare } = folders;
+        let Folders { described: mut found, mut bare } = folders;
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
             let result = match alive.remove(&about.id) {
                 Some(child) => self.resume(about, child),
+                // Described before it was started, which then came to nothing.
+                None if about.pid == 0 => {
+                    bare.push(self.dir_of(&about.id));
+                    continue;
+                }
                 None => self.remember(about),
             };
             if let Err(error) = result {
@@ -184,22 +189,24 @@ impl Registry {
         }
     }
 
-    /// Forked, but the daemon died or was cut off before it could write down what it was: the keeper knows.
+    /// Forked, but the daemon died or was cut off before it could write down what it was: the keeper knows, or its folder
+    /// where the keeper knows less.
     pub(super) fn take_up_unheard(self: &Arc<Self>, child: Adopted) {
         let key = child.key.clone();
-        let result = About::decode(&child.meta).map_err(io::Error::other).and_then(|mut about| {
-            about.pid = child.pid;
-            if !about.private {
-                about.write(&self.dir_of(&key))?;
-            }
-            self.resume(about, child)
-        });
+        let about = About::read(&self.dir_of(&key)).or_else(|_| About::decode(&child.meta)).map_err(io::Error::other);
+        let result = about.and_then(|about| self.resume(about, child));
         if let Err(error) = result {
             tracing::error!("child {key} not taken up: {error}");
         }
     }
 
-    fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {
+    fn resume(self: &Arc<Self>, mut about: About, mut child: Adopted) -> io::Result<()> {
+        if about.pid == 0 {
+            about.pid = child.pid;
+            if !about.private {
+                about.write(&self.dir_of(&about.id))?;
+            }
+        }
         let live_max = about.live_max.or(self.config.retention.live_max);
         let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
         let journal = match about.private {

@@ -113,7 +113,7 @@ impl Engine {
             umask: None,
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
-            meta: about.encode(),
+            meta: about.for_keeper(),
             given: Vec::new(),
         };
         let live_max = request.live_max.or(registry.config.retention.live_max);
@@ -121,6 +121,10 @@ impl Engine {
         let asked = blocking(move || {
             let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
             let prepared = prepare(registry.dir_of(&about.id), private, options)?;
+            if !private && about.is_long() {
+                // The keeper will not know all of it.
+                about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;
+            }
             hook!("spawn.prepared");
             let mut asked = Asked::of(registry, about, program, spec, prepared);
             Ok(match asked.answer_soon() {
@@ -188,12 +192,17 @@ impl Asked {
                 Ok(begin(&self.registry, self.about, &self.dir, self.journal, spawned))
             }
             Err(error) => {
-                // The folder may never have been made (private), and a leftover is cleared at the next start.
-                let _ = std::fs::remove_dir_all(&self.dir);
+                clear(&self.dir);
                 Err(refusal(error, self.program))
             }
         }
     }
+}
+
+/// Removes the folder of what was not started. It may never have been made (private), and a leftover is cleared at the next
+/// start.
+fn clear(dir: &Path) {
+    let _ = std::fs::remove_dir_all(dir);
 }
 
 /// Runs what touches the disk on a thread where it may wait.
