@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
-use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, PumpConfig, Pumps};
+use ostler_journal::{ExitStatusRecord, Journal, PumpConfig, Pumps};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 
 use tokio::runtime::Handle;
@@ -207,8 +207,7 @@ impl Registry {
                 about.write(&self.dir_of(&about.id))?;
             }
         }
-        let live_max = about.live_max.or(self.config.retention.live_max);
-        let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
+        let options = self.journal_options(&about);
         let journal = match about.private {
             true => Journal::from_held(child.io.held.split_off(1), options),
             false => Journal::open_with(&self.dir_of(&about.id), options),

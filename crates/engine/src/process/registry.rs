@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::Notify;
 
@@ -103,6 +103,13 @@ impl Registry {
 
     pub(crate) fn dir_of(&self, id: &str) -> PathBuf {
         self.processes_dir().join(id)
+    }
+
+    /// How a process is journaled. What a session is derived from is kept whole, in and out, whatever the bounds say.
+    pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
+        let keep_stdin = about.session.is_some();
+        let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
+        JournalOptions { live_max, keep_stdin }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -116,11 +116,9 @@ impl Engine {
             meta: about.for_keeper(),
             given: Vec::new(),
         };
-        let live_max = request.live_max.or(registry.config.retention.live_max);
         let (registry, private) = (Arc::clone(registry), request.private);
         let asked = blocking(move || {
-            let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
-            let prepared = prepare(registry.dir_of(&about.id), private, options)?;
+            let prepared = prepare(registry.dir_of(&about.id), private, registry.journal_options(&about))?;
             if !private && about.is_long() {
                 // The keeper will not know all of it.
                 about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;

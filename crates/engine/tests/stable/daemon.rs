@@ -19,7 +19,10 @@ pub fn run(dir: &Path) -> ExitCode {
     let engine = Engine::start(EngineConfig {
         dir: dir.to_owned(),
         environment: Arc::new(Environment::of_this_process(&[])),
-        retention: Retention::default(),
+        retention: Retention {
+            live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),
+            ..Retention::default()
+        },
         sync_every: Duration::from_millis(200),
         guard: None,
         child_nofile: None,
