@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::{About, Alias, Exit, Inner, Process};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
@@ -64,8 +64,33 @@ struct Table {
     processes: BTreeMap<String, Process>,
     aliases: HashMap<Alias, String>,
     keys: HashMap<String, String>,
+    /// Keys whose process is being started: whoever holds the other end says when that is over, by letting go.
+    starting: HashMap<String, watch::Receiver<()>>,
     /// Exits that the keeper told of before the spawn that started them had come back here.
     early: HashMap<String, ostler_keeper::Exit>,
+}
+
+/// What became of the wish to start something under a key.
+pub(super) enum Claim {
+    /// It was started before.
+    Known(Process),
+    /// Somebody is starting it; when they are done, one end of this is gone.
+    Starting(watch::Receiver<()>),
+    /// Nobody else does.
+    Ours(Reservation),
+}
+
+/// The right to start the process of a key. Gives it back when it goes: the key has its process then, or is free again.
+pub(super) struct Reservation {
+    registry: Arc<Registry>,
+    key: String,
+    _over: watch::Sender<()>,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.registry.table().starting.remove(&self.key);
+    }
 }
 
 impl Registry {
@@ -249,9 +274,21 @@ impl Registry {
     }
 
     pub(crate) fn by_key(&self, key: &str) -> Option<Process> {
-        let table = self.table();
-        let id = table.keys.get(key)?;
-        table.processes.get(id).cloned()
+        self.table().by_key(key)
+    }
+
+    /// Looks for the process of a key, and keeps others from starting it if there is none.
+    pub(super) fn claim(self: &Arc<Self>, key: &str) -> Claim {
+        let mut table = self.table();
+        if let Some(process) = table.by_key(key) {
+            return Claim::Known(process);
+        }
+        if let Some(over) = table.starting.get(key) {
+            return Claim::Starting(over.clone());
+        }
+        let (over, told) = watch::channel(());
+        table.starting.insert(key.to_owned(), told);
+        Claim::Ours(Reservation { registry: Arc::clone(self), key: key.to_owned(), _over: over })
     }
 
     pub(crate) fn remove(&self, process: &Process) {
@@ -288,6 +325,12 @@ impl Registry {
         for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
             observer(process, happening);
         }
+    }
+}
+
+impl Table {
+    fn by_key(&self, key: &str) -> Option<Process> {
+        self.processes.get(self.keys.get(key)?).cloned()
     }
 }
 

@@ -15,12 +15,15 @@ use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::oneshot;
 
 use super::end::KILL;
+use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
 
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
+/// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
+const SAME_KEY: Duration = Duration::from_secs(30);
 
 /// What to start. Only values that were checked for meaning come this far.
 #[derive(Debug, Default)]
@@ -96,9 +99,13 @@ impl Engine {
     /// Starts a process.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
         let registry = &self.inner;
-        if let Some(known) = request.key.as_deref().and_then(|key| registry.by_key(key)) {
-            return Ok(known);
-        }
+        let reserved = match &request.key {
+            None => None,
+            Some(key) => match reserve(registry, key, &request.program).await? {
+                Ok(reserved) => Some(reserved),
+                Err(known) => return Ok(known),
+            },
+        };
         let program = lookup::executable(&request.program, &registry.config.environment.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
         check(&request, &program)?;
@@ -124,7 +131,7 @@ impl Engine {
                 about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;
             }
             hook!("spawn.prepared");
-            let mut asked = Asked::of(registry, about, program, spec, prepared);
+            let mut asked = Asked::of(registry, about, program, spec, prepared, reserved);
             Ok(match asked.answer_soon() {
                 Some(answer) => Ok(asked.finish(answer)),
                 None => Err(asked),
@@ -133,9 +140,35 @@ impl Engine {
         match asked.await.map_err(SpawnError::Journal)? {
             Ok(done) => done,
             Err(mut asked) => {
-                let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
-                blocking(move || Ok(asked.finish(answer))).await.map_err(SpawnError::Journal)?
+                // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
+                let seen_through = tokio::spawn(async move {
+                    let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
+                    blocking(move || Ok(asked.finish(answer))).await
+                });
+                seen_through.await.map_err(io::Error::other).flatten().map_err(SpawnError::Journal)?
             }
+        }
+    }
+}
+
+/// The right to start the process of this key, or the process: of whoever asked for the same at the same time, one starts it
+/// and the others wait.
+async fn reserve(
+    registry: &Arc<Registry>,
+    key: &str,
+    program: &OsStr,
+) -> Result<Result<Reservation, Process>, SpawnError> {
+    let deadline = tokio::time::Instant::now() + SAME_KEY;
+    loop {
+        let mut over = match registry.claim(key) {
+            Claim::Known(process) => return Ok(Err(process)),
+            Claim::Ours(reserved) => return Ok(Ok(reserved)),
+            Claim::Starting(over) => over,
+        };
+        // Nothing is ever said there: it ends.
+        if tokio::time::timeout_at(deadline, over.changed()).await.is_err() {
+            let source = io::Error::new(io::ErrorKind::TimedOut, "the same key is still being started");
+            return Err(SpawnError::Refused { program: program.into(), in_cwd: false, source });
         }
     }
 }
@@ -151,10 +184,19 @@ struct Asked {
     dir: PathBuf,
     journal: Arc<Journal>,
     told: oneshot::Receiver<Answer>,
+    /// Goes last: whoever waits for the same key then finds its process.
+    _reserved: Option<Reservation>,
 }
 
 impl Asked {
-    fn of(registry: Arc<Registry>, about: About, program: PathBuf, spec: SpawnSpec, prepared: Prepared) -> Self {
+    fn of(
+        registry: Arc<Registry>,
+        about: About,
+        program: PathBuf,
+        spec: SpawnSpec,
+        prepared: Prepared,
+        reserved: Option<Reservation>,
+    ) -> Self {
         let Prepared { dir, journal, held } = prepared;
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
@@ -162,7 +204,7 @@ impl Asked {
             let _ = tell.send(result);
             asker.unpark();
         });
-        Self { registry, about, program, dir, journal, told }
+        Self { registry, about, program, dir, journal, told, _reserved: reserved }
     }
 
     /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual.
