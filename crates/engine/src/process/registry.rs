@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
     keeper: RwLock<Keeper>,
+    /// Counts keepers that came after the first, each once everything it holds was taken up.
+    keepers: watch::Sender<u32>,
     table: Mutex<Table>,
     observers: RwLock<Vec<Observer>>,
     pub(crate) keys: crate::keys::Keys,
@@ -100,6 +102,7 @@ impl Registry {
             config,
             pumps,
             keeper: RwLock::new(keeper),
+            keepers: watch::Sender::new(0),
             table: Mutex::default(),
             observers: RwLock::default(),
             keys,
@@ -115,6 +118,16 @@ impl Registry {
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {
         *self.keeper.write().unwrap_or_else(PoisonError::into_inner) = keeper;
+    }
+
+    /// Whoever waits for what the keeper of the moment holds can look now.
+    pub(super) fn keeper_taken_up(&self) {
+        self.keepers.send_modify(|count| *count += 1);
+    }
+
+    /// Hears of keepers that come from now on.
+    pub(super) fn later_keepers(&self) -> watch::Receiver<u32> {
+        self.keepers.subscribe()
     }
 
     /// The process with this id.

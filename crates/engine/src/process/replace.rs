@@ -46,6 +46,7 @@ impl Registry {
                 (Some(_), None) => {}
             }
         }
+        self.keeper_taken_up();
         if is_new {
             let hosted = self.list().into_iter().filter(|process| process.hosted().is_some());
             let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ostler_hooks::hook;
 use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
 use super::registry::{Claim, Reservation};
@@ -22,6 +22,8 @@ use crate::{Engine, id, lookup};
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
+/// How long a spawn whose keeper went waits for the next: longer than all attempts to reach one take.
+const KEEPER_BACK: Duration = Duration::from_secs(15);
 /// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
 const SAME_KEY: Duration = Duration::from_secs(30);
 
@@ -143,6 +145,11 @@ impl Engine {
                 // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
                 let seen_through = tokio::spawn(async move {
                     let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
+                    let gone = matches!(answer, Err(ostler_keeper::SpawnError::KeeperGone));
+                    if gone && tokio::time::timeout(KEEPER_BACK, asked.keepers.changed()).await.is_err() {
+                        // It may run. Its folder stays, for whoever finds it at a keeper.
+                        return Ok(Err(SpawnError::KeeperGone));
+                    }
                     blocking(move || Ok(asked.finish(answer))).await
                 });
                 seen_through.await.map_err(io::Error::other).flatten().map_err(SpawnError::Journal)?
@@ -184,6 +191,7 @@ struct Asked {
     dir: PathBuf,
     journal: Arc<Journal>,
     told: oneshot::Receiver<Answer>,
+    keepers: watch::Receiver<u32>,
     /// Goes last: whoever waits for the same key then finds its process.
     _reserved: Option<Reservation>,
 }
@@ -200,20 +208,22 @@ impl Asked {
         let Prepared { dir, journal, held } = prepared;
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
+        let keepers = registry.later_keepers();
         registry.keeper().spawn(&about.id, spec, held, move |result| {
             let _ = tell.send(result);
             asker.unpark();
         });
-        Self { registry, about, program, dir, journal, told, _reserved: reserved }
+        Self { registry, about, program, dir, journal, told, keepers, _reserved: reserved }
     }
 
-    /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual.
+    /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual, or when
+    /// only the next keeper knows it.
     fn answer_soon(&mut self) -> Option<Answer> {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
+                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => return None,
                 Ok(answer) => return Some(answer),
-                Err(oneshot::error::TryRecvError::Closed) => return Some(Err(ostler_keeper::SpawnError::KeeperGone)),
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -232,6 +242,11 @@ impl Asked {
                 Ok(begin(&self.registry, self.about, &self.dir, self.journal, spawned))
             }
             Err(error) => {
+                // Not heard of, but started: the keeper held it when we came back.
+                if let Some(process) = self.registry.get(&self.about.id) {
+                    self.registry.tell(&process, Happening::Started);
+                    return Ok(process);
+                }
                 clear(&self.dir);
                 Err(refusal(error, self.program))
             }
