@@ -2,11 +2,13 @@
 //! takes them over. What it cannot learn is how they end where the kernel tells only a parent; that is then unknown.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ostler_journal::PumpIo;
 use ostler_keeper::{ChildIo, Event, Import, Pty};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::adopt::{Reached, reach_keeper};
 use super::{Exit, Process, Registry};
@@ -61,6 +63,7 @@ impl Registry {
 
     fn import_of(&self, process: &Process) -> Option<Import> {
         let io = duplicates(process)
+            .and_then(|io| self.with_terminal(process, io))
             .inspect_err(|error| tracing::error!("{} is not taken over: {error}", process.id()))
             .ok()?;
         Some(Import {
@@ -75,6 +78,18 @@ impl Registry {
                 Exit::Unknown => ostler_keeper::Exit::Unknown,
             }),
         })
+    }
+}
+
+impl Registry {
+    /// A terminal that is kept beside the pump, and without one the command that asks there would never be answered again.
+    fn with_terminal(&self, process: &Process, mut io: ChildIo) -> io::Result<ChildIo> {
+        if let Some(terminal) = self.terminal(process.id()) {
+            // Nobody journals it, but a keeper knows terminals only with what lies between them and a journal.
+            let (relay_read, relay_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+            io.pty = Some(Pty { master: terminal.as_fd().try_clone_to_owned()?, relay_read, relay_write });
+        }
+        Ok(io)
     }
 }
 
