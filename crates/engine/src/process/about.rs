@@ -10,7 +10,7 @@ use ostler_keeper::META_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The file in a process's folder that says what it was.
-const FILE: &str = "meta.json";
+pub(super) const FILE: &str = "meta.json";
 /// Newer reads older; an older program refuses a newer file.
 const VERSION: u32 = 1;
 /// The longest text of a description that is too long for the keeper: enough to know a command by.
@@ -100,6 +100,12 @@ impl About {
             started: now.as_micros() as f64 / 1e6,
             pid: 0,
         }
+    }
+
+    /// Of a process whose description is lost, and whose journal is not.
+    pub(super) fn lost(id: String, since: SystemTime) -> Self {
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { started: since.as_secs_f64(), ..Self::new(id, "(unknown)".into(), Vec::new(), "/".into()) }
     }
 
     /// When it was started.

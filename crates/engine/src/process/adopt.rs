@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
 use ostler_journal::{ExitStatusRecord, Journal, PumpConfig, Pumps};
@@ -133,6 +133,8 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
 #[derive(Default)]
 struct Folders {
     described: Vec<About>,
+    /// Of journals whose description can not be read.
+    lost: Vec<About>,
     /// Of spawns that were cut short.
     bare: Vec<PathBuf>,
 }
@@ -151,6 +153,12 @@ fn folders(processes: &Path) -> Folders {
         match About::read(&path) {
             Ok(about) => folders.described.push(about),
             Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
+            Err(error @ Unreadable::Malformed(_)) => {
+                tracing::error!("{}: {error}", path.display());
+                let since = path.metadata().and_then(|folder| folder.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+                let id = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+                folders.lost.extend(id.map(|id| About::lost(id, since)));
+            }
             Err(error) => tracing::error!("{}: {error}", path.display()),
         }
     }
@@ -160,7 +168,7 @@ fn folders(processes: &Path) -> Folders {
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let Folders { described: mut found, mut bare } = folders;
+        let Folders { described: mut found, lost, mut bare } = folders;
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
@@ -174,6 +182,12 @@ impl Registry {
                 None => self.remember(about),
             };
             if let Err(error) = result {
+                tracing::error!("process not taken up: {error}");
+            }
+        }
+        // The keeper still knows what those were that it holds.
+        for about in lost.into_iter().filter(|about| !alive.contains_key(&about.id)) {
+            if let Err(error) = self.remember(about) {
                 tracing::error!("process not taken up: {error}");
             }
         }

@@ -11,7 +11,7 @@ use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
-use super::{About, Alias, Exit, Inner, Process};
+use super::{About, Alias, Exit, Inner, Process, about};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// What the engine tells those who watch all of it.
@@ -147,7 +147,7 @@ impl Registry {
     pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
         let keep_stdin = about.session.is_some();
         let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
-        JournalOptions { live_max, keep_stdin }
+        JournalOptions { live_max, keep_stdin, beside: Some(about::FILE) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

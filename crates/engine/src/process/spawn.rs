@@ -343,15 +343,16 @@ fn begin(
 impl Registry {
     /// A process whose alias went to a newer one can no longer be reached by its client: its tree ends.
     pub(super) fn supersede(&self, old: &Process) {
-        if old.is_running() {
-            old.kill(KILL);
-        }
         let mut about = old.about().clone();
         about.alias = None;
         if !about.private
             && let Err(error) = about.write(&self.dir_of(&about.id))
         {
             tracing::warn!("{}: alias not withdrawn: {error}", about.id);
+        }
+        old.inner.journal.beside_replaced();
+        if old.is_running() {
+            old.kill(KILL);
         }
     }
 
