@@ -159,7 +159,12 @@ pub(crate) enum Body {
     NoSuchChild,
     AlreadyExited,
     System { errno: i32 },
-    Refused { why: String },
+    Refused {
+        why: String,
+        /// To a stranger: it may come again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+    },
     Exited { key: String, exit: Exit },
     NeverStarted { key: String, step: Step, errno: i32 },
     Intruder { key: String, pid: u32 },
