@@ -117,7 +117,9 @@ fn has_open(pid: u32, file: &Metadata) -> bool {
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().map(|link| link.path());
     // By name first: its other files may be on a server that does not answer, and looking at one would wait for that.
     let locks = open.filter(|link| std::fs::read_link(link).is_ok_and(|target| is_lock(&target)));
-    locks.filter_map(|link| std::fs::metadata(link).ok()).any(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
+    locks
+        .filter_map(|link| std::fs::metadata(link).ok())
+        .any(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
 }
 
 /// Also one that was deleted, which the kernel says behind the name.

@@ -222,7 +222,9 @@ impl Asked {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
-                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => return None,
+                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => {
+                    return None;
+                }
                 Ok(answer) => return Some(answer),
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
