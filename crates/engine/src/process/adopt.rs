@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
@@ -51,6 +51,7 @@ impl Engine {
             reached.map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
+        renew(&keeper);
         let registry = Registry::new(config, pumps, keeper);
         registry.take_up(adopted, found);
         let watcher = Arc::downgrade(&registry);
@@ -104,6 +105,21 @@ pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<R
             Err(ConnectError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(POLL),
             other => return other,
         }
+    }
+}
+
+/// After an upgrade the keeper still runs the program that was: it becomes ours in place, with every child and this
+/// connection. Nothing waits for that, and one that can not goes on as it is.
+fn renew(keeper: &Keeper) {
+    let pid = keeper.pid();
+    let file = |link: &str| std::fs::metadata(link).map(|file| (file.dev(), file.ino()));
+    if let (Ok(theirs), Ok(ours)) = (file(&format!("/proc/{pid}/exe")), file("/proc/self/exe"))
+        && theirs != ours
+    {
+        keeper.reexec(move |outcome| match outcome {
+            Ok(()) => tracing::info!("keeper {pid} runs this program now"),
+            Err(error) => tracing::warn!("keeper {pid} goes on as the program it was: {error}"),
+        });
     }
 }
 
