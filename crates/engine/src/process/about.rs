@@ -125,8 +125,9 @@ impl About {
 
     /// What the keeper holds of it: all, or with the arguments shortened to what there is room for.
     pub(super) fn for_keeper(&self) -> Vec<u8> {
-        if !self.is_long() {
-            return self.encode();
+        let whole = self.encode();
+        if whole.len() <= META_MAX {
+            return whole;
         }
         let mut short = Self { program: brief(&self.program), args: Vec::new(), ..self.clone() };
         let mut room = META_MAX.saturating_sub(short.encode().len() + MARKER);

@@ -82,7 +82,7 @@ impl Registry {
 }
 
 impl Registry {
-    /// A terminal that is kept beside the pump, and without one the command that asks there would never be answered again.
+    /// Adds the terminal that is kept beside the pump: without it nobody could answer the command after this daemon.
     fn with_terminal(&self, process: &Process, mut io: ChildIo) -> io::Result<ChildIo> {
         if let Some(terminal) = self.terminal(process.id()) {
             // Nobody journals it, but a keeper knows terminals only with what lies between them and a journal.

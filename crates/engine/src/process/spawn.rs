@@ -22,7 +22,7 @@ use crate::{Engine, id, lookup};
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
-/// How long a spawn whose keeper went waits for the next: longer than all attempts to reach one take.
+/// How long a spawn whose keeper went waits for the next: that one is there within a second or two, or hangs.
 const KEEPER_BACK: Duration = Duration::from_secs(15);
 /// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
 const SAME_KEY: Duration = Duration::from_secs(30);
