@@ -73,8 +73,9 @@ class Asker:
         request.update(more)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         house.socks.append(self.sock)
+        place = door or house.door()
         with acting_as(house.user):
-            self.sock.connect(door or house.door())
+            self.sock.connect(place)
         self.sock.sendall(json.dumps(request).encode() + b"\n")
 
     def answer(self, timeout=LONG):

@@ -330,6 +330,16 @@ fn a_change_that_the_schema_would_leave_out_is_checked_all_the_same() {
 }
 
 #[test]
+fn a_file_whose_name_is_no_text_is_asked_about() {
+    let mut live = opened(any(), Autonomy::Edits);
+    live.prompt("go").unwrap();
+    let mut ask = ask(json!(1), "edit", "/work/space/a");
+    ask["params"]["toolCall"]["content"] = json!([{ "type": "diff", "path": ["/etc/passwd"] }]);
+    let events = live.tells(ask);
+    assert!(matches!(events.last(), Some(Event::Asked(_))), "{events:?}");
+}
+
+#[test]
 fn nobody_logged_in_is_said_as_such() {
     let mut live = Live::new(setup(any(), Autonomy::Ask), Drive::Acp);
     live.opening();

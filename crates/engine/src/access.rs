@@ -51,7 +51,7 @@ impl From<Place> for By {
 pub enum NotAPlace {
     /// It runs under a keeper.
     #[error(
-        "pid {pid} is hosted by ostler (it descends from {ancestor}), and who asks may not answer: decide from a terminal of your own, with `ostler approvals`"
+        "pid {pid} is hosted by ostler (it descends from {ancestor}), and who asks may not answer: decide from a terminal of your own"
     )]
     Hosted {
         /// The process.
@@ -60,10 +60,10 @@ pub enum NotAPlace {
         ancestor: String,
     },
     /// There is nobody to press a key.
-    #[error("pid {0} has no terminal: decide from a terminal of your own, with `ostler approvals`")]
+    #[error("pid {0} has no terminal: decide from a terminal of your own")]
     NoTerminal(u32),
     /// It is gone, or hides.
-    #[error("pid {0} cannot be looked at: decide from a terminal of your own, with `ostler approvals`")]
+    #[error("pid {0} cannot be looked at: decide from a terminal of your own")]
     Unknown(u32),
 }
 

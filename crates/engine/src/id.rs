@@ -22,17 +22,9 @@ pub(crate) fn session() -> io::Result<String> {
     fresh('s')
 }
 
-/// A fresh UUID of version 4.
-pub(crate) fn uuid() -> io::Result<String> {
-    let mut random = [0u8; 16];
-    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-    let number = u128::from_be_bytes(random) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{number:032x}");
-    let (time, rest) = hex.split_at(8);
-    let (mid, rest) = rest.split_at(4);
-    let (high, rest) = rest.split_at(4);
-    let (clock, node) = rest.split_at(4);
-    Ok(format!("{time}-{mid}-{high}-{clock}-{node}"))
+/// A fresh UUID of version 4, from the kernel.
+pub fn uuid() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim_end().to_owned())
 }
 
 /// A fresh name of a rule.

@@ -32,6 +32,7 @@ pub use access::{NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use environment::Environment;
+pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
 pub use ostler_journal::{

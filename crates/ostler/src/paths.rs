@@ -29,6 +29,8 @@ pub(crate) enum PathsError {
     InstanceName(String),
     #[error("{path} belongs to uid {owner}, not to you")]
     Foreign { path: PathBuf, owner: u32 },
+    #[error("{path} is for everybody (others may write to it): give ostler a folder of its own there")]
+    Shared { path: PathBuf },
     #[error("{path} is not a directory")]
     NotADirectory { path: PathBuf },
     #[error("cannot prepare {path}: {source}")]
@@ -112,10 +114,16 @@ impl Paths {
         self.runtime.join(format!("{name}.sock"))
     }
 
-    /// Makes the state folder and this instance's folder, private, and returns the latter.
+    /// Another door of an instance, where it is not at its usual place.
+    pub(crate) fn door_socket(&self, name: &str, door: &str) -> PathBuf {
+        self.runtime.join(format!("{name}-{door}.sock"))
+    }
+
+    /// Makes the folders that are not there, and this instance's own, private, which it returns.
     pub(crate) fn prepare_instance(&self, name: &str) -> Result<PathBuf, PathsError> {
         check_instance_name(name)?;
-        ensure_private_dir(&self.state)?;
+        ensure_dir(&self.runtime)?;
+        ensure_dir(&self.state)?;
         ensure_private_dir(&self.instances_dir())?;
         let dir = self.instance_dir(name);
         ensure_private_dir(&dir)?;
@@ -134,20 +142,39 @@ pub(crate) fn check_instance_name(name: &str) -> Result<(), PathsError> {
     }
 }
 
-/// Creates `dir` and its parents with mode 0700. A folder that is there already must be ours, and is narrowed to 0700.
+/// Creates `dir` and its parents with mode 0700. One that is there already must be ours alone to write to; it may be
+/// somebody's who keeps other things there, and stays as it is.
+pub(crate) fn ensure_dir(dir: &Path) -> Result<(), PathsError> {
+    let mode = made(dir)?.permissions().mode();
+    if mode & 0o002 == 0 { Ok(()) } else { Err(PathsError::Shared { path: dir.to_owned() }) }
+}
+
+/// As [`ensure_dir`], for a folder that is ostler's own: it is narrowed to 0700.
 pub(crate) fn ensure_private_dir(dir: &Path) -> Result<(), PathsError> {
-    let io = |source| PathsError::Io { path: dir.to_owned(), source };
-    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir).map_err(|error| {
-        if dir.exists() && !dir.is_dir() { PathsError::NotADirectory { path: dir.to_owned() } } else { io(error) }
-    })?;
-    let found = std::fs::metadata(dir).map_err(io)?;
-    if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(PathsError::Foreign { path: dir.to_owned(), owner: found.uid() });
-    }
-    if found.permissions().mode() & 0o077 != 0 {
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR)).map_err(io)?;
+    if made(dir)?.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR))
+            .map_err(|source| PathsError::Io { path: dir.to_owned(), source })?;
     }
     Ok(())
+}
+
+/// Creates `dir` and its parents with mode 0700 if they are missing.
+pub(crate) fn make_dir(dir: &Path) -> Result<(), PathsError> {
+    let path = dir.to_owned();
+    match std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir) {
+        Err(_) if dir.exists() && !dir.is_dir() => Err(PathsError::NotADirectory { path }),
+        made => made.map_err(|source| PathsError::Io { path, source }),
+    }
+}
+
+/// A folder that is there, made if need be, and ours.
+fn made(dir: &Path) -> Result<std::fs::Metadata, PathsError> {
+    make_dir(dir)?;
+    let found = std::fs::metadata(dir).map_err(|source| PathsError::Io { path: dir.to_owned(), source })?;
+    match found.uid() == rustix::process::geteuid().as_raw() {
+        true => Ok(found),
+        false => Err(PathsError::Foreign { path: dir.to_owned(), owner: found.uid() }),
+    }
 }
 
 fn absolute(name: &'static str, path: PathBuf) -> Result<PathBuf, PathsError> {
@@ -222,6 +249,22 @@ mod tests {
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
         ensure_private_dir(&dir).unwrap();
         assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_folder_that_a_person_named_keeps_its_mode_and_is_refused_if_others_may_write_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let set = |mode| std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let mode = || std::fs::metadata(root.path()).unwrap().permissions().mode() & 0o7777;
+        set(0o755);
+        ensure_dir(root.path()).unwrap();
+        assert_eq!(mode(), 0o755);
+        set(0o1777);
+        assert!(matches!(ensure_dir(root.path()), Err(PathsError::Shared { .. })));
+        assert_eq!(mode(), 0o1777);
+        let below = root.path().join("made/by/us");
+        ensure_dir(&below).unwrap();
+        assert_eq!(std::fs::metadata(below).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

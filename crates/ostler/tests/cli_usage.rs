@@ -194,6 +194,7 @@ fn uninstall_takes_away_what_was_put_there_and_nothing_else() {
     home.ok(&["up"]);
     home.ok(&["down", "--kill"]);
     std::fs::write(home.path("run/stranger"), "not ours").unwrap();
+    let theirs = std::os::unix::net::UnixListener::bind(home.path("run/bus")).unwrap();
     let plan = home.ok(&["uninstall", "--purge", "--dry-run"]);
     assert!(plan.contains("would remove") && bin.join("claustrum").exists(), "{plan}");
     home.ok(&["uninstall"]);
@@ -201,4 +202,6 @@ fn uninstall_takes_away_what_was_put_there_and_nothing_else() {
     home.ok(&["uninstall", "--purge"]);
     assert!(!home.path("state").exists(), "{:?}", std::fs::read_dir(home.path("state")).map(|d| d.count()));
     assert_eq!(std::fs::read(home.path("run/stranger")).unwrap(), b"not ours");
+    assert!(home.path("run/bus").exists(), "another program's socket");
+    drop(theirs);
 }

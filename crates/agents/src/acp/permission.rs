@@ -105,15 +105,16 @@ fn granted(setup: &Setup, kind: ToolKind, call: &Json) -> bool {
         Autonomy::All => true,
         Autonomy::Edits => {
             let mut paths = paths(call).peekable();
-            kind == ToolKind::Edit && paths.peek().is_some() && paths.all(|path| inside(path, &setup.cwd))
+            let inside = |path: Option<&str>| path.is_some_and(|path| inside(path, &setup.cwd));
+            kind == ToolKind::Edit && paths.peek().is_some() && paths.all(inside)
         }
         Autonomy::Plan | Autonomy::Ask => false,
     }
 }
 
-/// The files that a call names: where it works, and what it shows as changed. Not by the schema, which leaves out what is
-/// odd: a path that was left out would be one that nobody checked.
-fn paths(call: &Json) -> impl Iterator<Item = &str> {
+/// The files that a call names: where it works, and what it shows as changed; nothing for one that is not a text. Not by
+/// the schema, which leaves out what is odd: a path that was left out would be one that nobody checked.
+fn paths(call: &Json) -> impl Iterator<Item = Option<&str>> {
     let changed = json::list(call, &["content"]).iter().filter(|part| json::text(part, &["type"]) == Some("diff"));
-    json::list(call, &["locations"]).iter().chain(changed).filter_map(|part| json::text(part, &["path"]))
+    json::list(call, &["locations"]).iter().chain(changed).map(|part| json::text(part, &["path"]))
 }

@@ -108,7 +108,7 @@ fn request(id: &str, method: &str, params: &Json, items: &Items) -> Option<(Pend
         "item/fileChange/requestApproval" => {
             let change =
                 call.as_ref().and_then(|id| items.change(id)).cloned().unwrap_or_else(|| json!({ "changes": [] }));
-            let paths: Vec<String> = paths(&change).map(str::to_owned).collect();
+            let paths: Vec<String> = paths(&change).flatten().map(str::to_owned).collect();
             let input = json!({ "changes": change.get("changes"), "grantRoot": params.get("grantRoot") });
             (Pending::Change, asked("edit", &paths.join(", "), input))
         }
@@ -151,17 +151,20 @@ fn granted(pending: &Pending, event: &Asked, params: &Json, policy: &Policy) -> 
         (Grant::Edits, Pending::Change) => {
             let more_rights = params.get("grantRoot").is_some_and(|root| !root.is_null());
             let mut paths = paths(&event.input).peekable();
-            !more_rights && paths.peek().is_some() && paths.all(|path| inside(path, &policy.cwd))
+            let inside = |path: Option<&str>| path.is_some_and(|path| inside(path, &policy.cwd));
+            !more_rights && paths.peek().is_some() && paths.all(inside)
         }
         (Grant::Edits, _) => false,
     }
 }
 
-fn paths(change: &Json) -> impl Iterator<Item = &str> {
-    json::list(change, &["changes"]).iter().filter_map(|change| json::text(change, &["path"]))
+/// The files of a change; nothing for one that is not a text.
+fn paths(change: &Json) -> impl Iterator<Item = Option<&str>> {
+    json::list(change, &["changes"]).iter().map(|change| json::text(change, &["path"]))
 }
 
-/// Whether a path lies in a folder by its name alone. The sandbox is what holds against links.
+/// Whether a path lies in a folder by its name alone: adapters never look at the disk. Links are the business of an agent's
+/// own sandbox, where it has one.
 pub(crate) fn inside(path: &str, folder: &str) -> bool {
     let relative = match path.strip_prefix('/') {
         Some(_) => match path.strip_prefix(folder.trim_end_matches('/')) {

@@ -65,7 +65,7 @@ impl Head {
 pub(crate) fn for_log(text: &str) -> String {
     let mut shown = String::new();
     for letter in text.chars().take(LOG_MAX) {
-        match letter.is_control() || matches!(letter, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        match letter.is_control() || ostler_door_rpc::is_hidden(letter) {
             true => shown.extend(letter.escape_unicode()),
             false => shown.push(letter),
         }

@@ -101,8 +101,9 @@ impl Registry {
     /// `$XDG_CONFIG_HOME/sudo-proxy/hosts.json`, else below `~/.config`.
     pub fn from_env() -> Self {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let base = set("XDG_CONFIG_HOME")
-            .unwrap_or_else(|| set("HOME").unwrap_or_else(|| PathBuf::from("/tmp")).join(".config"));
+        // Never a place where anybody could put a list: it says who may be granted what.
+        let home = || std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"));
+        let base = set("XDG_CONFIG_HOME").unwrap_or_else(|| home().join(".config"));
         Self::at(base.join("sudo-proxy/hosts.json"))
     }
 

@@ -83,12 +83,18 @@ impl fmt::Debug for Elsewhere {
     }
 }
 
+/// Where clients look for sockets. A variable that is set but empty means the current folder.
+pub fn runtime_dir() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir),
+        None => PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())),
+    }
+}
+
 impl Places {
     /// `$XDG_RUNTIME_DIR`, else `/run/user/UID`; a variable that is set but empty means the current folder.
     pub fn from_env() -> Self {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR")
-            .map_or_else(|| PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())), PathBuf::from);
-        Self::new(runtime, own_names())
+        Self::new(runtime_dir(), own_names())
     }
 
     fn new(runtime: PathBuf, own_names: Vec<String>) -> Self {

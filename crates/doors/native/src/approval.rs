@@ -56,7 +56,7 @@ pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Out) -> Result
 pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
     let inbox = shared.engine.inbox();
     let id = find(shared, &params.id)?.id;
-    let by = person(shared, peer, &id)?;
+    let by = person(shared, peer, &id, "approvals")?;
     let missing = |what: &str| RpcError::new(ErrorKind::BadParams, format!("approval.decide: `{what}` is missing"));
     let decision = match params.verdict {
         Verdict::Once => Decision::Once,
@@ -80,7 +80,7 @@ pub(crate) fn terminal(
     params: TerminalParams,
 ) -> Result<TerminalOutput, RpcError> {
     let id = find(shared, &params.id)?.id;
-    person(shared, peer, &id)?;
+    person(shared, peer, &id, "approvals")?;
     let ended = || Ok(TerminalOutput { output: String::new(), ended: true });
     let Some(running) = shared.engine.command(&id) else {
         // Approved, but not started yet: the next request finds it.
@@ -105,8 +105,8 @@ pub(crate) fn terminal(
     }
 }
 
-/// The person at the other end, or the refusal that goes on record.
-pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str) -> Result<By, RpcError> {
+/// The person at the other end, or the refusal that goes on record; it names the verb that a person would use.
+pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str, verb: &str) -> Result<By, RpcError> {
     let (who, why) = match peer.map(|peer| (peer, peer.place())) {
         Some((_, Ok(place))) => return Ok(place.into()),
         Some((peer, Err(why))) => (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string()),
@@ -115,7 +115,7 @@ pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str) -> Resul
     if let Err(error) = shared.engine.inbox().attempted(about, who, why.clone()) {
         tracing::error!("a refused attempt to decide could not be recorded: {error}");
     }
-    Err(RpcError::new(ErrorKind::Refused, why))
+    Err(RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}")))
 }
 
 fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {

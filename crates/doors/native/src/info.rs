@@ -3,12 +3,13 @@
 use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp};
 use ostler_engine::{Bounds, HeldReason, Process};
 
-/// As many as the engine names when several could be meant.
-const NAMED: usize = 8;
+/// How many are named where several could be meant: more than that, nobody reads.
+const NAMED_MAX: usize = 8;
 
-/// Ids that could be meant, and that there may be more.
+/// Ids that could be meant, and whether there are more.
 pub(crate) fn listed(ids: &[String]) -> String {
-    ids.join(", ") + if ids.len() >= NAMED { ", …" } else { "" }
+    let (named, more) = ids.split_at(ids.len().min(NAMED_MAX));
+    named.join(", ") + if more.is_empty() { "" } else { ", …" }
 }
 
 pub(crate) fn describe(process: &Process) -> ProcessInfo {

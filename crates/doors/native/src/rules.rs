@@ -5,7 +5,7 @@ use ostler_api::{
     RuleInfo, RuleList, RuleNameParams, Timestamp,
 };
 use ostler_engine::Peer;
-use ostler_engine::approval::{ArgPattern, By, Effect, NewRule, Pattern, Rule, RuleScope};
+use ostler_engine::approval::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
 
 use crate::Shared;
 use crate::approval::{failed, person, refusal};
@@ -17,17 +17,9 @@ pub(crate) fn list(shared: &Shared, _: Empty) -> Result<RuleList, RpcError> {
     Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
 }
 
-/// Who may decide may also say what is decided beforehand; not where requests are decided, though.
-fn here(shared: &Shared, peer: Option<&Peer>) -> Result<By, RpcError> {
-    person(shared, peer, "rules").map_err(|mut error| {
-        error.message = error.message.replace("with `ostler approvals`", "with `ostler rules`");
-        error
-    })
-}
-
 pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
     let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
-    let by = here(shared, peer)?;
+    let by = person(shared, peer, "rules", "rules")?;
     let stages = params
         .stages
         .into_iter()
@@ -68,7 +60,7 @@ pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -
 }
 
 pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {
-    let by = here(shared, peer)?;
+    let by = person(shared, peer, "rules", "rules")?;
     match shared.engine.inbox().revoke_rule(&params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
         false => Err(RpcError::new(ErrorKind::NotFound, format!("there is no rule `{}`", params.name))

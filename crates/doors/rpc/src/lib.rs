@@ -14,6 +14,7 @@ mod listen;
 mod outbox;
 mod payload;
 mod reader;
+mod shown;
 mod socket;
 mod watch;
 
@@ -22,6 +23,7 @@ pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Place, bind, connect, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
+pub use shown::is_hidden;
 pub use watch::Watch;
 
 use ostler_engine::{EventHead, FrameHead};

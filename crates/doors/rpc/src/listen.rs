@@ -36,6 +36,14 @@ impl Bound {
         &self.path
     }
 
+    /// Lets these users connect too, by an access list: nobody else gets as far as to be refused.
+    pub fn admit(&self, uids: &[u32]) -> io::Result<()> {
+        let address = Address::of(&self.path)?;
+        let list = access_list(uids);
+        rustix::fs::setxattr(&address.path, "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty())?;
+        Ok(())
+    }
+
     /// Whether the file at the path is still this socket's.
     pub fn is_in_place(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|meta| identity(&meta) == self.file)
@@ -49,6 +57,26 @@ impl Drop for Bound {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// The kernel's form of `user::rw-, user:UID:rw- …, group::---, mask::rw-, other::---`: users in the order of their numbers.
+fn access_list(uids: &[u32]) -> Vec<u8> {
+    const VERSION: u32 = 2;
+    const NOBODY: u32 = u32::MAX;
+    const READ_WRITE: u16 = 6;
+    let (owner, user, group, mask, other) = (0x01_u16, 0x02_u16, 0x04_u16, 0x10_u16, 0x20_u16);
+    let mut uids = uids.to_vec();
+    uids.sort_unstable();
+    uids.dedup();
+    let users = uids.into_iter().map(|uid| (user, READ_WRITE, uid));
+    let rest = [(group, 0, NOBODY), (mask, READ_WRITE, NOBODY), (other, 0, NOBODY)];
+    let mut list = VERSION.to_le_bytes().to_vec();
+    for (tag, permissions, id) in std::iter::once((owner, READ_WRITE, NOBODY)).chain(users).chain(rest) {
+        list.extend(tag.to_le_bytes());
+        list.extend(permissions.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
 }
 
 fn identity(meta: &Metadata) -> (u64, u64) {

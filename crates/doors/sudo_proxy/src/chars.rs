@@ -1,6 +1,8 @@
 //! Characters that no request may carry: what is approved is read on a terminal, so nothing in it may move the cursor,
 //! change the reading direction, break the line or take no room.
 
+use ostler_door_rpc::is_hidden;
+
 /// Whether a text holds a character that must not reach an approval.
 pub fn is_treacherous(text: &str) -> bool {
     text.chars().any(treacherous)
@@ -8,27 +10,8 @@ pub fn is_treacherous(text: &str) -> bool {
 
 /// A tab is the one control character that clients have always been allowed to send.
 fn treacherous(c: char) -> bool {
-    c != '\t' && (c.is_control() || INVISIBLE.iter().any(|(first, last)| (*first..=*last).contains(&c)))
+    c != '\t' && (c.is_control() || is_hidden(c))
 }
-
-/// Separators, direction marks, and characters that are drawn as nothing at all.
-const INVISIBLE: &[(char, char)] = &[
-    ('\u{ad}', '\u{ad}'),
-    ('\u{34f}', '\u{34f}'),
-    ('\u{61c}', '\u{61c}'),
-    ('\u{115f}', '\u{1160}'),
-    ('\u{17b4}', '\u{17b5}'),
-    ('\u{180b}', '\u{180f}'),
-    ('\u{200b}', '\u{200f}'),
-    ('\u{2028}', '\u{202e}'),
-    ('\u{2060}', '\u{206f}'),
-    ('\u{3164}', '\u{3164}'),
-    ('\u{feff}', '\u{feff}'),
-    ('\u{ffa0}', '\u{ffa0}'),
-    ('\u{fff0}', '\u{fffb}'),
-    ('\u{1d173}', '\u{1d17a}'),
-    ('\u{e0000}', '\u{e007f}'),
-];
 
 #[cfg(test)]
 mod tests {
@@ -43,7 +26,7 @@ mod tests {
 
     #[test]
     fn eight_bit_controls_delete_separators_and_invisible_characters_are_treacherous() {
-        let bad = "\u{7f}\u{80}\u{9b}\u{9f}\u{2028}\u{2029}\u{61c}\u{feff}\u{2060}\u{ad}\u{3164}\u{e0041}";
+        let bad = "\u{7f}\u{80}\u{9b}\u{9f}\u{2028}\u{2029}\u{61c}\u{feff}\u{2060}\u{ad}\u{3164}\u{e0041}\u{e0100}";
         assert!(bad.chars().all(treacherous));
     }
 

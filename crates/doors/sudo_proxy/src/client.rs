@@ -57,6 +57,10 @@ async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u
             shared.around.pinged(&request);
             to.done(Some("pong"))
         }
+        // Who may ask for commands may still not end the place where they are decided.
+        Ok(Checked::Stop(_)) if peer.uid != rustix::process::geteuid().as_raw() => {
+            to.error("only the user whose sudo-proxy this is may stop it")
+        }
         Ok(Checked::Stop(request)) => match shared.around.stop(&request) {
             // The daemon may end once the answer is on its way.
             Ok(()) => {

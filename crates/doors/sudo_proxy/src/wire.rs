@@ -81,15 +81,9 @@ fn nobody() -> String {
     "unknown".to_owned()
 }
 
-/// A random UUID, version 4.
+/// Without randomness ids repeat, and the second request is refused as a duplicate: nothing runs twice.
 fn fresh_id() -> String {
-    let mut bytes = [0u8; 16];
-    // Without randomness ids repeat, and the second request is refused as a duplicate: nothing runs twice.
-    let _ = getrandom::fill(&mut bytes);
-    let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{number:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    ostler_engine::uuid().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -18,5 +18,6 @@ pub(super) fn wall_ms() -> u64 {
 
 /// The name of this boot; without one, every start counts as another.
 pub(crate) fn boot_id() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+    let named = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned());
+    named.unwrap_or_else(|_| format!("unknown, asked at {}", wall_ms()))
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::{AskError, DecideError};
-use super::ledger::{Entry, Verified};
+use super::flood::Flood;
+use super::ledger::Entry;
 use super::live::{Live, RECENT, REPLAY_MS, Sum};
 use super::store::{Store, StoreError};
 use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
@@ -14,6 +15,8 @@ use super::{Effect, clock, content_hash, machine, rules};
 
 /// What all waiting requests may hold together: a list of them is one answer.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
+/// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
+const ALIKE_MAX: usize = 32;
 /// Names remembered at once; more within the replay window than any honest client sends.
 const KEYS_MAX: usize = 65_536;
 /// How often names are looked through for those that are free again.
@@ -60,6 +63,7 @@ pub(super) struct Desk {
     keys: HashMap<String, (u64, Option<String>)>,
     keys_looked: u64,
     refusals: HashMap<String, (u32, u64)>,
+    attempts: Flood,
 }
 
 impl Desk {
@@ -81,14 +85,24 @@ impl Desk {
             live: sum.live,
             recent: sum.recent,
             rules: sum.rules,
-            keys: sum.keys.into_iter().map(|(key, id)| (key, (clock::boot_ms(), Some(id)))).collect(),
+            keys: HashMap::new(),
             keys_looked: 0,
             refusals: HashMap::new(),
+            attempts: Flood::default(),
         };
+        desk.keys = desk.names(sum.keys);
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
         desk.seq = desk.store.append(None, clock::wall_ms(), &[&opened], None)?;
         desk.recover(trace)?;
         Ok(desk)
+    }
+
+    /// Names that count as used: those of late, and those of requests that are open.
+    fn names(&self, late: Vec<(String, String)>) -> HashMap<String, (u64, Option<String>)> {
+        let open = self.live.iter().filter(|(_, live)| !live.approval.state.is_final());
+        let open = open.filter_map(|(id, live)| Some((live.approval.ask.key.clone()?, id.clone())));
+        let now = clock::boot_ms();
+        late.into_iter().chain(open).map(|(key, id)| (key, (now, Some(id)))).collect()
     }
 
     /// What the daemon before us left: from another boot it is over; from this one its asker may come back.
@@ -115,7 +129,7 @@ impl Desk {
                     Record::Finished { outcome: Outcome::NobodySaw }
                 }
                 (State::Pending { .. }, false) if bound == Bound::Connection => gone(),
-                (State::Pending { .. }, false) if live.approval.expires_in.is_some() => Record::Expired,
+                (State::Pending { .. }, false) if live.deadline().is_some() => Record::Expired,
                 _ => continue,
             };
             self.write(&id, &[record])?;
@@ -296,6 +310,15 @@ impl Desk {
         Ok(true)
     }
 
+    /// Records that these askers hung up; what could not be recorded stays in the list.
+    pub(super) fn all_gone(&mut self, ids: &mut Vec<String>) -> Result<(), StoreError> {
+        while let Some(id) = ids.last() {
+            self.gone(id)?;
+            ids.pop();
+        }
+        Ok(())
+    }
+
     /// The asker hung up. What is being carried out goes on.
     pub(super) fn gone(&mut self, id: &str) -> Result<bool, StoreError> {
         let state = self.live.get(id).map(|live| &live.approval.state);
@@ -310,6 +333,7 @@ impl Desk {
     /// Settles everything whose time is over. Gives back how long until there may be more to do.
     pub(super) fn expire(&mut self) -> Result<Option<Duration>, StoreError> {
         let now = clock::boot_ms();
+        self.note_flood(now)?;
         let mut soonest = None::<u64>;
         for id in self.open_ids() {
             let Some(live) = self.live.get(&id) else { continue };
@@ -333,8 +357,20 @@ impl Desk {
 
     /// Somebody tried to decide who may not.
     pub(super) fn attempted(&mut self, id: &str, who: String, why: String) -> Result<(), StoreError> {
+        if !self.attempts.counts(clock::boot_ms()) {
+            return Ok(());
+        }
         let record = Record::Attempted { who, why };
         self.seq = self.store.append(Some(id), clock::wall_ms(), &[&record], None)?;
+        Ok(())
+    }
+
+    /// Records how many attempts were not recorded one by one.
+    fn note_flood(&mut self, now: u64) -> Result<(), StoreError> {
+        let Some(more) = self.attempts.skipped(now) else { return Ok(()) };
+        let record = Record::Attempted { who: "several".into(), why: format!("{more} more attempts were refused") };
+        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.attempts.told();
         Ok(())
     }
 
@@ -419,17 +455,11 @@ impl Desk {
 
     /// The ids that begin like this.
     pub(super) fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.store.ids(prefix, 8)
+        self.store.ids(prefix, ALIKE_MAX)
     }
 
     pub(super) fn read(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
         self.store.read(after, most)
-    }
-
-    pub(super) fn verify(&self) -> Result<Verified, StoreError> {
-        self.store.check_head()?;
-        let (entries, head) = self.store.check(|_, _| {})?;
-        Ok(Verified { entries, head: super::hex(&head) })
     }
 
     /// Writes records that were checked to be possible.
@@ -466,7 +496,7 @@ impl Desk {
     }
 }
 
-fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
+pub(super) fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     Record::Asked {
         kind: ask.kind,

@@ -146,7 +146,7 @@ impl Inbox {
         self.later(move |desk| Ok::<_, StoreError>(desk.first_use(&key))).await.unwrap_or(false)
     }
 
-    /// Records that somebody tried to decide who may not. May wait for the disk.
+    /// Records that somebody tried to decide who may not; of a flood, how many. May wait for the disk.
     pub fn attempted(&self, id: &str, who: String, why: String) -> Result<(), StoreError> {
         self.with(|desk| desk.attempted(id, who, why))
     }
@@ -207,12 +207,13 @@ impl Inbox {
         self.with(|desk| desk.read(after, most))
     }
 
-    /// Walks the whole audit. May wait for the disk, and takes its time with a long one.
+    /// Walks the whole audit. May wait for the disk, and takes its time with a long one; nobody waits for it meanwhile.
     pub fn verify(&self) -> Result<Verified, StoreError> {
-        self.with(|desk| desk.verify())
+        self.with(|_| Ok::<_, StoreError>(()))?;
+        Self::verify_file(&self.shared.path)
     }
 
-    /// Walks the audit of an instance that does not run.
+    /// The same, also of an instance that does not run.
     pub fn verify_file(path: &std::path::Path) -> Result<Verified, StoreError> {
         let store = Store::look(path)?;
         store.check_head()?;
@@ -266,13 +267,14 @@ impl Shared {
         let mut slot = self.desk();
         let mut next = None;
         if let Some(desk) = &mut *slot {
-            let gone = std::mem::take(&mut *self.gone.lock().unwrap_or_else(PoisonError::into_inner));
-            let settled = gone.iter().try_for_each(|id| desk.gone(id).map(drop)).and_then(|()| desk.expire());
-            match settled {
+            let hung_up = || self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut gone = std::mem::take(&mut *hung_up());
+            match desk.all_gone(&mut gone).and_then(|()| desk.expire()) {
                 Ok(soonest) => next = soonest,
                 // Tried again with the next look: nothing was lost, it is only late.
                 Err(error) => tracing::error!("inbox: {error}"),
             }
+            hung_up().append(&mut gone);
             let seq = desk.seq();
             self.tell(seq);
         }

@@ -8,6 +8,7 @@ mod clock;
 mod command;
 mod desk;
 mod error;
+mod flood;
 mod inbox;
 mod ledger;
 mod live;

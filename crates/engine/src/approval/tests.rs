@@ -76,6 +76,39 @@ async fn time_runs_from_the_first_display_and_a_late_key_is_refused() {
     assert_eq!(story(&inbox), ["opened", "asked", "shown", "expired"]);
 }
 
+#[test]
+fn the_name_of_an_open_request_stays_taken_however_old_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let again = || Ask { bound: Bound::Session, key: Some("k".into()), ..ask("a") };
+    let mut store = Store::open(&folder.path().join("inbox.db"), |_, _| {}).unwrap();
+    let asked = desk::asked(&again(), &content_hash("a"), 0);
+    let long_ago = 1;
+    let opened = Record::Opened { pid: 1, boot: boot_id() };
+    store.append(None, long_ago, &[&opened], None).unwrap();
+    store.append(Some("aold"), long_ago, &[&asked], Some("a")).unwrap();
+    drop(store);
+    let inbox = open(folder.path());
+    assert_eq!(inbox.ask_again(again()).unwrap(), "aold");
+    assert_eq!(inbox.pending().len(), 1);
+}
+
+#[test]
+fn of_a_flood_of_attempts_a_few_are_recorded_and_the_rest_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    for pid in 0..500 {
+        inbox.attempted("keeper", format!("pid {pid}"), "it may not".into()).unwrap();
+    }
+    let attempts = || story(&inbox).iter().filter(|what| *what == "attempted").count();
+    assert!((1..100).contains(&attempts()), "{}", attempts());
+    let told = |entry: Entry| entry.body.contains("more attempts were refused");
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    while !inbox.audit(0, 1000).unwrap().into_iter().any(told) {
+        assert!(std::time::Instant::now() < end, "they are counted");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[tokio::test]
 async fn an_asker_that_hangs_up_withdraws_and_a_session_does_not() {
     let folder = tempfile::tempdir().unwrap();

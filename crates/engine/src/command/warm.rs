@@ -80,9 +80,8 @@ impl Engine {
         hook!("approval.telling");
         let line = format!("{word}\n").into_bytes();
         let length = line.len() as u64;
-        match process.write_stdin(Some(0), line).await {
+        match process.feed(Some(0), line).await {
             Ok(Appended { applied, duplicate: false }) if applied == length => Ok(Told::Goes(process)),
-            // Somebody else has written to it, which ends it: nobody else knows the word.
             Ok(_) | Err(StdinError::NotRunning | StdinError::Closed) => {
                 self.discard(process);
                 Ok(Told::Not)
@@ -133,6 +132,11 @@ impl Registry {
 impl Process {
     /// Whether it is a runner that nobody has told to go: as good as not there.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.about().key.as_deref().is_some_and(|key| key.starts_with(KEY_PREFIX)) && self.bounds().applied == 0
+        self.is_runner() && self.bounds().applied == 0
+    }
+
+    /// Whether it is a runner that waits, or has waited, for its word.
+    pub(crate) fn is_runner(&self) -> bool {
+        self.about().key.as_deref().is_some_and(|key| key.starts_with(KEY_PREFIX))
     }
 }

@@ -9,17 +9,17 @@ use super::Process;
 
 impl Process {
     /// Accepts `data` for delivery; `done` hears what came of it, on a thread that must not be held up.
-    /// Calls made one after the other are accepted in that order. To everybody but its session an agent's stdin is closed:
-    /// who could write there could answer the agent's requests without anybody deciding.
+    /// Calls made one after the other are accepted in that order. Where the engine itself speaks, stdin is closed to
+    /// everybody else: who could write there could answer an agent's requests without anybody deciding.
     pub fn write_stdin_then(
         &self,
         offset: Option<i64>,
         data: Vec<u8>,
         done: impl FnOnce(Result<Appended, StdinError>) + Send + 'static,
     ) {
-        match self.about().session {
-            Some(_) => done(Err(StdinError::Closed)),
-            None => self.feed_then(offset, data, done),
+        match self.hears_the_engine_only() {
+            true => done(Err(StdinError::Closed)),
+            false => self.feed_then(offset, data, done),
         }
     }
 
@@ -36,10 +36,23 @@ impl Process {
         }
     }
 
+    /// Whether it is a session's agent, or the runner of a command.
+    fn hears_the_engine_only(&self) -> bool {
+        self.about().session.is_some() || self.is_runner()
+    }
+
     /// Accepts `data` for delivery and waits until it has been accepted.
     pub async fn write_stdin(&self, offset: Option<i64>, data: Vec<u8>) -> Result<Appended, StdinError> {
+        match self.hears_the_engine_only() {
+            true => Err(StdinError::Closed),
+            false => self.feed(offset, data).await,
+        }
+    }
+
+    /// The same for the engine itself.
+    pub(crate) async fn feed(&self, offset: Option<i64>, data: Vec<u8>) -> Result<Appended, StdinError> {
         let (tell, told) = oneshot::channel();
-        self.write_stdin_then(offset, data, move |result| {
+        self.feed_then(offset, data, move |result| {
             // The caller may have gone; the bytes are accepted all the same.
             let _ = tell.send(result);
         });
@@ -57,7 +70,7 @@ impl Process {
 
     /// Closes stdin after everything accepted so far has been delivered.
     pub async fn close_stdin(&self) -> Result<(), StdinError> {
-        if self.about().session.is_some() {
+        if self.hears_the_engine_only() {
             return Err(StdinError::Closed);
         }
         let (tell, told) = oneshot::channel();

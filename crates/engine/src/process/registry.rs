@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
@@ -42,9 +41,6 @@ pub enum ResolveError {
     },
 }
 
-/// One that tries again and again is recorded this often: each record waits for the disk.
-const INTRUDER_EVERY: Duration = Duration::from_secs(1);
-
 pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
@@ -56,7 +52,6 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
-    intruder: Mutex<Option<(String, Instant)>>,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
@@ -107,7 +102,6 @@ impl Registry {
             observers: RwLock::default(),
             keys,
             inbox: OnceLock::new(),
-            intruder: Mutex::default(),
             terminals: Mutex::default(),
         })
     }
@@ -261,14 +255,8 @@ impl Registry {
 
     /// A hosted process tried to take the daemon's place at the keeper, and was sent away: goes on record.
     pub(super) fn intruder(&self, key: &str, pid: u32) {
-        let mut last = self.intruder.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_some_and(|(who, at)| who == key && at.elapsed() < INTRUDER_EVERY) {
-            return;
-        }
-        *last = Some((key.to_owned(), Instant::now()));
-        drop(last);
         let why = format!("pid {pid} is hosted by ostler (it descends from {key}) and may not be the daemon");
-        tracing::warn!("keeper: {why}");
+        tracing::debug!("keeper: {why}");
         if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.attempted("keeper", format!("pid {pid}"), why)) {
             tracing::error!("an attempt on the keeper could not be recorded: {error}");
         }
@@ -381,25 +369,19 @@ impl Engine {
         }
         // The one that runs, or else the newest that bore the name.
         let named = || table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
-        let mut running = named().filter(|entry| entry.is_running());
-        match (running.next(), running.next()) {
-            (Some(only), None) => return Ok(only.clone()),
-            (Some(first), Some(second)) => {
-                let ids = [first, second].into_iter().chain(running).take(8).map(|entry| entry.id().to_owned());
-                return Err(ResolveError::Ambiguous { text: text.to_owned(), ids: ids.collect() });
-            }
-            (None, _) => {}
-        }
-        if let Some(entry) = named().max_by(|a, b| a.about().started.total_cmp(&b.about().started)) {
-            return Ok(entry.clone());
-        }
-        let mut alike = table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));
-        match (alike.next().filter(|_| !text.is_empty()), alike.next()) {
-            (None, _) => Err(ResolveError::NotFound(text.to_owned())),
-            (Some((_, entry)), None) => Ok(entry.clone()),
-            (Some((first, _)), Some((second, _))) => {
-                let rest = alike.map(|(id, _)| id.clone());
-                let ids = [first.clone(), second.clone()].into_iter().chain(rest).take(8).collect();
+        let running: Vec<&Process> = named().filter(|entry| entry.is_running()).collect();
+        let newest = || named().max_by(|a, b| a.about().started.total_cmp(&b.about().started));
+        let begins = || table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));
+        let alike = match (running.is_empty(), newest()) {
+            (false, _) => running,
+            (true, Some(ended)) => vec![ended],
+            (true, None) => begins().map(|(_, entry)| entry).filter(|_| !text.is_empty()).collect(),
+        };
+        match alike.as_slice() {
+            [] => Err(ResolveError::NotFound(text.to_owned())),
+            [only] => Ok((*only).clone()),
+            several => {
+                let ids = several.iter().map(|entry| entry.id().to_owned()).collect();
                 Err(ResolveError::Ambiguous { text: text.to_owned(), ids })
             }
         }

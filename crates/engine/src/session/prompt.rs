@@ -115,8 +115,11 @@ impl Session {
             desk.env = env;
         }
         if position == 0 {
-            // Its turn begins here and now, so that whoever comes next is told the right place.
-            self.tell(&mut desk, Fact::Turn { number })?;
+            // Its turn begins here and now, so that whoever comes next is told the right place. It is accepted either way:
+            // if the disk is full in this very moment, the driver begins it.
+            if let Err(error) = self.tell(&mut desk, Fact::Turn { number }) {
+                tracing::warn!("{}: {error}", self.id());
+            }
             hook!("session.turn");
         }
         drop(desk);

@@ -21,8 +21,6 @@ use crate::approval::{Approval, Bound, Record};
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
 
-/// How many are named where several could be meant: more than that, nobody reads.
-const NAMED_MAX: usize = 8;
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
 
@@ -291,7 +289,7 @@ impl Sessions {
             [] => Err(SessionError::NotFound(text.to_owned())),
             [only] => Ok((*only).clone()),
             several => {
-                let ids = several.iter().take(NAMED_MAX).map(|session| session.id().to_owned()).collect();
+                let ids = several.iter().map(|session| session.id().to_owned()).collect();
                 Err(SessionError::Ambiguous { text: text.to_owned(), ids })
             }
         }

@@ -142,6 +142,18 @@ pub(crate) const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "approvals.socket",
+        default: "",
+        doc: "Where the sudo-proxy door of `ostler up` listens: a path in a folder that `approvals.requesters` may enter.",
+        apply: |config, text| {
+            if !text.is_empty() && !text.starts_with('/') {
+                return Err("expected an absolute path".to_owned());
+            }
+            config.approvals.socket = (!text.is_empty()).then(|| text.into());
+            Ok(())
+        },
+    },
+    Key {
         name: "sessions.idle_stop",
         default: "15m",
         doc: "An agent that nobody prompts is stopped after this; the next prompt resumes the conversation.",

@@ -136,6 +136,8 @@ pub(crate) struct Approvals {
     pub(crate) writable_programs: ostler_door_sudo_proxy::Writable,
     /// Users who may ask beside our own.
     pub(crate) requesters: Vec<u32>,
+    /// Where the sudo-proxy door of `ostler up` listens, if not at its usual place.
+    pub(crate) socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -39,12 +39,13 @@ pub(super) struct SudoProxy {
 
 impl SudoProxy {
     pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Result<Self, HostError> {
-        let socket = match options.drop_in {
-            true => crate::names::sudo_proxy_runtime_dir().join("sudo-proxy.sock"),
-            false => options.paths.runtime_dir().join(format!("{}-sudo-proxy.sock", host.name())),
-        };
-        let place = Place::open(&socket)?;
         let approvals = &options.config.approvals;
+        let socket = match (&approvals.socket, options.drop_in) {
+            (Some(path), _) => path.clone(),
+            (None, true) => ostler_door_mcp::runtime_dir().join("sudo-proxy.sock"),
+            (None, false) => options.paths.door_socket(host.name(), "sudo-proxy"),
+        };
+        let place = Place::open_for(&socket, &approvals.requesters)?;
         let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
         let door = Door::new(host.engine().clone(), settings, Arc::new(Inbox));
         open.push(DoorRecord {

@@ -184,7 +184,7 @@ impl Claustrum {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let socket = match home.as_ref().filter(|_| options.drop_in) {
             Some(home) => home.join(".claude/remote/rpc.sock"),
-            None => options.paths.runtime_dir().join(format!("{}-claustrum.sock", host.name())),
+            None => options.paths.door_socket(host.name(), "claustrum"),
         };
         let place = Place::open(&socket)?;
         let token_file = host.dir().join("claustrum.token");

@@ -8,7 +8,7 @@ mod sudo_request;
 
 pub(crate) use claustrum::version as claustrum_version;
 pub(crate) use codecast::version as codecast_version;
-pub(crate) use sudo_proxy::{runtime_dir as sudo_proxy_runtime_dir, version as sudo_proxy_version};
+pub(crate) use sudo_proxy::version as sudo_proxy_version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use ostler_api::ErrorKind;
 use ostler_api::client::ClientError;
 
+use super::{visible_json, visible_lines};
 use crate::config::ConfigError;
 use crate::paths::PathsError;
 
@@ -79,11 +80,11 @@ impl CommandError {
                 let body = serde_json::json!({
                     "kind": self.kind.word(), "message": self.message, "hint": self.hint,
                 });
-                serde_json::json!({ "error": body }).to_string()
+                visible_json(&serde_json::json!({ "error": body }).to_string())
             } else {
                 match &self.hint {
-                    Some(hint) => format!("ostler: {}\n  {hint}", self.message),
-                    None => format!("ostler: {}", self.message),
+                    Some(hint) => visible_lines(&format!("ostler: {}\n  {hint}", self.message)),
+                    None => visible_lines(&format!("ostler: {}", self.message)),
                 }
             };
             // If stderr is gone too there is nobody left to tell.
@@ -112,7 +113,7 @@ impl From<PathsError> for CommandError {
     fn from(error: PathsError) -> Self {
         let kind = match error {
             PathsError::InstanceName(_) => Kind::Usage,
-            PathsError::Foreign { .. } => Kind::Refused,
+            PathsError::Foreign { .. } | PathsError::Shared { .. } => Kind::Refused,
             _ => Kind::Failed,
         };
         Self::new(kind, error.to_string())

@@ -2,6 +2,8 @@
 //! line or hides. What would is written out, so that one sees that it was there. Whatever prints what a client or a
 //! command said must pass it through here.
 
+use ostler_door_rpc::is_hidden;
+
 /// A whole text in which every character is seen, for messages, prompts and table cells.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -12,7 +14,7 @@ pub(crate) fn visible(text: &str) -> String {
                 shown.push('^');
                 shown.push(char::from((c as u8) ^ 0x40));
             }
-            c if c.is_control() || is_invisible(c) => shown.extend(c.escape_unicode()),
+            c if c.is_control() || is_hidden(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
         }
     }
@@ -42,7 +44,7 @@ pub(crate) fn visible_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut units = [0; 2];
     for c in json.chars() {
-        if c == '\n' || (!c.is_control() && !is_invisible(c)) {
+        if c == '\n' || (!c.is_control() && !is_hidden(c)) {
             shown.push(c);
         } else {
             shown.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
@@ -54,14 +56,6 @@ pub(crate) fn visible_json(json: &str) -> String {
 /// As [`visible`], for bytes that may be anything.
 pub(crate) fn visible_bytes(bytes: &[u8]) -> String {
     visible(&String::from_utf8_lossy(bytes))
-}
-
-/// Separators, direction marks, and characters that are drawn as nothing at all.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::Context;
 use super::connect::Reached;
 use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
 use crate::config::Config;
-use crate::output::CommandError;
 use crate::output::escape::Policy;
+use crate::output::{CommandError, visible};
 
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
@@ -79,7 +79,7 @@ pub(super) fn hold(
     let keyboard = view.keyboard;
     if let Some(key) = keyboard {
         let name = process.name.as_deref().unwrap_or(&process.id);
-        context.screen.note(&format!("ostler: attached to {name}; leave it with {key}"));
+        context.screen.note(&format!("ostler: attached to {}; leave it with {key}", visible(name)));
     }
     let id = &process.id;
     let outcome = Session::new(Link::new(context, reached), id, view, sink, input)?.run()?;

@@ -1,6 +1,6 @@
 //! `ostler logs`: what a process wrote, from any point of its journal; or what the daemon wrote.
 
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,10 +9,12 @@ use clap::Args;
 use super::Context;
 use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
 use crate::output::escape::Policy;
-use crate::output::{CommandError, Kind};
+use crate::output::{CommandError, Kind, visible_lines};
 
 /// How often a followed log file is looked at.
 const POLL: Duration = Duration::from_millis(200);
+/// The log is read in lines, and a longer one in pieces.
+const LINE_MAX: u64 = 64 * 1024;
 
 /// Print what a process wrote, whole and in order
 #[derive(Debug, Args)]
@@ -72,20 +74,20 @@ impl Logs {
     /// Also of an instance that is not running: that is when its log matters most.
     fn daemon_log(&self, context: &Context) -> Result<ExitCode, CommandError> {
         let path = context.paths.instance_dir(context.instance_name()).join("daemon.log");
-        let mut file = std::fs::File::open(&path).map_err(|error| match error.kind() {
+        let file = std::fs::File::open(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 CommandError::new(Kind::NotFound, format!("{} does not exist", path.display()))
                     .hint("a daemon in the foreground logs to its terminal or to systemd's journal")
             }
             _ => CommandError::failed(format!("{}: {error}", path.display())),
         })?;
-        let mut position = 0;
+        let (mut log, mut piece) = (std::io::BufReader::new(file), Vec::new());
         loop {
-            file.seek(SeekFrom::Start(position))?;
-            let mut text = Vec::new();
-            position += file.read_to_end(&mut text)? as u64;
             let mut out = std::io::stdout().lock();
-            out.write_all(&text)?;
+            while log.by_ref().take(LINE_MAX).read_until(b'\n', &mut piece)? > 0 {
+                out.write_all(visible_lines(&String::from_utf8_lossy(&piece)).as_bytes())?;
+                piece.clear();
+            }
             out.flush()?;
             if !self.follow {
                 return Ok(ExitCode::SUCCESS);

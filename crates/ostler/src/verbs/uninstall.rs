@@ -11,7 +11,7 @@ use clap::Args;
 use super::Context;
 use crate::instances::{Found, keeper_answers};
 use crate::output::{CommandError, Kind, visible};
-use crate::paths::DEFAULT_INSTANCE;
+use crate::paths::{DEFAULT_INSTANCE, Paths};
 
 /// Remove links and sockets; with --purge also journals, records and settings
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ impl Uninstall {
             .hint("commit or move it first, or lose it: ostler uninstall --purge --force"));
         }
         let mut doomed = super::link::known(paths);
-        doomed.extend(sockets(paths.runtime_dir()));
+        doomed.extend(sockets(paths, &instances));
         if self.purge {
             doomed.extend([paths.instances_dir(), paths.state_dir().join(super::link::REGISTER)]);
             doomed.push(paths.config_file().to_owned());
@@ -123,12 +123,13 @@ fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
     Err(CommandError::new(Kind::Refused, message).hint(format!("end it first: {way}{which}")))
 }
 
-/// The doors' sockets, dead ones included.
-fn sockets(dir: &Path) -> Vec<PathBuf> {
+/// The doors' sockets, dead ones included. The folder may hold those of other programs too.
+fn sockets(paths: &Paths, instances: &[Found]) -> Vec<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let is_socket = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
-    entries.filter(is_socket).map(|entry| entry.path()).collect()
+    let named = instances.iter().flat_map(|Found { name, .. }| {
+        [paths.native_socket(name), paths.door_socket(name, "claustrum"), paths.door_socket(name, "sudo-proxy")]
+    });
+    named.filter(|path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())).collect()
 }
 
 fn remove(path: &Path) -> Result<(), CommandError> {

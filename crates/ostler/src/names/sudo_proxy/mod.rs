@@ -7,8 +7,9 @@ mod remote;
 mod serve;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::ExitCode;
+
+use ostler_door_mcp::runtime_dir;
 
 use flags::{Flags, Instead, USAGE};
 
@@ -48,14 +49,6 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
 /// The version to report to clients.
 pub(crate) fn version() -> String {
     std::env::var("OSTLER_SUDO_PROXY_VERSION").unwrap_or_else(|_| VERSION.to_owned())
-}
-
-/// Where clients look for sockets. A variable that is set but empty means the current folder, as it always did.
-pub(crate) fn runtime_dir() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())),
-    }
 }
 
 fn fail(message: &str) -> ExitCode {

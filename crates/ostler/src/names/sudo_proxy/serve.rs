@@ -70,6 +70,9 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     let listener = listen(socket, running)?;
     let paths = Paths::from_env().map_err(|error| text(&error))?;
     let config = Config::load(paths.config_file()).map_err(|error| text(&error))?;
+    if !config.approvals.requesters.is_empty() {
+        listener.admit(&config.approvals.requesters).map_err(|error| text(&error))?;
+    }
     let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     let instance = crate::daemon::instance_name("sudo-proxy", &real(&socket));
     let lease = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {

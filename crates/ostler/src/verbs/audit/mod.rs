@@ -12,7 +12,7 @@ use ostler_api::{AuditEntry, AuditReadParams, ChangesParams, methods};
 
 use super::Context;
 use super::connect::Reached;
-use crate::output::{CommandError, Screen, visible};
+use crate::output::{CommandError, Screen, visible, visible_json};
 
 pub(super) use verify::{Checked, check_all};
 
@@ -136,7 +136,7 @@ fn print(screen: &Screen, column: Option<&str>, instance: &str, entry: &AuditEnt
         let record: serde_json::Value = serde_json::from_str(record).unwrap_or_default();
         let line =
             serde_json::json!({"instance": instance, "seq": seq, "time": time, "about": about, "record": record});
-        return Ok(screen.line(&line.to_string())?);
+        return Ok(screen.line(&visible_json(&line.to_string()))?);
     }
     let time = time.to_string();
     let time = time.get(..19).unwrap_or(&time).replace('T', " ");

@@ -90,7 +90,9 @@ impl Prompt {
             Event::Over(approval, end) => match self.waiting.iter().position(|waiting| waiting.approval == approval) {
                 Some(place) => drop(self.waiting.remove(place)),
                 None => {
-                    self.results.truncate(RESULTS_WAITING - 1);
+                    if self.results.len() >= RESULTS_WAITING {
+                        self.results.pop_front();
+                    }
                     self.results.push_back(end);
                 }
             },
