@@ -170,7 +170,10 @@ impl About {
 fn brief(text: &str) -> String {
     match text.len() {
         0..=BRIEF => text.to_owned(),
-        length => format!("{}… ({length} bytes)", text.get(..text.floor_char_boundary(BRIEF)).unwrap_or_default()),
+        length => {
+            let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= BRIEF).last().unwrap_or(0);
+            format!("{}… ({length} bytes)", text.get(..end).unwrap_or_default())
+        }
     }
 }
 

@@ -152,7 +152,7 @@ impl Engine {
                     }
                     blocking(move || Ok(asked.finish(answer))).await
                 });
-                seen_through.await.map_err(io::Error::other).flatten().map_err(SpawnError::Journal)?
+                seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost))).map_err(SpawnError::Journal)?
             }
         }
     }
