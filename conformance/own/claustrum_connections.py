@@ -2,11 +2,13 @@
 import base64
 import json
 import os
+import re
 import socket
+import subprocess
 import time
 
-from kit import anon_kib, raw_socket, read_to_end, request, Fail
-from lib import area, b64, run_bin, wait_for
+from kit import anon_kib, proc_bytes, raw_socket, read_to_end, request, Fail
+from lib import area, b64, clean_env, Conn, pid_alive, run_bin, wait_for
 from t_process import sh
 
 PONG = b'{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}'
@@ -146,6 +148,18 @@ def slow_reader(t):
     t.eq("leaving-unread-harms-nobody", d.conn().call("server.ping")["result"], {"pong": True})
 
 
+def send_until_full(s, line, limit):
+    """Sends this line again and again until nobody takes any more, or the limit is reached; says how much went."""
+    s.settimeout(2)
+    sent, block = 0, line * (65536 // len(line))
+    try:
+        while sent < limit:
+            sent += s.send(block[sent % len(line):] if sent % len(line) else block)
+    except socket.timeout:
+        pass
+    return sent
+
+
 @area("never-reads")
 def never_reads(t):
     d = t.daemon()
@@ -162,16 +176,9 @@ def never_reads(t):
     s.close()
     # requests without end from somebody who never reads the replies
     s = raw_socket(d.sock)
-    s.settimeout(2)
-    line = request(5, "server.capabilities")
-    block = line * (65536 // len(line))
-    sent, limit = 0, 64 << 20
+    line, limit = request(5, "server.capabilities"), 64 << 20
     before = anon_kib(d.pid)
-    try:
-        while sent < limit:
-            sent += s.send(block[sent % len(line):] if sent % len(line) else block)
-    except socket.timeout:
-        pass
+    sent = send_until_full(s, line, limit)
     t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
     grown = anon_kib(d.pid) - before
     t.ok("unread-replies-cost-bounded-memory", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
@@ -181,3 +188,97 @@ def never_reads(t):
     got = read_to_end(s, 60)
     good = [x for x in got if x.startswith(b'{"jsonrpc":"2.0","id":5,"result":')]
     t.eq("every-request-taken-is-answered", len(good), (sent + 1) // len(line))
+
+
+@area("never-reads-replays")
+def never_reads_replays(t):
+    """Each reattach owes a reply that follows the replay: those are bounded like any other."""
+    d = t.daemon()
+    other = d.conn()
+    other.call("process.spawn", {"id": "rp", "command": "head", "args": ["-c", "4000000", "/dev/zero"]})
+    if not other.wait_exit("rp", 30):
+        raise Fail("no exit")
+    s = raw_socket(d.sock)
+    before, limit = anon_kib(d.pid), 64 << 20
+    sent = send_until_full(s, request(6, "process.reattach", {"id": "rp", "fromSeq": 0}), limit)
+    t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
+    grown = anon_kib(d.pid) - before
+    t.ok("memory-stays-bounded", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
+    t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
+
+
+@area("large-files")
+def large_files(t):
+    """Many large files at once: what is held is bounded, and every one of them arrives."""
+    d = t.daemon()
+    path, size, n = d.dir + "/large", 48 << 20, 24
+    with open(path, "w") as f:
+        for _ in range(size >> 20):
+            f.write("x" * (1 << 20))
+    s, before = raw_socket(d.sock, 60), anon_kib(d.pid)
+    s.sendall(b"".join(request(i, "files.read", {"path": path}) for i in range(n)))
+    most, end = 0, time.monotonic() + 3
+    while time.monotonic() < end:
+        most = max(most, anon_kib(d.pid) - before)
+        time.sleep(0.02)
+    t.ok("memory-stays-bounded", most < 400 << 10, "%d KiB more" % most, "less than 400 MiB for %d files of %d MiB" % (n, size >> 20))
+    t.eq("others-are-served-at-once", d.conn().call("files.stat", {"path": path}, timeout=5)["result"]["size"], size)
+    s.shutdown(socket.SHUT_WR)
+    got = read_to_end(s, 60)
+    t.eq("every-file-arrives-whole", sorted((json.loads(x)["id"], len(x) > size) for x in got), [(i, True) for i in range(n)])
+
+
+@area("dead-mount")
+def dead_mount(t):
+    """Calls that hang hold up their own client only, and leave threads to everybody else."""
+    d = t.daemon(start=False)
+    os.mkdir(d.dir + "/bin")
+    with open(d.dir + "/bin/git", "w") as f:
+        f.write("#!/bin/sh\nexec sleep 25\n")
+    os.chmod(d.dir + "/bin/git", 0o755)
+    # A login shell would bring back the real git.
+    d.env.update(PATH=d.dir + "/bin:" + d.env["PATH"], SHELL="/bin/false")
+    d.start()
+    hung = [raw_socket(d.sock) for _ in range(2)]
+    for s in hung:
+        s.sendall(b"".join(request(i, "git.status", {"path": d.dir}) for i in range(256)))
+    time.sleep(2)
+    threads = int(re.search(rb"Threads:\s+(\d+)", proc_bytes(d.pid, "status")).group(1))
+    t.ok("few-threads-wait", threads < 100, threads, "fewer than 100")
+    c, started = d.conn(), time.monotonic()
+    t.eq("another-client's-files-are-served", c.call("files.stat", {"path": d.dir}, timeout=10)["result"]["isDir"], True)
+    rc, o, e = run_bin([t.ostler()], ["status"], env=d.env)
+    t.ok("and-so-is-the-command-line", rc == 0 and time.monotonic() - started < 15, (rc, o, e))
+    for s in hung:
+        s.close()
+
+
+@area("shutdown-at-up")
+def shutdown_at_up(t):
+    """server.shutdown at the door of `ostler up` ends that door's processes and connections; the next client begins anew."""
+    home = t.tmp()
+    env = clean_env(home)
+
+    def ostler(*args):
+        p = subprocess.run([t.ostler()] + list(args), env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=60)
+        return p.stdout.decode()
+    try:
+        said = ostler("up")
+        found = re.search(r"-socket (\S+)\s+\(token: ([^)]+)\)", said)
+        if not found:
+            raise Fail("no claustrum door in %r" % said)
+        sock, token = found.group(1), open(found.group(2)).read().strip()
+        a, b = Conn(sock, token), Conn(sock, token)
+        old = a.call("process.spawn", sh("x", "exec sleep 300", wantPid=True))["result"]["pid"]
+        b.call("server.ping")
+        a.post("server.shutdown")
+        t.ok("every-connection-closes", wait_for(lambda: a.eof and b.eof, 10), (a.eof, b.eof))
+        t.ok("what-the-door-started-ends", wait_for(lambda: not pid_alive(old), 10))
+        c = Conn(sock, token)
+        t.eq("old-names-are-gone", c.call("process.reattach", {"id": "x"})["result"]["found"], False)
+        t.eq("a-new-client-starts-anew", c.call("process.spawn", sh("x", "exec sleep 300"))["result"], {"success": True})
+        c.close()
+        t.eq("and-finds-it-again", Conn(sock, token).call("process.reattach", {"id": "x"})["result"]["found"], True)
+    finally:
+        ostler("down", "--kill")

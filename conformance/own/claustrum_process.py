@@ -1,11 +1,14 @@
 """Processes: what a child starts with, grandchildren that hold pipes, kills after the end, survivors of -keep-children."""
 import json
 import os
+import re
 import resource
 import time
+import urllib.request
 
 from kit import end
-from lib import area, outp, pid_alive, wait_for
+from lib import area, b64, outp, pid_alive, run_bin, wait_for
+from t_life import free_port
 from t_process import sh
 
 SP, RE, K, KW = "process.spawn", "process.reattach", "process.kill", "process.killAndWait"
@@ -125,3 +128,34 @@ def kept_children(t):
     t.ok("late-write-is-EPIPE-where-ignored", wait_for(lambda: os.path.exists(d.dir + "/ignores-error"), 5))
     t.ok("tolerant-children-stay", pid_alive(pids["ignores"]) and pid_alive(pids["quiet"]), pids)
     end(*pids.values())
+
+
+@area("counters")
+def counters(t):
+    port = free_port()
+    d = t.daemon(extra=["-metrics-addr", "127.0.0.1:%d" % port])
+    c = d.conn()
+
+    def counted(query=""):
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics%s" % (port, query), timeout=10) as r:
+            return [int(n) for n in re.findall(r"^claustrum_(?:stream|stdin)_bytes_total (\d+)$", r.read().decode(), re.M)]
+    c.call(SP, sh("gone", "head -c 5; printf 0123456789"))
+    c.call("process.stdin", {"id": "gone", "data": b64(b"12345")})
+    c.wait_exit("gone")
+    c.call(SP, sh("lives", "printf abc; exec sleep 300"))
+    c.wait_out("lives", b"abc")
+    t.ok("ended-and-running-count", wait_for(lambda: counted() == [18, 5], 10), counted())
+    ids = [p["id"] for p in json.loads(run_bin([t.ostler()], ["--json", "ps", "-a"], env=d.env)[1]) if p.get("exit")]
+    t.eq("one-is-forgotten", (len(ids), run_bin([t.ostler()], ["forget"] + ids, env=d.env)[0]), (1, 0))
+    t.eq("a-counter-never-goes-down", counted(), [18, 5])
+    t.eq("a-query-changes-nothing", counted("?x=1"), [18, 5])
+    # no descriptor left for one scrape: the next one is served
+    soft, hard = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        counted()
+    except OSError:
+        pass
+    resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    t.eq("a-failed-accept-is-not-the-last", counted(), [18, 5])
+    c.call(K, {"id": "lives", "signal": "KILL"})

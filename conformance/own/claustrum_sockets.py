@@ -62,6 +62,27 @@ def launcher(t):
     p.stdout.close()
 
 
+@area("banner")
+def banner(t):
+    # nobody reads the banner any more: the daemon is there all the same
+    d = t.daemon(start=False)
+    r, w = os.pipe()
+    os.close(r)
+    p = subprocess.Popen(t.argv + ["-serve", "-socket", d.sock, "-token-file", d.tf], stdin=subprocess.DEVNULL,
+                         stdout=w, stderr=open(d.errp, "wb"), env=d.env, cwd=d.cwd)
+    os.close(w)
+    t.eq("a-closed-stdout-is-no-failure", (p.wait(30), d.up()), (0, True))
+    d.pid = d.peer
+    d.pids.add(d.pid)
+    # the path is shown as it was given
+    d = t.daemon(start=False)
+    d.start(["-serve", "-socket", "../s.sock", "-token-file", d.tf])
+    t.eq("a-relative-path-stays-relative", d.out(), "Claustrum remote server listening on ../s.sock\n")
+    d = t.daemon(start=False)
+    rc, o, e = run_bin(t.argv, ["-serve", "-socket", "no/such/s.sock", "-token-file", d.tf], env=d.env)
+    t.ok("and-in-a-bind-error", rc == 1 and e.endswith(": no/such/s.sock: bind: no such file or directory\n"), e)
+
+
 @area("foreign-socket")
 def foreign_socket(t):
     d = t.daemon(start=False)

@@ -110,9 +110,26 @@ def start(t):
         ours = [pid for pid in found if d.home.encode() in proc_bytes(int(pid), "environ")]
         t.eq("a-search-for-its-name-finds-the-daemon-alone", ours, [str(d.proc.pid)])
         stream.finish(LONG)
+        open(d.home + "/.codecast/tokens.yaml", "w").write("tokens: [\n")
+        r = run(HOME=d.home, DAEMON_BIND="0.0.0.0", DAEMON_PORT=str(d.port))
+        t.ok("one-that-could-not-serve-says-so", r.returncode == 1 and "tokens.yaml" in r.stderr, r)
+        t.eq("and-leaves-the-living-one-alone", (d.proc.poll(), d.rpc.ok("health.check")["version"]), (None, "1.2.3"))
         open(d.home + "/.codecast/daemon.yaml", "w").write("port: [\n")
         d.restart(signal.SIGTERM)
         t.ok("broken-settings-mean-the-defaults", d.rpc.ok("health.check")["ok"])
+    home = t.tmp()
+    read, write = os.pipe()
+    os.close(read)
+    p = subprocess.Popen([t.ostler(), "as", "codecast-daemon"], env={**os.environ, "HOME": home, "DAEMON_PORT": "0"}, stdin=subprocess.DEVNULL,
+                         stdout=write, stderr=subprocess.DEVNULL)
+    os.close(write)
+    try:
+        port = lambda: os.path.exists(home + "/.codecast/daemon.port") and int(open(home + "/.codecast/daemon.port").read())
+        wait_for(lambda: port() or p.poll() is not None, LONG)
+        t.ok("a-closed-stdout-is-no-failure", port() and suite.Rpc(port()).ok("health.check")["ok"], p.poll())
+    finally:
+        p.terminate()
+        p.wait(LONG)
 
 
 @area("codecast-echo")

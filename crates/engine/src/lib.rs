@@ -10,6 +10,7 @@
 
 pub mod access;
 pub mod approval;
+pub mod brief;
 mod command;
 mod environment;
 mod id;

@@ -458,6 +458,13 @@ pub(crate) fn inherit(fd: RawFd) -> Result<OwnedFd, Errno> {
     }
 }
 
+/// A descriptor of our own for what is open under this number already: at the same place of the same file, and a socket
+/// too, which a name of it below `/proc` would not be.
+pub fn duplicate(number: RawFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call fails on a number that is not open, and gives back a new one that nobody owns.
+    unsafe { owned(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3)) }
+}
+
 /// Lets a descriptor survive the next exec, or not.
 pub(crate) fn survive(fd: impl AsFd, survive: bool) -> Result<(), Errno> {
     let flags = if survive { 0 } else { libc::FD_CLOEXEC };

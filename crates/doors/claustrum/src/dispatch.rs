@@ -3,32 +3,29 @@
 
 use std::sync::Arc;
 
-use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_door_rpc::{Flow, Outbox, Session};
 use ostler_engine::FrameHead;
 
-use crate::env::Env;
 use crate::envelope::{Envelope, members};
 use crate::error::RpcError;
-use crate::gojson::Object;
 use crate::reply::{Head, for_log};
+use crate::slow::{Call, Size, Slow};
 use crate::stream::{self, Tag};
 use crate::{Shared, files, git, process, server};
 
 const FILES: [&str; 5] = ["list", "validate", "stat", "read", "extract_tar"];
 const GIT: [&str; 5] = ["info", "status", "list_branches", "worktree_create", "worktree_remove"];
 
-/// A method that may wait for disks and programs; nothing for a name that it does not know.
-type Slow = fn(&str, &Object<'_>, &Env, &mut Vec<u8>) -> Option<Result<(), RpcError>>;
-
 /// One connection's session.
 pub(crate) struct Client {
     shared: Arc<Shared>,
     head: Head,
+    slow: Slow,
 }
 
 impl Client {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, head: Head::default() }
+        Self { shared, head: Head::default(), slow: Slow::new() }
     }
 
     fn check_auth(&self, envelope: &Envelope<'_>) -> Result<(), RpcError> {
@@ -54,9 +51,14 @@ impl Client {
                 call(&self.shared, &members(envelope.params()?)?, head, out)?;
                 Ok(Flow::Continue)
             }
-            "files" if FILES.contains(&name) => self.beside(files::call, name, envelope, head, out),
-            "git" if GIT.contains(&name) => self.beside(git::call, name, envelope, head, out),
-            "files" | "git" => Err(unknown()),
+            "files" | "git" => {
+                let call = slow_method(namespace, name).ok_or_else(unknown)?;
+                let params = envelope.params()?;
+                // Mistyped params are refused here, so that garbage never takes a thread.
+                members(params)?;
+                self.slow.run(&self.shared, call, (name, params), head, out);
+                Ok(Flow::Continue)
+            }
             _ => Err(RpcError::method(format!("Unknown namespace: {namespace}"))),
         }
     }
@@ -79,36 +81,14 @@ impl Client {
         });
         Some(Flow::Continue)
     }
-
-    /// Files and programs may keep a call waiting: it runs on a thread that can afford it.
-    fn beside(
-        &self,
-        call: Slow,
-        name: &str,
-        envelope: &Envelope<'_>,
-        head: &Head,
-        out: &mut Outbox<Tag>,
-    ) -> Result<Flow, RpcError> {
-        let params = envelope.params()?;
-        // Mistyped params are refused here, so that garbage never takes a thread.
-        members(params)?;
-        let (params, name, head, shared) = (params.to_vec(), name.to_owned(), head.clone(), Arc::clone(&self.shared));
-        out.spawn_blocking(move || {
-            let mut line = Vec::new();
-            head.line(&mut line, |out| {
-                call(&name, &members(&params)?, &shared.env(), out).unwrap_or_else(|| Err(RpcError::invalid_params()))
-            });
-            Later::reply(line)
-        });
-        Ok(Flow::Continue)
-    }
 }
 
-impl Shared {
-    /// What a method may use of the daemon's surroundings, as they are now.
-    fn env(&self) -> Env {
-        let environment = self.engine.environment();
-        Env { path: environment.path(), home: self.config.home.clone(), vars: environment.snapshot().as_ref().clone() }
+/// What answers a method that may wait, and what tells how much that will hold, where it may be much.
+fn slow_method(namespace: &str, name: &str) -> Option<(Call, Option<Size>)> {
+    match namespace {
+        "files" if FILES.contains(&name) => Some((files::call, (name == "read").then_some(files::size))),
+        "git" if GIT.contains(&name) => Some((git::call, None)),
+        _ => None,
     }
 }
 

@@ -57,6 +57,12 @@ pub(crate) fn call(method: &str, params: &Object<'_>, env: &Env, out: &mut Vec<u
     Some(Params::read(params).and_then(|params| run(&params, env, out)))
 }
 
+/// How many bytes `files.read` will bring; nothing where it will bring none.
+pub(crate) fn size(params: &Object<'_>) -> u64 {
+    let stat = Params::read(params).ok().and_then(|params| workspace::stat(params.path()).ok());
+    stat.map_or(0, |stat| stat.size)
+}
+
 fn stat(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
     let Ok(stat) = workspace::stat(params.path()) else {
         out.extend_from_slice(br#"{"exists":false,"isDir":false,"size":0,"mode":""}"#);

@@ -16,6 +16,7 @@ mod metrics;
 mod process;
 mod reply;
 mod server;
+mod slow;
 mod stream;
 
 use std::io;
@@ -24,14 +25,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_door_rpc::{Bound, Limits};
-use ostler_engine::{Engine, Happening};
-use tokio::sync::Notify;
+use ostler_engine::{Engine, Happening, Observer};
+use tokio::sync::{Notify, Semaphore, watch};
 
 pub use counters::Counters;
 pub use dispatch::fuzz_line;
 pub use gojson::push_string as push_json_string;
 pub use goos::errno as errno_text;
 pub use metrics::serve as serve_metrics;
+pub use server::ARCH;
 
 /// A line of 1 MiB does not fit any more; the newline is not counted.
 const LINE_MAX: usize = 1024 * 1024 - 1;
@@ -41,6 +43,8 @@ const IN_FLIGHT: usize = 256;
 const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
 /// A listener without descriptors tries again rather than spin.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// How long a spawn that is under way may hold up the closing of the door.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a door must be told.
 #[derive(Debug, Clone)]
@@ -67,14 +71,29 @@ pub(crate) struct Shared {
     engine: Engine,
     counters: Arc<Counters>,
     shutdown: Notify,
+    /// True when every connection is to end. Whoever may still start something listens, so that it can be waited for.
+    closing: watch::Sender<bool>,
+    /// For calls that may wait.
+    threads: Semaphore,
+    _observer: Arc<Observer>,
 }
 
 impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, config: Config) -> Self {
         let counters = Arc::new(Counters::new(engine.clone(), config.endpoint.clone()));
-        engine.observe(observer(Arc::clone(&counters), config.endpoint.clone()));
-        Self { shared: Arc::new(Shared { config, engine, counters, shutdown: Notify::new() }) }
+        let observer = observer(Arc::clone(&counters), config.endpoint.clone());
+        engine.observe(&observer);
+        let shared = Shared {
+            config,
+            engine,
+            counters,
+            shutdown: Notify::new(),
+            closing: watch::Sender::new(false),
+            threads: Semaphore::new(slow::THREADS),
+            _observer: observer,
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Serves every client that comes, until dropped.
@@ -95,6 +114,12 @@ impl Door {
         self.shared.shutdown.notified().await;
     }
 
+    /// Ends every connection, and waits until nothing that one of them asked for can start any more.
+    pub async fn close(&self) {
+        self.shared.closing.send_replace(true);
+        let _ = tokio::time::timeout(CLOSE_WITHIN, self.shared.closing.closed()).await;
+    }
+
     /// What has been counted so far.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.shared.counters)
@@ -105,8 +130,14 @@ async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
     shared.counters.connected();
     tracing::debug!("[Server] New connection from: @");
     let limits = Limits { line: LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
-    let session = dispatch::Client::new(shared);
-    match ostler_door_rpc::serve(stream, session, limits).await {
+    let mut closing = shared.closing.subscribe();
+    let served = tokio::select! {
+        // First: a client that came just now must not be heard any more.
+        biased;
+        _ = closing.wait_for(|closing| *closing) => Ok(()),
+        served = ostler_door_rpc::serve(stream, dispatch::Client::new(shared), limits) => served,
+    };
+    match served {
         Ok(()) => {}
         Err(error) if is_farewell(&error) => {}
         Err(error) => tracing::warn!("[Server] Failed to write response: {error}"),
@@ -120,8 +151,8 @@ fn is_farewell(error: &io::Error) -> bool {
 }
 
 /// Logs and counts what happens to this door's processes, whoever is connected.
-fn observer(counters: Arc<Counters>, endpoint: String) -> ostler_engine::Observer {
-    Box::new(move |process, happening| {
+fn observer(counters: Arc<Counters>, endpoint: String) -> Arc<Observer> {
+    Arc::new(move |process, happening| {
         let Some(alias) = process.about().alias.as_ref().filter(|alias| alias.endpoint == endpoint) else { return };
         let id = reply::for_log(&alias.id);
         match happening {
@@ -131,7 +162,7 @@ fn observer(counters: Arc<Counters>, endpoint: String) -> ostler_engine::Observe
                 tracing::info!("[process.Manager] Process {id} started, PID={}, command={command}", process.pid());
             }
             Happening::Ended(exit) => {
-                counters.exited();
+                counters.exited(process);
                 tracing::info!("[process.Manager] Process {id} exited with code {}", stream::exit_code(exit));
             }
         }

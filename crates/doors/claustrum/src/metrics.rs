@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::Counters;
+use crate::{ACCEPT_RETRY, Counters};
 
 /// A scraper sends a few hundred bytes; more is not one.
 const REQUEST_MAX: usize = 8 * 1024;
@@ -17,7 +17,15 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers `GET /metrics` until dropped.
 pub async fn serve(listener: TcpListener, counters: Arc<Counters>) {
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::error!("[Server] metrics: accept error: {error}");
+                tokio::time::sleep(ACCEPT_RETRY).await;
+                continue;
+            }
+        };
         let counters = Arc::clone(&counters);
         tokio::spawn(async move {
             // One scrape that fails is the scraper's to notice.
@@ -34,7 +42,9 @@ async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {
         }
     }
     let mut words = request.split(|byte| byte.is_ascii_whitespace());
-    let (status, body) = match (words.next(), words.next()) {
+    // What follows a question mark picks nothing here.
+    let (method, path) = (words.next(), words.next().and_then(|target| target.split(|byte| *byte == b'?').next()));
+    let (status, body) = match (method, path) {
         (Some(b"GET" | b"HEAD"), Some(b"/metrics")) => ("200 OK", render(counters)),
         (Some(b"GET" | b"HEAD"), Some(_)) => ("404 Not Found", "404 page not found\n".to_owned()),
         (Some(_), Some(b"/metrics")) => ("405 Method Not Allowed", String::new()),

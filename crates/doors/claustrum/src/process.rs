@@ -56,9 +56,11 @@ fn spawn(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbo
         alias: Some(Alias { endpoint: shared.config.endpoint.clone(), id: id.clone() }),
         ..SpawnRequest::default()
     };
-    let (shared, head) = (Arc::clone(shared), head.clone());
+    let (shared, head, under_way) = (Arc::clone(shared), head.clone(), shared.closing.subscribe());
     out.spawn(async move {
-        match shared.engine.spawn(request).await {
+        let spawned = shared.engine.spawn(request).await;
+        drop(under_way);
+        match spawned {
             Ok(process) => {
                 let mut body = br#"{"success":true"#.to_vec();
                 if want_pid {

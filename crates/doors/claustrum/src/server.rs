@@ -26,7 +26,7 @@ const METHODS: [&str; 19] = [
 ];
 
 /// This machine as clients name it.
-const ARCH: &str = match std::env::consts::ARCH.as_bytes() {
+pub const ARCH: &str = match std::env::consts::ARCH.as_bytes() {
     b"x86_64" => "amd64",
     b"aarch64" => "arm64",
     _ => std::env::consts::ARCH,

@@ -37,7 +37,7 @@ use ostler_engine::session::{Session, Status};
 use tokio::sync::watch;
 
 pub use config::{Config, ConfigError};
-pub use listener::Door;
+pub use listener::{Door, Ready};
 
 use place::{Place, Stretch};
 use seats::Seats;

@@ -45,6 +45,10 @@ pub struct Door {
     hosts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
+/// What a door of this configuration needs, read: there is no door without it, and so nothing to start an engine for.
+#[derive(Clone)]
+pub struct Ready(Option<Open>);
+
 /// What auth mode needs.
 #[derive(Clone)]
 struct Open {
@@ -52,24 +56,28 @@ struct Open {
     tokens: Arc<Tokens>,
 }
 
+impl Ready {
+    /// In auth mode reads tokens and the certificate, which may wait for the disk.
+    pub fn read(config: &Config) -> io::Result<Self> {
+        if !config.is_open() {
+            return Ok(Self(None));
+        }
+        let tokens = Tokens::read(&config.tokens_file)?;
+        if tokens.is_empty() {
+            tracing::warn!(
+                "codecast: {} holds no token: nobody can come in from elsewhere",
+                config.tokens_file.display()
+            );
+        }
+        Ok(Self(Some(Open { tls: tls::acceptor(&config.tls_cert, &config.tls_key)?, tokens: Arc::new(tokens) })))
+    }
+}
+
 impl Door {
-    /// A door to `engine`. In auth mode reads tokens and the certificate, which may wait for the disk.
-    pub fn new(engine: Engine, settings: Settings, config: &Config) -> io::Result<Self> {
-        let open = match config.is_open() {
-            true => {
-                let tokens = Tokens::read(&config.tokens_file)?;
-                if tokens.is_empty() {
-                    tracing::warn!(
-                        "codecast: {} holds no token: nobody can come in from elsewhere",
-                        config.tokens_file.display()
-                    );
-                }
-                Some(Open { tls: tls::acceptor(&config.tls_cert, &config.tls_key)?, tokens: Arc::new(tokens) })
-            }
-            false => None,
-        };
+    /// A door to `engine`.
+    pub fn new(engine: Engine, settings: Settings, ready: Ready) -> Self {
         let (places, hosts) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::default());
-        Ok(Self { shared: Arc::new(Shared::new(engine, settings)), open, places, hosts })
+        Self { shared: Arc::new(Shared::new(engine, settings)), open: ready.0, places, hosts }
     }
 
     /// Serves every client that comes, until dropped.

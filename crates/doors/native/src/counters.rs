@@ -16,9 +16,9 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// Counts processes of every door.
-    pub(crate) fn observer(counters: &Arc<Self>) -> Observer {
+    pub(crate) fn observer(counters: &Arc<Self>) -> Arc<Observer> {
         let counters = Arc::clone(counters);
-        Box::new(move |_, happening| {
+        Arc::new(move |_, happening| {
             let counter = match happening {
                 Happening::Started => &counters.started,
                 Happening::Ended(_) => &counters.ended,

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{Bound, Limits};
-use ostler_engine::{Engine, Peer};
+use ostler_engine::{Engine, Observer, Peer};
 
 use counters::Counters;
 
@@ -72,14 +72,16 @@ pub(crate) struct Shared {
     engine: Engine,
     instance: Arc<dyn Instance>,
     counters: Arc<Counters>,
+    _observer: Arc<Observer>,
 }
 
 impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, instance: Arc<dyn Instance>) -> Self {
         let counters = Arc::new(Counters::default());
-        engine.observe(Counters::observer(&counters));
-        Self { shared: Arc::new(Shared { engine, instance, counters }) }
+        let observer = Counters::observer(&counters);
+        engine.observe(&observer);
+        Self { shared: Arc::new(Shared { engine, instance, counters, _observer: observer }) }
     }
 
     /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.

@@ -26,7 +26,7 @@ pub struct Limits {
 
 /// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
 const OUT_LOW: usize = 256 * 1024;
-/// Beyond this no request is read: a client that asks and never reads is bounded too.
+/// Beyond this no request is read and no answer taken: a client that asks and never reads is bounded too.
 const OUT_HIGH: usize = 1024 * 1024;
 /// A buffer that grew for one large reply is given back.
 const OUT_KEEP: usize = 512 * 1024;
@@ -117,7 +117,9 @@ where
 {
     async fn run(mut self) -> io::Result<()> {
         loop {
-            while let Ok(later) = self.answers.try_recv() {
+            while self.pending() < OUT_HIGH
+                && let Ok(later) = self.answers.try_recv()
+            {
                 self.out.arrived(later);
             }
             if self.handle_lines()? == Flow::Close {
@@ -145,7 +147,7 @@ where
     fn accepts_lines(&self) -> bool {
         self.out.in_flight < self.limits.in_flight
             && self.out.in_flight_bytes < self.limits.in_flight_bytes
-            && self.pending() < OUT_HIGH
+            && self.pending() + self.out.held_back < OUT_HIGH
     }
 
     fn handle_lines(&mut self) -> io::Result<Flow> {
@@ -205,7 +207,7 @@ where
     fn add_frame(&mut self, index: usize) -> io::Result<bool> {
         let Some(watch) = self.out.watches.get_mut(index) else { return Ok(false) };
         if watch.is_superseded() && self.session.leaves_superseded() {
-            watch.finish(&mut self.out.ready);
+            self.out.held_back -= watch.finish(&mut self.out.ready);
             self.out.watches.swap_remove(index);
             return Ok(true);
         }
@@ -244,17 +246,17 @@ where
         let ended = match found {
             Ok(Found::Frame(head)) => {
                 let more = self.session.frame(watch.tag(), &head, frame, ready);
-                watch.advance(head.seq, ready);
+                self.out.held_back -= watch.advance(head.seq, ready);
                 !more
             }
             Ok(Found::Record(head)) => {
                 let more = self.session.record(watch.tag(), &head, frame, ready);
-                watch.advance(head.record, ready);
+                self.out.held_back -= watch.advance(head.record, ready);
                 !more
             }
             Ok(Found::Gap(first)) => {
                 self.session.gap(watch.tag(), first, ready);
-                watch.advance(first.saturating_sub(1), ready);
+                self.out.held_back -= watch.advance(first.saturating_sub(1), ready);
                 false
             }
             Ok(Found::UpToDate | Found::WouldBlock) => false,
@@ -265,7 +267,7 @@ where
             }
         };
         if ended {
-            watch.finish(ready);
+            self.out.held_back -= watch.finish(ready);
             self.out.watches.swap_remove(index);
         }
     }
@@ -317,7 +319,7 @@ where
             && self.input.is_empty()
             && self.out.in_flight == 0
             && self.pending() == 0
-            && !self.out.watches.iter().any(|watch| watch.is_holding_back())
+            && self.out.held_back == 0
     }
 
     /// Waits for the next thing to do. What can not come is not asked for, so that an idle round trip stays cheap; the
@@ -325,7 +327,7 @@ where
     async fn wait(&mut self) -> io::Result<()> {
         let reads = !self.half_closed && self.accepts_lines();
         let pending = self.pending();
-        let expects = self.out.in_flight > 0;
+        let expects = self.out.in_flight > 0 && pending < OUT_HIGH;
         let watches = !self.out.watches.is_empty() && pending < OUT_LOW;
         let Self { socket, input, answers, signal, reading, .. } = self;
         tokio::select! {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use ostler_engine::Process;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Watch;
 use crate::connection::Signal;
@@ -18,6 +18,8 @@ pub struct Later<Tag> {
     pub watch: Option<Watch<Tag>>,
     /// What the reply must not overtake.
     pub after: Option<After>,
+    /// What it took to make the reply; given back when the connection has taken that.
+    pub held: Option<OwnedSemaphorePermit>,
     /// How much of the in-flight allowance it gives back.
     weight: usize,
 }
@@ -34,7 +36,7 @@ pub struct After {
 impl<Tag> Later<Tag> {
     /// Just a reply.
     pub fn reply(reply: Vec<u8>) -> Self {
-        Self { reply, watch: None, after: None, weight: 0 }
+        Self { reply, watch: None, after: None, held: None, weight: 0 }
     }
 }
 
@@ -46,6 +48,8 @@ pub struct Outbox<Tag> {
     pub(crate) signal: Arc<Signal>,
     pub(crate) in_flight: usize,
     pub(crate) in_flight_bytes: usize,
+    /// Bytes of replies that wait for a frame.
+    pub(crate) held_back: usize,
     sender: mpsc::Sender<Later<Tag>>,
     /// The length of the line being handled.
     pub(crate) weight: usize,
@@ -53,7 +57,16 @@ pub struct Outbox<Tag> {
 
 impl<Tag: Send + 'static> Outbox<Tag> {
     pub(crate) fn new(sender: mpsc::Sender<Later<Tag>>, signal: Arc<Signal>) -> Self {
-        Self { ready: Vec::new(), watches: Vec::new(), signal, in_flight: 0, in_flight_bytes: 0, sender, weight: 0 }
+        Self {
+            ready: Vec::new(),
+            watches: Vec::new(),
+            signal,
+            in_flight: 0,
+            in_flight_bytes: 0,
+            held_back: 0,
+            sender,
+            weight: 0,
+        }
     }
 
     /// Takes a place among the answers in flight; the returned function delivers, once, from any thread.
@@ -95,7 +108,7 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     /// Ends the watch on what has this id; what waited for its frames goes out. `false` if there was none.
     pub fn unwatch(&mut self, id: &str) -> bool {
         let Some(index) = self.watches.iter().position(|watch| watch.id() == id) else { return false };
-        self.watches.swap_remove(index).finish(&mut self.ready);
+        self.held_back -= self.watches.swap_remove(index).finish(&mut self.ready);
         true
     }
 
@@ -103,7 +116,10 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     pub fn reply_after(&mut self, reply: Vec<u8>, after: &After) {
         let watch = self.watches.iter_mut().find(|watch| watch.id() == after.process);
         match watch.filter(|watch| watch.position() < after.seq) {
-            Some(watch) => watch.hold_back(after.seq, reply),
+            Some(watch) => {
+                self.held_back += reply.len();
+                watch.hold_back(after.seq, reply);
+            }
             None => self.ready.extend_from_slice(&reply),
         }
     }

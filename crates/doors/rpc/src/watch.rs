@@ -93,25 +93,22 @@ impl<Tag> Watch<Tag> {
         self.held_back.push((seq, reply));
     }
 
-    pub(crate) fn is_holding_back(&self) -> bool {
-        !self.held_back.is_empty()
-    }
-
-    /// Frame `seq` is written: replies that waited for it follow.
-    pub(crate) fn advance(&mut self, seq: u64, out: &mut Vec<u8>) {
+    /// Frame `seq` is written: replies that waited for it follow. Says how many bytes they have.
+    pub(crate) fn advance(&mut self, seq: u64, out: &mut Vec<u8>) -> usize {
         self.position = seq;
-        self.release(seq, out);
+        self.release(seq, out)
     }
 
-    /// The watch ends: whatever waited goes out.
-    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
-        self.release(u64::MAX, out);
+    /// The watch ends: whatever waited goes out. Says how many bytes that was.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) -> usize {
+        self.release(u64::MAX, out)
     }
 
-    fn release(&mut self, seq: u64, out: &mut Vec<u8>) {
+    fn release(&mut self, seq: u64, out: &mut Vec<u8>) -> usize {
         if self.held_back.is_empty() {
-            return;
+            return 0;
         }
+        let before = out.len();
         self.held_back.retain(|(after, reply)| {
             let due = *after <= seq;
             if due {
@@ -119,5 +116,6 @@ impl<Tag> Watch<Tag> {
             }
             !due
         });
+        out.len() - before
     }
 }

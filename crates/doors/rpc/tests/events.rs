@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{Flow, Limits, Outbox, Session, Watch, serve};
+use ostler_door_rpc::{After, Flow, Limits, Outbox, Session, Watch, serve};
 use ostler_engine::{EventCursor, EventHead, FrameHead};
 use ostler_journal::EventJournal;
 
 const SOON: Duration = Duration::from_secs(30);
+const HELD: &str = "held back\n";
 
-/// Watches the journal whose number is on the line, from the record after it: `0 17`.
+/// Watches the journal whose number is on the line, from the record after it: `0 17`. `hold 17` is answered after that
+/// record of the first one.
 struct Door {
     journals: Vec<Arc<EventJournal>>,
     written: Arc<AtomicU64>,
@@ -31,6 +33,10 @@ impl Session for Door {
     fn line(&mut self, line: &[u8], out: &mut Outbox<usize>) -> Flow {
         let text = std::str::from_utf8(line).unwrap();
         let (which, after) = text.split_once(' ').unwrap();
+        if which == "hold" {
+            out.reply_after(HELD.into(), &After { process: "s0".into(), seq: after.parse().unwrap() });
+            return Flow::Continue;
+        }
         let which: usize = which.parse().unwrap();
         let cursor = EventCursor::new(Arc::clone(&self.journals[which]), after.parse().unwrap());
         out.watch(Watch::events(format!("s{which}"), which, cursor));
@@ -136,4 +142,20 @@ async fn what_was_cut_is_told_and_the_watch_goes_on_behind_it() {
     let mut lines = BufReader::new(&stage.client).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "0 gap 6");
     assert!(lines.next().unwrap().unwrap().starts_with("0 6 "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_that_wait_for_a_frame_are_bounded_too() {
+    let stage = stage(1);
+    append(&stage.journals[0], 200, 8192);
+    (&stage.client).write_all(b"0 0\n").unwrap();
+    stage.client.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
+    let (line, most) = ("hold 200\n", 1_000_000);
+    let asked = (0..most).take_while(|_| (&stage.client).write_all(line.as_bytes()).is_ok()).count();
+    assert!(asked < most, "a client that reads nothing is read without end");
+    stage.client.shutdown(std::net::Shutdown::Write).unwrap();
+    let lines: Vec<_> = BufReader::new(&stage.client).lines().map(Result::unwrap).collect();
+    let (records, held) = lines.split_at(200);
+    assert!(records.iter().all(|record| record.starts_with("0 ")));
+    assert!(held.len() >= asked && held.iter().all(|line| line == HELD.trim_end()), "{} of {asked}", held.len());
 }

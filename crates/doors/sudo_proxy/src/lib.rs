@@ -88,13 +88,13 @@ pub(crate) struct Shared {
 }
 
 impl Door {
-    /// A door to `engine`. Looks up the user, which may block.
+    /// A door to `engine`. Looks up the user, which may block: other tasks go on meanwhile.
     pub fn new(engine: Engine, settings: Settings, around: Arc<dyn Around>) -> Self {
         let shared = Shared {
             engine,
             settings,
             around,
-            login: Login::of_this_process(),
+            login: tokio::task::block_in_place(Login::of_this_process),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),

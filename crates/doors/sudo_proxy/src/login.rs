@@ -1,7 +1,12 @@
 //! Who the daemon runs as, as the user database says it: commands get this HOME, USER and LOGNAME, whatever the daemon's own
 //! environment holds.
 
-use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use ostler_engine::brief;
+
+/// A directory service that takes longer is down: then the environment must do.
+const GETENT_WITHIN: Duration = Duration::from_secs(5);
 
 /// The user behind a uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,8 +39,8 @@ impl Login {
 }
 
 fn getent(uid: u32) -> String {
-    let output = Command::new("getent").args(["passwd", &uid.to_string()]).stdin(Stdio::null()).output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    let said = brief::says("getent", &["passwd", &uid.to_string()], GETENT_WITHIN);
+    said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default()
 }
 
 fn find(users: &str, uid: u32) -> Option<Login> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
@@ -23,7 +23,7 @@ pub enum Happening {
 }
 
 /// Called for every happening, on threads that must not be held up.
-pub type Observer = Box<dyn Fn(&Process, Happening) + Send + Sync>;
+pub type Observer = dyn Fn(&Process, Happening) + Send + Sync;
 
 /// Why a text names no single process.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) struct Registry {
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
     table: Mutex<Table>,
-    observers: RwLock<Vec<Observer>>,
+    observers: RwLock<Vec<Weak<Observer>>>,
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
@@ -323,7 +323,7 @@ impl Registry {
     }
 
     pub(super) fn tell(&self, process: &Process, happening: Happening) {
-        for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter() {
+        for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
             observer(process, happening);
         }
     }
@@ -392,9 +392,11 @@ impl Engine {
         self.inner.list().into_iter().filter(|process| !process.is_waiting()).collect()
     }
 
-    /// Calls `observer` for everything that happens from now on.
-    pub fn observe(&self, observer: Observer) {
-        self.inner.observers.write().unwrap_or_else(PoisonError::into_inner).push(observer);
+    /// Calls `observer` for everything that happens from now on, as long as somebody keeps it.
+    pub fn observe(&self, observer: &Arc<Observer>) {
+        let mut observers = self.inner.observers.write().unwrap_or_else(PoisonError::into_inner);
+        observers.retain(|known| known.strong_count() > 0);
+        observers.push(Arc::downgrade(observer));
     }
 
     /// What children inherit.

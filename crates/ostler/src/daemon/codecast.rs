@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ostler_door_codecast::{Config, Door, Settings};
+use ostler_door_codecast::{Config, Door, Ready, Settings};
 use tokio::net::TcpListener;
 
 use super::host::Host;
@@ -32,7 +32,7 @@ impl Codecast {
             false => Config::usual(&folder),
         };
         let settings = Settings { version: crate::names::codecast_version(), home };
-        let door = Door::new(host.engine().clone(), settings, &config)?;
+        let door = Door::new(host.engine().clone(), settings, Ready::read(&config)?);
         let listener = config.listen()?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ostler_api::Timestamp;
 use ostler_engine::Inbox;
 use ostler_engine::approval::Entry;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixDatagram;
 use tokio::process::Command;
@@ -92,19 +93,21 @@ impl Place {
     async fn send(&self, entries: &[Entry]) -> io::Result<()> {
         match self {
             Self::Journald(socket) => journald(socket, entries).await,
-            Self::Command(line) => command(line, entries).await,
+            Self::Command(line) => command(line, entries, BATCH_WITHIN).await,
         }
     }
 }
 
 /// One run of the command per batch: only its exit says that it has taken everything.
-async fn command(line: &str, entries: &[Entry]) -> io::Result<()> {
+async fn command(line: &str, entries: &[Entry], within: Duration) -> io::Result<()> {
     let mut child = Command::new("/bin/sh")
         .args(["-c", line])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let mut text = String::new();
     for entry in entries {
         let time = Timestamp::from_micros(entry.at_ms.saturating_mul(1000));
@@ -122,11 +125,17 @@ async fn command(line: &str, entries: &[Entry]) -> io::Result<()> {
         }
         child.wait().await
     };
-    match tokio::time::timeout(BATCH_WITHIN, told).await {
+    let ended = tokio::time::timeout(within, told).await;
+    if let (Err(_), Some(group)) = (&ended, group) {
+        // All that it started: each try would leave another one behind.
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = child.wait().await;
+    }
+    match ended {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(io::Error::other(format!("`{line}` ended with {status}"))),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::other(format!("`{line}` did not end within {} s", BATCH_WITHIN.as_secs()))),
+        Err(_) => Err(io::Error::other(format!("`{line}` did not end within {} s", within.as_secs()))),
     }
 }
 
@@ -191,6 +200,19 @@ mod tests {
         assert_eq!(seqs, [1, 2]);
         let failed = Place::Command("cat > /dev/null; exit 3".into()).send(&[entry(3, "{}")]).await;
         assert!(failed.unwrap_err().to_string().contains("exit status: 3"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_hangs_is_killed_with_all_that_it_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let line = format!("sleep 300 & echo $! > {}; wait", file.display());
+        let error = command(&line, &[entry(1, "{}")], Duration::from_secs(1)).await.unwrap_err();
+        assert!(error.to_string().contains("did not end within 1 s"), "{error}");
+        let sleeper = Path::new("/proc").join(std::fs::read_to_string(&file).unwrap().trim()).join("exe");
+        while sleeper.exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Reads a datagram as journald does; anything that is not its format fails.

@@ -16,6 +16,10 @@ use ostler_engine::{
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
 use crate::paths::{Paths, PathsError};
 
+/// What a power cut may take of what a stand-in hosts, at most.
+const SYNC_EVERY: Duration = Duration::from_millis(200);
+/// How long a process of a stand-in may take to end when the command line ends it.
+const KILL_GRACE: Duration = Duration::from_secs(5);
 /// How often ended processes are looked at for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(300);
 
@@ -50,6 +54,22 @@ pub(crate) struct Plan {
     /// How the inbox behaves.
     pub(crate) approvals: approval::Settings,
     pub(crate) sessions: SessionConfig,
+}
+
+impl Plan {
+    /// What holds for a stand-in where it has no wishes of its own.
+    pub(crate) fn of_stand_in(door: &'static str, environment: Environment) -> Self {
+        Self {
+            door,
+            environment,
+            guard: None,
+            retention: Retention::default(),
+            sync_every: SYNC_EVERY,
+            kill_grace: KILL_GRACE,
+            approvals: approval::Settings::default(),
+            sessions: SessionConfig::default(),
+        }
+    }
 }
 
 /// An instance that is ours, not started yet.

@@ -55,6 +55,14 @@ pub(crate) fn instance_name(door: &str, place: &Path) -> String {
     format!("{door}-{hex}")
 }
 
+/// The instance of a drop-in behind a socket: the same socket is the same instance, by whatever path it is named.
+pub(crate) fn instance_of_socket(door: &str, socket: &Path) -> String {
+    match (socket.parent().and_then(|folder| folder.canonicalize().ok()), socket.file_name()) {
+        (Some(folder), Some(name)) => instance_name(door, &folder.join(name)),
+        _ => instance_name(door, socket),
+    }
+}
+
 /// Replaces a file that is nobody else's business.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())

@@ -45,6 +45,19 @@ impl Native {
         Ok(Self { place, door, asked })
     }
 
+    /// Opens it beside the door of a stand-in, whose clients do not need it and never fail for it.
+    pub(crate) fn beside(host: &Host, own: DoorRecord) -> Option<Self> {
+        Self::open(host, vec![own]).inspect_err(|error| tracing::warn!("native door: {error}")).ok()
+    }
+
+    /// Serves, if it could be opened, until one of its clients asks the daemon to end.
+    pub(crate) async fn serve_beside(native: Option<Self>) -> Asked {
+        match native {
+            Some(native) => native.serve().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Serves until one of its clients asks the daemon to end.
     pub(crate) async fn serve(self) -> Asked {
         let Self { mut place, door, mut asked } = self;

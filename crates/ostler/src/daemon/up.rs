@@ -220,6 +220,7 @@ impl Claustrum {
                 place.reopen().await;
                 continue;
             }
+            door.close().await;
             host.engine().end_all_at(&config.endpoint).await;
             match host.fresh_endpoint("claustrum") {
                 Ok(endpoint) => config.endpoint = endpoint,

@@ -5,7 +5,6 @@
 
 mod download;
 mod facts;
-mod program;
 mod prune;
 mod stock;
 mod unpack;

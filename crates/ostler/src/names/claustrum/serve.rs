@@ -4,13 +4,13 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
 use ostler_door_rpc::Place;
-use ostler_engine::{Claim, Ending, Environment, Retention, SessionConfig, approval};
+use ostler_engine::{Claim, Ending, Environment};
 
 use super::flags::Flags;
 use super::{complain, fail, log, token, version};
@@ -26,10 +26,6 @@ const MARKER: &str = "CLAUDE_SSH_DAEMON_CHILD";
 const CLIENT_TOKEN: &str = "CLAUDE_RPC_TOKEN";
 /// A daemon that has not answered by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// What a power cut may take, at most.
-const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// How long a process may take to end when the command line ends it.
-const KILL_GRACE: Duration = Duration::from_secs(5);
 /// What the daemon says to its launcher.
 const READY: &[u8] = b"ready";
 
@@ -108,27 +104,22 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     }
 }
 
-async fn host(flags: &Flags, token: String, socket: &Path, home: &Path, mut launched: Launched) -> Result<(), String> {
+async fn host(flags: &Flags, token: String, given: &Path, home: &Path, mut launched: Launched) -> Result<(), String> {
     let paths = Paths::from_env().map_err(|error| error.to_string())?;
-    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-    let instance = instance_name(&socket);
+    let socket = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
+    let instance = crate::daemon::instance_of_socket("claustrum", &socket);
     let signals = Signals::catch().map_err(|error| error.to_string())?;
-    let lease = claim(&paths, &instance, &socket)?;
+    let taken = |error: io::Error| bind_error(given, &error);
+    let lease = claim(&paths, &instance, &socket, taken)?;
     if let Some(pid) = lease.replaced {
         tracing::info!("[Server] taking over from pid {pid}");
     }
-    let listener = ostler_door_rpc::bind(&socket).map_err(|error| bind_error(&socket, &error))?;
+    let listener = ostler_door_rpc::bind(&socket).map_err(taken)?;
     let host = lease
-        .open(Plan {
-            door: "claustrum",
-            environment: Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
-            guard: None,
-            retention: Retention::default(),
-            sync_every: SYNC_EVERY,
-            kill_grace: KILL_GRACE,
-            approvals: approval::Settings::default(),
-            sessions: SessionConfig::default(),
-        })
+        .open(Plan::of_stand_in(
+            "claustrum",
+            Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
+        ))
         .await
         .map_err(|error| error.to_string())?;
     let config = Config {
@@ -141,17 +132,22 @@ async fn host(flags: &Flags, token: String, socket: &Path, home: &Path, mut laun
     if !flags.metrics_addr.is_empty() {
         serve_metrics(&flags.metrics_addr, &door).await;
     }
-    println!("Claustrum remote server listening on {}", socket.display());
-    // The launcher may have been killed; the daemon is there all the same.
+    // Launcher and reader may be gone; the daemon is there all the same.
+    let _ = writeln!(io::stdout(), "Claustrum remote server listening on {}", given.display());
     let _ = io::stdout().flush();
     let _ = launched.launcher().write_all(READY);
     drop(launched);
     host.extract_login_path();
-    let native = native_door(&host, &socket);
+    let own = DoorRecord {
+        name: "claustrum".into(),
+        address: socket.display().to_string(),
+        connect: format!("claustrum -bridge -socket {}", socket.display()),
+    };
+    let native = Native::beside(&host, own);
     let asked = tokio::select! {
         () = door.serve(&listener) => Asked::Stop,
         () = door.shutdown_requested() => Asked::Stop,
-        asked = serve_native(native) => asked,
+        asked = Native::serve_beside(native) => asked,
         asked = signals.next() => asked,
     };
     drop(listener);
@@ -170,39 +166,22 @@ async fn host(flags: &Flags, token: String, socket: &Path, home: &Path, mut laun
 
 /// Claims the instance. A living daemon of ours leaves only for one that can listen in its place: whoever else has the
 /// path is noticed before that daemon is asked to go.
-fn claim(paths: &Paths, instance: &str, socket: &Path) -> Result<Ours, String> {
+fn claim(paths: &Paths, instance: &str, socket: &Path, taken: impl Fn(io::Error) -> String) -> Result<Ours, String> {
     let holder = match Host::claim(paths, instance, Claim::IfFree) {
         Err(HostError::Held { pid, .. }) => pid,
         claimed => return claimed.map_err(|error| error.to_string()),
     };
-    match ostler_door_rpc::look(socket).map_err(|error| bind_error(socket, &error))? {
+    match ostler_door_rpc::look(socket).map_err(&taken)? {
         // Someone who takes no connections is most likely that daemon, and hung: that is when it must be replaced.
         Place::Free | Place::Listener(None) => {}
         Place::Listener(pid) if pid == holder => {}
-        Place::Listener(_) | Place::Occupied => return Err(bind_error(socket, &io::ErrorKind::AddrInUse.into())),
+        Place::Listener(_) | Place::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
     }
     Host::claim(paths, instance, Claim::TakeOver).map_err(|error| error.to_string())
 }
 
 fn bind_error(socket: &Path, error: &io::Error) -> String {
     format!("listen unix: {}: bind: {}", socket.display(), ostler_door_claustrum::errno_text(error))
-}
-
-/// The command line's way to what this daemon hosts. Its own clients do not need it, so they never fail for it.
-fn native_door(host: &Host, socket: &Path) -> Option<Native> {
-    let own = DoorRecord {
-        name: "claustrum".into(),
-        address: socket.display().to_string(),
-        connect: format!("claustrum -bridge -socket {}", socket.display()),
-    };
-    Native::open(host, vec![own]).inspect_err(|error| tracing::warn!("[Server] native door: {error}")).ok()
-}
-
-async fn serve_native(native: Option<Native>) -> Asked {
-    match native {
-        Some(native) => native.serve().await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn serve_metrics(address: &str, door: &Door) {
@@ -213,13 +192,4 @@ async fn serve_metrics(address: &str, door: &Door) {
         }
         Err(error) => tracing::error!("[Server] metrics: listen {address}: {error}"),
     }
-}
-
-/// The same socket is the same instance, by whatever path it is named.
-fn instance_name(socket: &Path) -> String {
-    let real = match (socket.parent().and_then(|folder| folder.canonicalize().ok()), socket.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => PathBuf::from(socket),
-    };
-    crate::daemon::instance_name("claustrum", &real)
 }

@@ -16,17 +16,8 @@ pub(crate) fn from_file(path: &Path) -> io::Result<String> {
 
 /// Reads what the caller left in an open descriptor.
 pub(crate) fn from_descriptor(number: i64) -> io::Result<String> {
-    let token = match number {
-        0 => read(io::stdin().lock())?,
-        _ => {
-            let path = format!("/proc/self/fd/{number}");
-            let file = File::open(path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => rustix::io::Errno::BADF.into(),
-                _ => error,
-            })?;
-            read(file)?
-        }
-    };
+    let number = i32::try_from(number).map_err(|_| rustix::io::Errno::BADF)?;
+    let token = read(File::from(ostler_keeper::duplicate(number)?))?;
     Ok(line(token))
 }
 
@@ -50,6 +41,9 @@ fn line(token: Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek, SeekFrom, Write};
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]
@@ -72,6 +66,20 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_open_is_said_to_be_bad() {
-        assert_eq!(from_descriptor(987).unwrap_err().raw_os_error(), Some(9));
+        for number in [987, -1, i64::MAX] {
+            assert_eq!(from_descriptor(number).unwrap_err().raw_os_error(), Some(9));
+        }
+    }
+
+    #[test]
+    fn a_socket_is_read_and_a_file_from_where_it_stands() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        theirs.write_all(b"secret\n").unwrap();
+        drop(theirs);
+        assert_eq!(from_descriptor(ours.as_raw_fd().into()).unwrap(), "secret");
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"something else\nsecret\n").unwrap();
+        file.seek(SeekFrom::Start(15)).unwrap();
+        assert_eq!(from_descriptor(file.as_raw_fd().into()).unwrap(), "secret");
     }
 }

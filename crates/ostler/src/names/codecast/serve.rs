@@ -5,9 +5,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use ostler_door_codecast::{Config, Door, Settings};
+use ostler_door_codecast::{Config, Door, Ready, Settings};
 use ostler_engine::{Claim, Ending, Environment, Retention, approval};
 use tokio::net::TcpListener;
 
@@ -15,11 +14,6 @@ use super::{fail, version};
 use crate::daemon::{Asked, Host, LogWriter, Native, Plan, PortFile, Signals};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
-
-/// What a power cut may take, at most.
-const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// How long a process may take to end when the command line ends it.
-const KILL_GRACE: Duration = Duration::from_secs(5);
 
 pub(super) fn run(home: &Path) -> ExitCode {
     let log = LogWriter::to_stderr();
@@ -47,6 +41,8 @@ async fn serve(home: &Path) -> Result<(), String> {
     let paths = Paths::from_env().map_err(|error| text(&error))?;
     let settings = crate::config::Config::load(paths.config_file()).map_err(|error| text(&error))?;
     let instance = crate::daemon::instance_name("codecast", &folder.canonicalize().unwrap_or(folder.clone()));
+    // A daemon that could not serve must not end one that does. The port itself is that one's until it leaves.
+    let ready = Ready::read(&config).and_then(|ready| config.listen().map(|_| ready)).map_err(|error| text(&error))?;
     // Clients start a daemon only when the one before does not answer: whatever it hosts must not be lost with it.
     let lease = Host::claim(&paths, &instance, Claim::TakeOver).map_err(|error| text(&error))?;
     if let Some(pid) = lease.replaced {
@@ -54,7 +50,7 @@ async fn serve(home: &Path) -> Result<(), String> {
     }
     let host = lease.open(plan(&settings)).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &settings.audit.forward);
-    let opened = open(&host, &config, home, &folder).await;
+    let opened = open(&host, &config, ready, home, &folder);
     let (door, listener, port) = match opened {
         Ok(opened) => opened,
         Err(error) => {
@@ -62,10 +58,16 @@ async fn serve(home: &Path) -> Result<(), String> {
             return Err(error.to_string());
         }
     };
-    let native = native_door(&host, &listener);
+    let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
+    let own = DoorRecord {
+        name: "codecast".into(),
+        connect: format!("a codecast head node, through ssh to {address}"),
+        address,
+    };
+    let native = Native::beside(&host, own);
     let asked = tokio::select! {
         () = door.serve(&listener) => Asked::Stop,
-        asked = serve_native(native) => asked,
+        asked = Native::serve_beside(native) => asked,
         asked = signals.next() => asked,
     };
     drop((listener, port));
@@ -84,16 +86,22 @@ async fn serve(home: &Path) -> Result<(), String> {
 }
 
 /// Opens the door and tells where it is.
-async fn open(host: &Host, config: &Config, home: &Path, folder: &Path) -> io::Result<(Door, TcpListener, PortFile)> {
+fn open(
+    host: &Host,
+    config: &Config,
+    ready: Ready,
+    home: &Path,
+    folder: &Path,
+) -> io::Result<(Door, TcpListener, PortFile)> {
     let settings = Settings { version: version(), home: PathBuf::from(home) };
-    let door = Door::new(host.engine().clone(), settings, config)?;
+    let door = Door::new(host.engine().clone(), settings, ready);
     let listener = config.listen()?;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let address = listener.local_addr()?;
     let port = PortFile::write(&folder.join("daemon.port"), address.port())?;
-    println!("DAEMON_PORT={}", address.port());
-    io::stdout().flush()?;
+    // Who started it may have left; the port is in the file too.
+    let _ = writeln!(io::stdout(), "DAEMON_PORT={}", address.port()).and_then(|()| io::stdout().flush());
     tracing::info!("listening on {address}{}", if config.is_open() { " (TLS, tokens)" } else { "" });
     Ok((door, listener, port))
 }
@@ -101,31 +109,9 @@ async fn open(host: &Host, config: &Config, home: &Path, folder: &Path) -> io::R
 fn plan(settings: &crate::config::Config) -> Plan {
     let journal = &settings.journal;
     Plan {
-        door: "codecast",
-        environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
-        guard: None,
         retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
-        sync_every: SYNC_EVERY,
-        kill_grace: KILL_GRACE,
         approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
         sessions: settings.sessions.clone(),
-    }
-}
-
-/// The command line's way to what runs here. Clients of the protocol do not need it, so they never fail for it.
-fn native_door(host: &Host, listener: &TcpListener) -> Option<Native> {
-    let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
-    let own = DoorRecord {
-        name: "codecast".into(),
-        address: address.clone(),
-        connect: format!("a codecast head node, through ssh to {address}"),
-    };
-    Native::open(host, vec![own]).inspect_err(|error| tracing::error!("native door: {error}")).ok()
-}
-
-async fn serve_native(native: Option<Native>) -> Asked {
-    match native {
-        Some(native) => native.serve().await,
-        None => std::future::pending().await,
+        ..Plan::of_stand_in("codecast", Environment::of_this_process(&["OSTLER_PROCESS"]))
     }
 }

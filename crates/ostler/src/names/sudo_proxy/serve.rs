@@ -2,7 +2,7 @@
 //! it is asked to: by a client, exit code 0; by a signal, with that very signal and the socket gone.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use ostler_door_mcp::Registry;
 use ostler_door_rpc::Bound;
 use ostler_door_sudo_proxy::{Door, Settings};
-use ostler_engine::{Claim, Ending, Environment, Retention, SessionConfig, approval};
+use ostler_engine::{Claim, Ending, Environment, Retention, approval};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -25,10 +25,6 @@ use crate::paths::Paths;
 
 /// The longest path that clients can connect to.
 const SOCKET_MAX: usize = 107;
-/// What a power cut may take, at most.
-const SYNC_EVERY: Duration = Duration::from_millis(200);
-/// How long a process may take to end when the command line ends it.
-const KILL_GRACE: Duration = Duration::from_secs(5);
 /// Output of commands is somebody's secret: kept only for as long as a client may come back for its answer.
 const KEEP_OUTPUT: Duration = Duration::from_secs(60);
 
@@ -73,8 +69,8 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     if !config.approvals.requesters.is_empty() {
         listener.admit(&config.approvals.requesters).map_err(|error| text(&error))?;
     }
-    let socket = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
-    let instance = crate::daemon::instance_name("sudo-proxy", &real(&socket));
+    let place = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    let instance = crate::daemon::instance_of_socket("sudo-proxy", &place);
     let lease = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
         HostError::Held { .. } => running(),
         error => error.to_string(),
@@ -86,16 +82,21 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));
     let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
     if flags.verbose {
-        greet(&room, &socket, &settings);
+        greet(&room, socket, &settings);
     }
     let (front, events) = Front::new(Arc::clone(&room));
     let door = Door::new(host.engine().clone(), settings, Arc::new(front));
-    let native = native_door(&host, &socket);
+    let own = DoorRecord {
+        name: "sudo-proxy".into(),
+        address: place.display().to_string(),
+        connect: format!("sudo-request --socket {} COMMAND", place.display()),
+    };
+    let native = Native::beside(&host, own);
     let over = tokio::select! {
         () = door.serve(&listener) => Over::Asked(Asked::Stop),
         () = Prompt::new(room, events).run() => Over::Asked(Asked::Stop),
         () = door.stop_requested() => Over::Asked(Asked::Stop),
-        asked = serve_native(native) => Over::Asked(asked),
+        asked = Native::serve_beside(native) => Over::Asked(asked),
         over = signals.next() => over,
     };
     drop(listener);
@@ -122,15 +123,10 @@ fn listen(socket: &Path, running: impl Fn() -> String) -> Result<Bound, String> 
 
 fn plan() -> Plan {
     Plan {
-        door: "sudo-proxy",
-        environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
-        guard: None,
         retention: Retention { after_exit: KEEP_OUTPUT, ..Retention::default() },
-        sync_every: SYNC_EVERY,
-        kill_grace: KILL_GRACE,
         // A person at the prompt decides what is too much; clients of this protocol expect to be asked every time.
         approvals: approval::Settings { fatigue: None, ..approval::Settings::default() },
-        sessions: SessionConfig::default(),
+        ..Plan::of_stand_in("sudo-proxy", Environment::of_this_process(&["OSTLER_PROCESS"]))
     }
 }
 
@@ -141,31 +137,6 @@ fn greet(room: &Room, socket: &Path, settings: &Settings) {
     room.say(if local { "mode: local (TUI + pkexec)" } else { "mode: remote (TUI + sudo)" });
     if settings.ssh_agent.is_some() {
         room.say("ssh agent forwarding: available");
-    }
-}
-
-/// The command line's way to what waits here. Clients of the protocol do not need it, so they never fail for it.
-fn native_door(host: &Host, socket: &Path) -> Option<Native> {
-    let own = DoorRecord {
-        name: "sudo-proxy".into(),
-        address: socket.display().to_string(),
-        connect: format!("sudo-request --socket {} COMMAND", socket.display()),
-    };
-    Native::open(host, vec![own]).inspect_err(|error| tracing::error!("native door: {error}")).ok()
-}
-
-async fn serve_native(native: Option<Native>) -> Asked {
-    match native {
-        Some(native) => native.serve().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// The same socket is the same instance, by whatever path it is named.
-fn real(socket: &Path) -> PathBuf {
-    match (socket.parent().and_then(|folder| folder.canonicalize().ok()), socket.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => socket.to_owned(),
     }
 }
 

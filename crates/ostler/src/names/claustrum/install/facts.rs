@@ -1,17 +1,15 @@
 //! The one line that `-install` prints.
 
-use super::program;
-use ostler_door_claustrum::push_json_string;
+use std::time::Duration;
+
+use ostler_door_claustrum::{ARCH, push_json_string};
+use ostler_engine::brief;
 
 /// What callers look for in the output.
 const MARK: &str = "__INSTALL_RESULT__";
 
-/// This machine as clients name it.
-const ARCH: &str = match std::env::consts::ARCH.as_bytes() {
-    b"x86_64" => "amd64",
-    b"aarch64" => "arm64",
-    _ => std::env::consts::ARCH,
-};
+/// `ldd` is a short script.
+const LDD_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct Facts {
     server_version: String,
@@ -59,7 +57,7 @@ impl Facts {
 
 /// Which C library programs find here: that decides which build of a CLI runs.
 fn libc() -> &'static str {
-    match program::says("ldd", "--version") {
+    match brief::says("ldd", &["--version"], LDD_WITHIN) {
         Some(text) if text.windows(4).any(|part| part == b"musl") => "musl",
         _ => "glibc",
     }

@@ -4,13 +4,17 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
+use ostler_engine::brief;
 use rustix::fs::FlockOperation;
 
-use super::{path_error, program, unpack};
+use super::{path_error, unpack};
 
 /// Everybody on the machine may run it.
 const PROGRAM_MODE: u32 = 0o755;
+/// A CLI that takes longer to tell its version is of no use.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 
 /// The place of one version in the folder.
 pub(super) struct Stock {
@@ -55,13 +59,13 @@ impl Stock {
 
     /// The version is there and answers.
     pub(super) fn is_runnable(&self) -> bool {
-        self.path.is_file() && program::runs(rooted(&self.path), "--version")
+        self.path.is_file() && brief::runs(rooted(&self.path), "--version", ANSWERS_WITHIN)
     }
 
     /// Unpacks the program, tries it, and only then gives it its name.
     pub(super) fn install(&self, blob: &File) -> Result<(), String> {
         let result = self.make(blob).and_then(|()| {
-            if !program::runs(rooted(&self.half_made), "--version") {
+            if !brief::runs(rooted(&self.half_made), "--version", ANSWERS_WITHIN) {
                 return Err(format!("installed cli at {} is not runnable", self.path.display()));
             }
             fs::rename(&self.half_made, &self.path).map_err(|error| path_error("rename", &self.half_made, &error))
