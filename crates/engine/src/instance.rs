@@ -2,7 +2,7 @@
 //! A second daemon never takes over by accident; on purpose it asks the first to leave, and a first that does not listen is
 //! killed, which loses nothing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -18,6 +18,9 @@ pub const LEAVE: Signal = Signal::USR2;
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// The lock is polled: an exit frees it without telling anybody.
 const POLL: Duration = Duration::from_millis(2);
+
+/// The file whose lock decides.
+const LOCK: &str = "lock";
 
 /// How badly the instance is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +50,7 @@ pub enum Claimed {
 
 /// Claims the instance in `dir`, which exists.
 pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
-    let path = dir.join("lock");
+    let path = dir.join(LOCK);
     let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if try_lock(&file)? {
         sign(&mut file)?;
@@ -90,17 +93,38 @@ fn sign(file: &mut File) -> io::Result<()> {
 
 /// The pid that holds the lock on this very file, as the kernel tells it.
 fn holder(file: &File) -> io::Result<Option<u32>> {
-    let inode = file.metadata()?.ino();
-    let locks = std::fs::read_to_string("/proc/locks")?;
-    Ok(locks.lines().find_map(|line| {
+    holder_among(&std::fs::read_to_string("/proc/locks")?, file)
+}
+
+/// The kernel's list has the number of an inode, which is another file's on another file system (and the device, which some
+/// file systems do not tell as `stat` does): only who has this very file open is meant.
+fn holder_among(locks: &str, file: &File) -> io::Result<Option<u32>> {
+    let file = file.metadata()?;
+    let of_inode = locks.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);
         if words.next()? != "FLOCK" {
             return None;
         }
         let pid = words.nth(2)?;
-        let matches = words.next()?.rsplit(':').next()?.parse::<u64>().ok()? == inode;
+        let matches = words.next()?.rsplit(':').next()?.parse::<u64>().ok()? == file.ino();
         matches.then(|| pid.parse().ok()).flatten()
-    }))
+    });
+    Ok(of_inode.into_iter().find(|pid| has_open(*pid, &file)))
+}
+
+/// One whose descriptors we may not see is not ours to signal.
+fn has_open(pid: u32, file: &Metadata) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().map(|link| link.path());
+    // By name first: its other files may be on a server that does not answer, and looking at one would wait for that.
+    let locks = open.filter(|link| std::fs::read_link(link).is_ok_and(|target| is_lock(&target)));
+    locks
+        .filter_map(|link| std::fs::metadata(link).ok())
+        .any(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
+}
+
+/// Also one that was deleted, which the kernel says behind the name.
+fn is_lock(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(LOCK.as_bytes()))
 }
 
 fn evict(file: &File, pid: u32) -> io::Result<()> {
@@ -136,6 +160,20 @@ mod tests {
         );
         drop(lease);
         assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Free(_)));
+    }
+
+    #[test]
+    fn only_who_has_the_file_open_holds_it_whatever_the_number_of_its_inode() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("lock")).unwrap();
+        let inode = file.metadata().unwrap().ino();
+        let mut stranger = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let line = |pid| format!("1: FLOCK  ADVISORY  WRITE {pid} 00:31:{inode} 0 EOF\n");
+        let (theirs, ours) = (line(stranger.id()), line(std::process::id()));
+        assert_eq!(holder_among(&theirs, &file).unwrap(), None);
+        assert_eq!(holder_among(&(theirs + &ours), &file).unwrap(), Some(std::process::id()));
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
     }
 
     #[test]

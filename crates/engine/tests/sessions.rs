@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         a_pending_request_survives_and_is_answered_once,
         a_turn_goes_on_while_daemons_die,
         an_agent_that_died_with_the_daemon_is_an_interrupted_turn,
+        a_bound_on_live_journals_makes_no_session_deaf,
     ])
 }
 
@@ -426,4 +427,25 @@ fn agent(stable: &Stable) -> u32 {
     let process = std::fs::read_dir(stable.path("procs")).unwrap().next().unwrap().unwrap().path();
     let meta: Value = serde_json::from_slice(&std::fs::read(process.join("meta.json")).unwrap()).unwrap();
     meta["pid"].as_u64().unwrap() as u32
+}
+
+fn a_bound_on_live_journals_makes_no_session_deaf() {
+    let stable = Stable::new();
+    std::fs::write(stable.path("live_max"), "1024").unwrap();
+    stable.restart();
+    let id = stable.session(json!({}));
+    for turn in 1..=3 {
+        stable.prompt(&id, &"many words ".repeat(200));
+        ended(&stable, &id, turn);
+    }
+    let process = stable.wait(&id, "idle")["process"].as_str().unwrap().to_owned();
+    let out = stable.path("procs").join(process).join("out");
+    assert!(std::fs::metadata(&out).unwrap().len() > 16 * 1024, "far beyond the bound");
+    // Longer than a pass of the sync thread, which would cut.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert!(!std::fs::read(&out).unwrap().contains(&0), "it is all there");
+    stable.restart();
+    stable.prompt(&id, "after");
+    ended(&stable, &id, 4);
+    assert!(texts(&stable, &id).last().unwrap().contains("after"));
 }

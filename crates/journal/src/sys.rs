@@ -47,6 +47,9 @@ pub(crate) fn pipe_to_file(pipe: BorrowedFd<'_>, file: &File, offset: u64, len: 
 /// Moves up to `len` bytes from a file at the position of its description into a pipe; the kernel advances the
 /// position in the same call.
 pub(crate) fn file_to_pipe(file: BorrowedFd<'_>, pipe: BorrowedFd<'_>, len: usize) -> Result<usize, Errno> {
+    if let Some(errno) = ostler_hooks::fault!("stdin.splice") {
+        return Err(Errno::from_raw_os_error(errno));
+    }
     splice(file, None, pipe, None, len, SpliceFlags::NONBLOCK)
 }
 

@@ -136,6 +136,21 @@ fn input_waits_for_the_disk_and_counts_once() {
 }
 
 #[test]
+fn input_that_can_not_be_read_back_waits_and_is_delivered_later() {
+    let (faults, dir, pumps) = (Faults::new(), tempfile::tempdir().unwrap(), pumps());
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), "cat");
+    faults.set("stdin.splice", EIO);
+    assert_eq!(proc.send(b"one ").unwrap().applied, 4);
+    wait_until("the hold", || proc.journal.bounds().held_back.is_some());
+    assert_eq!(proc.journal.bounds().held_back.unwrap().reason, HeldReason::Disk);
+    faults.clear("stdin.splice");
+    assert_eq!(proc.send(b"two").unwrap().applied, 7);
+    proc.close_stdin().unwrap();
+    assert_eq!(text_of(&proc.finish(), Kind::Stdout), "one two");
+    assert_eq!(proc.journal.bounds().held_back, None);
+}
+
+#[test]
 fn a_failed_sync_marks_the_journal_from_there_on_for_good() {
     let (faults, dir, pumps) = (Faults::new(), tempfile::tempdir().unwrap(), pumps());
     let path = dir.path().join("j");

@@ -147,22 +147,54 @@ pub(crate) struct Answer {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Body {
     Hello(Greeting),
-    Busy { pid: u32 },
-    Version { protocol: u32 },
-    Batch { children: Vec<ChildWire>, more: bool },
+    Busy {
+        pid: u32,
+    },
+    Version {
+        protocol: u32,
+    },
+    Batch {
+        children: Vec<ChildWire>,
+        more: bool,
+    },
     Spawned(ChildWire),
-    SpawnFailed { step: Step, errno: i32 },
-    List { children: Vec<Listed>, more: bool },
-    Strays { strays: Vec<Stray> },
+    SpawnFailed {
+        step: Step,
+        errno: i32,
+    },
+    List {
+        children: Vec<Listed>,
+        more: bool,
+    },
+    Strays {
+        strays: Vec<Stray>,
+    },
     Signalled(Signalled),
     Done,
     NoSuchChild,
     AlreadyExited,
-    System { errno: i32 },
-    Refused { why: String },
-    Exited { key: String, exit: Exit },
-    NeverStarted { key: String, step: Step, errno: i32 },
-    Intruder { key: String, pid: u32 },
+    System {
+        errno: i32,
+    },
+    Refused {
+        why: String,
+        /// To a stranger: it may come again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+    },
+    Exited {
+        key: String,
+        exit: Exit,
+    },
+    NeverStarted {
+        key: String,
+        step: Step,
+        errno: i32,
+    },
+    Intruder {
+        key: String,
+        pid: u32,
+    },
 }
 
 /// Frames a message and its raw bytes.

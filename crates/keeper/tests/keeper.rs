@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 
+use common::half::Half;
 use common::{Stable, alive, command, read_all, read_line, sh, wait_until};
 use ostler_keeper::{ConnectError, Exit, RequestError, Scope, SpawnError, StdioKind, Step};
 
@@ -25,6 +26,8 @@ fn main() -> ExitCode {
         a_signal_reaches_whom_it_should,
         a_farewell_without_children_ends_the_keeper,
         no_keeper_is_told_from_a_broken_one,
+        a_keeper_that_hangs_up_is_not_taken_for_gone,
+        a_stranger_that_is_sent_away_is_told_so,
     ])
 }
 
@@ -223,4 +226,35 @@ fn no_keeper_is_told_from_a_broken_one() {
     wait_until("the keeper has ended", || !alive(daemon.keeper.pid()));
     let gone = stable.try_connect().map(|_| ());
     assert!(matches!(gone, Err(ConnectError::NoKeeper)));
+}
+
+fn a_keeper_that_hangs_up_is_not_taken_for_gone() {
+    use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
+    let dir = tempfile::tempdir().unwrap();
+    let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+    let address = SocketAddrUnix::new(dir.path().join("keeper.sock")).unwrap();
+    rustix::net::bind(&listener, &address).unwrap();
+    rustix::net::listen(&listener, 8).unwrap();
+    let keeper = std::thread::spawn(move || {
+        drop(rustix::net::accept(&listener).unwrap());
+        let socket = rustix::net::accept(&listener).unwrap();
+        let text = br#"{"id":0,"body":{"busy":{"pid":7}}}"#;
+        let packet = [&u32::try_from(text.len()).unwrap().to_le_bytes(), text.as_slice()].concat();
+        rustix::net::send(&socket, &packet, SendFlags::empty()).unwrap();
+    });
+    let connect = || ostler_keeper::connect(dir.path(), ostler_keeper::Hello::default(), |_| {}).map(|_| ());
+    let answer = connect();
+    assert!(matches!(answer, Err(ConnectError::Busy { pid: 7 })), "{answer:?}");
+    keeper.join().unwrap();
+    assert!(matches!(connect(), Err(ConnectError::NoKeeper)), "nobody listens any more");
+}
+
+fn a_stranger_that_is_sent_away_is_told_so() {
+    let stable = Stable::new();
+    let silent: Vec<Half> = (0..12).map(|_| Half { socket: Half::reach(&stable) }).collect();
+    let told = silent[0].hear().0;
+    assert_eq!(told["body"]["refused"]["again"], true, "{told}");
+    // The others stand in nobody's way.
+    let (daemon, _) = stable.connect();
+    daemon.keeper.farewell();
 }

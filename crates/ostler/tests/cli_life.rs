@@ -155,6 +155,38 @@ fn down_keep_lets_children_go_on_and_up_comes_back_to_them() {
 }
 
 #[test]
+fn long_arguments_are_run_as_they_are() {
+    let home = Home::up();
+    let long = "x".repeat(40_000);
+    assert_eq!(home.ok(&["run", "--", "/bin/echo", &long]), format!("{long}\n"));
+    home.ok(&["restart"]);
+    assert_eq!(home.json(&["ps", "-a"])[0]["args"].to_string().matches('x').count(), 40_000);
+}
+
+#[test]
+fn a_restart_by_another_program_changes_the_keeper_too_and_loses_nothing() {
+    let home = Home::up();
+    let id = home.start("ticker", COUNTER);
+    home.wait_for_log("ticker", "tick 3\n");
+    let (before, keeper) = (home.process("ticker"), home.keeper_pid());
+    assert!(!home.run(&["restart"]).err.contains("keeper"), "nothing to say about the same program");
+    let upgraded = home.path("upgraded");
+    std::fs::copy(cli_kit::OSTLER, &upgraded).unwrap();
+    let mut command = std::process::Command::new(&upgraded);
+    home.prepare(&mut command);
+    let output = command.arg("restart").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains(&format!("keeper (pid {keeper}) changed over")), "{said}");
+    assert_eq!(std::fs::read_link(format!("/proc/{keeper}/exe")).unwrap(), upgraded);
+    assert_eq!((home.keeper_pid(), &home.process("ticker")["pid"]), (keeper, &before["pid"]));
+    let last = before["last_seq"].as_u64().unwrap();
+    wait_for("more output", || home.process("ticker")["last_seq"].as_u64().unwrap() > last + 3);
+    assert_is_gapless(&home.ok(&["logs", &id]));
+    home.start("after", "exit 7");
+    wait_for("an end that the new program told", || home.process("after")["exit"]["code"] == 7);
+}
+
+#[test]
 fn down_kill_ends_children_daemon_and_keeper() {
     let home = Home::up();
     home.start("ticker", COUNTER);

@@ -31,8 +31,18 @@ impl Child {
     pub(crate) fn start(command: &mut Command, group: Option<Pid>) -> std::io::Result<Self> {
         let child = command.process_group(group.map_or(0, |group| group.as_raw_nonzero().get())).spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        let exited = pidfd_open(pid, PidfdFlags::empty())?;
-        Ok(Self { pid, group: group.unwrap_or(pid), exited, code: None })
+        Self::watch(pid, group.unwrap_or(pid), || pidfd_open(pid, PidfdFlags::empty()))
+    }
+
+    /// What can not be watched must not go on: it would be reported as never started.
+    fn watch(pid: Pid, group: Pid, open: impl FnOnce() -> Result<OwnedFd, Errno>) -> std::io::Result<Self> {
+        let exited = open().inspect_err(|_| {
+            // One that already runs as somebody else is not reached, and then there is no end to wait for.
+            if kill_process_group(group, Signal::KILL).is_ok() {
+                let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
+            }
+        })?;
+        Ok(Self { pid, group, exited, code: None })
     }
 
     pub(crate) fn group(&self) -> Pid {
@@ -98,4 +108,18 @@ impl Drop for Child {
 pub(crate) fn timespec(wait: std::time::Duration) -> Timespec {
     let wait = wait.saturating_add(std::time::Duration::from_micros(500));
     Timespec { tv_sec: wait.as_secs().try_into().unwrap_or(i64::MAX), tv_nsec: wait.subsec_nanos().into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_can_not_be_watched_does_not_go_on() {
+        let mut child = Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+        let outcome = Child::watch(pid, pid, || Err(Errno::MFILE));
+        assert_eq!(outcome.err().and_then(|error| error.raw_os_error()), Some(Errno::MFILE.raw_os_error()));
+        assert!(child.wait().is_err(), "it was ended, and is collected already");
+    }
 }

@@ -6,12 +6,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use ostler_keeper::META_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The file in a process's folder that says what it was.
-const FILE: &str = "meta.json";
+pub(super) const FILE: &str = "meta.json";
 /// Newer reads older; an older program refuses a newer file.
 const VERSION: u32 = 1;
+/// The longest text of a description that is too long for the keeper: enough to know a command by.
+const BRIEF: usize = 1024;
+/// Room for the words that stand for what was left out.
+const MARKER: usize = 64;
 
 /// A client's own name for a process, valid at one endpoint of one door.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -97,6 +102,12 @@ impl About {
         }
     }
 
+    /// Of a process whose description is lost, and whose journal is not.
+    pub(super) fn lost(id: String, since: SystemTime) -> Self {
+        let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { started: since.as_secs_f64(), ..Self::new(id, "(unknown)".into(), Vec::new(), "/".into()) }
+    }
+
     /// When it was started.
     pub fn started_at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(self.started).unwrap_or_default()
@@ -105,6 +116,33 @@ impl About {
     pub(super) fn encode(&self) -> Vec<u8> {
         // A struct of strings and numbers always serialises.
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Whether the keeper has room for all of it. If not, the whole must be in the folder before anything is started.
+    pub(super) fn is_long(&self) -> bool {
+        self.encode().len() > META_MAX
+    }
+
+    /// What the keeper holds of it: all, or with the arguments shortened to what there is room for.
+    pub(super) fn for_keeper(&self) -> Vec<u8> {
+        let whole = self.encode();
+        if whole.len() <= META_MAX {
+            return whole;
+        }
+        let mut short = Self { program: brief(&self.program), args: Vec::new(), ..self.clone() };
+        let mut room = META_MAX.saturating_sub(short.encode().len() + MARKER);
+        for (index, arg) in self.args.iter().enumerate() {
+            let arg = brief(arg);
+            // Quoted, and with its comma.
+            let size = serde_json::to_string(&arg).map_or(usize::MAX, |text| text.len() + 1);
+            if size > room {
+                short.args.push(format!("… ({} more arguments)", self.args.len() - index));
+                break;
+            }
+            room -= size;
+            short.args.push(arg);
+        }
+        short.encode()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unreadable> {
@@ -125,6 +163,17 @@ impl About {
     pub(super) fn read(dir: &Path) -> Result<Self, Unreadable> {
         let bytes = std::fs::read(dir.join(FILE)).map_err(Unreadable::Io)?;
         Self::decode(&bytes)
+    }
+}
+
+/// The beginning of a text that is too long, and how long it was.
+fn brief(text: &str) -> String {
+    match text.len() {
+        0..=BRIEF => text.to_owned(),
+        length => {
+            let end = text.char_indices().map(|(at, _)| at).take_while(|at| *at <= BRIEF).last().unwrap_or(0);
+            format!("{}… ({length} bytes)", text.get(..end).unwrap_or_default())
+        }
     }
 }
 
@@ -153,5 +202,30 @@ mod tests {
         about.version = VERSION + 1;
         about.write(dir.path()).unwrap();
         assert!(matches!(About::read(dir.path()), Err(Unreadable::Newer(_))));
+    }
+
+    #[test]
+    fn the_keeper_gets_a_description_that_fits_whatever_the_arguments() {
+        let about = |args: Vec<String>| About::new("p1".into(), "sh".into(), args, "/".into());
+        let short = about(vec!["-c".into(), "true".into()]);
+        assert!(!short.is_long());
+        assert_eq!(About::decode(&short.for_keeper()).unwrap(), short);
+        let long = [
+            vec!["x".repeat(900_000)],
+            vec!["é".repeat(100_000); 9],
+            vec!["\u{1}".repeat(100); 9000],
+            vec![String::new(); 300_000],
+        ];
+        for args in long {
+            let count = args.len();
+            let whole = about(args);
+            assert!(whole.is_long());
+            let held = whole.for_keeper();
+            assert!(held.len() <= META_MAX, "{count}: {}", held.len());
+            let held = About::decode(&held).unwrap();
+            let last = held.args.last().unwrap();
+            assert!(last.contains("bytes)") || last.contains("more arguments)"), "{count}: {last}");
+            assert_eq!((held.id, held.program, held.cwd), (whole.id, whole.program, whole.cwd));
+        }
     }
 }

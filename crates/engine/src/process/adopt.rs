@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
-use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, PumpConfig, Pumps};
+use ostler_journal::{ExitStatusRecord, Journal, PumpConfig, Pumps};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 
 use tokio::runtime::Handle;
@@ -51,6 +51,7 @@ impl Engine {
             reached.map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
+        renew(&keeper);
         let registry = Registry::new(config, pumps, keeper);
         registry.take_up(adopted, found);
         let watcher = Arc::downgrade(&registry);
@@ -107,6 +108,21 @@ pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<R
     }
 }
 
+/// After an upgrade the keeper still runs the program that was: it becomes ours in place, with every child and this
+/// connection. Nothing waits for that, and one that can not goes on as it is.
+fn renew(keeper: &Keeper) {
+    let pid = keeper.pid();
+    let file = |link: &str| std::fs::metadata(link).map(|file| (file.dev(), file.ino()));
+    if let (Ok(theirs), Ok(ours)) = (file(&format!("/proc/{pid}/exe")), file("/proc/self/exe"))
+        && theirs != ours
+    {
+        keeper.reexec(move |outcome| match outcome {
+            Ok(()) => tracing::info!("keeper {pid} runs this program now"),
+            Err(error) => tracing::warn!("keeper {pid} goes on as the program it was: {error}"),
+        });
+    }
+}
+
 fn sweep(registry: &Weak<Registry>) {
     while let Some(registry) = registry.upgrade() {
         registry.close_idle_files();
@@ -133,6 +149,8 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
 #[derive(Default)]
 struct Folders {
     described: Vec<About>,
+    /// Of journals whose description can not be read.
+    lost: Vec<About>,
     /// Of spawns that were cut short.
     bare: Vec<PathBuf>,
 }
@@ -151,6 +169,12 @@ fn folders(processes: &Path) -> Folders {
         match About::read(&path) {
             Ok(about) => folders.described.push(about),
             Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
+            Err(error @ Unreadable::Malformed(_)) => {
+                tracing::error!("{}: {error}", path.display());
+                let since = path.metadata().and_then(|folder| folder.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+                let id = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+                folders.lost.extend(id.map(|id| About::lost(id, since)));
+            }
             Err(error) => tracing::error!("{}: {error}", path.display()),
         }
     }
@@ -160,15 +184,26 @@ fn folders(processes: &Path) -> Folders {
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let Folders { described: mut found, bare } = folders;
+        let Folders { described: mut found, lost, mut bare } = folders;
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
             let result = match alive.remove(&about.id) {
                 Some(child) => self.resume(about, child),
+                // Described before it was started, which then came to nothing.
+                None if about.pid == 0 => {
+                    bare.push(self.dir_of(&about.id));
+                    continue;
+                }
                 None => self.remember(about),
             };
             if let Err(error) = result {
+                tracing::error!("process not taken up: {error}");
+            }
+        }
+        // The keeper still knows what those were that it holds.
+        for about in lost.into_iter().filter(|about| !alive.contains_key(&about.id)) {
+            if let Err(error) = self.remember(about) {
                 tracing::error!("process not taken up: {error}");
             }
         }
@@ -184,24 +219,25 @@ impl Registry {
         }
     }
 
-    /// Forked, but the daemon died or was cut off before it could write down what it was: the keeper knows.
+    /// Forked, but the daemon died or was cut off before it could write down what it was: the keeper knows, or its folder
+    /// where the keeper knows less.
     pub(super) fn take_up_unheard(self: &Arc<Self>, child: Adopted) {
         let key = child.key.clone();
-        let result = About::decode(&child.meta).map_err(io::Error::other).and_then(|mut about| {
-            about.pid = child.pid;
-            if !about.private {
-                about.write(&self.dir_of(&key))?;
-            }
-            self.resume(about, child)
-        });
+        let about = About::read(&self.dir_of(&key)).or_else(|_| About::decode(&child.meta)).map_err(io::Error::other);
+        let result = about.and_then(|about| self.resume(about, child));
         if let Err(error) = result {
             tracing::error!("child {key} not taken up: {error}");
         }
     }
 
-    fn resume(self: &Arc<Self>, about: About, mut child: Adopted) -> io::Result<()> {
-        let live_max = about.live_max.or(self.config.retention.live_max);
-        let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
+    fn resume(self: &Arc<Self>, mut about: About, mut child: Adopted) -> io::Result<()> {
+        if about.pid == 0 {
+            about.pid = child.pid;
+            if !about.private {
+                about.write(&self.dir_of(&about.id))?;
+            }
+        }
+        let options = self.journal_options(&about);
         let journal = match about.private {
             true => Journal::from_held(child.io.held.split_off(1), options),
             false => Journal::open_with(&self.dir_of(&about.id), options),
@@ -213,10 +249,7 @@ impl Registry {
         let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
-        let (process, old) = self.enter(about, child.start_ticks, journal, Some(hosted));
-        if let Some(old) = old {
-            self.supersede(&old);
-        }
+        let process = self.enter(about, child.start_ticks, journal, Some(hosted));
         if let Some(exit) = child.exit {
             process.child_exited(exit);
         }

@@ -17,11 +17,19 @@ pub struct Stdout {
 impl Process {
     /// The bytes of its stdout between two offsets.
     pub(crate) fn stdout_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
-        self.file_between("out", from, to)
+        let bytes = self.file_between("out", from, to)?;
+        // Only now: what is let go meanwhile reads as zeros.
+        kept(from >= self.stdout_start()).map(|()| bytes)
+    }
+
+    /// The first byte of its stdout that is kept.
+    pub(crate) fn stdout_start(&self) -> u64 {
+        self.inner.journal.stdout_start()
     }
 
     /// The bytes that were accepted for its stdin between two offsets; only of a session's agent are they kept.
     pub(crate) fn stdin_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        kept(self.about().session.is_some())?;
         self.file_between("in", from, to)
     }
 
@@ -37,6 +45,10 @@ impl Process {
     pub fn stdout(&self) -> Stdout {
         Stdout { cursor: self.cursor(0), frame: Vec::new(), at: 0 }
     }
+}
+
+fn kept(is_kept: bool) -> io::Result<()> {
+    if is_kept { Ok(()) } else { Err(io::Error::other("these bytes are no longer kept")) }
 }
 
 impl Read for Stdout {

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, Pumps};
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-use super::{About, Alias, Exit, Inner, Process};
+use super::{About, Alias, Exit, Inner, Process, about};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// What the engine tells those who watch all of it.
@@ -45,6 +45,8 @@ pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
     keeper: RwLock<Keeper>,
+    /// Counts keepers that came after the first, each once everything it holds was taken up.
+    keepers: watch::Sender<u32>,
     table: Mutex<Table>,
     observers: RwLock<Vec<Weak<Observer>>>,
     pub(crate) keys: crate::keys::Keys,
@@ -59,8 +61,33 @@ struct Table {
     processes: BTreeMap<String, Process>,
     aliases: HashMap<Alias, String>,
     keys: HashMap<String, String>,
+    /// Keys whose process is being started: whoever holds the other end says when that is over, by letting go.
+    starting: HashMap<String, watch::Receiver<()>>,
     /// Exits that the keeper told of before the spawn that started them had come back here.
     early: HashMap<String, ostler_keeper::Exit>,
+}
+
+/// What became of the wish to start something under a key.
+pub(super) enum Claim {
+    /// It was started before.
+    Known(Process),
+    /// Somebody is starting it; when they are done, one end of this is gone.
+    Starting(watch::Receiver<()>),
+    /// Nobody else does.
+    Ours(Reservation),
+}
+
+/// The right to start the process of a key. Gives it back when it goes: the key has its process then, or is free again.
+pub(super) struct Reservation {
+    registry: Arc<Registry>,
+    key: String,
+    _over: watch::Sender<()>,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.registry.table().starting.remove(&self.key);
+    }
 }
 
 impl Registry {
@@ -70,6 +97,7 @@ impl Registry {
             config,
             pumps,
             keeper: RwLock::new(keeper),
+            keepers: watch::Sender::new(0),
             table: Mutex::default(),
             observers: RwLock::default(),
             keys,
@@ -84,6 +112,16 @@ impl Registry {
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {
         *self.keeper.write().unwrap_or_else(PoisonError::into_inner) = keeper;
+    }
+
+    /// Whoever waits for what the keeper of the moment holds can look now.
+    pub(super) fn keeper_taken_up(&self) {
+        self.keepers.send_modify(|count| *count += 1);
+    }
+
+    /// Hears of keepers that come from now on.
+    pub(super) fn later_keepers(&self) -> watch::Receiver<u32> {
+        self.keepers.subscribe()
     }
 
     /// The process with this id.
@@ -105,18 +143,25 @@ impl Registry {
         self.processes_dir().join(id)
     }
 
+    /// How a process is journaled. What a session is derived from is kept whole, in and out, whatever the bounds say.
+    pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
+        let keep_stdin = about.session.is_some();
+        let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
+        JournalOptions { live_max, keep_stdin, beside: Some(about::FILE) }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a process under all its names. Whatever had its alias before loses it, and is given back.
+    /// Enters a process under all its names. Whatever had its alias before loses it, and ends.
     pub(super) fn enter(
         self: &Arc<Self>,
         about: About,
         start_ticks: u64,
         journal: Arc<Journal>,
         hosted: Option<Hosted>,
-    ) -> (Process, Option<Process>) {
+    ) -> Process {
         let process = Process {
             inner: Arc::new(Inner {
                 pid: about.pid,
@@ -165,7 +210,10 @@ impl Registry {
                 }
             }));
         }
-        (process, old)
+        if let Some(old) = old {
+            self.supersede(&old);
+        }
+        process
     }
 
     /// The keeper reaped a child.
@@ -233,9 +281,21 @@ impl Registry {
     }
 
     pub(crate) fn by_key(&self, key: &str) -> Option<Process> {
-        let table = self.table();
-        let id = table.keys.get(key)?;
-        table.processes.get(id).cloned()
+        self.table().by_key(key)
+    }
+
+    /// Looks for the process of a key, and keeps others from starting it if there is none.
+    pub(super) fn claim(self: &Arc<Self>, key: &str) -> Claim {
+        let mut table = self.table();
+        if let Some(process) = table.by_key(key) {
+            return Claim::Known(process);
+        }
+        if let Some(over) = table.starting.get(key) {
+            return Claim::Starting(over.clone());
+        }
+        let (over, told) = watch::channel(());
+        table.starting.insert(key.to_owned(), told);
+        Claim::Ours(Reservation { registry: Arc::clone(self), key: key.to_owned(), _over: over })
     }
 
     pub(crate) fn remove(&self, process: &Process) {
@@ -272,6 +332,12 @@ impl Registry {
         for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
             observer(process, happening);
         }
+    }
+}
+
+impl Table {
+    fn by_key(&self, key: &str) -> Option<Process> {
+        self.processes.get(self.keys.get(key)?).cloned()
     }
 }
 

@@ -2,11 +2,13 @@
 //! takes them over. What it cannot learn is how they end where the kernel tells only a parent; that is then unknown.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ostler_journal::PumpIo;
 use ostler_keeper::{ChildIo, Event, Import, Pty};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::adopt::{Reached, reach_keeper};
 use super::{Exit, Process, Registry};
@@ -46,6 +48,7 @@ impl Registry {
                 (Some(_), None) => {}
             }
         }
+        self.keeper_taken_up();
         if is_new {
             let hosted = self.list().into_iter().filter(|process| process.hosted().is_some());
             let children: Vec<Import> = hosted.filter_map(|process| self.import_of(&process)).collect();
@@ -60,13 +63,14 @@ impl Registry {
 
     fn import_of(&self, process: &Process) -> Option<Import> {
         let io = duplicates(process)
+            .and_then(|io| self.with_terminal(process, io))
             .inspect_err(|error| tracing::error!("{} is not taken over: {error}", process.id()))
             .ok()?;
         Some(Import {
             key: process.id().to_owned(),
             pid: process.pid(),
             start_ticks: process.inner.start_ticks,
-            meta: process.about().encode(),
+            meta: process.about().for_keeper(),
             io,
             exit: process.exit().map(|exit| match exit {
                 Exit::Code(code) => ostler_keeper::Exit::Code(code),
@@ -74,6 +78,18 @@ impl Registry {
                 Exit::Unknown => ostler_keeper::Exit::Unknown,
             }),
         })
+    }
+}
+
+impl Registry {
+    /// Adds the terminal that is kept beside the pump: without it nobody could answer the command after this daemon.
+    fn with_terminal(&self, process: &Process, mut io: ChildIo) -> io::Result<ChildIo> {
+        if let Some(terminal) = self.terminal(process.id()) {
+            // Nobody journals it, but a keeper knows terminals only with what lies between them and a journal.
+            let (relay_read, relay_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+            io.pty = Some(Pty { master: terminal.as_fd().try_clone_to_owned()?, relay_read, relay_write });
+        }
+        Ok(io)
     }
 }
 

@@ -12,15 +12,20 @@ use std::time::{Duration, Instant};
 use ostler_hooks::hook;
 use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
+use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
 
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
+/// How long a spawn whose keeper went waits for the next: that one is there within a second or two, or hangs.
+const KEEPER_BACK: Duration = Duration::from_secs(15);
+/// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
+const SAME_KEY: Duration = Duration::from_secs(30);
 
 /// What to start. Only values that were checked for meaning come this far.
 #[derive(Debug, Default)]
@@ -96,9 +101,13 @@ impl Engine {
     /// Starts a process.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
         let registry = &self.inner;
-        if let Some(known) = request.key.as_deref().and_then(|key| registry.by_key(key)) {
-            return Ok(known);
-        }
+        let reserved = match &request.key {
+            None => None,
+            Some(key) => match reserve(registry, key, &request.program).await? {
+                Ok(reserved) => Some(reserved),
+                Err(known) => return Ok(known),
+            },
+        };
         let program = lookup::executable(&request.program, &registry.config.environment.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
         check(&request, &program)?;
@@ -113,16 +122,18 @@ impl Engine {
             umask: None,
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
-            meta: about.encode(),
+            meta: about.for_keeper(),
             given: Vec::new(),
         };
-        let live_max = request.live_max.or(registry.config.retention.live_max);
         let (registry, private) = (Arc::clone(registry), request.private);
         let asked = blocking(move || {
-            let options = JournalOptions { live_max, keep_stdin: about.session.is_some() };
-            let prepared = prepare(registry.dir_of(&about.id), private, options)?;
+            let prepared = prepare(registry.dir_of(&about.id), private, registry.journal_options(&about))?;
+            if !private && about.is_long() {
+                // The keeper will not know all of it.
+                about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;
+            }
             hook!("spawn.prepared");
-            let mut asked = Asked::of(registry, about, program, spec, prepared);
+            let mut asked = Asked::of(registry, about, program, spec, prepared, reserved);
             Ok(match asked.answer_soon() {
                 Some(answer) => Ok(asked.finish(answer)),
                 None => Err(asked),
@@ -131,9 +142,40 @@ impl Engine {
         match asked.await.map_err(SpawnError::Journal)? {
             Ok(done) => done,
             Err(mut asked) => {
-                let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
-                blocking(move || Ok(asked.finish(answer))).await.map_err(SpawnError::Journal)?
+                // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
+                let seen_through = tokio::spawn(async move {
+                    let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
+                    let gone = matches!(answer, Err(ostler_keeper::SpawnError::KeeperGone));
+                    if gone && tokio::time::timeout(KEEPER_BACK, asked.keepers.changed()).await.is_err() {
+                        // It may run. Its folder stays, for whoever finds it at a keeper.
+                        return Ok(Err(SpawnError::KeeperGone));
+                    }
+                    blocking(move || Ok(asked.finish(answer))).await
+                });
+                seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost))).map_err(SpawnError::Journal)?
             }
+        }
+    }
+}
+
+/// The right to start the process of this key, or the process: of whoever asked for the same at the same time, one starts it
+/// and the others wait.
+async fn reserve(
+    registry: &Arc<Registry>,
+    key: &str,
+    program: &OsStr,
+) -> Result<Result<Reservation, Process>, SpawnError> {
+    let deadline = tokio::time::Instant::now() + SAME_KEY;
+    loop {
+        let mut over = match registry.claim(key) {
+            Claim::Known(process) => return Ok(Err(process)),
+            Claim::Ours(reserved) => return Ok(Ok(reserved)),
+            Claim::Starting(over) => over,
+        };
+        // Nothing is ever said there: it ends.
+        if tokio::time::timeout_at(deadline, over.changed()).await.is_err() {
+            let source = io::Error::new(io::ErrorKind::TimedOut, "the same key is still being started");
+            return Err(SpawnError::Refused { program: program.into(), in_cwd: false, source });
         }
     }
 }
@@ -149,27 +191,41 @@ struct Asked {
     dir: PathBuf,
     journal: Arc<Journal>,
     told: oneshot::Receiver<Answer>,
+    keepers: watch::Receiver<u32>,
+    /// Goes last: whoever waits for the same key then finds its process.
+    _reserved: Option<Reservation>,
 }
 
 impl Asked {
-    fn of(registry: Arc<Registry>, about: About, program: PathBuf, spec: SpawnSpec, prepared: Prepared) -> Self {
+    fn of(
+        registry: Arc<Registry>,
+        about: About,
+        program: PathBuf,
+        spec: SpawnSpec,
+        prepared: Prepared,
+        reserved: Option<Reservation>,
+    ) -> Self {
         let Prepared { dir, journal, held } = prepared;
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
+        let keepers = registry.later_keepers();
         registry.keeper().spawn(&about.id, spec, held, move |result| {
             let _ = tell.send(result);
             asker.unpark();
         });
-        Self { registry, about, program, dir, journal, told }
+        Self { registry, about, program, dir, journal, told, keepers, _reserved: reserved }
     }
 
-    /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual.
+    /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual, or when
+    /// only the next keeper knows it.
     fn answer_soon(&mut self) -> Option<Answer> {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
+                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => {
+                    return None;
+                }
                 Ok(answer) => return Some(answer),
-                Err(oneshot::error::TryRecvError::Closed) => return Some(Err(ostler_keeper::SpawnError::KeeperGone)),
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -188,12 +244,22 @@ impl Asked {
                 Ok(begin(&self.registry, self.about, &self.dir, self.journal, spawned))
             }
             Err(error) => {
-                // The folder may never have been made (private), and a leftover is cleared at the next start.
-                let _ = std::fs::remove_dir_all(&self.dir);
+                // Not heard of, but started: the keeper held it when we came back.
+                if let Some(process) = self.registry.get(&self.about.id) {
+                    self.registry.tell(&process, Happening::Started);
+                    return Ok(process);
+                }
+                clear(&self.dir);
                 Err(refusal(error, self.program))
             }
         }
     }
+}
+
+/// Removes the folder of what was not started. It may never have been made (private), and a leftover is cleared at the next
+/// start.
+fn clear(dir: &Path) {
+    let _ = std::fs::remove_dir_all(dir);
 }
 
 /// Runs what touches the disk on a thread where it may wait.
@@ -271,10 +337,7 @@ fn begin(
     }
     let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
     registry.close_stdin_with(&hosted, &about.id);
-    let (process, old) = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
-    if let Some(old) = old {
-        registry.supersede(&old);
-    }
+    let process = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     registry.tell(&process, Happening::Started);
     process
 }
@@ -282,15 +345,16 @@ fn begin(
 impl Registry {
     /// A process whose alias went to a newer one can no longer be reached by its client: its tree ends.
     pub(super) fn supersede(&self, old: &Process) {
-        if old.is_running() {
-            old.kill(KILL);
-        }
         let mut about = old.about().clone();
         about.alias = None;
         if !about.private
             && let Err(error) = about.write(&self.dir_of(&about.id))
         {
             tracing::warn!("{}: alias not withdrawn: {error}", about.id);
+        }
+        old.inner.journal.beside_replaced();
+        if old.is_running() {
+            old.kill(KILL);
         }
     }
 

@@ -129,8 +129,8 @@ impl Running {
                     self.finish();
                     return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
                 }
-                // A bound on its journal cut something away: what it was is not known, and the next line is whole again.
-                Step::Gap { .. } => {}
+                // Cut away by a daemon that did so: what it was is not known, but where the rest stands is.
+                Step::Gap { .. } => self.splitter = Splitter::at(self.process.stdout_start()),
                 Step::UpToDate | Step::WouldBlock => return Ok(News::Nothing),
             }
         }

@@ -1,6 +1,6 @@
 //! The daemon of the bench: an engine, told what to do on stdin.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use ostler_engine::session::{Agent, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
 use ostler_engine::{
-    By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Retention, SessionConfig,
-    approval, claim,
+    By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig,
+    SpawnError, SpawnRequest, approval, claim,
 };
+use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
 
 pub fn run(dir: &Path) -> ExitCode {
@@ -20,7 +22,10 @@ pub fn run(dir: &Path) -> ExitCode {
     let engine = Engine::start(EngineConfig {
         dir: dir.to_owned(),
         environment: Arc::new(Environment::of_this_process(&[])),
-        retention: Retention::default(),
+        retention: Retention {
+            live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),
+            ..Retention::default()
+        },
         sync_every: Duration::from_millis(200),
         guard: None,
         child_nofile: None,
@@ -126,8 +131,71 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             json!(engine.inbox().pending().iter().filter(|approval| decided(approval)).count())
         }
         "approvals" => engine.inbox().recent().iter().map(|approval| json!(approval.state)).collect(),
+        "spawn" => spawn(engine, runtime, what),
+        "process" => {
+            let process = engine.resolve(what["id"].as_str().unwrap()).unwrap();
+            let mut said = String::new();
+            let read = process.stdout().read_to_string(&mut said);
+            json!({
+                "args": process.about().args.concat().len(), "pid": process.pid(), "running": process.is_running(),
+                "said": said, "read": read.is_ok(),
+            })
+        }
+        "processes" => engine.list().iter().map(|process| json!(process.id())).collect(),
+        "keeper" => json!(engine.stats().keeper_pid),
+        "type" => {
+            let terminal = engine.command(what["id"].as_str().unwrap()).unwrap().terminal.expect("a terminal");
+            json!(terminal.write(what["text"].as_str().unwrap().as_bytes(), Duration::from_secs(5)).is_ok())
+        }
         "verify" => json!(engine.inbox().verify().is_ok()),
         "stop" => json!(runtime.block_on(engine.stop(Ending::Kill))),
         other => panic!("{other}"),
+    }
+}
+
+/// Starts the same thing as often as is asked for, all at once. `cut`: the connection to the keeper breaks after it was asked
+/// and before it has heard.
+fn spawn(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Value {
+    let texts = |name: &str| what[name].as_array().unwrap().iter().map(|text| text.as_str().unwrap().into());
+    let keeper = Pid::from_raw(engine.stats().keeper_pid.try_into().unwrap()).unwrap();
+    let cut = what["cut"] == true;
+    if cut {
+        kill_process(keeper, Signal::STOP).unwrap();
+    }
+    let tasks: Vec<_> = (0..what["times"].as_u64().unwrap_or(1))
+        .map(|_| {
+            let (engine, mut argv) = (engine.clone(), texts("argv"));
+            let request = SpawnRequest {
+                program: argv.next().unwrap(),
+                args: argv.collect(),
+                key: what["key"].as_str().map(str::to_owned),
+                relayed_terminal: what["relayed"] == true,
+                ..SpawnRequest::default()
+            };
+            runtime.spawn(async move { engine.spawn(request).await })
+        })
+        .collect();
+    if cut {
+        std::thread::sleep(Duration::from_millis(300));
+        break_connection();
+        kill_process(keeper, Signal::CONT).unwrap();
+    }
+    let name = |outcome: Result<Process, SpawnError>| match outcome {
+        Ok(process) => json!(process.id()),
+        Err(error) => json!({ "error": error.to_string() }),
+    };
+    tasks.into_iter().map(|task| name(runtime.block_on(task).unwrap())).collect()
+}
+
+/// Hangs up on the keeper, which nobody else here speaks to in packets.
+fn break_connection() {
+    let ourselves = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let fd = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        if let Ok(fd) = pidfd_getfd(&ourselves, fd, PidfdGetfdFlags::empty())
+            && sockopt::socket_type(&fd) == Ok(SocketType::SEQPACKET)
+        {
+            shutdown(&fd, Shutdown::Both).unwrap();
+        }
     }
 }

@@ -247,10 +247,10 @@ impl Lane {
         let files = journal.files()?;
         let capped = self.exit.is_none();
         let mut outcome = self.spool.serve(journal, &files, capped);
-        self.spool.deliver(poller)?;
-        if outcome.is_ok() && self.spool.has_waiting() {
+        let mut delivered = self.spool.deliver(poller);
+        if outcome.is_ok() && delivered.is_ok() && self.spool.has_waiting() {
             outcome = self.spool.serve(journal, &files, capped);
-            self.spool.deliver(poller)?;
+            delivered = self.spool.deliver(poller);
         }
         if self.spool.take_touched() {
             self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
@@ -260,7 +260,7 @@ impl Lane {
         if consumed >= self.shared.punched.load(Ordering::Relaxed).saturating_add(sys::PAGE) {
             self.core.sync_of(&self.shared).mark(&self.shared, sync::READ);
         }
-        outcome
+        outcome.and(delivered)
     }
 
     /// Draws the consequences of an attempt: trouble, the exit, what to wait for.

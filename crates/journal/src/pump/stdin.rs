@@ -259,7 +259,10 @@ impl Spool {
                     return Ok(());
                 }
                 // The child closed its end (or the terminal has gone): nobody will ever read this.
-                Err(_) => self.drop_sink(poller),
+                Err(Errno::PIPE) => self.drop_sink(poller),
+                Err(Errno::IO) if matches!(sink, Sink::Terminal(_)) => self.drop_sink(poller),
+                // The ledger can not be read: what was accepted waits for the disk.
+                Err(errno) => return Err(errno.into()),
             }
         }
         self.close_if_due(poller);

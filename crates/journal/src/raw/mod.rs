@@ -265,8 +265,26 @@ impl Journal {
         if self.settled.swap(true, Ordering::AcqRel) {
             return Ok(None);
         }
-        let synced = self.home.one(CTL).and_then(|ctl| ctl.sync_data()).and_then(|()| File::open(dir)?.sync_all());
+        let synced = self
+            .home
+            .one(CTL)
+            .and_then(|ctl| ctl.sync_data())
+            .and_then(|()| self.sync_beside(dir))
+            .and_then(|()| File::open(dir)?.sync_all());
         synced.inspect_err(|_| self.unsettle()).map(|()| Some(dir))
+    }
+
+    fn sync_beside(&self, dir: &Path) -> io::Result<()> {
+        match self.options.beside.map(|name| File::open(dir.join(name))) {
+            Some(Ok(file)) => file.sync_all(),
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
+    /// The file [beside](JournalOptions::beside) it was replaced: it goes to the disk with the next bytes.
+    pub fn beside_replaced(&self) {
+        self.unsettle();
     }
 
     /// What [`settle`](Self::settle) began was not finished.

@@ -25,6 +25,11 @@ impl Journal {
         self.cut(&*self.home.files()?, seq)
     }
 
+    /// Where what is kept of stdout begins; whatever is before reads as zeros, or soon will.
+    pub fn stdout_start(&self) -> u64 {
+        lock(&self.ctl).first.out_start
+    }
+
     /// Keeps a live journal near its limit, if it has one.
     pub(crate) fn cut_to_limit(&self) -> io::Result<()> {
         let Some(max) = self.options.live_max else { return Ok(()) };

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use rustix::io::Errno;
@@ -22,6 +23,11 @@ use crate::wire::{
 /// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a keeper may send us away or hang up before we believe that it always will.
+const PERSISTENCE: Duration = Duration::from_secs(5);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Connects to the keeper in `dir` and takes over its children. Blocks; `on_event` runs on the
 /// client's thread and may do so before this returns.
 pub fn connect(
@@ -29,25 +35,55 @@ pub fn connect(
     hello: Hello,
     on_event: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
-    let socket = reach(dir)?;
-    let greeting =
-        Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid: std::process::id(), program: hello.program });
-    say(&socket, greeting)?;
     let mut buffer = vec![0; PACKET_MAX];
-    let keeper = match hear(&socket, &mut buffer)?.0 {
+    let deadline = Instant::now() + PERSISTENCE;
+    loop {
+        match attempt(dir, &hello, &mut buffer) {
+            Ok((socket, pid, adopted)) => {
+                let handle = Arc::new(Handle::start(socket, buffer, pid, on_event)?);
+                return Ok((Keeper { handle }, adopted));
+            }
+            // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
+            // refuses the next connection.
+            Err(Attempt::Again(_)) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+            Err(Attempt::Again(error) | Attempt::Final(error)) => return Err(error),
+        }
+    }
+}
+
+/// Why an attempt did not succeed.
+enum Attempt {
+    /// Another may.
+    Again(ConnectError),
+    Final(ConnectError),
+}
+
+impl From<ConnectError> for Attempt {
+    fn from(error: ConnectError) -> Attempt {
+        Attempt::Final(error)
+    }
+}
+
+/// The connection, who is at its other end, and what it handed over.
+fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, u32, Vec<Adopted>), Attempt> {
+    let socket = reach(dir)?;
+    let (pid, program) = (std::process::id(), hello.program.clone());
+    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;
+    let keeper = match hear(&socket, buffer)?.0 {
         Body::Hello(keeper) => keeper,
-        Body::Busy { pid } => return Err(ConnectError::Busy { pid }),
-        Body::Refused { why } => return Err(ConnectError::Hosted(why)),
-        Body::Version { protocol } => return Err(version(protocol)),
-        _ => return Err(nonsense()),
+        Body::Busy { pid } => return Err(ConnectError::Busy { pid }.into()),
+        Body::Refused { why, again: true } => return Err(Attempt::Again(ConnectError::Hosted(why))),
+        Body::Refused { why, again: false } => return Err(ConnectError::Hosted(why).into()),
+        Body::Version { protocol } => return Err(version(protocol).into()),
+        _ => return Err(nonsense().into()),
     };
     if keeper.protocol < OLDEST {
-        return Err(version(keeper.protocol));
+        return Err(version(keeper.protocol).into());
     }
     let mut adopted = Vec::new();
     loop {
-        let (Body::Batch { children, more }, mut fds, raw) = hear(&socket, &mut buffer)? else {
-            return Err(nonsense());
+        let (Body::Batch { children, more }, mut fds, raw) = hear(&socket, buffer)? else {
+            return Err(nonsense().into());
         };
         let mut raw = raw.as_slice();
         for child in children {
@@ -57,12 +93,9 @@ pub fn connect(
         hook!("keeper.adopt.batch");
         say(&socket, Verb::Adopted)?;
         if !more {
-            break;
+            return Ok((socket, keeper.pid, adopted));
         }
     }
-    let handle = Handle::start(socket, buffer, keeper.pid, on_event)?;
-    let handle = std::sync::Arc::new(handle);
-    Ok((Keeper { handle }, adopted))
 }
 
 fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
@@ -106,10 +139,10 @@ fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
     }
 }
 
-fn hear(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(Body, VecDeque<OwnedFd>, Vec<u8>), ConnectError> {
+fn hear(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(Body, VecDeque<OwnedFd>, Vec<u8>), Attempt> {
     match channel::receive(socket, buffer, RecvFlags::empty()).map_err(io)? {
-        Received::Closed => Err(ConnectError::NoKeeper),
-        Received::Packet { cut: true, .. } => Err(io(Errno::MFILE)),
+        Received::Closed => Err(Attempt::Again(io(Errno::CONNRESET))),
+        Received::Packet { cut: true, .. } => Err(io(Errno::MFILE).into()),
         Received::Packet { length, fds, .. } => {
             let packet = buffer.get(..length).unwrap_or_default();
             let (head, raw) = split(packet).ok_or_else(nonsense)?;

@@ -354,7 +354,7 @@ impl Link {
             (Body::NoSuchChild, pending) => pending.fail_plain(RequestError::NoSuchChild),
             (Body::AlreadyExited, pending) => pending.fail_plain(RequestError::Exited),
             (Body::System { errno }, pending) => pending.fail_plain(RequestError::System(errno)),
-            (Body::Refused { why }, pending) => pending.fail(SpawnError::Refused(why)),
+            (Body::Refused { why, .. }, pending) => pending.fail(SpawnError::Refused(why)),
             (_, pending) => pending.fail(SpawnError::Refused("an answer of another kind".into())),
         }
     }

@@ -153,12 +153,12 @@ impl Children {
         self.watched.retain(|other| **other != *key);
     }
 
-    /// The child that was just reaped; its pid is free for others from now on.
     /// The living child of ours with this pid.
     pub(super) fn alive(&self, pid: u32) -> Option<&Rc<str>> {
         self.by_pid.get(&pid)
     }
 
+    /// The child that was just reaped; its pid is free for others from now on.
     pub(super) fn reaped(&mut self, pid: u32) -> Option<Rc<str>> {
         self.by_pid.remove(&pid)
     }

@@ -48,7 +48,7 @@ impl Server {
     pub(super) fn let_in(&mut self) {
         self.deaf_until = None;
         if self.strangers.len() >= STRANGERS_MAX {
-            self.strangers.remove(0);
+            send_away(&self.strangers.remove(0), 0, "others wait too");
         }
         let socket = match accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(socket) => socket,
@@ -61,15 +61,18 @@ impl Server {
         let Ok(peer) = sockopt::socket_peercred(&socket) else {
             return;
         };
-        if peer.uid != geteuid() && !peer.uid.is_root() {
-            return;
-        }
-        self.strangers.push(Stranger {
+        let stranger = Stranger {
             socket,
             deadline: Instant::now() + PATIENCE,
             pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
             life: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
-        });
+        };
+        if peer.uid != geteuid() && !peer.uid.is_root() {
+            let why = "this keeper belongs to another user".to_owned();
+            let _ = tell(&stranger, 0, Body::Refused { why, again: false });
+            return;
+        }
+        self.strangers.push(stranger);
     }
 
     /// The child that this process is or descends from, as far as parents tell.
@@ -95,7 +98,9 @@ impl Server {
     }
 
     pub(super) fn send_strangers_away(&mut self, now: Instant) {
-        self.strangers.retain(|stranger| stranger.deadline > now);
+        for stranger in self.strangers.extract_if(.., |stranger| stranger.deadline <= now) {
+            send_away(&stranger, 0, "it said nothing");
+        }
     }
 
     pub(super) fn hear_stranger(&mut self, index: usize) {
@@ -126,6 +131,8 @@ impl Server {
         if self.lookers().count() < STRANGERS_MAX {
             let pid = stranger.pid;
             self.send_errand(Task::Look { stranger, id }, || custody::carried(pid).into_bytes());
+        } else {
+            send_away(&stranger, id, "others wait too");
         }
     }
 
@@ -147,14 +154,12 @@ impl Server {
 
     /// A helper could not look: nobody is let in unseen, and an honest daemon tries again.
     pub(super) fn not_looked(&mut self, stranger: &Stranger, id: u64) {
-        let why = format!("pid {} could not be looked at; try again", stranger.pid);
-        // Who does not take its answer needs none.
-        let _ = tell(stranger, id, Body::Refused { why });
+        send_away(stranger, id, "it could not be looked at");
     }
 
     fn greet(&mut self, stranger: Stranger, id: u64, host: Option<Rc<str>>) {
         let body = match (&host, &self.daemon) {
-            (Some(host), _) => Body::Refused { why: hosted(stranger.pid, host) },
+            (Some(host), _) => Body::Refused { why: hosted(stranger.pid, host), again: false },
             (None, Some(daemon)) => Body::Busy { pid: daemon.pid },
             (None, None) => Body::Hello(Greeting {
                 protocol: PROTOCOL,
@@ -198,6 +203,13 @@ impl Server {
         }
         sys::trim();
     }
+}
+
+/// Tells a stranger to come again: who hears nothing might take us for gone.
+fn send_away(stranger: &Stranger, id: u64, why: &str) {
+    let why = format!("pid {} was sent away: {why}; try again", stranger.pid);
+    // Who does not take its answer needs none.
+    let _ = tell(stranger, id, Body::Refused { why, again: true });
 }
 
 /// Whether a stranger has taken its answer.

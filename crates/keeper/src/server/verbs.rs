@@ -136,7 +136,7 @@ impl Server {
 
     pub(super) fn refuse(&mut self, id: u64, why: &str) {
         let why = why.to_owned();
-        self.answer(id, Body::Refused { why });
+        self.answer(id, Body::Refused { why, again: false });
     }
 
     fn list(&mut self, id: u64) {

@@ -28,7 +28,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "journal.live_max",
         default: "all",
-        doc: "How much output of a running process is kept: `all`, or a size such as 2GiB.",
+        doc: "How much output of a running process is kept: `all`, or a size such as 2GiB. Of a session's agent always all.",
         apply: |config, text| {
             config.journal.live_max = if text == "all" { None } else { Some(parse_size(text)?) };
             Ok(())
