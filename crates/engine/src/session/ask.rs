@@ -13,7 +13,7 @@ use super::driver::Driver;
 use super::fact::{Fact, Intent};
 use super::sessions::Shared;
 use super::state::{Open, State};
-use crate::approval::{Approval, Ask, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
+use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
 
 /// What a person decides about when an agent asks: all that matters and nothing that changes from one time to the next, so
 /// that the same again is known to be the same.
@@ -97,6 +97,8 @@ impl Driver {
                 // A rule may have answered it already.
                 self.answer(shared, open, &approval)
             }
+            // Nobody has seen it: it is asked once the disk takes it.
+            Err(AskError::Store(error)) => Err(io::Error::other(error)),
             // Too many, or refused again and again: the agent hears why.
             Err(error) => {
                 let answer = Answer::Deny { message: error.to_string(), interrupt: false };
