@@ -119,11 +119,10 @@ impl Paths {
         self.runtime.join(format!("{name}-{door}.sock"))
     }
 
-    /// Makes the folders that are not there, and this instance's own, private, which it returns.
+    /// Makes the state folder and this instance's folder, private, and returns the latter.
     pub(crate) fn prepare_instance(&self, name: &str) -> Result<PathBuf, PathsError> {
         check_instance_name(name)?;
-        ensure_dir(&self.runtime)?;
-        ensure_dir(&self.state)?;
+        ensure_private_dir(&self.state)?;
         ensure_private_dir(&self.instances_dir())?;
         let dir = self.instance_dir(name);
         ensure_private_dir(&dir)?;
@@ -142,18 +141,21 @@ pub(crate) fn check_instance_name(name: &str) -> Result<(), PathsError> {
     }
 }
 
-/// Creates `dir` and its parents with mode 0700. One that is there already must be ours alone to write to; it may be
-/// somebody's who keeps other things there, and stays as it is.
-pub(crate) fn ensure_dir(dir: &Path) -> Result<(), PathsError> {
-    let mode = made(dir)?.permissions().mode();
-    if mode & 0o002 == 0 { Ok(()) } else { Err(PathsError::Shared { path: dir.to_owned() }) }
-}
-
-/// As [`ensure_dir`], for a folder that is ostler's own: it is narrowed to 0700.
+/// Creates `dir` and its parents with mode 0700. A folder that is there already must be ours, and is narrowed to 0700; one
+/// to which others may write is theirs too (`/tmp`), and is refused.
 pub(crate) fn ensure_private_dir(dir: &Path) -> Result<(), PathsError> {
-    if made(dir)?.permissions().mode() & 0o077 != 0 {
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR))
-            .map_err(|source| PathsError::Io { path: dir.to_owned(), source })?;
+    make_dir(dir)?;
+    let io = |source| PathsError::Io { path: dir.to_owned(), source };
+    let found = std::fs::metadata(dir).map_err(io)?;
+    let mode = found.permissions().mode();
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(PathsError::Foreign { path: dir.to_owned(), owner: found.uid() });
+    }
+    if mode & 0o002 != 0 {
+        return Err(PathsError::Shared { path: dir.to_owned() });
+    }
+    if mode & 0o077 != 0 {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(PRIVATE_DIR)).map_err(io)?;
     }
     Ok(())
 }
@@ -164,16 +166,6 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), PathsError> {
     match std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_DIR).create(dir) {
         Err(_) if dir.exists() && !dir.is_dir() => Err(PathsError::NotADirectory { path }),
         made => made.map_err(|source| PathsError::Io { path, source }),
-    }
-}
-
-/// A folder that is there, made if need be, and ours.
-fn made(dir: &Path) -> Result<std::fs::Metadata, PathsError> {
-    make_dir(dir)?;
-    let found = std::fs::metadata(dir).map_err(|source| PathsError::Io { path: dir.to_owned(), source })?;
-    match found.uid() == rustix::process::geteuid().as_raw() {
-        true => Ok(found),
-        false => Err(PathsError::Foreign { path: dir.to_owned(), owner: found.uid() }),
     }
 }
 
@@ -252,19 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_a_person_named_keeps_its_mode_and_is_refused_if_others_may_write_to_it() {
+    fn a_folder_that_others_may_write_to_is_refused_and_left_as_it_is() {
         let root = tempfile::tempdir().unwrap();
-        let set = |mode| std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-        let mode = || std::fs::metadata(root.path()).unwrap().permissions().mode() & 0o7777;
-        set(0o755);
-        ensure_dir(root.path()).unwrap();
-        assert_eq!(mode(), 0o755);
-        set(0o1777);
-        assert!(matches!(ensure_dir(root.path()), Err(PathsError::Shared { .. })));
-        assert_eq!(mode(), 0o1777);
-        let below = root.path().join("made/by/us");
-        ensure_dir(&below).unwrap();
-        assert_eq!(std::fs::metadata(below).unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(matches!(ensure_private_dir(root.path()), Err(PathsError::Shared { .. })));
+        assert_eq!(std::fs::metadata(root.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
+        ensure_private_dir(&root.path().join("below/it")).unwrap();
     }
 
     #[test]

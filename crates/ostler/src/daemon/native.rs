@@ -6,7 +6,7 @@ use ostler_door_native::{Door, Identity, Instance};
 use tokio::sync::watch;
 
 use super::host::{Host, HostError};
-use super::place::Place;
+use super::place::{Folder, Place};
 use super::signals::Asked;
 use crate::instances::DoorRecord;
 
@@ -28,7 +28,7 @@ impl Native {
     /// Opens it, and enters the instance in the register with all its doors.
     pub(crate) fn open(host: &Host, others: Vec<DoorRecord>) -> Result<Self, HostError> {
         let socket = host.paths().native_socket(host.name());
-        let place = Place::open(&socket)?;
+        let place = Place::open(&socket, Folder::Ours)?;
         let native = DoorRecord {
             name: "native".into(),
             address: socket.display().to_string(),

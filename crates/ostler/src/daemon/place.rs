@@ -7,29 +7,34 @@ use std::time::Duration;
 use ostler_door_rpc::Bound;
 
 use super::host::HostError;
-use crate::paths::make_dir;
+use crate::paths::{ensure_private_dir, make_dir};
 
 /// How soon a swept socket is back.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// What the socket's folder is.
+pub(crate) enum Folder {
+    /// Ostler's own: made, and kept private.
+    Ours,
+    /// Where clients look, or where a person said: made if it is missing, else left as it is.
+    Anybodys {
+        /// Users who may connect beside our own.
+        guests: Vec<u32>,
+    },
+}
+
 /// A door's place.
 pub(crate) struct Place {
     path: PathBuf,
-    /// Users who may connect beside our own.
-    guests: Vec<u32>,
+    folder: Folder,
     listener: Bound,
 }
 
 impl Place {
-    /// Listens at `path`; a folder that is missing is made, one that is there may be anybody's.
-    pub(crate) fn open(path: &Path) -> Result<Self, HostError> {
-        Self::open_for(path, &[])
-    }
-
-    /// The same, for these users too.
-    pub(crate) fn open_for(path: &Path, guests: &[u32]) -> Result<Self, HostError> {
-        let listener = listen(path, guests)?;
-        Ok(Self { path: path.to_owned(), guests: guests.to_vec(), listener })
+    /// Listens at `path`.
+    pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, HostError> {
+        let listener = listen(path, &folder)?;
+        Ok(Self { path: path.to_owned(), folder, listener })
     }
 
     /// Where to accept, until it is [swept](Self::swept) away.
@@ -48,7 +53,7 @@ impl Place {
     pub(crate) async fn reopen(&mut self) {
         tracing::warn!("{} was removed; opening it again", self.path.display());
         loop {
-            match listen(&self.path, &self.guests) {
+            match listen(&self.path, &self.folder) {
                 Ok(listener) => {
                     self.listener = listener;
                     return;
@@ -60,13 +65,17 @@ impl Place {
     }
 }
 
-fn listen(path: &Path, guests: &[u32]) -> Result<Bound, HostError> {
+fn listen(path: &Path, folder: &Folder) -> Result<Bound, HostError> {
     let io = |source: io::Error| HostError::Io { path: path.to_owned(), source };
-    if let Some(folder) = path.parent() {
-        make_dir(folder)?;
+    match (path.parent(), folder) {
+        (Some(dir), Folder::Ours) => ensure_private_dir(dir)?,
+        (Some(dir), Folder::Anybodys { .. }) => make_dir(dir)?,
+        (None, _) => {}
     }
     let bound = ostler_door_rpc::bind(path).map_err(io)?;
-    if !guests.is_empty() {
+    if let Folder::Anybodys { guests } = folder
+        && !guests.is_empty()
+    {
         bound.admit(guests).map_err(io)?;
     }
     Ok(bound)

@@ -9,7 +9,7 @@ use ostler_engine::Terminal;
 
 use super::Options;
 use super::host::{Host, HostError};
-use super::place::Place;
+use super::place::{Folder, Place};
 use crate::config::Approvals;
 use crate::instances::DoorRecord;
 
@@ -40,12 +40,16 @@ pub(super) struct SudoProxy {
 impl SudoProxy {
     pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Result<Self, HostError> {
         let approvals = &options.config.approvals;
-        let socket = match (&approvals.socket, options.drop_in) {
-            (Some(path), _) => path.clone(),
-            (None, true) => ostler_door_mcp::runtime_dir().join("sudo-proxy.sock"),
-            (None, false) => options.paths.door_socket(host.name(), "sudo-proxy"),
+        let theirs = match (&approvals.socket, options.drop_in) {
+            (Some(path), _) => Some(path.clone()),
+            (None, true) => Some(ostler_door_mcp::runtime_dir().join("sudo-proxy.sock")),
+            (None, false) => None,
         };
-        let place = Place::open_for(&socket, &approvals.requesters)?;
+        let (socket, folder) = match theirs {
+            Some(path) => (path, Folder::Anybodys { guests: approvals.requesters.clone() }),
+            None => (options.paths.door_socket(host.name(), "sudo-proxy"), Folder::Ours),
+        };
+        let place = Place::open(&socket, folder)?;
         let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
         let door = Door::new(host.engine().clone(), settings, Arc::new(Inbox));
         open.push(DoorRecord {

@@ -11,7 +11,7 @@ use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
 
 use super::codecast::Codecast;
 use super::host::{Host, HostError, Plan};
-use super::place::Place;
+use super::place::{Folder, Place};
 use super::sudo_proxy::SudoProxy;
 use super::{Asked, LogWriter, Native, Signals};
 use crate::config::Config;
@@ -182,11 +182,11 @@ struct Claustrum {
 impl Claustrum {
     fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Result<Self, HostError> {
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        let socket = match home.as_ref().filter(|_| options.drop_in) {
-            Some(home) => home.join(".claude/remote/rpc.sock"),
-            None => options.paths.door_socket(host.name(), "claustrum"),
+        let (socket, folder) = match home.as_ref().filter(|_| options.drop_in) {
+            Some(home) => (home.join(".claude/remote/rpc.sock"), Folder::Anybodys { guests: Vec::new() }),
+            None => (options.paths.door_socket(host.name(), "claustrum"), Folder::Ours),
         };
-        let place = Place::open(&socket)?;
+        let place = Place::open(&socket, folder)?;
         let token_file = host.dir().join("claustrum.token");
         let config = claustrum::Config {
             token: token(&token_file).map_err(|source| HostError::Io { path: token_file.clone(), source })?,

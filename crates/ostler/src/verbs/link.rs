@@ -70,7 +70,7 @@ pub(super) fn known(paths: &Paths) -> Vec<PathBuf> {
 }
 
 fn remember(paths: &Paths, links: &[PathBuf]) -> Result<(), CommandError> {
-    crate::paths::ensure_dir(paths.state_dir())?;
+    crate::paths::ensure_private_dir(paths.state_dir())?;
     let mut all = known(paths);
     all.extend_from_slice(links);
     all.sort();

@@ -11,7 +11,7 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use super::Check;
 use crate::config::show_size;
-use crate::paths::{Paths, ensure_dir};
+use crate::paths::{Paths, ensure_private_dir};
 
 /// What a power loss may take by default; a disk slower than this breaks that promise.
 const SYNC_PROMISE: Duration = Duration::from_millis(200);
@@ -38,7 +38,7 @@ const KNOWN: &[(u64, &str)] = &[
 
 pub(super) fn checks(paths: &Paths) -> Vec<Check> {
     let dir = paths.state_dir();
-    if let Err(error) = ensure_dir(dir) {
+    if let Err(error) = ensure_private_dir(dir) {
         return vec![Check::broken("state folder", format!("{error}; set OSTLER_STATE to a folder of yours"))];
     }
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
