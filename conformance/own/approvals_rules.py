@@ -136,6 +136,7 @@ def of_a_session(t):
         t.eq("a-claim-is-not-enough", len(house.waiting()), 1)
         other.sock.close()
         house.waiting(0)
+        os.makedirs(folder)
         add("--workspace", folder)
         session("theirs", folder)
         house.good("send", "theirs", "hello")

@@ -204,6 +204,26 @@ fn attach_to_what_has_ended_shows_its_end_and_code() {
 }
 
 #[test]
+fn a_terminal_program_that_has_ended_changes_no_terminal_any_more() {
+    let home = Home::up();
+    let draws = "printf '\\033[?1049h\\033[?1000hdrawn'; exit 3";
+    assert_eq!(Terminal::run(&home, &["run", "-t", "--name", "gone", "--", "sh", "-c", draws]).wait(), 3);
+    let mut terminal = Terminal::run(&home, &["attach", "gone"]);
+    terminal.expect("drawn");
+    assert_eq!(terminal.wait(), 3);
+    assert!(!terminal.screen().contains("\x1b[?"), "{:?}", terminal.screen());
+}
+
+#[test]
+fn a_mistake_in_the_settings_keeps_nobody_from_a_process() {
+    let home = Home::up();
+    std::fs::write(home.path("bad.toml"), "[sesions]\nx = 1\n").unwrap();
+    let said = home.command(&["run", "--", "true"]).env("OSTLER_CONFIG", home.path("bad.toml")).output().unwrap();
+    assert!(said.status.success(), "{said:?}");
+    assert!(String::from_utf8_lossy(&said.stderr).contains("ostler config check"), "{said:?}");
+}
+
+#[test]
 fn down_asks_a_person_at_a_terminal() {
     let home = Home::up();
     home.start("sleeper", "sleep 100");

@@ -109,6 +109,15 @@ fn what_cannot_be_started_is_named_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_key_of_another_command_is_refused() {
+    let home = Home::up();
+    assert_eq!(home.ok(&["run", "--key", "k", "--", "echo", "one"]), "one\n");
+    assert_eq!(home.ok(&["run", "--key", "k", "--", "echo", "one"]), "one\n");
+    let other = home.run(&["run", "--key", "k", "--", "echo", "two"]);
+    assert_eq!((other.code, other.out.as_str()), (5, ""), "{other:?}");
+}
+
+#[test]
 fn the_same_key_starts_one_process() {
     let home = Home::up();
     let start = || home.ok(&["run", "-d", "--key", "k1", "--", "sleep", "100"]);

@@ -77,7 +77,7 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         CreateError::Tree(TreeError::NoRepository(_)) => bad(error.to_string())
             .hint("a work tree needs one: leave --worktree out, or begin with `git init` and a commit"),
         CreateError::Tree(TreeError::CheckedOut { .. }) => RpcError::new(ErrorKind::Refused, error.to_string())
-            .hint("give another branch, or free this one: git worktree remove"),
+            .hint("give another branch, or let that folder go on with another: git switch"),
         CreateError::Tree(TreeError::Failed(_)) | CreateError::Io(_) => {
             RpcError::new(ErrorKind::Failed, error.to_string())
         }

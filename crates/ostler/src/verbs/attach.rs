@@ -9,7 +9,6 @@ use ostler_api::{Exit, ProcessInfo};
 use super::Context;
 use super::connect::Reached;
 use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
-use crate::config::Config;
 use crate::output::escape::Policy;
 use crate::output::{CommandError, visible};
 
@@ -41,7 +40,7 @@ pub(crate) struct Attach {
 
 impl Attach {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let config = Config::load(context.paths.config_file())?;
+        let config = context.settings();
         let (reached, process) = context.find_process(&self.id)?;
         let keyboard = takes_keyboard(&process) && !self.read_only;
         let view = View {
@@ -53,8 +52,9 @@ impl Attach {
         };
         let format = match (context.json(), process.tty) {
             (true, _) => Format::Json,
-            // A terminal program's own terminal is where its sequences belong.
-            (_, true) => Format::Raw,
+            // A terminal program's own terminal is where its sequences belong, for as long as it is there to undo them.
+            (_, true) if process.exit.is_none() => Format::Raw,
+            (_, true) => Format::Safe(Policy::Drop),
             (_, false) => Format::Safe(Policy::Show),
         };
         let input = if self.read_only { Input::none() } else { Input::shared() };

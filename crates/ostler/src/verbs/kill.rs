@@ -6,7 +6,6 @@ use clap::Args;
 use ostler_api::{KillParams, SignalParams, SignalScope, methods};
 
 use super::Context;
-use crate::config::Config;
 use crate::output::{CommandError, nearest};
 
 /// What escalation itself may take after the grace: SIGKILL, reaping, and 5 s for pipes that a grandchild holds.
@@ -73,7 +72,12 @@ impl Kill {
         let id = process.id.clone();
         if process.exit.is_some() {
             let (state, _) = super::ps::state(&process);
-            return self.done(context, &id, &state, serde_json::json!({"died": true, "already_exited": true}));
+            return self.done(
+                context,
+                &id,
+                &format!("had ended already: {state}"),
+                serde_json::json!({"died": true, "already_exited": true}),
+            );
         }
         if let Some(signal) = self.signal {
             let params = SignalParams { id: id.clone(), signal, scope: Some(SignalScope::Group), key: None };
@@ -85,7 +89,7 @@ impl Kill {
             let exit = super::stream::wait_exit(&mut reached.client, &id)?;
             return self.done(context, &id, "ended", serde_json::json!({"died": true, "exit": exit}));
         }
-        let grace = Config::load(context.paths.config_file())?.process.kill_grace;
+        let grace = context.settings().process.kill_grace;
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
         let params = KillParams { id: id.clone(), signal: None, grace_ms: Some(grace_ms), key: None };
         reached.client.answer_within(Some(grace.saturating_add(AFTER_GRACE)))?;

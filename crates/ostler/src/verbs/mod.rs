@@ -41,6 +41,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::config::Config;
 use crate::output::{CommandError, Screen};
 use crate::paths::{DEFAULT_INSTANCE, Paths};
 
@@ -55,6 +56,15 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(paths: Paths, instance: Option<String>, json: bool) -> Self {
         Self { paths, instance, screen: Screen::new(json) }
+    }
+
+    /// The settings, for verbs that must work also when something in them is wrong: that is said, and the usual stands.
+    fn settings(&self) -> Config {
+        let (config, problems) = Config::load_all(self.paths.config_file(), |name| std::env::var(name).ok());
+        if !problems.is_empty() {
+            self.screen.note("ostler: the settings have problems: ostler config check");
+        }
+        config
     }
 
     /// The instance that a verb about one instance means.

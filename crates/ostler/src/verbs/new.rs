@@ -169,7 +169,7 @@ fn report(context: &Context, info: &SessionInfo, prompted: bool) -> Result<(), C
     let id = &info.id;
     let head = format!("{id}  {} in {}", visible(&info.agent), visible(&info.workspace));
     if prompted {
-        context.screen.note(&head);
+        context.screen.note(&format!("{head}; go on with: ostler send {id} '...'"));
         return Ok(());
     }
     context.screen.line(&context.screen.paint(Paint::Head, &head))?;

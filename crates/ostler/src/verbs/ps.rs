@@ -11,6 +11,8 @@ use crate::output::{Align, CommandError, Paint, Table, ago};
 
 /// Ids are cut to what is needed to tell them apart, and never below this.
 const SHORTEST_ID: usize = 6;
+/// Characters of a command: enough to know it by where no terminal cuts it; `--json` has all of it.
+const COMMAND_MAX: usize = 1000;
 
 /// List hosted processes
 #[derive(Debug, Args)]
@@ -78,7 +80,11 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
 
 /// The command as it would be typed: where the program lies is seldom news.
 fn command(process: &ProcessInfo) -> String {
-    let whole = process.command();
+    let mut whole = process.command();
+    if let Some((end, _)) = whole.char_indices().nth(COMMAND_MAX) {
+        whole.truncate(end);
+        whole.push('…');
+    }
     match process.program.rsplit_once('/') {
         Some((folder, _)) if process.program.starts_with('/') => {
             whole.get(folder.len() + 1..).unwrap_or(&whole).to_owned()

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use ostler_api::{ArgPattern, Empty, RuleAddParams, RuleEffect, RuleInfo, RuleNameParams, methods};
+use ostler_api::{ArgPattern, Empty, RuleAddParams, RuleEffect, RuleInfo, RuleNameParams, SessionIdParams, methods};
 use ostler_engine::approval::Pattern;
 
 use super::Context;
@@ -179,11 +179,17 @@ impl Add {
             effect: if self.deny { RuleEffect::Deny } else { RuleEffect::Allow },
             stages: vec![self.pattern()?],
             privileged: self.privileged,
-            session: self.session,
+            session: self.session.clone(),
             workspace: self.workspace.map(|dir| absolute(&dir)).transpose()?,
             expires_in,
         };
         let rule = reached.client.call::<methods::RuleAdd>(&params)?;
+        if let Some(id) = self.session
+            && reached.client.call::<methods::SessionGet>(&SessionIdParams { id: id.clone() }).is_err()
+        {
+            let id = visible(&id);
+            context.screen.note(&format!("no session here is called {id}: the rule is for whoever says to be of {id}"));
+        }
         let instance = reached.found.name;
         if context.json() {
             context.screen.value(&with_instance(&instance, &rule))?;

@@ -15,8 +15,8 @@ use super::Context;
 use super::attach::{hold, takes_keyboard};
 use super::connect::Reached;
 use super::stream::{Format, Input, Sink, View, size};
-use crate::config::{Config, parse_size};
-use crate::output::CommandError;
+use crate::config::parse_size;
+use crate::output::{CommandError, Kind};
 
 /// A terminal that nobody looks at yet; the first attach sets the true size.
 const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
@@ -78,19 +78,23 @@ pub(crate) struct Run {
 
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let config = Config::load(context.paths.config_file())?;
+        let config = context.settings();
         let params = self.params()?;
         let (reached, process) = spawn(context, &params)?;
+        if let Some(key) = &self.key
+            && (&process.program, &process.args) != (&params.program, &params.args)
+        {
+            let message = format!("key {key} was used for another command: {}", process.id);
+            return Err(CommandError::new(Kind::Refused, message).hint("give another key"));
+        }
         if self.detach {
             if context.json() {
                 context.screen.value(&super::ps::with_instance(&reached.found.name, &process))?;
             } else {
                 context.screen.line(&process.id)?;
                 if io::stderr().is_terminal() {
-                    context.screen.note(&format!(
-                        "come back with: ostler attach {}",
-                        self.name.as_deref().unwrap_or(&process.id)
-                    ));
+                    // Not by its name, which others may bear.
+                    context.screen.note(&format!("come back with: ostler attach {}", process.id));
                 }
             }
             return Ok(ExitCode::SUCCESS);

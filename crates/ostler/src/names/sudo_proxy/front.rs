@@ -40,7 +40,7 @@ impl Room {
             Ok(place) => (place.tty, None),
             // Whether there is a terminal is looked at again with every question.
             Err(NotAPlace::NoTerminal(_)) => (String::new(), None),
-            Err(why) => (String::new(), Some(why.to_string())),
+            Err(why) => (String::new(), Some(format!("{why}, with `ostler approvals`"))),
         };
         let unattended = AtomicBool::new(false);
         Self { inbox, eligible, unattended, terminal_name, not_a_place, here: Mutex::default(), verbose, log }

@@ -1,6 +1,7 @@
 //! A record of the audit in one line for people. What a client said is quoted by the caller, who makes it safe to show.
 
-use ostler_engine::approval::{Asker, Decision, Effect, Outcome, Record, RuleScope};
+use ostler_api::Timestamp;
+use ostler_engine::approval::{Asker, Decision, Effect, Outcome, Pattern, Record, Rule, RuleScope};
 
 use crate::output::Paint;
 
@@ -40,7 +41,14 @@ fn say(record: Record) -> (&'static str, Paint, String) {
                 RuleScope::Workspace { path } => format!("in {path}"),
                 RuleScope::Host => "everywhere".into(),
             };
-            ("rule", Paint::Head, format!("{} says {says} {place} to {} (by {})", rule.name, rule.title, rule.made_by))
+            let right = match rule.pattern {
+                Pattern::Command { privileged: true, .. } => "as root: ",
+                _ => "",
+            };
+            let until = rule.expires_at.map(|end| format!(" until {}", Timestamp::from_micros(end * 1000)));
+            let Rule { name, title, made_by, .. } = rule;
+            let until = until.unwrap_or_default();
+            ("rule", Paint::Head, format!("{name} says {says} {place}{until} to {right}{title} (by {made_by})"))
         }
         Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
     }
