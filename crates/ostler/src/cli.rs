@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::names;
@@ -26,6 +26,14 @@ Examples:
 Exit codes: 0 ok, 1 failed, 2 usage, 3 no instance running, 4 not found, 5 refused.
 `run` and `attach` end with the hosted command's own code (128 + signal).";
 
+/// What other programs call our verbs: nothing that looks like them would help.
+const OTHER_WORDS: &[(&str, &[&str])] = &[
+    ("stop", &["down", "kill"]),
+    ("start", &["up", "run"]),
+    ("ls", &["ps", "sessions"]),
+    ("list", &["ps", "sessions"]),
+];
+
 /// Hosts coding agents and commands: clients come, go, crash and come back without losing a byte.
 #[derive(Debug, Parser)]
 #[command(
@@ -42,7 +50,7 @@ struct Cli {
     #[arg(long, global = true)]
     json: bool,
 
-    /// Look at this instance only, instead of all of yours
+    /// Only this instance; else all of yours, or `main` where one is started, ended or given something new to host
     #[arg(long, global = true, value_name = "NAME")]
     instance: Option<String>,
 
@@ -55,11 +63,14 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     if let Some((name, rest)) = stands_in_for(&args) {
         return names::run(name, rest.to_vec());
     }
+    // Nobody has understood the call when it is to be said what is wrong with it.
+    let in_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    let verb = args.first().cloned();
     let args = std::iter::once(OsString::from("ostler")).chain(args);
     let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) => return usage(error, verb, in_json),
     };
     let json = cli.json;
     match act(cli) {
@@ -84,8 +95,21 @@ fn act(cli: Cli) -> Result<ExitCode, CommandError> {
 }
 
 /// Help asked for is a result; anything else is a mistake in the call.
-fn usage(error: &clap::Error) -> ExitCode {
+fn usage(mut error: clap::Error, verb: Option<OsString>, json: bool) -> ExitCode {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let theirs = verb.filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
+    if let Some((_, ours)) = OTHER_WORDS.iter().find(|(word, _)| theirs.as_deref().is_some_and(|verb| verb == *word)) {
+        let ours = ours.iter().map(|verb| (*verb).to_owned()).collect();
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(ours));
+    }
+    if json && !asked && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let text = error.render().to_string();
+        // What is wrong, what may have been meant, how it is called: each a paragraph.
+        let mut parts = text.trim().splitn(2, "\n\n").map(|part| part.trim().to_owned());
+        let message = parts.next().unwrap_or_default();
+        let told = CommandError::usage(message.strip_prefix("error: ").unwrap_or(&message));
+        return parts.next().into_iter().fold(told, CommandError::hint).report(true);
+    }
     // If nobody reads it, nobody misses it.
     let _ = error.print();
     if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }

@@ -123,7 +123,10 @@ pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> 
     let entries = match std::fs::read_dir(paths.instances_dir()) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let text = format!("{}: {error}; set OSTLER_STATE to a folder of yours", paths.state_dir().display());
+            return Err(io::Error::new(error.kind(), text));
+        }
     };
     let mut found = Vec::new();
     for entry in entries {
@@ -155,7 +158,72 @@ pub(crate) fn sudo_proxy_door(paths: &Paths) -> Option<PathBuf> {
     doors.find(|door| door.name == "sudo-proxy").map(|door| door.address.into())
 }
 
-/// A keeper without a daemon still holds processes.
+/// What a command needs to mean this instance.
+pub(crate) fn flag(name: &str) -> String {
+    if name == crate::paths::DEFAULT_INSTANCE { String::new() } else { format!(" --instance {name}") }
+}
+
+/// A socket where nobody listens any more.
+pub(crate) fn is_stale(socket: &Path) -> bool {
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    std::os::unix::net::UnixStream::connect(socket).is_err_and(refused)
+}
+
+/// How many processes live with a keeper that waits without a daemon, as far as that shows without disturbing it: by the
+/// instance's own notes, and the mark or the parent that tells a hosted process from a stranger with its pid.
+pub(crate) fn kept(dir: &Path) -> usize {
+    #[derive(Deserialize)]
+    struct Note {
+        id: String,
+        #[serde(default)]
+        pid: u32,
+    }
+    if !keeper_answers(dir) {
+        return 0;
+    }
+    let notes = std::fs::read_dir(dir.join("procs")).into_iter().flatten().flatten();
+    let notes = notes.filter_map(|entry| {
+        let text = std::fs::read(entry.path().join("meta.json")).ok()?;
+        serde_json::from_slice::<Note>(&text).ok()
+    });
+    let hosted = notes.filter(|note| is_hosted(note.pid, &note.id)).map(|note| note.pid);
+    hosted.collect::<std::collections::HashSet<u32>>().len()
+}
+
+fn is_hosted(pid: u32, id: &str) -> bool {
+    let Ok(stat) = ostler_keeper::procfs::stat(pid) else { return false };
+    let mark = format!("{}={id}", ostler_keeper::COOKIE);
+    let marked = || {
+        let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+    };
+    let below_keeper = || {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", stat.parent)).unwrap_or_default();
+        name.trim_end() == ostler_keeper::NAME
+    };
+    !stat.is_zombie() && (below_keeper() || marked())
+}
+
+/// Whether a keeper that waits without a daemon holds anything: it is asked in a daemon's place. One that holds nothing
+/// leaves with that; one that can not be asked counts as holding.
+pub(crate) fn keeper_holds(dir: &Path) -> bool {
+    use ostler_engine::{Claim, Claimed, claim};
+    if !keeper_answers(dir) {
+        return false;
+    }
+    let Ok(Claimed::Free(_lease)) = claim(dir, Claim::IfFree) else { return true };
+    let hello = ostler_keeper::Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).to_owned() };
+    match ostler_keeper::connect(dir, hello, |_| {}) {
+        Ok((keeper, held)) => {
+            keeper.farewell();
+            !held.is_empty()
+        }
+        Err(ostler_keeper::ConnectError::NoKeeper) => false,
+        Err(_) => true,
+    }
+}
+
+/// Somebody listens where the instance's keeper does.
 pub(crate) fn keeper_answers(dir: &Path) -> bool {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let try_connect = || -> rustix::io::Result<()> {

@@ -205,6 +205,70 @@ fn down_kill_ends_children_daemon_and_keeper() {
 }
 
 #[test]
+fn down_kill_ends_what_a_keeper_holds_without_a_daemon() {
+    let home = Home::new();
+    home.ok(&["up", "--instance", "lab"]);
+    home.ok(&["run", "-d", "--name", "ticker", "--instance", "lab", "--", "sleep", "100"]);
+    let (pid, keeper) = (number(&home.process("ticker")["pid"]), home.keeper_pid());
+    let said = home.ok(&["down", "--keep", "--instance", "lab"]);
+    assert!(said.contains("come back to it with: ostler up --instance lab"), "{said}");
+    let said = home.run(&["down", "--instance", "lab"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.err.contains("instance `lab` is down, and its keeper holds 1 process"), "{said:?}");
+    assert!(said.err.contains("ostler up --instance lab") && said.err.contains("ostler down --kill --instance lab"));
+    assert!(home.run(&["doctor"]).out.contains("`lab` is down, and its keeper holds 1 process"));
+    let said = home.run(&["uninstall"]);
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.err.contains("holding processes: lab") && said.err.contains("--kill --instance lab"), "{said:?}");
+    assert!(is_alive(pid) && is_alive(keeper), "asking has ended something");
+    let said = home.ok(&["down", "--kill", "--instance", "lab"]);
+    assert!(said.contains("1 process ended"), "{said}");
+    assert!(!is_alive(pid));
+    wait_for("the keeper to end", || !is_alive(keeper));
+    assert_eq!(home.run(&["down", "--kill", "--instance", "lab"]).code, 3);
+}
+
+#[test]
+fn down_without_a_name_means_main_and_says_who_runs_instead() {
+    let home = Home::new();
+    home.ok(&["up", "--instance", "lab"]);
+    for args in [&["down"][..], &["down", "--kill"]] {
+        let said = home.run(args);
+        assert_eq!(said.code, 3, "{said:?}");
+        assert!(said.err.contains("instance `main` is not running; these are: lab"), "{said:?}");
+        assert!(said.err.contains("--instance lab"), "{said:?}");
+    }
+}
+
+#[test]
+fn restart_of_an_instance_that_nobody_knows_makes_none() {
+    let home = Home::up();
+    let said = home.run(&["restart", "--instance", "lba"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.err.contains("there is no instance `lba`; there is: main"), "{said:?}");
+    assert!(said.err.contains("ostler up --instance lba"), "{said:?}");
+    assert!(!home.path("state/instances/lba").exists());
+}
+
+#[test]
+fn a_killed_sudo_proxy_is_in_nobodys_way() {
+    let home = Home::new();
+    let mut proxy = home.command(&["as", "sudo-proxy"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("the instance", || home.run(&["status"]).code == 0);
+    let (keeper, socket) = (home.keeper_pid(), home.path("xdg/sudo-proxy.sock"));
+    kill(proxy.id(), 9);
+    proxy.wait().unwrap();
+    assert!(socket.exists() && is_alive(keeper));
+    home.ok(&["up"]);
+    let said = home.run(&["as", "sudo-request", "--", "true"]);
+    assert!(said.err.contains("ostler has this door at"), "{said:?}");
+    home.ok(&["down"]);
+    home.ok(&["uninstall", "--purge"]);
+    assert!(!socket.exists() && !home.path("state").exists());
+    wait_for("the keeper to end", || !is_alive(keeper));
+}
+
+#[test]
 fn down_without_children_needs_no_flag() {
     let home = Home::up();
     let (daemon, keeper) = (home.daemon_pid(), home.keeper_pid());

@@ -55,11 +55,15 @@ fn mistyped_verbs_and_flags_get_a_suggestion_and_exit_code_2() {
         (&["run", "--detahc", "--", "true"], "--detach"),
         (&["kill", "x", "--signal", "TREM"], "TERM"),
         (&["as", "claustrm"], "claustrum"),
+        (&["stop"], "'down', 'kill'"),
+        (&["ls"], "'ps', 'sessions'"),
+        (&["list"], "'ps', 'sessions'"),
     ] {
         let said = home.run(args);
         assert_eq!(said.code, 2, "{args:?}: {said:?}");
         assert!(said.err.contains(suggestion), "{args:?}: {said:?}");
     }
+    assert!(!home.run(&["config", "list"]).err.contains("sessions"), "a word after a verb is that verb's");
     assert_eq!(home.run(&[]).code, 2);
     assert_eq!(home.run(&["run"]).code, 2);
     assert_eq!(home.run(&["down", "--keep", "--kill"]).code, 2);
@@ -79,6 +83,10 @@ fn errors_in_json_carry_kind_and_hint() {
     let said = home.run(&["ps", "--json"]);
     let error: serde_json::Value = serde_json::from_str(&said.err).unwrap();
     assert_eq!((said.code, error["error"]["kind"].as_str()), (3, Some("no_instance")));
+    let said = home.run(&["ps", "--bogus", "--json"]);
+    let error: serde_json::Value = serde_json::from_str(&said.err).unwrap_or_else(|_| panic!("{said:?}"));
+    assert_eq!((said.code, error["error"]["kind"].as_str()), (2, Some("usage")));
+    assert_eq!(error["error"]["message"], "unexpected argument '--bogus' found");
 }
 
 #[test]
@@ -96,6 +104,26 @@ fn a_mistyped_setting_is_an_error_everywhere_it_matters() {
         assert_eq!(said.code, 1, "{args:?}: {said:?}");
         assert!((said.err + &said.out).contains("did you mean `journal.keep_for`?"), "{args:?}");
     }
+}
+
+#[test]
+fn a_mistyped_section_is_named_even_if_it_is_empty() {
+    let home = Home::new();
+    std::fs::write(home.path("config.toml"), "[sesions]\n").unwrap();
+    let check = home.run(&["config", "check"]);
+    assert_eq!(check.code, 1, "{check:?}");
+    assert!(check.out.contains("config.toml:1: there is no section `sesions`; did you mean `sessions`?"), "{check:?}");
+}
+
+#[test]
+fn a_state_folder_that_is_none_is_named_with_its_variable() {
+    let home = Home::new();
+    let file = home.path("file");
+    std::fs::write(&file, "in the way").unwrap();
+    let output = home.command(&["up"]).env("OSTLER_STATE", &file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(file.to_str().unwrap()) && said.contains("OSTLER_STATE"), "{said}");
 }
 
 #[test]

@@ -126,6 +126,6 @@ mod tests {
     #[test]
     fn a_mistyped_section_is_told_the_right_one() {
         let (_, problems) = load("[agent]\nmine = [\"x\"]\n", &[]);
-        assert_eq!(problems, ["FILE:2: there is no setting `agent.mine`; did you mean `agents.mine`?"]);
+        assert_eq!(problems, ["FILE:1: there is no section `agent`; did you mean `agents`?"]);
     }
 }

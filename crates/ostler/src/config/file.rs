@@ -39,6 +39,7 @@ pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Said {
     // The parser keeps keys by name; problems read better in the order of the file.
     reader.problems.sort_by_key(|problem| match problem {
         ConfigError::Unknown { at: Origin::File { line, .. }, .. }
+        | ConfigError::UnknownSection { at: Origin::File { line, .. }, .. }
         | ConfigError::Bad { at: Origin::File { line, .. }, .. } => *line,
         _ => 0,
     });
@@ -62,15 +63,19 @@ impl Reader<'_> {
                 self.agent(name.get_ref(), value.get_ref(), origin);
                 continue;
             }
+            let is_table = matches!(value.get_ref(), DeValue::Table(_));
+            if prefix.is_empty() && is_table && sections().all(|section| section != full) {
+                let suggestion = nearest(&full, sections());
+                self.problems.push(ConfigError::UnknownSection { at: origin, name: full, suggestion });
+                continue;
+            }
             if let DeValue::Table(inner) = value.get_ref() {
                 // An empty section of a known name says nothing and harms nobody.
                 self.table(&full, inner);
                 continue;
             }
             let Some(key) = KEYS.iter().find(|key| key.name == full) else {
-                let own = full.split_once('.').map(|(_, name)| format!("{}.{name}", agents::SECTION));
-                let known = KEYS.iter().map(|key| key.name).chain(own.as_deref());
-                let suggestion = nearest(&full, known).map(str::to_owned);
+                let suggestion = nearest(&full, KEYS.iter().map(|key| key.name)).map(str::to_owned);
                 self.problems.push(ConfigError::Unknown { at: origin, name: full, suggestion });
                 continue;
             };
@@ -99,6 +104,11 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+/// The names of all sections, some more than once.
+fn sections() -> impl Iterator<Item = &'static str> {
+    KEYS.iter().filter_map(|key| key.name.split_once('.')).map(|(section, _)| section).chain([agents::SECTION])
 }
 
 fn line_of(text: &str, at: usize) -> usize {

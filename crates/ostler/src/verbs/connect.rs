@@ -6,10 +6,15 @@ use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, metho
 use super::Context;
 use crate::instances::{self, Found};
 use crate::output::{CommandError, Kind};
-use crate::paths::DEFAULT_INSTANCE;
 
 /// What the daemon's log calls us.
 const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
+
+/// What there is to say of a keeper without a daemon.
+pub(crate) struct Kept {
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
 
 /// A living instance and a connection to it.
 pub(crate) struct Reached {
@@ -116,14 +121,36 @@ impl Context {
     }
 
     pub(crate) fn nobody(&self) -> CommandError {
-        match &self.instance {
-            Some(name) => CommandError::new(Kind::NoInstance, format!("instance `{name}` is not running"))
-                .hint("`ostler status` lists the instances that are"),
-            None if instances::keeper_answers(&self.paths.instance_dir(DEFAULT_INSTANCE)) => CommandError::new(
-                Kind::NoInstance,
-                "ostler is down, and its keeper holds what still runs; come back to it with: ostler up",
-            ),
-            None => CommandError::new(Kind::NoInstance, "no ostler is running; start it with: ostler up"),
+        let name = self.instance_name();
+        let flag = instances::flag(name);
+        let absent = |message: String| CommandError::new(Kind::NoInstance, message);
+        if let Some(held) = self.kept(name) {
+            return absent(held.message).hint(held.hint);
         }
+        let all = instances::find(&self.paths, None).unwrap_or_default();
+        let running: Vec<&str> = all.iter().filter(|found| found.alive).map(|found| found.name.as_str()).collect();
+        if !running.is_empty() {
+            let flags: Vec<String> = running.iter().map(|name| format!("--instance {name}")).collect();
+            return absent(format!("instance `{name}` is not running; these are: {}", running.join(", ")))
+                .hint(format!("mean one of them with {}, or start it with: ostler up{flag}", flags.join(" or ")));
+        }
+        match &self.instance {
+            Some(name) => absent(format!("instance `{name}` is not running; start it with: ostler up{flag}")),
+            None => absent("no ostler is running; start it with: ostler up".to_owned()),
+        }
+    }
+
+    /// What an instance without a daemon has left with its keeper, and what can be done about it.
+    pub(crate) fn kept(&self, name: &str) -> Option<Kept> {
+        let held = match instances::kept(&self.paths.instance_dir(name)) {
+            0 => return None,
+            1 => "1 process".to_owned(),
+            many => format!("{many} processes"),
+        };
+        let flag = instances::flag(name);
+        Some(Kept {
+            message: format!("instance `{name}` is down, and its keeper holds {held}"),
+            hint: format!("come back with: ostler up{flag}; end what it holds with: ostler down --kill{flag}"),
+        })
     }
 }

@@ -10,6 +10,9 @@ use ostler_api::{Empty, KeyParams, methods};
 
 use super::Context;
 use super::connect::Reached;
+use super::start::{self, Start};
+use crate::config::Config;
+use crate::instances;
 use crate::output::{CommandError, Kind};
 
 /// A daemon that was asked to leave has answered everybody by then.
@@ -19,7 +22,8 @@ const POLL: Duration = Duration::from_millis(5);
 /// Stop the daemon
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back.
+With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back;
+--kill ends them then, too.
 Without a flag it asks if something runs; where it cannot ask, it refuses.
 
 Examples:
@@ -37,7 +41,10 @@ pub(crate) struct Down {
 
 impl Down {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let mut reached = context.reach_one()?;
+        let mut reached = match context.reach_one() {
+            Err(error) if self.kill && error.kind == Kind::NoInstance => come_back(context, error)?,
+            reached => reached?,
+        };
         let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
         let kill = match (self.kill, self.keep, status.running) {
             (true, ..) => true,
@@ -51,16 +58,28 @@ impl Down {
             context.screen.value(&serde_json::json!({"pid": pid, "ended": ended, "kept": kept}))?;
             return Ok(ExitCode::SUCCESS);
         }
+        let flag = instances::flag(context.instance_name());
         let children = match (kept, ended) {
             (0, 0) => String::new(),
             (0, 1) => "; 1 process ended".to_owned(),
             (0, ended) => format!("; {ended} processes ended"),
-            (1, _) => "; 1 process goes on, come back to it with: ostler up".to_owned(),
-            (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up"),
+            (1, _) => format!("; 1 process goes on, come back to it with: ostler up{flag}"),
+            (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up{flag}"),
         };
         context.screen.line(&format!("ostler is down (pid {pid}){children}"))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A daemon for what a keeper holds without one: only a daemon ends it with everything that it still says on record.
+fn come_back(context: &Context, nobody: CommandError) -> Result<Reached, CommandError> {
+    if !instances::keeper_holds(&context.paths.instance_dir(context.instance_name())) {
+        return Err(nobody);
+    }
+    Config::load(context.paths.config_file())?;
+    context.screen.note("its keeper holds what still runs: a daemon is started to end it");
+    start::launch(context, &Start { drop_in: false, take_over: false })?;
+    context.reach_one()
 }
 
 fn leave(reached: &mut Reached) -> Result<u64, CommandError> {
@@ -86,7 +105,7 @@ fn stop(reached: &mut Reached) -> Result<u64, CommandError> {
 fn wait_until_gone(reached: &Reached, pid: u32) -> Result<(), CommandError> {
     let started = reached.found.record.as_ref().map(|record| record.start_ticks);
     let deadline = Instant::now() + GONE_WITHIN;
-    while crate::instances::start_ticks(pid).is_some_and(|ticks| started.is_none_or(|started| started == ticks)) {
+    while instances::start_ticks(pid).is_some_and(|ticks| started.is_none_or(|started| started == ticks)) {
         if Instant::now() > deadline {
             return Err(CommandError::failed(format!("the daemon (pid {pid}) has not ended in {GONE_WITHIN:?}"))
                 .hint("see `ostler logs --daemon`; a kill -9 of it loses nothing"));
@@ -98,9 +117,10 @@ fn wait_until_gone(reached: &Reached, pid: u32) -> Result<(), CommandError> {
 
 /// `true` to end the children, `false` to keep them.
 fn ask(context: &Context, running: u64) -> Result<bool, CommandError> {
+    let flag = instances::flag(context.instance_name());
     let refusal = |message: String| {
         CommandError::new(Kind::Refused, message)
-            .hint("`ostler down --keep` lets them go on, `ostler down --kill` ends them")
+            .hint(format!("`ostler down --keep{flag}` lets them go on, `ostler down --kill{flag}` ends them"))
     };
     let noun = if running == 1 { "process is" } else { "processes are" };
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) || context.json() {

@@ -11,6 +11,7 @@ use super::Context;
 use super::start::{self, Start};
 use crate::config::Config;
 use crate::output::{CommandError, Kind};
+use crate::paths::DEFAULT_INSTANCE;
 
 /// A keeper changes over in milliseconds, once it has nothing else to do.
 const CHANGED_WITHIN: Duration = Duration::from_secs(5);
@@ -31,6 +32,7 @@ pub(crate) struct Restart {
 
 impl Restart {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        refuse_unknown(context)?;
         let config = Config::load(context.paths.config_file())?;
         let old = context.living()?.into_iter().find(|found| found.name == context.instance_name());
         let old = old.and_then(|found| found.record);
@@ -54,6 +56,19 @@ impl Restart {
         }
         Ok(code)
     }
+}
+
+/// A name that nobody has is a slip, and no wish for a new instance.
+fn refuse_unknown(context: &Context) -> Result<(), CommandError> {
+    let name = context.instance_name();
+    let known = crate::instances::find(&context.paths, None)?;
+    if name == DEFAULT_INSTANCE || known.iter().any(|found| found.name == name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = known.iter().map(|found| found.name.as_str()).collect();
+    let these = if names.is_empty() { String::new() } else { format!("; there is: {}", names.join(", ")) };
+    Err(CommandError::new(Kind::NoInstance, format!("there is no instance `{name}`{these}"))
+        .hint(format!("a new one is made with: ostler up --instance {name}")))
 }
 
 /// The keeper of the daemon that is to be replaced.

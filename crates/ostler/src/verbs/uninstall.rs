@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Context;
-use crate::instances::{Found, keeper_answers};
+use crate::instances::{Found, flag, is_stale, keeper_holds};
 use crate::output::{CommandError, Kind, visible};
-use crate::paths::{DEFAULT_INSTANCE, Paths};
+use crate::paths::Paths;
 
 /// Remove links and sockets; with --purge also journals, records and settings
 #[derive(Debug, Args)]
@@ -106,30 +106,38 @@ impl Uninstall {
     }
 }
 
-/// An instance that lives, or whose keeper does, must be ended by its own daemon.
+/// An instance that lives, or whose keeper holds something, must be ended by its own daemon.
 fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
     let (alive, rest): (Vec<&Found>, Vec<&Found>) = instances.iter().partition(|found| found.alive);
-    let held: Vec<&Found> = rest.into_iter().filter(|found| keeper_answers(&found.dir)).collect();
+    let held: Vec<&Found> = rest.into_iter().filter(|found| keeper_holds(&found.dir)).collect();
     let names = |of: &[&Found]| of.iter().map(|found| found.name.clone()).collect::<Vec<_>>().join(", ");
-    let (message, name, way) = match (alive.first(), held.first()) {
-        (Some(first), _) => (format!("still running: {}", names(&alive)), &first.name, "ostler down --kill"),
-        (None, Some(first)) => {
-            let message = format!("down, and holding processes: {}", names(&held));
-            (message, &first.name, "ostler up, then ostler down --kill")
+    let message = match (alive.is_empty(), held.is_empty()) {
+        (true, true) => return Ok(()),
+        (false, true) => format!("still running: {}", names(&alive)),
+        (true, false) => format!("down, and holding processes: {}", names(&held)),
+        (false, false) => {
+            format!("still running: {}; down, and holding processes: {}", names(&alive), names(&held))
         }
-        (None, None) => return Ok(()),
     };
-    let which = if name == DEFAULT_INSTANCE { String::new() } else { format!(" (with --instance {name})") };
-    Err(CommandError::new(Kind::Refused, message).hint(format!("end it first: {way}{which}")))
+    let ways = alive.iter().chain(&held).map(|found| format!("ostler down --kill{}", flag(&found.name)));
+    let ways: Vec<String> = ways.collect();
+    Err(CommandError::new(Kind::Refused, message).hint(format!("first: {}", ways.join(" && "))))
 }
 
-/// The doors' sockets, dead ones included. The folder may hold those of other programs too.
+/// The doors' sockets, dead ones included. The folder may hold those of other programs too. Of those elsewhere, the ones that
+/// a killed daemon has left, unless somebody listens there again.
 fn sockets(paths: &Paths, instances: &[Found]) -> Vec<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
     let named = instances.iter().flat_map(|Found { name, .. }| {
         [paths.native_socket(name), paths.door_socket(name, "claustrum"), paths.door_socket(name, "sudo-proxy")]
     });
-    named.filter(|path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())).collect()
+    let doors = instances.iter().filter_map(|found| found.record.as_ref()).flat_map(|record| &record.doors);
+    let left = doors.map(|door| PathBuf::from(&door.address)).filter(|path| path.is_absolute() && is_stale(path));
+    let mut all: Vec<PathBuf> = named.chain(left).collect();
+    all.sort();
+    all.dedup();
+    all.retain(|path| path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()));
+    all
 }
 
 fn remove(path: &Path) -> Result<(), CommandError> {

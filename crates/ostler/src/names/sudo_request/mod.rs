@@ -56,7 +56,7 @@ fn ask(flags: Flags) -> Result<Answer, String> {
     };
     let answered = exchange::ask(&socket, &request, exchange::patience());
     // Scripts know the first line; a person is helped by the second.
-    answered.map_err(|message| match usual && !socket.exists() {
+    answered.map_err(|message| match usual && (!socket.exists() || crate::instances::is_stale(&socket)) {
         true => format!("{message}{}", elsewhere()),
         false => message,
     })

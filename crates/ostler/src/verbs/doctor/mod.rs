@@ -62,6 +62,7 @@ impl Doctor {
         checks.extend(disk::checks(&context.paths));
         checks.extend(limits::checks());
         checks.push(daemon(context));
+        checks.extend(kept(context));
         checks.push(service::custody(context));
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
@@ -132,6 +133,13 @@ fn daemon(context: &Context) -> Check {
         (None, true) => Check::good("daemon", "not running; start it with: ostler up"),
         (None, false) => Check::good("daemon", format!("{} answering", answering.join(", "))),
     }
+}
+
+/// What waits with a keeper for a daemon to come back.
+fn kept(context: &Context) -> Vec<Check> {
+    let found = crate::instances::find(&context.paths, context.instance.as_deref()).unwrap_or_default();
+    let kept = found.iter().filter(|found| !found.alive).filter_map(|found| context.kept(&found.name));
+    kept.map(|kept| Check::weak("keeper", format!("{}; {}", kept.message, kept.hint))).collect()
 }
 
 fn git() -> Check {
