@@ -330,7 +330,7 @@ def words(t):
         t.ok("rules-are-made-at-a-terminal", rc == 5 and "ostler rules" in e and "ostler approvals" not in e, (rc, o, e))
         home.good("down", "--keep")
         told("a-keeper-without-a-daemon", ["ps"], 3, "keeper holds", "ostler up")
-        told("uninstall-says-the-way", ["uninstall"], 5, "ostler up, then ostler down --kill")
+        told("uninstall-says-the-way", ["uninstall"], 5, "first: ostler down --kill")
         home.good("up")
     finally:
         home("down", "--kill")
