@@ -184,7 +184,7 @@ impl Add {
             expires_in,
         };
         let rule = reached.client.call::<methods::RuleAdd>(&params)?;
-        if let Some(id) = self.session
+        if let Some(id) = self.session.filter(|_| !context.json())
             && reached.client.call::<methods::SessionGet>(&SessionIdParams { id: id.clone() }).is_err()
         {
             let id = visible(&id);
