@@ -18,7 +18,7 @@ pub(super) const INTERRUPTED: i32 = 130;
 /// Come back to a process: see its output, type to it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A process started with -t gets every key; leave it with Ctrl-] (setting attach.detach_key).
+A process started with -t gets every key; leave it with Ctrl-] (setting attach.detach_key). \
 Leave any other with Ctrl-C (exit code 130). Leaving never touches the process. When it ends, attach ends with its code.
 
 Examples:

@@ -15,7 +15,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(120);
 /// Close a session: no more prompts, and its agent's process ends
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What was said is kept, and `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was
+What was said is kept, and `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was \
 made for the session is removed if everything in it is committed, and left alone otherwise.
 
 Example:

@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(5);
 /// Stop the daemon
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back;
+With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back; \
 --kill ends them then, too.
 Without a flag it asks if something runs; where it cannot ask, it refuses.
 

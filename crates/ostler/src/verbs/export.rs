@@ -19,7 +19,7 @@ use crate::transcript::{Markdown, Said};
 /// Write a session as a document: everything that was said, nothing shortened
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Markdown for people, or with --json one object with the session and every record of its journal. It ends with what has been said
+Markdown for people, or with --json one object with the session and every record of its journal. It ends with what has been said \
 by now.
 
 Examples:

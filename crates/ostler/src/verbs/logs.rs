@@ -19,7 +19,7 @@ const LINE_MAX: u64 = 64 * 1024;
 /// Print what a process wrote, whole and in order
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Its stdout goes to stdout, its stderr to stderr, byte for byte; only where a terminal shows it, control sequences other
+Its stdout goes to stdout, its stderr to stderr, byte for byte; only where a terminal shows it, control sequences other \
 than colours are made visible. Sequence numbers never change: --from goes on exactly where you were.
 
 Examples:

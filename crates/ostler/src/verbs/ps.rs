@@ -86,6 +86,8 @@ fn command(process: &ProcessInfo) -> String {
         whole.push('…');
     }
     match process.program.rsplit_once('/') {
+        // A helper of the daemon is the daemon's own file.
+        Some((folder, "exe")) if folder.starts_with("/proc/") => whole.replacen(&process.program, "ostler", 1),
         Some((folder, _)) if process.program.starts_with('/') => {
             whole.get(folder.len() + 1..).unwrap_or(&whole).to_owned()
         }

@@ -19,7 +19,7 @@ const CHANGED_WITHIN: Duration = Duration::from_secs(5);
 /// Replace the daemon by a fresh one; what it hosts goes on untouched
 #[derive(Debug, Args)]
 #[command(after_help = "\
-After an upgrade of the program (its keeper changes over too), or a change of its settings. Clients are cut off for a moment and come back to the
+After an upgrade of the program (its keeper changes over too), or a change of its settings. Clients are cut off for a moment and come back to the \
 same ids, pids and sequence numbers.
 
 Example:

@@ -30,7 +30,7 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 /// Host a command; without -d stay with it and end with its exit code
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command gets your environment and folder, and goes on when you leave, when your connection breaks and when the
+The command gets your environment and folder, and goes on when you leave, when your connection breaks and when the \
 daemon is killed. Ctrl-C leaves it running (exit code 130); with -t every key is its own and Ctrl-] leaves.
 
 Examples:

@@ -27,8 +27,8 @@ const PICTURES: &[(&str, &str)] = &[
 /// Send a prompt to a session and follow its answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Follows the answer to its end: exit code 0 when the agent is done, 1 when it failed or was interrupted. Ctrl-C leaves, the
-agent goes on. While another prompt is being answered, this one waits for its turn. Without TEXT, or with `-`, the prompt is
+Follows the answer to its end: exit code 0 when the agent is done, 1 when it failed or was interrupted. Ctrl-C leaves, the \
+agent goes on. While another prompt is being answered, this one waits for its turn. Without TEXT, or with `-`, the prompt is \
 read from standard input. Sent twice with the same --key, a prompt runs once.
 
 Examples:

@@ -14,11 +14,11 @@ use crate::output::{CommandError, visible};
 /// Change a session's model, autonomy, mode or name
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new
+Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new \
 settings. A name holds at once. All of it is changed or nothing. '' goes back to the agent's own model or mode, or takes the name away.
 
-Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
-all (asks nothing; every yes is recorded). What an agent can not do is an error, here or, where only its program can tell, instead
+Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing), \
+all (asks nothing; every yes is recorded). What an agent can not do is an error, here or, where only its program can tell, instead \
 of the next answer.
 
 Examples:

@@ -16,7 +16,7 @@ use crate::paths::Paths;
 /// Remove links and sockets; with --purge also journals, records and settings
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is removed while an instance runs. With --purge the work trees of sessions go too, unless one holds work that is on no
+Nothing is removed while an instance runs. With --purge the work trees of sessions go too, unless one holds work that is on no \
 branch: then nothing is removed, and each is named. The program itself is yours to delete; its path is printed.
 
 Examples:

@@ -16,7 +16,7 @@ use crate::output::{CommandError, Kind, Paint};
 /// Start ostler, wait until every door answers, and say how to connect
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Run again, it says that it is running and changes nothing. What runs under it survives `ostler restart`,
+Run again, it says that it is running and changes nothing. What runs under it survives `ostler restart`, \
 a crash and a kill -9 of the daemon.
 
 Examples:

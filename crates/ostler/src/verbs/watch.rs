@@ -20,7 +20,7 @@ use crate::transcript::{Fact, Live, Said};
 /// Watch a session: prompts, answers, tools, changes and requests as they happen
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Begins with everything that was said and goes on until the session is closed. Ctrl-C leaves (exit code 130) and says how to come
+Begins with everything that was said and goes on until the session is closed. Ctrl-C leaves (exit code 130) and says how to come \
 back: numbers of records never change, so --from goes on exactly where you were. With --json each record is a line.
 
 Examples:
