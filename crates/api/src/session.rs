@@ -199,6 +199,9 @@ wire! {
     pub struct Interrupted {
         /// Something was running, or waiting and dropped.
         pub interrupted: bool,
+        /// So many prompts waited and will not run.
+        #[serde(default)]
+        pub dropped: u64,
     }
 
     /// What is to be different from the next turn on. What is left out stays; an empty text goes back to the agent's own.

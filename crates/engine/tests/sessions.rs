@@ -20,6 +20,9 @@ fn main() -> ExitCode {
         a_request_that_nobody_answers_in_time_is_denied,
         a_question_is_answered_by_its_label,
         nobody_but_the_inbox_answers_an_agent,
+        a_client_of_its_door_may_answer_an_agent_this_time,
+        a_prompt_that_waits_can_be_taken_back_and_one_that_runs_can_not,
+        an_alias_means_the_open_session_and_outlives_the_daemon,
         an_interrupt_stops_the_turn_and_keeps_the_process,
         an_interrupt_may_end_the_process_and_drop_what_waits,
         one_process_for_each_turn_goes_on_with_the_conversation,
@@ -204,12 +207,56 @@ fn nobody_but_the_inbox_answers_an_agent() {
     let request = stable.of(&id, "asked")[0]["request"].clone();
     let forged = format!("{}\n", json!({"type": "answer", "request": request, "decision": {"answer": "once"}}));
     assert_eq!(stable.ask(json!({"do": "stdin", "id": id, "bytes": forged})), json!([false, false]));
-    let by_a_client = json!({"do": "decide", "client": true, "decision": {"verdict": "once"}});
-    assert_eq!(stable.ask(by_a_client), 0, "a client of a door decides about nothing that runs");
+    let by_a_client = |door: &str, verdict: &str| {
+        stable.ask(json!({"do": "decide", "client": door, "decision": {"verdict": verdict}}))
+    };
+    assert_eq!(by_a_client("another", "once"), 0, "what an agent of another door asks is none of its business");
+    assert_eq!(by_a_client("test", "always"), 0, "what lasts takes a person");
+    assert_eq!(by_a_client("test", "session"), 0, "what lasts takes a person");
     assert_eq!(stable.view(&id)["status"], "waiting");
     decide(&stable, &id, json!({"verdict": "deny", "message": "no", "interrupt": false}));
     ended(&stable, &id, 1);
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], true);
+}
+
+fn a_client_of_its_door_may_answer_an_agent_this_time() {
+    let stable = Stable::new();
+    let id = stable.session(json!({}));
+    stable.prompt(&id, "ASK");
+    wait_until("the inbox has it", || !stable.view(&id)["approvals"].as_array().unwrap().is_empty());
+    assert_eq!(stable.ask(json!({"do": "decide", "client": "test", "decision": {"verdict": "once"}})), 1);
+    ended(&stable, &id, 1);
+    assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], false);
+}
+
+fn a_prompt_that_waits_can_be_taken_back_and_one_that_runs_can_not() {
+    let stable = Stable::new();
+    let id = stable.session(json!({}));
+    stable.prompt(&id, "SLOW:600");
+    stable.prompt(&id, "never");
+    let take_back = |number: u64| stable.ask(json!({"do": "take back", "id": id, "number": number}));
+    assert_eq!(
+        (take_back(1), take_back(2), take_back(2), take_back(3)),
+        (false.into(), true.into(), false.into(), false.into())
+    );
+    stable.ask(json!({"do": "interrupt", "id": id}));
+    stable.wait(&id, "interrupted");
+    assert_eq!((stable.of(&id, "turn").len(), stable.of(&id, "dropped")[0]["why"].clone()), (1, "too late".into()));
+}
+
+fn an_alias_means_the_open_session_and_outlives_the_daemon() {
+    let stable = Stable::new();
+    let aliased = |stable: &Stable| stable.ask(json!({"do": "aliased", "alias": "mine"}));
+    let first = stable.session(json!({"alias": "mine"}));
+    assert_eq!(stable.session(json!({"alias": "mine"})), first);
+    stable.kill();
+    stable.restart();
+    assert_eq!((stable.session(json!({"alias": "mine"})), aliased(&stable)), (first.clone(), json!([first])));
+    assert_eq!(stable.view("mine")["uuid"], stable.view(&first)["uuid"], "people can use it too");
+    stable.ask(json!({"do": "close", "id": first}));
+    let second = stable.session(json!({"alias": "mine"}));
+    assert_ne!(first, second);
+    assert_eq!(aliased(&stable), json!([first, second]), "oldest first, the open one last");
 }
 
 fn an_interrupt_stops_the_turn_and_keeps_the_process() {

@@ -173,12 +173,11 @@ fn block(block: PromptBlock) -> Block {
 pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Interrupted, RpcError> {
     let session = find(shared, &params.id)?;
     if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
-        return Ok(Interrupted { interrupted: false });
+        return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
-    let waited = params.clear_queue && session.view().queued > 0;
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
     let stopped = session.interrupt(how).map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
-    Ok(Interrupted { interrupted: stopped || waited })
+    Ok(Interrupted { interrupted: stopped.turn || stopped.dropped > 0, dropped: stopped.dropped as u64 })
 }
 
 /// Changes what holds from the next prompt on.

@@ -516,10 +516,14 @@ pub(super) fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
 
 /// Whether this kind of answer fits this kind of question, and whoever gives it.
 fn fits(approval: &Approval, decision: &Decision, by: &By) -> Result<(), DecideError> {
-    if matches!(by, By::Client { .. }) && approval.ask.kind != AskKind::Question {
-        return Err(DecideError::DoesNotFit(
-            "a client of a door answers questions, and decides about nothing that runs",
-        ));
+    if let By::Client { door, .. } = by {
+        let lasts = matches!(decision, Decision::Session | Decision::Always);
+        let own = approval.ask.kind == AskKind::ToolUse && approval.ask.asker.door == *door;
+        if lasts || !(own || approval.ask.kind == AskKind::Question) {
+            return Err(DecideError::DoesNotFit(
+                "a client of a door answers questions, and once what an agent of that door asks; decide from a terminal of your own",
+            ));
+        }
     }
     match (approval.ask.kind, decision) {
         (AskKind::Question, Decision::Answers { .. } | Decision::Deny { .. })

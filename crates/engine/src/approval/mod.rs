@@ -183,7 +183,7 @@ pub enum By {
         /// The device's name.
         name: String,
     },
-    /// A client of a door whose protocol has words for an answer: of questions only, never of what may run.
+    /// A client of a door whose protocol has words for an answer: to questions, and once to what an agent of that door asks.
     Client {
         /// The door.
         door: String,

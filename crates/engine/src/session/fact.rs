@@ -18,6 +18,15 @@ pub enum Lifetime {
     Session,
 }
 
+/// A name that the clients of a door chose: each space has its own, and what is closed gives its name back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alias {
+    /// The door, or the part of it, whose clients know the name.
+    pub space: String,
+    /// The name.
+    pub id: String,
+}
+
 /// What a session was made as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
@@ -37,6 +46,9 @@ pub struct Created {
     /// The caller's key, by which the same request is known again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What a door's clients call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<Alias>,
     /// The git worktree that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<PathBuf>,

@@ -32,6 +32,7 @@ mod worktree;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -43,19 +44,19 @@ use tokio::sync::Notify;
 pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
-pub use fact::{Created, Fact, Intent, Lifetime, Said, Settings, said};
+pub use fact::{Alias, Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
 pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::{
-    Agent, Answer, Ask, Asked, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question,
-    QuestionOption, ToolKind, Unsupported, Usage,
+    Agent, Answer, Ask, Asked, Autonomy, Block, Can, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus,
+    Question, QuestionOption, ToolKind, Unsupported, Usage,
 };
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use sessions::{NoProgram, SessionError, Sessions};
 pub use state::Status;
-pub use stop::Interrupt;
+pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
@@ -106,6 +107,7 @@ pub struct Session {
 struct Inner {
     id: String,
     uuid: String,
+    alias: Option<Alias>,
     folder: Folder,
     shared: Weak<Shared>,
     desk: Mutex<Desk>,
@@ -140,6 +142,8 @@ pub struct View {
     pub uuid: String,
     /// What people call it.
     pub name: Option<String>,
+    /// What a door's clients call it.
+    pub alias: Option<Alias>,
     /// Where it works.
     pub workspace: PathBuf,
     /// The worktree that was made for it.
@@ -166,6 +170,8 @@ pub struct View {
     pub status: Status,
     /// Why it failed.
     pub why: Option<String>,
+    /// Prompts that were ever accepted.
+    pub prompts: u64,
     /// Prompts that wait.
     pub queued: usize,
     /// The prompt that runs.
@@ -202,6 +208,7 @@ impl Session {
             id: self.inner.id.clone(),
             uuid: self.inner.uuid.clone(),
             name: settings.name.clone(),
+            alias: created.alias.clone(),
             workspace: created.workspace.clone(),
             worktree: created.worktree.clone(),
             agent: created.agent.clone(),
@@ -215,6 +222,7 @@ impl Session {
             door: created.door.clone(),
             status,
             why: desk.state.outcome.as_ref().filter(|_| status == Status::Failed).and_then(|(_, why)| why.clone()),
+            prompts: desk.state.prompts,
             queued: desk.state.queue.len(),
             turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),
             approvals: desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect(),
@@ -228,6 +236,13 @@ impl Session {
     /// Requests in the inbox that wait for an answer to this session.
     pub fn approvals(&self) -> Vec<String> {
         self.desk().state.asks.iter().filter_map(|open| open.approval.clone()).collect()
+    }
+
+    /// What the agent asks and the inbox has, each with its id there.
+    pub fn asked(&self) -> Vec<(String, Asked)> {
+        let desk = self.desk();
+        let asks = desk.state.asks.iter();
+        asks.filter_map(|open| Some((open.approval.clone()?, open.asked.clone()))).collect()
     }
 
     /// A reader of its records, after the one with this number. Opening the journal may wait for the disk.
@@ -259,6 +274,18 @@ impl Session {
     /// The key under which the keeper starts the session's process with this number, once.
     fn process_key(&self, source: u32) -> String {
         format!("session:{}:{source}", self.inner.id)
+    }
+
+    /// Whether it is open and bears this alias.
+    fn answers_to(&self, alias: &Alias) -> bool {
+        self.inner.alias.as_ref() == Some(alias) && !self.desk().state.closed
+    }
+
+    /// Where files may be kept that belong to it: they go with it. Made when it is missing; may wait for the disk.
+    pub fn files(&self) -> io::Result<PathBuf> {
+        let dir = self.inner.folder.dir.join("files");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        Ok(dir)
     }
 
     fn desk(&self) -> MutexGuard<'_, Desk> {

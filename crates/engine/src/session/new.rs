@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ostler_agents::{Agent, Autonomy, Drive, Setup, Unsupported, open};
 
-use super::fact::{Created, Lifetime, Settings};
+use super::fact::{Alias, Created, Lifetime, Settings};
 use super::sessions::NoProgram;
 use super::state::State;
 use super::worktree::TreeError;
@@ -36,6 +36,8 @@ pub struct NewSession {
     pub resume: Option<String>,
     /// The caller's key: the same key again gives the same session.
     pub key: Option<String>,
+    /// What the door's clients call it: an open session of that name is this one.
+    pub alias: Option<Alias>,
     /// Variables for the agent, kept in memory only.
     pub env: Vec<(OsString, OsString)>,
     /// It works in a git work tree of its own, made of the repository around its workspace.
@@ -66,6 +68,7 @@ impl NewSession {
             name: None,
             resume: None,
             key: None,
+            alias: None,
             env: Vec::new(),
             worktree: None,
             program_there: false,
@@ -173,6 +176,7 @@ pub(super) fn begin(
         workspace: new.workspace,
         door: new.door,
         key: new.key,
+        alias: new.alias,
         worktree,
         settings,
     };

@@ -123,6 +123,7 @@ impl Shared {
         let inner = Inner {
             id: state.created.id.clone(),
             uuid: state.created.uuid.clone(),
+            alias: state.created.alias.clone(),
             folder,
             shared: Arc::downgrade(self),
             asks: (!state.asks.is_empty()).into(),
@@ -250,6 +251,11 @@ impl Sessions {
         if let Some(known) = known(&table, &new)? {
             return Ok(known);
         }
+        if let Some(alias) = &new.alias
+            && let Some(open) = table.values().find(|session| session.answers_to(alias))
+        {
+            return Ok(open.clone());
+        }
         let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
         let state = new::begin(new, worktree, (id.clone(), uuid), shared.registry.config.sessions.oneshot)?;
         let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
@@ -302,7 +308,32 @@ impl Sessions {
         table.get(id).or_else(|| table.values().find(|session| session.uuid() == id)).cloned()
     }
 
-    /// The session meant by an id, a UUID, a name, an agent's own id, or the unique beginning of an id or UUID.
+    /// Sessions that bear or bore this alias, oldest first; if one is open, it is the last.
+    pub fn aliased(&self, space: &str, id: &str) -> Vec<Session> {
+        let bears = |session: &&Session| {
+            session.inner.alias.as_ref().is_some_and(|alias| alias.space == space && alias.id == id)
+        };
+        let found: Vec<Session> = self.shared.table().values().filter(bears).cloned().collect();
+        let dated = |session: Session| {
+            let desk = session.desk();
+            let age = (!desk.state.closed, desk.state.created_ms);
+            drop(desk);
+            (age, session)
+        };
+        let mut found: Vec<((bool, u64), Session)> = found.into_iter().map(dated).collect();
+        found.sort_by_key(|(age, _)| *age);
+        found.into_iter().map(|(_, session)| session).collect()
+    }
+
+    /// Every agent by its name, and whether its program is where the daemon looks for it.
+    pub fn agents(&self) -> Vec<(String, bool)> {
+        let config = self.shared.config();
+        let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
+        let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());
+        names.map(|name| (name.to_owned(), there(name))).collect()
+    }
+
+    /// The session meant by an id, a UUID, a name, an alias, an agent's own id, or the unique beginning of an id or UUID.
     pub fn resolve(&self, text: &str) -> Result<Session, SessionError> {
         if let Some(session) = self.get(text) {
             return Ok(session);
@@ -311,7 +342,8 @@ impl Sessions {
         let called = |session: &&Session| {
             let desk = session.desk();
             let settings = &desk.state.settings;
-            settings.name.as_deref() == Some(text) || settings.agent_session.as_deref() == Some(text)
+            let alias = session.inner.alias.as_ref().map(|alias| alias.id.as_str());
+            [settings.name.as_deref(), settings.agent_session.as_deref(), alias].contains(&Some(text))
         };
         // The one that is open, or else the newest that bears the name.
         let open = |session: &&Session| session.view().status != Status::Closed;

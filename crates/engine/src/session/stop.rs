@@ -15,21 +15,46 @@ pub struct Interrupt {
     pub end_process: bool,
 }
 
+/// Why a prompt was dropped that waited when its session was closed.
+pub const CLOSED: &str = "the session was closed";
+
+/// What an interrupt met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// A turn ran, and is being stopped.
+    pub turn: bool,
+    /// So many prompts waited and will not run.
+    pub dropped: usize,
+}
+
 impl Session {
-    /// Stops the turn that runs; `false` if none does. May wait for the disk.
-    pub fn interrupt(&self, how: Interrupt) -> io::Result<bool> {
+    /// Stops the turn that runs, if one does. May wait for the disk.
+    pub fn interrupt(&self, how: Interrupt) -> io::Result<Stopped> {
         let mut desk = self.desk();
-        if how.clear_queue {
-            self.drop_queue(&mut desk, "interrupted before its turn")?;
-        }
-        let Some(turn) = desk.state.turn.as_ref().filter(|turn| !turn.ended) else { return Ok(false) };
+        let dropped = match how.clear_queue {
+            true => self.drop_queue(&mut desk, "interrupted before its turn")?,
+            false => 0,
+        };
+        let Some(turn) = desk.state.turn.as_ref().filter(|turn| !turn.ended) else {
+            return Ok(Stopped { turn: false, dropped });
+        };
         let (number, known) = (turn.prompt.number, turn.interrupt);
         if known.is_none() || (known == Some(false) && how.end_process) {
             self.tell(&mut desk, Fact::Interrupt { number, end_process: how.end_process })?;
         }
         drop(desk);
         self.inner.bell.ring();
-        Ok(true)
+        Ok(Stopped { turn: true, dropped })
+    }
+
+    /// Takes back a prompt that waits; `false` if its turn has come, or it is not there. May wait for the disk.
+    pub fn take_back(&self, number: u64, why: &str) -> io::Result<bool> {
+        let mut desk = self.desk();
+        let waits = desk.state.queue.iter().any(|queued| queued.number == number);
+        if waits {
+            self.tell(&mut desk, Fact::Dropped { number, why: why.to_owned() })?;
+        }
+        Ok(waits)
     }
 
     /// Ends the session: no more prompts, and its process goes. May wait for the disk; [`gone`](Self::gone) waits for the
@@ -39,7 +64,7 @@ impl Session {
         if desk.state.closed {
             return Ok(());
         }
-        self.drop_queue(&mut desk, "the session was closed")?;
+        self.drop_queue(&mut desk, CLOSED)?;
         self.tell(&mut desk, Fact::Closed {})?;
         desk.end = true;
         self.rest(&desk);
@@ -62,12 +87,12 @@ impl Session {
         tokio::task::spawn_blocking(leave).await.map_err(io::Error::other)
     }
 
-    fn drop_queue(&self, desk: &mut super::Desk, why: &str) -> io::Result<()> {
+    fn drop_queue(&self, desk: &mut super::Desk, why: &str) -> io::Result<usize> {
         let waiting: Vec<u64> = desk.state.queue.iter().map(|queued| queued.number).collect();
-        for number in waiting {
+        for &number in &waiting {
             self.tell(desk, Fact::Dropped { number, why: why.to_owned() })?;
         }
-        Ok(())
+        Ok(waiting.len())
     }
 
     /// Waits until nothing of it runs.

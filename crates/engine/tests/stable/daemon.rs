@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_engine::session::{Agent, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
+use ostler_engine::session::{Agent, Alias, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
 use ostler_engine::{
     By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig,
     SpawnError, SpawnRequest, approval, claim,
@@ -63,6 +63,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             let mut new = NewSession::new(Agent::Echo, workspace, "test");
             new.key = text("key");
             new.name = text("name");
+            new.alias = text("alias").map(|id| Alias { space: "test".into(), id });
             new.autonomy = if what["all"] == true { Autonomy::All } else { Autonomy::Ask };
             new.lifetime = if what["once"] == true { Lifetime::Turn } else { Lifetime::Session };
             match engine.sessions().create(new) {
@@ -92,7 +93,12 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         "list" => engine.sessions().list().iter().map(|session| json!(session.id())).collect(),
         "interrupt" => {
             let how = Interrupt { clear_queue: what["clear"] == true, end_process: what["end"] == true };
-            json!(session().interrupt(how).unwrap())
+            json!(session().interrupt(how).unwrap().turn)
+        }
+        "take back" => json!(session().take_back(what["number"].as_u64().unwrap(), "too late").unwrap()),
+        "aliased" => {
+            let found = engine.sessions().aliased("test", &text("alias").unwrap());
+            found.iter().map(|session| json!(session.id())).collect()
         }
         "change" => {
             let autonomy = (what["all"] == true).then_some(Autonomy::All);
@@ -121,9 +127,9 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         "pending" => engine.inbox().pending().iter().map(|approval| json!(approval.ask.title)).collect(),
         "decide" => {
             let decision: Decision = serde_json::from_value(what["decision"].clone()).unwrap();
-            let by = match what["client"] == true {
-                true => By::Client { door: "test".into(), uid: 0 },
-                false => By::Terminal { uid: 0, pid: 1, tty: "test".into() },
+            let by = match text("client") {
+                Some(door) => By::Client { door, uid: 0 },
+                None => By::Terminal { uid: 0, pid: 1, tty: "test".into() },
             };
             let decided = |approval: &approval::Approval| {
                 engine.inbox().decide_here(&approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()

@@ -37,9 +37,18 @@ impl Interrupt {
         let params = InterruptParams { id, clear_queue, end_process, key: None };
         let done = reached.client.call::<methods::SessionInterrupt>(&params)?;
         if context.json() {
-            context.screen.value(&serde_json::json!({"session": info.id, "interrupted": done.interrupted}))?;
+            let (interrupted, dropped) = (done.interrupted, done.dropped);
+            context
+                .screen
+                .value(&serde_json::json!({"session": info.id, "interrupted": interrupted, "dropped": dropped}))?;
         } else if done.interrupted {
-            context.screen.line(&format!("{} is being interrupted; go on with: ostler send {0} '…'", info.id))?;
+            let dropped = match done.dropped {
+                0 => String::new(),
+                1 => ", 1 waiting prompt dropped".to_owned(),
+                many => format!(", {many} waiting prompts dropped"),
+            };
+            let id = &info.id;
+            context.screen.line(&format!("{id} is being interrupted{dropped}; go on with: ostler send {id} '…'"))?;
         } else {
             context.screen.line(&format!("nothing was running in {}", info.id))?;
         }

@@ -113,7 +113,7 @@ pub(super) async fn interrupt(shared: &Arc<Shared>, params: &Params) -> Result<S
     let session = known(shared, id)?;
     blocking(move || {
         let stopped = session.interrupt(Interrupt { clear_queue: true, end_process: true }).map_err(failed)?;
-        Ok(format!(r#"{{"ok":true,"interrupted":{stopped}}}"#))
+        Ok(format!(r#"{{"ok":true,"interrupted":{}}}"#, stopped.turn))
     })
     .await
 }
