@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use ostler_engine::Wake;
 use tokio::net::UnixStream;
@@ -11,7 +12,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::reader::{Found, Reader};
 use crate::socket::{Arrival, Socket};
-use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
+use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong, Watch};
 
 /// The bounds of one connection.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +29,8 @@ pub struct Limits {
 const OUT_LOW: usize = 256 * 1024;
 /// Beyond this no request is read and no answer taken: a client that asks and never reads is bounded too.
 const OUT_HIGH: usize = 1024 * 1024;
+/// How often a client that sends no more is looked at: it may have gone.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A buffer that grew for one large reply is given back.
 const OUT_KEEP: usize = 512 * 1024;
 
@@ -137,6 +140,9 @@ where
                 continue;
             }
             self.wait().await?;
+            if self.half_closed && self.input.is_empty() && self.socket.is_gone() {
+                return Ok(());
+            }
         }
     }
 
@@ -153,7 +159,11 @@ where
     fn handle_lines(&mut self) -> io::Result<Flow> {
         while self.accepts_lines() {
             match self.input.next_line() {
-                Err(TooLong) => return Ok(Flow::Close),
+                Err(TooLong) => {
+                    self.session.too_long(&mut self.out.ready);
+                    self.write()?;
+                    return Ok(Flow::Close);
+                }
                 Ok(None) if self.half_closed => return Ok(self.handle_rest()),
                 Ok(None) => return Ok(Flow::Continue),
                 Ok(Some([])) => {}
@@ -320,6 +330,7 @@ where
             && self.out.in_flight == 0
             && self.pending() == 0
             && self.out.held_back == 0
+            && !self.out.watches.iter().any(Watch::is_owed)
     }
 
     /// Waits for the next thing to do. What can not come is not asked for, so that an idle round trip stays cheap; the
@@ -329,6 +340,8 @@ where
         let pending = self.pending();
         let expects = self.out.in_flight > 0 && pending < OUT_HIGH;
         let watches = !self.out.watches.is_empty() && pending < OUT_LOW;
+        // Whoever sends no more may still read, and the kernel does not tell when it no longer does.
+        let looks = self.half_closed && pending == 0;
         let Self { socket, input, answers, signal, reading, .. } = self;
         tokio::select! {
             biased;
@@ -341,6 +354,7 @@ where
             }
             Some(later) = answers.recv(), if expects => self.out.arrived(later),
             () = signal.notify.notified(), if watches => {}
+            () = tokio::time::sleep(LOOK_EVERY), if looks => {}
         }
         Ok(())
     }

@@ -45,6 +45,9 @@ pub trait Session: Send {
     /// One line from the client, without its newline.
     fn line(&mut self, line: &[u8], out: &mut Outbox<Self::Tag>) -> Flow;
 
+    /// A line was longer than allowed; what is said here is the last that the client may hear.
+    fn too_long(&mut self, _out: &mut Vec<u8>) {}
+
     /// Writes one frame. `false` ends the watch: this was the last frame that the client may see.
     fn frame(&mut self, tag: &Self::Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool;
 

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::unix::AsyncFd;
@@ -41,6 +42,14 @@ impl Socket {
     /// How much the kernel took just now; nothing when it has no room.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_empty(|| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// Whether the other end is closed, both ways: nobody reads what is written from here on.
+    pub(crate) fn is_gone(&self) -> bool {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let hung = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        poll(&mut fds, Some(&now)).is_ok() && fds.iter().any(hung)
     }
 
     /// Waits for input, if there is a buffer for it, or for room. Cancelled, it has read nothing.

@@ -15,6 +15,8 @@ pub struct Watch<Tag> {
     /// Away while a thread reads what is not in memory.
     pub(crate) reader: Option<Reader>,
     position: u64,
+    /// Its end answers a request: a client that has stopped to send still waits for it.
+    owed: bool,
     /// Replies that must not overtake a frame, with that frame's number.
     held_back: Vec<(u64, Vec<u8>)>,
     subscription: Option<Subscription>,
@@ -40,10 +42,20 @@ impl<Tag> Watch<Tag> {
     }
 
     fn at(of: Of, tag: Tag, reader: Reader, position: u64) -> Self {
-        Self { of, tag, reader: Some(reader), position, held_back: Vec::new(), subscription: None }
+        Self { of, tag, reader: Some(reader), position, owed: false, held_back: Vec::new(), subscription: None }
     }
 
-    /// The id of what is watched: a connection watches it once.
+    /// As it is, but its last record answers a request, so the connection stays for it.
+    pub fn owed(mut self) -> Self {
+        self.owed = true;
+        self
+    }
+
+    pub(crate) fn is_owed(&self) -> bool {
+        self.owed
+    }
+
+    /// The id of what is watched.
     pub fn id(&self) -> &str {
         match &self.of {
             Of::Process(process) => process.id(),
