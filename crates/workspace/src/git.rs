@@ -1,8 +1,10 @@
-//! The git repository around a directory, seen and changed through the `git` executable.
+//! The git repository around a directory, seen and changed through the `git` executable; only what is checked out is
+//! also read without it.
 //!
 //! Values from outside reach a command line only where git cannot take them for options. Nothing
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
+mod checked_out;
 mod guarded;
 mod info;
 mod run;
@@ -15,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use checked_out::checked_out;
 pub use guarded::Left;
 pub use info::{Head, Info};
 pub use run::RunError;
