@@ -89,6 +89,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.sudo_proxy = value),
     },
     Key {
+        name: "doors.zeroclaw",
+        default: "true",
+        doc: "Whether `ostler up` opens the zeroclaw door, in its own runtime folder.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.zeroclaw = value),
+    },
+    Key {
         name: "doors.drop_in",
         default: "false",
         doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",

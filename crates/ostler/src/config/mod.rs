@@ -123,6 +123,8 @@ pub(crate) struct Doors {
     pub(crate) codecast: bool,
     /// Whether `up` opens the sudo-proxy door in its own runtime folder.
     pub(crate) sudo_proxy: bool,
+    /// Whether `up` opens the zeroclaw door in its own runtime folder.
+    pub(crate) zeroclaw: bool,
     /// Whether `up` takes other products' own places without `--drop-in`.
     pub(crate) drop_in: bool,
 }

@@ -13,16 +13,19 @@ mod port_file;
 mod signals;
 mod sudo_proxy;
 mod up;
+mod zeroclaw;
 
 pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
+pub(crate) use place::{Folder, Place};
 pub(crate) use port_file::PortFile;
 pub(crate) use signals::{Asked, Signals};
 pub(crate) use sudo_proxy::sudo_proxy_settings;
 pub(crate) use up::{Options, run};
+pub(crate) use zeroclaw::serve_zeroclaw;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};

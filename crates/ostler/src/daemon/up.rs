@@ -13,6 +13,7 @@ use super::codecast::Codecast;
 use super::host::{Host, HostError, Plan};
 use super::place::{Folder, Place};
 use super::sudo_proxy::SudoProxy;
+use super::zeroclaw::Zeroclaw;
 use super::{Asked, LogWriter, Native, Signals};
 use crate::config::Config;
 use crate::instances::DoorRecord;
@@ -83,7 +84,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             sessions: options.config.sessions.clone(),
         })
         .await?;
-    let (native, claustrum, codecast, sudo_proxy) = match open_doors(options, &host) {
+    let (native, claustrum, codecast, sudo_proxy, zeroclaw) = match open_doors(options, &host) {
         Ok(doors) => doors,
         Err(error) => {
             // Who started this hears why it failed and decides; only the keeper itself may try again.
@@ -99,6 +100,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         () = serve_claustrum(claustrum, &host) => Asked::Stop,
         () = serve_codecast(codecast) => Asked::Stop,
         () = serve_sudo_proxy(sudo_proxy) => Asked::Stop,
+        () = Zeroclaw::serve(zeroclaw) => Asked::Stop,
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };
@@ -114,7 +116,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     Ok(())
 }
 
-type Doors = (Native, Option<Claustrum>, Option<Codecast>, Option<SudoProxy>);
+type Doors = (Native, Option<Claustrum>, Option<Codecast>, Option<SudoProxy>, Option<Zeroclaw>);
 
 fn open_doors(options: &Options, host: &Host) -> Result<Doors, HostError> {
     let mut open = Vec::new();
@@ -127,7 +129,11 @@ fn open_doors(options: &Options, host: &Host) -> Result<Doors, HostError> {
         true => Some(SudoProxy::open(options, host, &mut open)?),
         false => None,
     };
-    Ok((Native::open(host, open)?, claustrum, codecast, sudo_proxy))
+    let zeroclaw = match options.config.doors.zeroclaw {
+        true => Some(Zeroclaw::open(options, host, &mut open)?),
+        false => None,
+    };
+    Ok((Native::open(host, open)?, claustrum, codecast, sudo_proxy, zeroclaw))
 }
 
 async fn serve_claustrum(door: Option<Claustrum>, host: &Host) {

@@ -5,10 +5,12 @@ mod codecast;
 mod sudo_proxy;
 pub(crate) mod sudo_proxy_mcp;
 mod sudo_request;
+mod zeroclaw;
 
 pub(crate) use claustrum::version as claustrum_version;
 pub(crate) use codecast::version as codecast_version;
 pub(crate) use sudo_proxy::version as sudo_proxy_version;
+pub(crate) use zeroclaw::version as zeroclaw_version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,7 +18,8 @@ use std::process::ExitCode;
 use ostler_agents::echo::{self, Program};
 
 /// Every name that a link may carry.
-pub(crate) const NAMES: &[&str] = &["claustrum", "codecast-daemon", "sudo-proxy", "sudo-proxy-mcp", "sudo-request"];
+pub(crate) const NAMES: &[&str] =
+    &["claustrum", "codecast-daemon", "sudo-proxy", "sudo-proxy-mcp", "sudo-request", "zeroclaw"];
 
 pub(crate) fn is_known(name: &str) -> bool {
     NAMES.contains(&name)
@@ -45,6 +48,7 @@ pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
         "sudo-proxy" => sudo_proxy::run(&args),
         "sudo-proxy-mcp" => sudo_proxy_mcp::run(&args),
         "sudo-request" => sudo_request::run(&args),
+        "zeroclaw" => zeroclaw::run(&args),
         other => {
             eprintln!("ostler: cannot stand in for {other:?}; known names: {}", NAMES.join(", "));
             ExitCode::from(2)

@@ -1,0 +1,263 @@
+//! One connection: who is at the other end, what it was shown, and its requests in the order in which they came.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_engine::approval::Approval;
+use ostler_engine::session::{Ask, Asked};
+use ostler_engine::{Decision, EventHead, FrameHead, Peer};
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, Semaphore, oneshot};
+
+use crate::elicit::{Elicit, Next};
+use crate::frame::{self, Frame, Head, RpcError};
+use crate::turn::{Turn, Want};
+use crate::update::{Summary, Updates};
+use crate::{FRAME_MAX, Shared, methods};
+
+/// Turns that one connection follows at once: every session that a person could look at, each with some that wait.
+const TURNS: usize = 256;
+/// Requests of agents that one connection was shown and nobody has answered.
+const SHOWN_MAX: usize = 1024;
+
+/// What a watch is on: a turn.
+pub(crate) type Tag = Mutex<Turn>;
+pub(crate) type Out = Outbox<Tag>;
+
+/// A request of an agent as this client was shown it: what its answer is bound to.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// The session, as the client calls it.
+    pub(crate) session: String,
+    pub(crate) hash: String,
+    /// What was shown is all there is.
+    pub(crate) whole: bool,
+}
+
+/// What a client has said about itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Introduced {
+    /// Variables for the agents that it talks to.
+    pub(crate) env: Option<Vec<(OsString, OsString)>>,
+    /// It can show a form.
+    pub(crate) form: bool,
+}
+
+/// What a connection's requests share.
+pub(crate) struct Conn {
+    pub(crate) peer: Option<Arc<Peer>>,
+    /// The connection's number, by which the door knows its client.
+    pub(crate) number: u64,
+    pub(crate) turns: Arc<Semaphore>,
+    introduced: Mutex<Option<Introduced>>,
+    shown: Mutex<HashMap<String, Shown>>,
+    forms: Mutex<Forms>,
+    greeted: Arc<Notify>,
+}
+
+/// Questions that the client was asked, by the id of the request.
+#[derive(Default)]
+struct Forms {
+    open: HashMap<String, Elicit>,
+    /// How many requests of ours there have been.
+    asked: u64,
+}
+
+impl Forms {
+    fn ask(&mut self, elicit: Elicit, out: &mut Vec<u8>) {
+        let id = format!("zc-out-{}", self.asked);
+        self.asked += 1;
+        out.extend(elicit.request(&id));
+        self.open.insert(id, elicit);
+    }
+}
+
+impl Conn {
+    /// What the client has said about itself; nothing before it has.
+    pub(crate) fn introduced(&self) -> Option<Introduced> {
+        self.introduced.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn introduce(&self, introduced: Introduced) {
+        *self.introduced.lock().unwrap_or_else(PoisonError::into_inner) = Some(introduced);
+        self.greeted.notify_one();
+    }
+
+    pub(crate) fn shown(&self) -> MutexGuard<'_, HashMap<String, Shown>> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forms(&self) -> MutexGuard<'_, Forms> {
+        self.forms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows a request of an agent that waits in the inbox, if it still does; a question as a form, where the client has any.
+    pub(crate) fn show(&self, shared: &Shared, updates: &Updates, approval: &str, asked: &Asked, out: &mut Vec<u8>) {
+        let Some(waiting) = waiting(shared, approval) else { return };
+        let (session, hash) = (updates.session().to_owned(), waiting.hash);
+        match asked.ask {
+            Ask::Permission => {
+                self.note(shared, approval, Shown { session, hash, whole: Summary::of(asked).whole });
+                updates.approval(approval, asked, waiting.expires_in, out);
+            }
+            Ask::Question => {
+                let form = self.introduced().is_some_and(|introduced| introduced.form);
+                let Some(elicit) = Elicit::new(approval, updates, &asked.questions).filter(|_| form) else {
+                    return updates.waits(&asked.title, out);
+                };
+                self.note(shared, approval, Shown { session, hash, whole: true });
+                self.forms().ask(elicit, out);
+            }
+        }
+    }
+
+    /// What was answered elsewhere, or taken back while nobody here looked, makes room.
+    fn note(&self, shared: &Shared, approval: &str, shown: Shown) {
+        let mut all = self.shown();
+        if all.len() >= SHOWN_MAX {
+            all.retain(|approval, _| waiting(shared, approval).is_some());
+            self.forms().open.retain(|_, elicit| all.contains_key(&elicit.approval));
+        }
+        all.insert(approval.to_owned(), shown);
+    }
+
+    fn forget(&self, approval: &str) {
+        self.shown().remove(approval);
+        self.forms().open.retain(|_, elicit| elicit.approval != approval);
+    }
+}
+
+/// A request that nobody has decided about.
+fn waiting(shared: &Shared, approval: &str) -> Option<Approval> {
+    shared.engine.inbox().peek(approval).filter(|found| found.state.is_pending())
+}
+
+/// The session that the connection's loop talks to.
+pub(crate) struct Client {
+    shared: Arc<Shared>,
+    conn: Arc<Conn>,
+    /// The request before has been dealt with.
+    before: Option<oneshot::Receiver<()>>,
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>, peer: Option<Arc<Peer>>, number: u64) -> Self {
+        let conn = Conn {
+            peer,
+            number,
+            turns: Arc::new(Semaphore::new(TURNS)),
+            introduced: Mutex::default(),
+            shown: Mutex::default(),
+            forms: Mutex::default(),
+            greeted: Arc::default(),
+        };
+        Self { shared, conn: Arc::new(conn), before: None }
+    }
+
+    /// Told when the client has said who it is.
+    pub(crate) fn greeted(&self) -> Arc<Notify> {
+        Arc::clone(&self.conn.greeted)
+    }
+
+    /// Requests are dealt with one after the other, in the order in which they came; of a prompt only its acceptance counts.
+    fn request(&mut self, head: Head, method: &str, params: Result<Map<String, Value>, RpcError>, out: &mut Out) {
+        let Some(method) = methods::find(method) else {
+            out.ready.extend(head.answer(Err(RpcError::unknown_method(method))));
+            return;
+        };
+        let params = match params {
+            Ok(params) => params,
+            Err(error) => return out.ready.extend(head.answer(Err(error))),
+        };
+        if self.conn.introduced().is_none() {
+            // At once: whoever sends more along with it is known by then.
+            let result = match method.is_first() {
+                true => methods::initialize(&self.shared, &self.conn, params),
+                false => Err(RpcError::not_initialised()),
+            };
+            return out.ready.extend(head.answer(result));
+        }
+        let (done, next) = oneshot::channel();
+        let before = self.before.replace(next);
+        let (shared, conn) = (Arc::clone(&self.shared), Arc::clone(&self.conn));
+        out.spawn(async move {
+            if let Some(before) = before {
+                // It ends either way.
+                let _ = before.await;
+            }
+            let later = methods::call(&shared, &conn, method, head, params).await;
+            drop(done);
+            later
+        });
+    }
+
+    fn answered(&mut self, id: &str, result: Option<&Value>, out: &mut Out) {
+        let mut forms = self.conn.forms();
+        let Some(elicit) = forms.open.remove(id) else { return };
+        let approval = elicit.approval.clone();
+        match elicit.answered(result) {
+            Next::Ask(elicit) => forms.ask(elicit, &mut out.ready),
+            Next::Leave(elicit) => elicit.leave(&mut out.ready),
+            Next::Decide(decision) => {
+                drop(forms);
+                self.decide(approval, decision);
+            }
+        }
+    }
+
+    /// Nobody waits for what comes of it: the turn goes on, or the question waits for somebody else.
+    fn decide(&self, approval: String, decision: Decision) {
+        let Some(shown) = self.conn.shown().remove(&approval) else { return };
+        let (shared, conn) = (Arc::clone(&self.shared), Arc::clone(&self.conn));
+        drop(tokio::task::spawn_blocking(move || {
+            if let Err(error) = methods::decide(&shared, &conn, &approval, &shown.hash, decision) {
+                tracing::warn!("zeroclaw door: the answer to {approval}: {error:?}");
+            }
+        }));
+    }
+}
+
+impl Session for Client {
+    type Tag = Tag;
+
+    fn line(&mut self, line: &[u8], out: &mut Out) -> Flow {
+        match frame::read(line) {
+            Frame::Blank => {}
+            Frame::Bad(reply) => out.ready.extend(reply),
+            Frame::Response { id, result } => self.answered(&id, result.as_ref(), out),
+            Frame::Request { head, method, params } => self.request(head, &method, params, out),
+        }
+        Flow::Continue
+    }
+
+    fn too_long(&mut self, out: &mut Vec<u8>) {
+        out.extend(frame::too_long(FRAME_MAX));
+    }
+
+    /// This door watches no processes.
+    fn frame(&mut self, _: &Tag, _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+        let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);
+        for want in turn.record(head, data, out) {
+            match want {
+                Want::Show { approval, asked } => self.conn.show(&self.shared, turn.updates(), &approval, &asked, out),
+                Want::Forget { approval } => self.conn.forget(&approval),
+            }
+        }
+        !turn.is_over()
+    }
+
+    fn gap(&mut self, _: &Tag, _: u64, _: &mut Vec<u8>) {}
+
+    fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
+        tag.lock().unwrap_or_else(PoisonError::into_inner).lost(&error.to_string(), out);
+    }
+}
+
+/// A reply that comes with what is to be watched.
+pub(crate) type Answer = Later<Tag>;

@@ -1,0 +1,200 @@
+//! What was said in a session, as messages. Everything here may wait for the disk.
+
+use std::collections::HashMap;
+use std::io;
+
+use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, said};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::pieces::{Pieces, Voice};
+use crate::update::{cut, escaped, fits};
+
+/// Of one message so much is told, as it stands in a line: a page has room for some.
+const MESSAGE_MAX: usize = 1024 * 1024;
+/// What is around a message.
+const FRAME: usize = 256;
+
+/// One message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Message {
+    role: &'static str,
+    kind: &'static str,
+    content: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_input: Option<Value>,
+}
+
+impl Message {
+    pub(crate) fn said(role: &'static str, content: String) -> Self {
+        Self { role, kind: "message", content, tool_call_id: None, tool_name: None, tool_input: None }
+    }
+
+    /// About how many bytes it has on a line.
+    pub(crate) fn size(&self) -> usize {
+        let content: usize = self.content.chars().map(escaped).sum();
+        content + self.tool_input.as_ref().map_or(0, |input| input.to_string().len()) + FRAME
+    }
+}
+
+/// All of them, oldest first: of a conversation and of those that went on under the same name.
+pub(crate) fn of(sessions: &[Session]) -> io::Result<Vec<Message>> {
+    let (mut history, mut payload) = (History::default(), Vec::new());
+    for session in sessions {
+        let mut cursor = session.events(0)?;
+        loop {
+            payload.clear();
+            match cursor.next_blocking(&mut payload)? {
+                EventStep::Event(head) => said(head.source, &payload).into_iter().for_each(|one| history.take(one)),
+                EventStep::Gap { .. } => {}
+                EventStep::UpToDate | EventStep::WouldBlock => break,
+            }
+        }
+        history.cut();
+    }
+    Ok(history.messages)
+}
+
+#[derive(Default)]
+struct History {
+    messages: Vec<Message>,
+    /// Prompts that wait: each is said when its turn comes.
+    waiting: HashMap<u64, String>,
+    tools: HashMap<String, String>,
+    pieces: Pieces,
+}
+
+impl History {
+    /// What was being said when somebody stopped it was said.
+    fn cut(&mut self) {
+        if let Some((Voice::Answer, text)) = self.pieces.cut() {
+            self.messages.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
+        }
+    }
+
+    fn take(&mut self, one: Said) {
+        match one {
+            Said::Event(Event::TextDelta { text }) => self.pieces.piece(Voice::Answer, &text),
+            Said::Fact(Fact::Exited { .. })
+            | Said::Fact(Fact::Said { event: Event::TurnEnded { .. } })
+            | Said::Event(Event::TurnEnded { .. }) => self.cut(),
+            Said::Fact(Fact::Prompt { number, blocks, .. }) => {
+                drop(self.waiting.insert(number, cut(&words(&blocks), MESSAGE_MAX)))
+            }
+            Said::Fact(Fact::Dropped { number, .. }) => drop(self.waiting.remove(&number)),
+            Said::Fact(Fact::Turn { number }) => {
+                self.tools.clear();
+                self.messages.extend(self.waiting.remove(&number).map(|prompt| Message::said("user", prompt)));
+            }
+            Said::Event(Event::Text { text }) => {
+                self.pieces.whole(Voice::Answer, &text);
+                self.messages.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
+            }
+            Said::Event(Event::ToolCall { id, name, title, input, .. }) => {
+                self.cut();
+                self.tools.insert(id.clone(), name.clone());
+                let (tool_call_id, tool_name, tool_input) = (Some(id), Some(name), Some(fits(&input)));
+                self.messages.push(Message {
+                    role: "assistant",
+                    kind: "tool_call",
+                    content: title,
+                    tool_call_id,
+                    tool_name,
+                    tool_input,
+                });
+            }
+            Said::Event(Event::ToolResult { id, output, .. }) => {
+                let (tool_name, tool_call_id) = (self.tools.get(&id).cloned(), Some(id));
+                self.messages.push(Message {
+                    role: "tool",
+                    kind: "tool_result",
+                    content: cut(&output, MESSAGE_MAX),
+                    tool_call_id,
+                    tool_name,
+                    tool_input: None,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A prompt in words.
+fn words(blocks: &[Block]) -> String {
+    let word = |block: &Block| match block {
+        Block::Text { text } => text.clone(),
+        Block::Image { mime, .. } => format!("[a picture, {mime}]"),
+        Block::File { path } => format!("[Document: {path}]"),
+    };
+    blocks.iter().map(word).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ostler_engine::session::ToolKind;
+    use serde_json::json;
+
+    #[test]
+    fn a_prompt_is_said_when_its_turn_comes_and_one_that_was_dropped_never() {
+        let prompt = |number, text: &str| {
+            let blocks = vec![Block::Text { text: text.into() }];
+            Said::Fact(Fact::Prompt { number, key: None, blocks, door: "x".into() })
+        };
+        let call = Event::ToolCall {
+            id: "t".into(),
+            name: "bash".into(),
+            title: "ls".into(),
+            input: json!({"a": 1}),
+            kind: ToolKind::Execute,
+            parent: None,
+        };
+        let mut history = History::default();
+        for one in [
+            prompt(1, "one"),
+            prompt(2, "two"),
+            prompt(3, "three"),
+            Said::Fact(Fact::Turn { number: 1 }),
+            Said::Event(call),
+            Said::Event(Event::ToolResult { id: "t".into(), output: "out".into(), is_error: false }),
+            Said::Event(Event::Text { text: "done".into() }),
+            Said::Fact(Fact::Dropped { number: 2, why: "x".into() }),
+            Said::Fact(Fact::Turn { number: 3 }),
+        ] {
+            history.take(one);
+        }
+        let told: Vec<_> = history.messages.iter().map(|one| (one.role, one.kind, one.content.as_str())).collect();
+        let expected = [
+            ("user", "message", "one"),
+            ("assistant", "tool_call", "ls"),
+            ("tool", "tool_result", "out"),
+            ("assistant", "message", "done"),
+            ("user", "message", "three"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(history.messages[2].tool_name.as_deref(), Some("bash"));
+    }
+
+    #[test]
+    fn what_was_being_said_when_it_was_stopped_is_kept_and_nothing_comes_twice() {
+        let delta = |text: &str| Said::Event(Event::TextDelta { text: text.into() });
+        let mut history = History::default();
+        let ended = ostler_engine::session::EndReason::Interrupted;
+        for one in [
+            delta("a "),
+            delta("b"),
+            Said::Event(Event::Text { text: "a b".into() }),
+            delta("half"),
+            Said::Event(Event::TurnEnded { reason: ended, message: None }),
+            Said::Fact(Fact::Exited { source: 1, code: Some(0), signal: None, stderr: String::new() }),
+        ] {
+            history.take(one);
+        }
+        let told: Vec<_> = history.messages.iter().map(|one| one.content.as_str()).collect();
+        assert_eq!(told, ["a b", "half"]);
+    }
+}

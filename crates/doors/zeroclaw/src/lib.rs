@@ -1,0 +1,173 @@
+//! The zeroclaw door: JSON-RPC 2.0, one message on a line, over an owner-only socket; a turn is told as it happens.
+//!
+//! It translates and decides nothing. Sessions are the engine's, and so are the names that clients give them; what a
+//! connection knows beyond that (who it is, what it was shown) is gone when it ends. Turns are places in a session's journal,
+//! so a client that does not read costs nothing, and one that goes away stops nothing.
+
+mod attachments;
+mod connection;
+mod elicit;
+mod frame;
+mod history;
+mod methods;
+mod pieces;
+mod presence;
+mod spelling;
+mod turn;
+mod update;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ostler_door_rpc::{Bound, Limits};
+use ostler_engine::session::{Session, Status, View};
+use ostler_engine::{Engine, Peer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+use tokio::sync::Semaphore;
+
+use connection::Client;
+use presence::Presence;
+
+/// What sessions and prompts that come through here are marked with.
+pub(crate) const DOOR: &str = "zeroclaw";
+/// Names of conversations, and of those that a client keeps apart as work on code. The order in which they are looked up.
+pub(crate) const SPACES: [&str; 2] = [CHAT, CODE];
+pub(crate) const CHAT: &str = "zeroclaw";
+pub(crate) const CODE: &str = "zeroclaw-code";
+/// The only version of the protocol.
+pub(crate) const PROTOCOL: u64 = 1;
+
+/// Clients know this bound: 8 MiB with the newline.
+const FRAME_MAX: usize = 8 * 1024 * 1024;
+/// Requests of one connection that are worked on at once; prompts count only until they are accepted.
+const IN_FLIGHT: usize = 64;
+/// Two of the longest lines.
+const IN_FLIGHT_BYTES: usize = 2 * FRAME_MAX;
+/// Connections at once: far more than the windows of one person.
+const CONNECTIONS: usize = 512;
+/// Whoever connects says who it is within this time.
+const GREETING: Duration = Duration::from_secs(30);
+/// A listener without descriptors tries again rather than spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// What a door must be told.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The version that is reported to clients, some of which refuse any but their own.
+    pub version: String,
+    /// Where sessions work that name no folder: a folder in here for each agent.
+    pub workspaces: PathBuf,
+    /// The folder that clients know as the configuration's.
+    pub config_dir: PathBuf,
+    /// Where the door is.
+    pub socket: PathBuf,
+}
+
+/// An open door; a cheap handle.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+/// What all connections have in common.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) settings: Settings,
+    pub(crate) started: Instant,
+    pub(crate) presence: Presence,
+    seats: Arc<Semaphore>,
+}
+
+impl Door {
+    /// A door to `engine`.
+    pub fn new(engine: Engine, settings: Settings) -> Self {
+        let (started, seats) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
+        Self { shared: Arc::new(Shared { engine, settings, started, presence: Presence::default(), seats }) }
+    }
+
+    /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
+    pub async fn serve(&self, listener: &Bound) {
+        loop {
+            match listener.accept().await {
+                Ok(stream) if ostler_door_rpc::is_ours(&stream) => {
+                    // Counted from here on, not from when its task first runs.
+                    let here = self.shared.presence.enter();
+                    drop(tokio::spawn(client(Arc::clone(&self.shared), stream, here)));
+                }
+                Ok(_) => tracing::warn!("zeroclaw door: a client of another user was turned away"),
+                Err(error) => {
+                    tracing::error!("zeroclaw door: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Resolves when clients have been here and the last of them has been gone for so long.
+    pub async fn abandoned(&self, grace: Duration) {
+        self.shared.presence.abandoned(grace).await;
+    }
+}
+
+async fn client(shared: Arc<Shared>, mut stream: UnixStream, here: presence::Here) {
+    let Ok(_seat) = Arc::clone(&shared.seats).try_acquire_owned() else {
+        // It may have gone already.
+        let _ = stream.write_all(&frame::crowded(CONNECTIONS)).await;
+        return;
+    };
+    let peer = Peer::of(&stream).ok().map(Arc::new);
+    let limits = Limits { line: FRAME_MAX - 1, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
+    let client = Client::new(shared, peer, here.number());
+    let greeted = client.greeted();
+    let served = tokio::select! {
+        served = ostler_door_rpc::serve(stream, client, limits) => served,
+        () = silent(greeted) => Err(io::Error::other("a client said nothing about itself in time")),
+    };
+    match served {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
+        Err(error) => tracing::warn!("zeroclaw door: {error}"),
+    }
+    drop(here);
+}
+
+/// Resolves if the client has not initialised the connection in time, and else never.
+async fn silent(greeted: Arc<tokio::sync::Notify>) {
+    if tokio::time::timeout(GREETING, greeted.notified()).await.is_ok() {
+        std::future::pending().await
+    }
+}
+
+impl Shared {
+    /// The open session that clients call this: by a name that one of them gave it, or by its own.
+    pub(crate) fn session(&self, id: &str) -> Option<Session> {
+        let sessions = self.engine.sessions();
+        let open = |session: &Session| session.view().status != Status::Closed;
+        let named = SPACES.iter().find_map(|space| sessions.aliased(space, id).pop().filter(open));
+        named.or_else(|| sessions.get(id).filter(open))
+    }
+
+    /// Every session that clients have called this, oldest first; closed ones too.
+    pub(crate) fn lives(&self, id: &str) -> Vec<Session> {
+        let sessions = self.engine.sessions();
+        let named = SPACES.iter().map(|space| sessions.aliased(space, id)).find(|named| !named.is_empty());
+        named.unwrap_or_else(|| sessions.get(id).into_iter().collect())
+    }
+
+    /// Every open session, whichever door it came through.
+    pub(crate) fn sessions(&self) -> Vec<View> {
+        let all = self.engine.sessions().list();
+        all.iter().map(Session::view).filter(|view| view.status != Status::Closed).collect()
+    }
+}
+
+/// What clients call a session.
+pub(crate) fn name_of(view: &View) -> &str {
+    match &view.alias {
+        Some(alias) if SPACES.contains(&alias.space.as_str()) => &alias.id,
+        _ => &view.uuid,
+    }
+}

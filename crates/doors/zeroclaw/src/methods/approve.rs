@@ -1,0 +1,129 @@
+//! A person's answer to what an agent asks. It is bound to what this very connection was shown.
+
+use std::sync::Arc;
+
+use ostler_engine::approval::DecideError;
+use ostler_engine::{By, Caller, Decision, NotAPlace};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{blocking, meant};
+use crate::connection::Conn;
+use crate::frame::RpcError;
+use crate::{DOOR, Shared};
+
+#[derive(Deserialize)]
+struct Params {
+    session_id: String,
+    request_id: String,
+    decision: String,
+    replacement: Option<Value>,
+}
+
+/// Nothing to acknowledge where the request was never shown here, or somebody else was quicker.
+pub(super) async fn approve(
+    shared: &Arc<Shared>,
+    conn: &Arc<Conn>,
+    params: Map<String, Value>,
+) -> Result<Value, RpcError> {
+    let Params { session_id, request_id, decision, replacement } = meant(params)?;
+    let meant = meaning(&decision, replacement)?;
+    let reply = |acknowledged: bool, why: Option<String>| {
+        let mut reply = json!({"session_id": session_id, "request_id": request_id, "acknowledged": acknowledged});
+        if let (Some(members), Some(why)) = (reply.as_object_mut(), why) {
+            members.insert("reason".to_owned(), why.into());
+        }
+        reply
+    };
+    let Some(shown) = conn.shown().get(&request_id).filter(|shown| shown.session == session_id).cloned() else {
+        return Ok(reply(false, Some("it was not shown on this connection, or has been answered".to_owned())));
+    };
+    if meant == Decision::Always && !shown.whole {
+        return Err(RpcError::params(
+            "only a part of it was shown here, and a yes for ever needs all of it: allow_once, or `ostler approvals`",
+        ));
+    }
+    let (shared, conn, id) = (Arc::clone(shared), Arc::clone(conn), request_id.clone());
+    let decided = blocking(move || {
+        let decided = decide(&shared, &conn, &id, &shown.hash, meant)?;
+        conn.shown().remove(&id);
+        Ok(decided)
+    });
+    Ok(match decided.await? {
+        Ok(()) => reply(true, None),
+        Err(why) => reply(false, Some(why)),
+    })
+}
+
+/// What the words of this protocol mean.
+fn meaning(decision: &str, replacement: Option<Value>) -> Result<Decision, RpcError> {
+    let deny = |message: String| Decision::Deny { message, interrupt: false };
+    Ok(match (decision, replacement) {
+        ("allow_once", _) => Decision::Once,
+        ("allow_always", _) => Decision::Always,
+        ("reject" | "reject_once", _) => deny(String::new()),
+        // What reads as a tool's input is one; anything else is a word to the agent.
+        ("reject_with_edit", Some(Value::String(text))) => match serde_json::from_str(&text) {
+            Ok(input @ Value::Object(_)) => Decision::Changed { input: input.to_string() },
+            _ => deny(text),
+        },
+        ("reject_with_edit", Some(input @ Value::Object(_))) => Decision::Changed { input: input.to_string() },
+        ("reject_with_edit", _) => return Err(RpcError::params("reject_with_edit needs a replacement")),
+        (other, _) => {
+            let known = "allow_once, allow_always, reject, reject_with_edit";
+            return Err(RpcError::params(format!("unknown decision `{other}` ({known})")));
+        }
+    })
+}
+
+/// Decides, if whoever is at the other end may: nobody that ostler hosts, and what lasts takes a terminal. Otherwise why it
+/// came to nothing. May wait for the disk.
+pub(crate) fn decide(
+    shared: &Shared,
+    conn: &Conn,
+    approval: &str,
+    hash: &str,
+    decision: Decision,
+) -> Result<Result<(), String>, RpcError> {
+    let by = person(shared, conn, approval)?;
+    match shared.engine.inbox().decide_here(approval, hash, decision, by) {
+        Ok(()) => Ok(Ok(())),
+        Err(error @ DecideError::DoesNotFit(_)) => Err(RpcError::params(error.to_string())),
+        Err(error @ DecideError::Store(_)) => Err(RpcError::internal(error.to_string())),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+/// Who decides: the person at the client's terminal, or else the client itself.
+fn person(shared: &Shared, conn: &Conn, approval: &str) -> Result<By, RpcError> {
+    let (who, why) = match conn.peer.as_deref().map(|peer| (peer, peer.place())) {
+        Some((_, Ok(place))) => return Ok(place.into()),
+        Some((peer, Err(NotAPlace::NoTerminal(_)))) if peer.caller() == Caller::Free => {
+            return Ok(By::Client { door: DOOR.to_owned(), uid: peer.uid });
+        }
+        Some((peer, Err(why))) => (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string()),
+        None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
+    };
+    if let Err(error) = shared.engine.inbox().attempted(approval, who, why.clone()) {
+        tracing::error!("a refused attempt to decide could not be recorded: {error}");
+    }
+    Err(RpcError::forbidden(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_means_one_decision() {
+        let deny = |message: &str| Decision::Deny { message: message.into(), interrupt: false };
+        assert_eq!(meaning("allow_once", None), Ok(Decision::Once));
+        assert_eq!(meaning("allow_always", None), Ok(Decision::Always));
+        assert_eq!(meaning("reject", None), Ok(deny("")));
+        assert_eq!(meaning("reject_with_edit", Some(json!("use less"))), Ok(deny("use less")));
+        let changed = Ok(Decision::Changed { input: r#"{"a":1}"#.into() });
+        assert_eq!(meaning("reject_with_edit", Some(json!({"a": 1}))), changed);
+        assert_eq!(meaning("reject_with_edit", Some(json!(r#"{"a":1}"#))), changed);
+        assert!(meaning("reject_with_edit", None).is_err() && meaning("yes", None).is_err());
+    }
+}

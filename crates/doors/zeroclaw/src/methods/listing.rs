@@ -1,0 +1,133 @@
+//! What there is, and what was said.
+
+use std::sync::Arc;
+
+use ostler_api::Timestamp;
+use ostler_engine::session::{Status, View};
+use ostler_workspace::git;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{About, blocking, failed, known, lives, meant};
+use crate::frame::RpcError;
+use crate::{CHAT, Shared, history, name_of};
+
+/// Messages that are sent together, unless a client wants fewer.
+const PAGE: usize = 500;
+/// What they may hold together, as they stand in a line: clients read up to 8 MiB.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Conversations that were begun as such.
+pub(super) fn chats(shared: &Shared) -> Value {
+    listed(shared, true)
+}
+
+/// Work on code: what was begun as such, and whatever came through another door.
+pub(super) fn code(shared: &Shared) -> Value {
+    listed(shared, false)
+}
+
+fn listed(shared: &Shared, chats: bool) -> Value {
+    let is_chat = |view: &View| view.alias.as_ref().is_some_and(|alias| alias.space == CHAT);
+    let sessions = shared.sessions();
+    let listed = sessions.iter().rev().filter(|view| is_chat(view) == chats);
+    json!({"sessions": listed.map(entry).collect::<Vec<_>>()})
+}
+
+fn entry(view: &View) -> Value {
+    json!({
+        "session_id": name_of(view),
+        "session_key": name_of(view),
+        "agent_alias": view.agent.name(),
+        "name": view.name,
+        "state": state_of(view.status),
+        "created_at": time(view.created_ms),
+        "last_activity": time(view.activity_ms),
+        "message_count": view.prompts,
+        "workspace_dir": view.workspace,
+    })
+}
+
+fn time(millis: u64) -> String {
+    Timestamp::from_micros(millis.saturating_mul(1000)).to_string()
+}
+
+pub(super) fn state(shared: &Shared, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let About { session_id } = meant(params)?;
+    let view = known(shared, &session_id)?.view();
+    let turn = view.turn.map(|number| number.to_string());
+    Ok(json!({"session_id": session_id, "state": state_of(view.status), "turn_id": turn}))
+}
+
+/// A turn that waits for somebody is still one that runs.
+fn state_of(status: Status) -> &'static str {
+    match status {
+        Status::Idle => "idle",
+        Status::Running | Status::Waiting => "running",
+        Status::Interrupted => "interrupted",
+        Status::Failed => "failed",
+        Status::Closed => "closed",
+    }
+}
+
+#[derive(Deserialize)]
+struct Messages {
+    session_id: String,
+    limit: Option<usize>,
+    before_index: Option<usize>,
+}
+
+/// The last of them, or those before one that the client has.
+pub(super) async fn messages(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let Messages { session_id, limit, before_index } = meant(params)?;
+    let lives = lives(shared, &session_id)?;
+    blocking(move || {
+        let all = history::of(&lives).map_err(failed)?;
+        let end = before_index.unwrap_or(all.len()).min(all.len());
+        let start = page(all.get(..end).unwrap_or_default(), limit.unwrap_or(PAGE).min(PAGE));
+        let messages = all.get(start..end).unwrap_or_default();
+        Ok(json!({"session_id": session_id, "messages": messages, "total": all.len(), "start": start}))
+    })
+    .await
+}
+
+/// Where the page begins that ends here: at least one message, and no more than a line has room for.
+fn page(messages: &[history::Message], limit: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |message: &&history::Message| {
+        let first = bytes == 0;
+        bytes += message.size();
+        first || bytes <= PAGE_BYTES
+    };
+    messages.len() - messages.iter().rev().take(limit).take_while(fits).count()
+}
+
+/// Asked for about once a second: only files are read.
+pub(super) async fn git_branch(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let About { session_id } = meant(params)?;
+    let workspace = known(shared, &session_id)?.view().workspace;
+    blocking(move || {
+        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+        Ok(match git::checked_out(&workspace) {
+            Some(git::Head::Branch(branch)) => json!({"branch": text(&branch)}),
+            Some(git::Head::Detached(commit)) => json!({"hash": text(&commit)}),
+            None => json!({}),
+        })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_ends_where_it_is_asked_to_and_holds_what_a_line_can() {
+        let small = history::Message::said("user", "x".repeat(10));
+        let large = history::Message::said("user", "x".repeat(PAGE_BYTES));
+        assert_eq!(page(&vec![small.clone(); 9], 4), 5);
+        assert_eq!(page(&[large.clone(), small.clone(), small.clone()], 9), 1);
+        assert_eq!(page(&[small, large], 9), 1, "one that is too large comes alone");
+        assert_eq!(page(&[], 9), 0);
+    }
+}

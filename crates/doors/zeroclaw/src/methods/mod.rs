@@ -1,0 +1,153 @@
+//! The methods, by name. Whatever waits for the disk or for a program does so on a thread that may.
+
+mod agents;
+mod approve;
+mod initialize;
+mod listing;
+mod session;
+mod status;
+
+use std::sync::Arc;
+
+use ostler_engine::session::Session;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+pub(crate) use approve::decide;
+pub(crate) use initialize::initialize;
+
+use crate::Shared;
+use crate::connection::{Answer, Conn};
+use crate::frame::{Head, RpcError};
+
+/// What can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Initialize,
+    SessionNew,
+    SessionClose,
+    SessionPrompt,
+    SessionCancel,
+    SessionApprove,
+    SessionList,
+    SessionListCode,
+    SessionMessages,
+    SessionState,
+    SessionGitBranch,
+    SessionConfigure,
+    SessionDelete,
+    Status,
+    Health,
+    AgentsStatus,
+    TuiList,
+    ConfigSections,
+    ConfigTemplates,
+    LogsSubscribe,
+}
+
+/// Their names, which a client is told.
+const NAMES: &[(&str, Method)] = &[
+    ("initialize", Method::Initialize),
+    ("session/new", Method::SessionNew),
+    ("session/close", Method::SessionClose),
+    ("session/prompt", Method::SessionPrompt),
+    ("session/cancel", Method::SessionCancel),
+    ("session/approve", Method::SessionApprove),
+    ("session/list", Method::SessionList),
+    ("session/list-acp", Method::SessionListCode),
+    ("session/messages", Method::SessionMessages),
+    ("session/state", Method::SessionState),
+    ("session/git_branch", Method::SessionGitBranch),
+    ("session/configure", Method::SessionConfigure),
+    ("session/delete", Method::SessionDelete),
+    ("status", Method::Status),
+    ("health", Method::Health),
+    ("agents/status", Method::AgentsStatus),
+    ("tui/list", Method::TuiList),
+    ("config/sections", Method::ConfigSections),
+    ("config/templates", Method::ConfigTemplates),
+    ("logs/subscribe", Method::LogsSubscribe),
+];
+
+pub(crate) fn find(name: &str) -> Option<Method> {
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+}
+
+impl Method {
+    /// The one that comes before all others.
+    pub(crate) fn is_first(self) -> bool {
+        self == Self::Initialize
+    }
+}
+
+/// Does what is asked, and answers.
+pub(crate) async fn call(
+    shared: &Arc<Shared>,
+    conn: &Arc<Conn>,
+    method: Method,
+    head: Head,
+    params: Map<String, Value>,
+) -> Answer {
+    let result = match method {
+        Method::SessionPrompt => return session::prompt(shared, conn, head, params).await,
+        Method::SessionNew => return session::new(shared, conn, head, params).await,
+        Method::Initialize => initialize(shared, conn, params),
+        Method::SessionClose => session::close(shared, params).await,
+        Method::SessionCancel => session::cancel(shared, params).await,
+        Method::SessionConfigure => session::configure(shared, conn, params).await,
+        Method::SessionDelete => session::delete(shared, params).await,
+        Method::SessionApprove => approve::approve(shared, conn, params).await,
+        Method::SessionList => Ok(listing::chats(shared)),
+        Method::SessionListCode => Ok(listing::code(shared)),
+        Method::SessionMessages => listing::messages(shared, params).await,
+        Method::SessionState => listing::state(shared, params),
+        Method::SessionGitBranch => listing::git_branch(shared, params).await,
+        Method::Status => Ok(status::status(shared)),
+        Method::Health => Ok(status::health(shared)),
+        Method::TuiList => Ok(status::guests(shared)),
+        Method::AgentsStatus => agents::status(shared).await,
+        // There is nothing of the kind here, and clients do not start without an answer.
+        Method::ConfigSections => Ok(json!({"sections": []})),
+        Method::ConfigTemplates => Ok(json!({"templates": []})),
+        Method::LogsSubscribe => Ok(json!({"subscribed": false})),
+    };
+    Answer::reply(head.answer(result))
+}
+
+/// The parameters, as a method means them. A member that is null is one that is missing.
+fn meant<T: DeserializeOwned>(mut params: Map<String, Value>) -> Result<T, RpcError> {
+    params.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(params)).map_err(|error| RpcError::params(error.to_string()))
+}
+
+/// A method about one session.
+#[derive(Deserialize)]
+struct About {
+    session_id: String,
+}
+
+/// The session that a method is about.
+fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+    shared.session(id).ok_or_else(|| RpcError::not_found(format!("Session not found: {id}")))
+}
+
+/// Every session that has been called this, oldest first, closed ones too: what was said in them is still there.
+fn lives(shared: &Shared, id: &str) -> Result<Vec<Session>, RpcError> {
+    let lives = shared.lives(id);
+    match lives.is_empty() {
+        true => Err(RpcError::not_found(format!("Session not found: {id}"))),
+        false => Ok(lives),
+    }
+}
+
+/// Work that may wait for the disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
+) -> Result<T, RpcError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(RpcError::internal(lost.to_string())))
+}
+
+fn failed(error: impl std::fmt::Display) -> RpcError {
+    RpcError::internal(error.to_string())
+}

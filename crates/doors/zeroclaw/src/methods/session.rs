@@ -1,0 +1,286 @@
+//! Sessions are made, prompted, stopped and closed.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ostler_door_rpc::Watch;
+use ostler_engine::Caller;
+use ostler_engine::session::{
+    Accepted, Agent, Alias, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, View,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{About, blocking, failed, known, lives, meant};
+use crate::attachments::{self, FileEntry};
+use crate::connection::{Answer, Conn};
+use crate::frame::{Head, RpcError};
+use crate::turn::{Turn, WAITED};
+use crate::update::{Outcome, Updates};
+use crate::{CHAT, CODE, DOOR, Shared, name_of};
+
+/// Sessions whose agent runs, at most: what clients of this protocol expect, and more than a machine runs with joy.
+const LIVE_MAX: usize = 64;
+/// How long a prompt waits for the turns before it: clients expect an answer by then.
+const QUEUE_WAIT: Duration = Duration::from_secs(30);
+/// How long closing waits for the agent; clients give up after 5 s.
+const GONE_WITHIN: Duration = Duration::from_secs(4);
+/// As long as a name may be in any door.
+const NAME_MAX: usize = 128;
+
+#[derive(Deserialize)]
+struct New {
+    agent_alias: String,
+    cwd: Option<PathBuf>,
+    session_id: Option<String>,
+    chat_mode: Option<String>,
+}
+
+/// A session that has the name already is the one that is meant; what waits for its people is shown again.
+pub(super) async fn new(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, params: Map<String, Value>) -> Answer {
+    let (ours, theirs) = (Arc::clone(shared), Arc::clone(conn));
+    let made = blocking(move || {
+        let (session, view) = opened(&ours, &theirs, meant(params)?)?;
+        let mut waiting = Vec::new();
+        let updates = Updates::of(name_of(&view));
+        for (approval, asked) in session.asked() {
+            theirs.show(&ours, &updates, &approval, &asked, &mut waiting);
+        }
+        let reply = json!({
+            "session_id": name_of(&view),
+            "agent_alias": view.agent.name(),
+            "message_count": ours.lives(name_of(&view)).iter().map(|life| life.view().prompts).sum::<u64>(),
+            "workspace_dir": view.workspace,
+        });
+        Ok((reply, waiting))
+    })
+    .await;
+    match made {
+        Ok((reply, waiting)) => {
+            let mut answer = head.answer(Ok(reply));
+            answer.extend(waiting);
+            Answer::reply(answer)
+        }
+        Err(error) => Answer::reply(head.answer(Err(error))),
+    }
+}
+
+fn opened(shared: &Shared, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
+    let space = match params.chat_mode.as_deref() {
+        None | Some("chat") => CHAT,
+        Some("acp") => CODE,
+        Some(other) => return Err(RpcError::params(format!("unknown chat_mode `{other}` (chat, acp)"))),
+    };
+    let cannot = |why: String| RpcError::internal(format!("Failed to create agent: {why}"));
+    let sessions = shared.engine.sessions();
+    let agent = sessions
+        .agent(&params.agent_alias)
+        .map_err(|unknown| cannot(format!("{unknown} ({})", unknown.known.join(", "))))?;
+    let id = match params.session_id {
+        Some(id) if is_name(&id) => id,
+        Some(id) => {
+            return Err(RpcError::params(format!(
+                "`{id}` is no session id: letters, digits, - and _, up to {NAME_MAX}"
+            )));
+        }
+        None => ostler_engine::uuid().map_err(failed)?,
+    };
+    if let Some(session) = shared.session(&id) {
+        return same(session, &agent);
+    }
+    // A conversation that was closed under this name goes on where it was, as far as the agent remembers.
+    let before = sessions.aliased(space, &id).pop().map(|session| session.view()).filter(|view| view.agent == agent);
+    let workspace = match (params.cwd, &before) {
+        (Some(folder), _) => folder,
+        (None, Some(before)) => before.workspace.clone(),
+        (None, None) => own_folder(shared, agent.name()).map_err(failed)?,
+    };
+    let resume = before.and_then(|before| before.agent_session);
+    let new = NewSession {
+        alias: Some(Alias { space: space.to_owned(), id }),
+        resume,
+        env: conn.introduced().and_then(|introduced| introduced.env).unwrap_or_default(),
+        program_there: true,
+        ..NewSession::new(agent.clone(), workspace, DOOR)
+    };
+    let session = sessions.create(new).map_err(|error| match error {
+        CreateError::Workspace { .. } => RpcError::params(error.to_string()),
+        error => cannot(error.to_string()),
+    })?;
+    // Somebody may have been quicker.
+    same(session, &agent)
+}
+
+/// The session, if it is a conversation with this agent.
+fn same(session: Session, agent: &Agent) -> Result<(Session, View), RpcError> {
+    let view = session.view();
+    match view.agent == *agent {
+        true => Ok((session, view)),
+        false => {
+            let (id, theirs) = (name_of(&view), view.agent.name());
+            Err(RpcError::params(format!("session {id} is a conversation with {theirs}, not with {}", agent.name())))
+        }
+    }
+}
+
+fn is_name(id: &str) -> bool {
+    (1..=NAME_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+/// Where an agent works that was given no folder.
+fn own_folder(shared: &Shared, agent: &str) -> std::io::Result<PathBuf> {
+    let folder = shared.settings.workspaces.join(agent);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+    Ok(folder)
+}
+
+#[derive(Deserialize)]
+struct PromptParams {
+    session_id: String,
+    prompt: String,
+    #[serde(default)]
+    attachments: Vec<FileEntry>,
+    client_turn_generation: Option<u64>,
+}
+
+/// Accepts a prompt; the answer follows when its turn is over.
+pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, params: Map<String, Value>) -> Answer {
+    let params: PromptParams = match meant(params) {
+        Ok(params) => params,
+        Err(error) => return Answer::reply(head.answer(Err(error))),
+    };
+    let updates = Updates::of(&params.session_id);
+    let generation = params.client_turn_generation;
+    let Some(session) = shared.session(&params.session_id) else {
+        let mut told = Vec::new();
+        updates.turn_complete(Outcome::Failed, "turn cancelled by daemon: session_not_found", generation, &mut told);
+        told.extend(head.answer(known(shared, updates.session()).map(|_| Value::Null)));
+        return Answer::reply(told);
+    };
+    let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else {
+        return Answer::reply(head.answer(Err(RpcError::busy("this connection waits for too many turns"))));
+    };
+    let env = conn.introduced().and_then(|introduced| introduced.env);
+    let (ours, prompted) = (Arc::clone(shared), session.clone());
+    let accepted = blocking(move || {
+        let live = |view: &View| view.process.is_some();
+        if !live(&prompted.view()) && ours.sessions().into_iter().filter(live).count() >= LIVE_MAX {
+            return Err(RpcError::too_many_sessions());
+        }
+        let blocks = attachments::blocks(&params.prompt, params.attachments, &|| prompted.files())?;
+        let accepted = prompted.prompt(Prompt { blocks, env, ..Prompt::text("", DOOR) }).map_err(refused)?;
+        let cursor = prompted.events(accepted.record).map_err(failed)?;
+        Ok((accepted, cursor))
+    });
+    match accepted.await {
+        Ok((accepted, cursor)) => {
+            wait_only_so_long(&session, accepted);
+            let turn = Mutex::new(Turn::new(updates, head, accepted.number, generation, place));
+            let mut answer = Answer::reply(Vec::new());
+            answer.watch = Some(Watch::events(session.id().to_owned(), turn, cursor).owed());
+            answer
+        }
+        Err(error) => Answer::reply(head.answer(Err(error))),
+    }
+}
+
+fn refused(error: PromptError) -> RpcError {
+    match error {
+        PromptError::Busy | PromptError::QueueFull(_) => RpcError::busy(error),
+        PromptError::Empty | PromptError::TooLong(_) => RpcError::params(error.to_string()),
+        PromptError::Closed => RpcError::not_found("Session not found: it was closed"),
+        PromptError::Io(error) => RpcError::internal(error.to_string()),
+    }
+}
+
+/// A prompt whose turn does not come is taken back, and so it is said.
+fn wait_only_so_long(session: &Session, accepted: Accepted) {
+    if accepted.position == 0 {
+        return;
+    }
+    let session = session.clone();
+    drop(tokio::spawn(async move {
+        tokio::time::sleep(QUEUE_WAIT).await;
+        let taken = tokio::task::spawn_blocking(move || session.take_back(accepted.number, WAITED)).await;
+        if let Ok(Err(error)) = taken {
+            tracing::warn!("zeroclaw door: a prompt that waits could not be taken back: {error}");
+        }
+    }));
+}
+
+/// Stops the turn that runs; those that wait are not touched.
+pub(super) async fn cancel(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let About { session_id } = meant(params)?;
+    let session = known(shared, &session_id)?;
+    let stopped = blocking(move || session.interrupt(Interrupt::default()).map_err(failed)).await?;
+    match stopped.turn {
+        true => Ok(json!({"session_id": session_id, "cancelled": true})),
+        false => Err(RpcError::not_found("No active turn for this session")),
+    }
+}
+
+pub(super) async fn close(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let About { session_id } = meant(params)?;
+    known(shared, &session_id)?.end(GONE_WITHIN).await.map_err(failed)?;
+    Ok(json!({"session_id": session_id, "closed": true}))
+}
+
+/// Closes it and deletes what was said, before it was closed and went on too.
+pub(super) async fn delete(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+    let About { session_id } = meant(params)?;
+    let lives = lives(shared, &session_id)?;
+    for session in &lives {
+        session.end(GONE_WITHIN).await.map_err(failed)?;
+    }
+    let shared = Arc::clone(shared);
+    let forget = move || lives.iter().filter(|session| !shared.engine.sessions().forget(session)).count();
+    let deleted = blocking(move || Ok(forget() == 0)).await?;
+    Ok(json!({"session_id": session_id, "deleted": deleted}))
+}
+
+#[derive(Deserialize)]
+struct Configure {
+    session_id: String,
+    overrides: Overrides,
+}
+
+/// What can be chosen here: the model. Providers and temperatures are the agents' own matter.
+#[derive(Deserialize)]
+struct Overrides {
+    model: Option<String>,
+}
+
+pub(super) async fn configure(
+    shared: &Arc<Shared>,
+    conn: &Arc<Conn>,
+    params: Map<String, Value>,
+) -> Result<Value, RpcError> {
+    let Configure { session_id, overrides } = meant(params)?;
+    let session = known(shared, &session_id)?;
+    let change = Change {
+        model: overrides.model.map(|model| Some(model).filter(|model| !model.is_empty())),
+        ..Change::default()
+    };
+    let conn = Arc::clone(conn);
+    blocking(move || {
+        let caller = || conn.peer.as_ref().map_or(Caller::Unknown, |peer| peer.caller());
+        session.change(change, caller).map_err(|error| RpcError::params(error.to_string()))
+    })
+    .await?;
+    Ok(json!({"session_id": session_id, "configured": true}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_is_short_and_plain() {
+        assert!(is_name("5f1c-AB_9") && is_name(&"a".repeat(NAME_MAX)));
+        for bad in ["", "a/b", "a.b", "a b", "ü", &"a".repeat(NAME_MAX + 1)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}
