@@ -13,9 +13,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "codecast": ["codecast"],
-        "own": ["own", "ssh", "netns", "sudo-own", "sudo-clients", "codecast-own", "codecast-client"]}
-NAMED = re.compile(r"`(claustrum|sudo-proxy|codecast|own|rust): ([^`]+)`")
+LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"],
+        "own": ["own", "ssh", "netns", "sudo-own", "sudo-clients", "codecast-own", "codecast-client", "zeroclaw-own"]}
+NAMED = re.compile(r"`(claustrum|sudo-proxy|codecast|zeroclaw|own|rust): ([^`]+)`")
 # Programs that are their own test harness list their tests in `tests![...]`.
 LISTED = re.compile(r"\btests!\[([^\]]*)\]")
 TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)

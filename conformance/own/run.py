@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|codecast|codecast-client|sudo-clients] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -26,6 +26,7 @@ SUITES = {
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_password"],
+    "zeroclaw": ["zeroclaw"],
 }
 
 
