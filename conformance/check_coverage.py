@@ -32,7 +32,8 @@ def suite_names(folder, suite):
             text = ""
         if " passed, " not in text:
             sys.exit("no finished run in %s/%s.log: run ./test %s first" % (folder, log, log))
-        ran.update(re.findall(r"^ok (.+)$", text, re.M))
+        # A case may say more about how it went, in parentheses.
+        ran.update(re.sub(r" \([^()]*\)$", "", name) for name in re.findall(r"^ok (.+)$", text, re.M))
         ran.update(m.split(": ")[0] for m in re.findall(r"^FAIL (.+)$", text, re.M))
         skipped.update(re.findall(r"^SKIP ([^/]+)/all: ", text, re.M))
     return ran, skipped
