@@ -130,6 +130,8 @@ def of_a_session(t):
         rule = add("--session", "mine")
         t.eq("a-name-means-the-session", rule["scope"] if isinstance(rule, dict) else rule, "session " + mine)
         house.good("kill", house.json("sessions")[0]["process"])
+        # A prompt that reaches a process on its way out is interrupted with it.
+        wait_for(lambda: not house.json("sessions")[0]["process"], LONG, 0.05)
         house.good("send", "mine", "again")
         t.ok("its-rule-answers-also-the-next-process", wait_for(lambda: answers() == ["denied", "ok"], LONG, 0.1), answers())
         other = house.ask(["echo", "of a session"], session=mine)
