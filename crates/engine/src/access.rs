@@ -164,6 +164,38 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// The person who decides about a request, or about rules: the one at the peer's terminal. Otherwise why there is none,
+    /// which goes on record. May wait for the disk.
+    pub fn person(&self, peer: Option<&Peer>, about: &str) -> Result<By, String> {
+        self.decider(peer, about, None)
+    }
+
+    /// The same; or, where the peer has no terminal and nobody hosts it, the peer itself as a client of this door. What such a
+    /// client may decide is little. May wait for the disk.
+    pub fn person_or_client(&self, peer: Option<&Peer>, about: &str, door: &str) -> Result<By, String> {
+        self.decider(peer, about, Some(door))
+    }
+
+    fn decider(&self, peer: Option<&Peer>, about: &str, door: Option<&str>) -> Result<By, String> {
+        let (who, why) = match peer.map(|peer| (peer, peer.place())) {
+            Some((_, Ok(place))) => return Ok(place.into()),
+            Some((peer, Err(why))) => {
+                let alone = matches!(why, NotAPlace::NoTerminal(_)) && peer.caller() == Caller::Free;
+                if let Some(door) = door.filter(|_| alone) {
+                    return Ok(By::Client { door: door.to_owned(), uid: peer.uid });
+                }
+                (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string())
+            }
+            None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
+        };
+        if let Err(error) = self.inbox().attempted(about, who, why.clone()) {
+            tracing::error!("a refused attempt to decide could not be recorded: {error}");
+        }
+        Err(why)
+    }
+}
+
 /// The place that this very process is.
 pub fn own_place() -> Result<Place, NotAPlace> {
     place_of(std::process::id(), rustix::process::geteuid().as_raw())

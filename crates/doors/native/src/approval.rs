@@ -107,15 +107,8 @@ pub(crate) fn terminal(
 
 /// The person at the other end, or the refusal that goes on record; it names the verb that a person would use.
 pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str, verb: &str) -> Result<By, RpcError> {
-    let (who, why) = match peer.map(|peer| (peer, peer.place())) {
-        Some((_, Ok(place))) => return Ok(place.into()),
-        Some((peer, Err(why))) => (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string()),
-        None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
-    };
-    if let Err(error) = shared.engine.inbox().attempted(about, who, why.clone()) {
-        tracing::error!("a refused attempt to decide could not be recorded: {error}");
-    }
-    Err(RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}")))
+    let refused = |why| RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}"));
+    shared.engine.person(peer, about).map_err(refused)
 }
 
 fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {

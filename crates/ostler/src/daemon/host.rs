@@ -13,6 +13,7 @@ use ostler_engine::{
     StartError, approval,
 };
 
+use crate::config::Config;
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
 use crate::paths::{Paths, PathsError};
 
@@ -68,6 +69,19 @@ impl Plan {
             kill_grace: KILL_GRACE,
             approvals: approval::Settings::default(),
             sessions: SessionConfig::default(),
+        }
+    }
+}
+
+impl Plan {
+    /// The same for one that hosts agents, with the user's settings.
+    pub(crate) fn of_agents(door: &'static str, settings: &Config) -> Self {
+        let journal = &settings.journal;
+        Self {
+            retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
+            approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
+            sessions: settings.sessions.clone(),
+            ..Self::of_stand_in(door, Environment::of_this_process(&["OSTLER_PROCESS"]))
         }
     }
 }

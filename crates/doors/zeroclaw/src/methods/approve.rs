@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use ostler_engine::Decision;
 use ostler_engine::approval::DecideError;
-use ostler_engine::{By, Caller, Decision, NotAPlace};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -85,29 +85,13 @@ pub(crate) fn decide(
     hash: &str,
     decision: Decision,
 ) -> Result<Result<(), String>, RpcError> {
-    let by = person(shared, conn, approval)?;
+    let by = shared.engine.person_or_client(conn.peer.as_deref(), approval, DOOR).map_err(RpcError::forbidden)?;
     match shared.engine.inbox().decide_here(approval, hash, decision, by) {
         Ok(()) => Ok(Ok(())),
         Err(error @ DecideError::DoesNotFit(_)) => Err(RpcError::params(error.to_string())),
         Err(error @ DecideError::Store(_)) => Err(RpcError::internal(error.to_string())),
         Err(error) => Ok(Err(error.to_string())),
     }
-}
-
-/// Who decides: the person at the client's terminal, or else the client itself.
-fn person(shared: &Shared, conn: &Conn, approval: &str) -> Result<By, RpcError> {
-    let (who, why) = match conn.peer.as_deref().map(|peer| (peer, peer.place())) {
-        Some((_, Ok(place))) => return Ok(place.into()),
-        Some((peer, Err(NotAPlace::NoTerminal(_)))) if peer.caller() == Caller::Free => {
-            return Ok(By::Client { door: DOOR.to_owned(), uid: peer.uid });
-        }
-        Some((peer, Err(why))) => (format!("uid {} pid {}", peer.uid, peer.pid), why.to_string()),
-        None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
-    };
-    if let Err(error) = shared.engine.inbox().attempted(approval, who, why.clone()) {
-        tracing::error!("a refused attempt to decide could not be recorded: {error}");
-    }
-    Err(RpcError::forbidden(why))
 }
 
 #[cfg(test)]

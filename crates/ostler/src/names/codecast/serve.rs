@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ostler_door_codecast::{Config, Door, Ready, Settings};
-use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use ostler_engine::{Claim, Ending};
 use tokio::net::TcpListener;
 
 use super::{fail, version};
@@ -48,7 +48,7 @@ async fn serve(home: &Path) -> Result<(), String> {
     if let Some(pid) = lease.replaced {
         tracing::info!("taking over from pid {pid}");
     }
-    let host = lease.open(plan(&settings)).await.map_err(|error| text(&error))?;
+    let host = lease.open(Plan::of_agents("codecast", &settings)).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &settings.audit.forward);
     let opened = open(&host, &config, ready, home, &folder);
     let (door, listener, port) = match opened {
@@ -104,14 +104,4 @@ fn open(
     let _ = writeln!(io::stdout(), "DAEMON_PORT={}", address.port()).and_then(|()| io::stdout().flush());
     tracing::info!("listening on {address}{}", if config.is_open() { " (TLS, tokens)" } else { "" });
     Ok((door, listener, port))
-}
-
-fn plan(settings: &crate::config::Config) -> Plan {
-    let journal = &settings.journal;
-    Plan {
-        retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
-        approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
-        sessions: settings.sessions.clone(),
-        ..Plan::of_stand_in("codecast", Environment::of_this_process(&["OSTLER_PROCESS"]))
-    }
 }

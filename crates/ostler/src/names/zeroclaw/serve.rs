@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ostler_door_zeroclaw::{Door, Settings};
 use ostler_engine::session::Status;
-use ostler_engine::{Claim, Ending, Engine, Environment, Retention, approval};
+use ostler_engine::{Claim, Ending, Engine};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::endpoint::Endpoint;
@@ -58,7 +58,7 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
         }
         error => error.to_string(),
     })?;
-    let host = lease.open(plan(&config)).await.map_err(|error| text(&error))?;
+    let host = lease.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &config.audit.forward);
     let mut place = match Place::open(socket, folder_of(socket)) {
         Ok(place) => place,
@@ -118,15 +118,5 @@ fn settings(endpoint: &Endpoint) -> Settings {
         workspaces: endpoint.data_dir.join("workspaces"),
         config_dir: endpoint.config_dir.clone(),
         socket: endpoint.socket.clone(),
-    }
-}
-
-fn plan(config: &Config) -> Plan {
-    let journal = &config.journal;
-    Plan {
-        retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
-        approvals: approval::Settings { fatigue: config.approvals.fatigue, ..approval::Settings::default() },
-        sessions: config.sessions.clone(),
-        ..Plan::of_stand_in("zeroclaw", Environment::of_this_process(&["OSTLER_PROCESS"]))
     }
 }
