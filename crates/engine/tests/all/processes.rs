@@ -1,0 +1,106 @@
+//! Hosted processes through the deaths of daemons and keepers.
+
+use std::time::Duration;
+
+use crate::stable::{Stable, Test, wait_until};
+use crate::tests;
+use serde_json::{Value, json};
+
+pub(crate) fn tests() -> &'static [Test] {
+    tests![
+        arguments_of_a_megabyte_are_started_and_known_in_full_to_the_next_daemon,
+        the_same_key_at_once_is_one_process,
+        a_key_whose_start_failed_can_be_used_again,
+        a_spawn_that_the_keeper_carried_out_unheard_is_not_reported_as_failed,
+        a_terminal_outlives_keeper_and_daemon,
+        a_process_whose_description_is_lost_is_still_listed,
+    ]
+}
+
+fn spawn(stable: &Stable, argv: &[&str], more: Value) -> Vec<Value> {
+    let mut what = json!({"do": "spawn", "argv": argv});
+    what.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    stable.ask(what).as_array().unwrap().clone()
+}
+
+fn process(stable: &Stable, id: &Value) -> Value {
+    stable.ask(json!({"do": "process", "id": id}))
+}
+
+fn says(stable: &Stable, id: &Value, text: &str) {
+    wait_until(&format!("{id} says {text:?}"), || process(stable, id)["said"] == text);
+}
+
+fn arguments_of_a_megabyte_are_started_and_known_in_full_to_the_next_daemon() {
+    let stable = Stable::new();
+    // One argument alone may have no more than 128 KiB.
+    let long = "x".repeat(100_000);
+    let argv: Vec<&str> = ["sh", "-c", "echo $#; exec sleep 60", "sh"].into_iter().chain([long.as_str(); 9]).collect();
+    let length = argv[1..].concat().len();
+    let id = spawn(&stable, &argv, json!({})).remove(0);
+    says(&stable, &id, "9\n");
+    stable.restart();
+    let known = process(&stable, &id);
+    assert_eq!((&known["args"], &known["running"]), (&json!(length), &json!(true)));
+    // And when the daemon dies before it has heard of the fork.
+    stable.set("spawn.forked");
+    stable.tell(&json!({"do": "spawn", "argv": argv}));
+    stable.kill_at("spawn.forked");
+    let all = stable.ask(json!({"do": "processes"}));
+    assert_eq!(all.as_array().unwrap().len(), 2, "{all}");
+    let other = all.as_array().unwrap().iter().find(|other| **other != id).unwrap();
+    says(&stable, other, "9\n");
+    let known = process(&stable, other);
+    assert_eq!(known["args"], length);
+    assert_ne!(known["pid"], 0);
+}
+
+fn the_same_key_at_once_is_one_process() {
+    let stable = Stable::new();
+    let ids = spawn(&stable, &["sleep", "60"], json!({"key": "k", "times": 4}));
+    assert!(ids[0].is_string() && ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([ids[0]]));
+    stable.restart();
+    assert_eq!(spawn(&stable, &["sleep", "60"], json!({"key": "k", "times": 2})), [ids[0].clone(), ids[0].clone()]);
+}
+
+fn a_key_whose_start_failed_can_be_used_again() {
+    let stable = Stable::new();
+    let failed = spawn(&stable, &["/does/not/exist"], json!({"key": "k", "times": 3}));
+    assert!(failed.iter().all(|outcome| outcome["error"].is_string()), "{failed:?}");
+    let id = spawn(&stable, &["echo", "now"], json!({"key": "k"})).remove(0);
+    says(&stable, &id, "now\n");
+}
+
+fn a_spawn_that_the_keeper_carried_out_unheard_is_not_reported_as_failed() {
+    let stable = Stable::new();
+    let id = spawn(&stable, &["sh", "-c", "echo here; exec sleep 60"], json!({"cut": true})).remove(0);
+    assert!(id.is_string(), "{id}");
+    says(&stable, &id, "here\n");
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([id]));
+}
+
+fn a_terminal_outlives_keeper_and_daemon() {
+    let stable = Stable::new();
+    let script = "read word < /dev/tty; echo got $word";
+    let id = spawn(&stable, &["sh", "-c", script], json!({"key": "approval:a", "relayed": true})).remove(0);
+    let keeper = stable.ask(json!({"do": "keeper"}));
+    let pid = rustix::process::Pid::from_raw(keeper.as_i64().unwrap().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_until("there is another keeper", || stable.ask(json!({"do": "keeper"})) != keeper);
+    // Until it has what the daemon hands over.
+    std::thread::sleep(Duration::from_secs(1));
+    stable.restart();
+    assert_eq!(stable.ask(json!({"do": "type", "id": "a", "text": "friend\n"})), true);
+    says(&stable, &id, "got friend\n");
+}
+
+fn a_process_whose_description_is_lost_is_still_listed() {
+    let stable = Stable::new();
+    let id = spawn(&stable, &["echo", "said"], json!({})).remove(0);
+    wait_until("it has ended", || process(&stable, &id)["running"] == false);
+    std::fs::write(stable.path("procs").join(id.as_str().unwrap()).join("meta.json"), "").unwrap();
+    stable.restart();
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([id]));
+    says(&stable, &id, "said\n");
+}
