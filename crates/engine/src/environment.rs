@@ -3,6 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::watch;
+
 /// One variable.
 pub(crate) type Variable = (OsString, OsString);
 
@@ -12,13 +14,41 @@ pub struct Environment {
     variables: RwLock<Arc<Vec<Variable>>>,
     /// PATH as it was at the start.
     first_path: OsString,
+    /// False while a login shell is being asked.
+    path_known: watch::Sender<bool>,
+}
+
+/// A login shell is being asked; until this is dropped, [`Environment::settled`] waits.
+#[derive(Debug)]
+pub struct Asking(Arc<Environment>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.path_known.send_replace(true);
+    }
 }
 
 impl Environment {
     /// These variables.
     pub fn new(variables: Vec<Variable>) -> Self {
         let first_path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-        Self { variables: RwLock::new(Arc::new(variables)), first_path: first_path.unwrap_or_default() }
+        Self {
+            variables: RwLock::new(Arc::new(variables)),
+            first_path: first_path.unwrap_or_default(),
+            path_known: watch::Sender::new(true),
+        }
+    }
+
+    /// Says that a login shell is asked from now on.
+    pub fn asking(self: &Arc<Self>) -> Asking {
+        self.path_known.send_replace(false);
+        Asking(Arc::clone(self))
+    }
+
+    /// Waits until PATH is what it will be: what is started before would not find what is installed where profiles say.
+    pub async fn settled(&self) {
+        // The sender is ours, so there is always an answer.
+        let _ = self.path_known.subscribe().wait_for(|known| *known).await;
     }
 
     /// This process's own variables, without the named ones.
@@ -87,6 +117,24 @@ mod tests {
         let base = Environment::new(vec![var("A", "1"), var("B", "2")]);
         assert_eq!(base.merged(&[var("A", "x"), var("C", "")]), vec![var("A", "x"), var("B", "2"), var("C", "")]);
         assert_eq!(base.merged(&[]), vec![var("A", "1"), var("B", "2")]);
+    }
+
+    #[tokio::test]
+    async fn a_path_that_is_being_asked_for_is_waited_for() {
+        let base = Arc::new(Environment::new(vec![var("PATH", "/bin")]));
+        base.settled().await;
+        let asking = base.asking();
+        let waiter = tokio::spawn({
+            let base = Arc::clone(&base);
+            async move {
+                base.settled().await;
+                base.path()
+            }
+        });
+        tokio::task::yield_now().await;
+        base.set_path("/opt/bin".into());
+        drop(asking);
+        assert_eq!(waiter.await.unwrap(), "/opt/bin");
     }
 
     #[test]

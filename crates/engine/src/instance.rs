@@ -18,6 +18,8 @@ pub const LEAVE: Signal = Signal::USR2;
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// The lock is polled: an exit frees it without telling anybody.
 const POLL: Duration = Duration::from_millis(2);
+/// How often it is looked whether somebody else was quicker: reading the kernel's list costs more than trying the lock.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The file whose lock decides.
 const LOCK: &str = "lock";
@@ -72,7 +74,7 @@ pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
     if how == Claim::IfFree {
         return Ok(Claimed::Held(Some(pid)));
     }
-    evict(&file, pid)?;
+    let pid = evict(&file, pid)?;
     sign(&mut file)?;
     Ok(Claimed::TakenFrom(Lease { _lock: file }, pid))
 }
@@ -127,24 +129,35 @@ fn is_lock(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(LOCK.as_bytes()))
 }
 
-fn evict(file: &File, pid: u32) -> io::Result<()> {
-    for signal in [LEAVE, Signal::KILL] {
-        if let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw)
-            && let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty())
-            && holder(file)? == Some(pid)
-        {
-            // It may end between the look and the signal; then the lock is free below.
-            let _ = pidfd_send_signal(pidfd, signal);
-        }
-        let deadline = Instant::now() + LEAVE_WITHIN;
-        while Instant::now() < deadline {
-            if try_lock(file)? {
-                return Ok(());
+/// Asks whoever holds the lock to leave until it is ours; gives back who left last. Of several that claim at once, each asks
+/// the one that was quicker.
+fn evict(file: &File, mut pid: u32) -> io::Result<u32> {
+    'holders: loop {
+        for signal in [LEAVE, Signal::KILL] {
+            if let Some(target) = i32::try_from(pid).ok().and_then(Pid::from_raw)
+                && let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty())
+                && holder(file)? == Some(pid)
+            {
+                // It may end between the look and the signal; then the lock is free below.
+                let _ = pidfd_send_signal(pidfd, signal);
             }
-            std::thread::sleep(POLL);
+            let (deadline, mut look) = (Instant::now() + LEAVE_WITHIN, Instant::now() + LOOK_EVERY);
+            while Instant::now() < deadline {
+                if try_lock(file)? {
+                    return Ok(pid);
+                }
+                if Instant::now() > look {
+                    look = Instant::now() + LOOK_EVERY;
+                    if let Some(quicker) = holder(file)?.filter(|other| *other != pid) {
+                        pid = quicker;
+                        continue 'holders;
+                    }
+                }
+                std::thread::sleep(POLL);
+            }
         }
+        return Err(io::Error::new(io::ErrorKind::TimedOut, format!("pid {pid} holds the instance and does not end")));
     }
-    Err(io::Error::new(io::ErrorKind::TimedOut, format!("pid {pid} holds the instance and does not end")))
 }
 
 #[cfg(test)]
@@ -174,6 +187,32 @@ mod tests {
         assert_eq!(holder_among(&(theirs + &ours), &file).unwrap(), Some(std::process::id()));
         stranger.kill().unwrap();
         stranger.wait().unwrap();
+    }
+
+    #[test]
+    fn of_several_that_take_over_at_once_each_gets_its_turn_soon() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let holder = || std::process::Command::new("flock").arg("-o").arg(&path).args(["sleep", "5"]).spawn().unwrap();
+        let stands = |child: &std::process::Child, waits: bool| {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            let is_there = |line: &str| line.contains("-> ") == waits && line.contains(&format!(" {} ", child.id()));
+            while !std::fs::read_to_string("/proc/locks").unwrap().lines().any(is_there) {
+                assert!(Instant::now() < deadline, "flock does not come so far");
+                std::thread::sleep(POLL);
+            }
+        };
+        let mut first = holder();
+        stands(&first, false);
+        // It waits for the lock, so that it has it the moment the first is gone.
+        let mut second = holder();
+        stands(&second, true);
+        let started = Instant::now();
+        let claimed = claim(dir.path(), Claim::TakeOver).unwrap();
+        assert!(matches!(claimed, Claimed::TakenFrom(_, pid) if pid == second.id()), "{claimed:?}");
+        assert!(started.elapsed() < LEAVE_WITHIN, "{:?}", started.elapsed());
+        first.wait().unwrap();
+        second.wait().unwrap();
     }
 
     #[test]

@@ -32,7 +32,7 @@ use std::time::Duration;
 pub use access::{Caller, Host, NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
-pub use environment::Environment;
+pub use environment::{Asking, Environment};
 pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};

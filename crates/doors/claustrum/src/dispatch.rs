@@ -2,6 +2,7 @@
 //! params. What is quick is answered here and now, what may wait runs beside the connection.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_door_rpc::{Flow, Outbox, Session};
 use ostler_engine::FrameHead;
@@ -21,11 +22,18 @@ pub(crate) struct Client {
     shared: Arc<Shared>,
     head: Head,
     slow: Slow,
+    /// It asked the daemon to stop: nothing that it says counts any more.
+    asked_for_the_end: Arc<AtomicBool>,
 }
 
 impl Client {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, head: Head::default(), slow: Slow::new() }
+        Self { shared, head: Head::default(), slow: Slow::new(), asked_for_the_end: Arc::default() }
+    }
+
+    /// Whether this client asked the daemon to stop.
+    pub(crate) fn asked_for_the_end(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.asked_for_the_end)
     }
 
     fn check_auth(&self, envelope: &Envelope<'_>) -> Result<(), RpcError> {
@@ -70,8 +78,11 @@ impl Client {
             "version" => &|out| server::version(version, out),
             "capabilities" => &|out| server::capabilities(version, out),
             "shutdown" => {
+                self.asked_for_the_end.store(true, Ordering::Release);
+                // An answer that never comes: the connection lasts as long as what it asked to end.
+                drop(out.later());
                 self.shared.shutdown.notify_one();
-                return Some(Flow::Close);
+                return Some(Flow::Continue);
             }
             _ => return None,
         };
@@ -96,6 +107,9 @@ impl Session for Client {
     type Tag = Tag;
 
     fn line(&mut self, line: &[u8], out: &mut Outbox<Tag>) -> Flow {
+        if self.asked_for_the_end.load(Ordering::Relaxed) {
+            return Flow::Continue;
+        }
         let mut head = std::mem::take(&mut self.head);
         let envelope = Envelope::read(line);
         head.set(envelope.as_ref().ok().and_then(|envelope| envelope.id));

@@ -21,10 +21,12 @@ mod stream;
 
 use std::io;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ostler_door_rpc::{Bound, Limits};
+use ostler_door_rpc::{Bound, InputLimits, Limits};
 use ostler_engine::{Engine, Happening, Observer};
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -73,6 +75,8 @@ pub(crate) struct Shared {
     shutdown: Notify,
     /// True when every connection is to end. Whoever may still start something listens, so that it can be waited for.
     closing: watch::Sender<bool>,
+    /// True when what the door started has ended too: then those who asked for it learn it, by the end of their connection.
+    ended: watch::Sender<bool>,
     /// For calls that may wait.
     threads: Semaphore,
     _observer: Arc<Observer>,
@@ -90,6 +94,7 @@ impl Door {
             counters,
             shutdown: Notify::new(),
             closing: watch::Sender::new(false),
+            ended: watch::Sender::new(false),
             threads: Semaphore::new(slow::THREADS),
             _observer: observer,
         };
@@ -114,10 +119,16 @@ impl Door {
         self.shared.shutdown.notified().await;
     }
 
-    /// Ends every connection, and waits until nothing that one of them asked for can start any more.
+    /// Ends every connection, and waits until nothing that one of them asked for can start any more. The connection that asked
+    /// for the shutdown stays until [`Self::ended`] or the end of the daemon.
     pub async fn close(&self) {
         self.shared.closing.send_replace(true);
         let _ = tokio::time::timeout(CLOSE_WITHIN, self.shared.closing.closed()).await;
+    }
+
+    /// What this door started has ended.
+    pub fn ended(&self) {
+        self.shared.ended.send_replace(true);
     }
 
     /// What has been counted so far.
@@ -129,13 +140,27 @@ impl Door {
 async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
     shared.counters.connected();
     tracing::debug!("[Server] New connection from: @");
-    let limits = Limits { line: LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
-    let mut closing = shared.closing.subscribe();
-    let served = tokio::select! {
+    let input = InputLimits::default();
+    let limits = Limits { line: LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES, input };
+    let (mut closing, mut ended) = (shared.closing.subscribe(), shared.ended.subscribe());
+    let client = dispatch::Client::new(shared);
+    let asked = client.asked_for_the_end();
+    let mut serving = pin!(ostler_door_rpc::serve(stream, client, limits));
+    let left = tokio::select! {
         // First: a client that came just now must not be heard any more.
         biased;
-        _ = closing.wait_for(|closing| *closing) => Ok(()),
-        served = ostler_door_rpc::serve(stream, dispatch::Client::new(shared), limits) => served,
+        _ = closing.wait_for(|closing| *closing) => None,
+        served = &mut serving => Some(served),
+    };
+    drop(closing);
+    let served = match left {
+        Some(served) => served,
+        // It takes the end of its connection as the word that everything has ended.
+        None if asked.load(Ordering::Acquire) => tokio::select! {
+            _ = ended.wait_for(|ended| *ended) => Ok(()),
+            served = &mut serving => served,
+        },
+        None => Ok(()),
     };
     match served {
         Ok(()) => {}

@@ -15,6 +15,8 @@ use crate::stream::Tag;
 
 /// How long `killAndWait` waits when not told.
 const GRACE: Duration = Duration::from_millis(3000);
+/// What every child of this door sees, as it always has; a client may say otherwise.
+const MARKER: &str = "CLAUDE_SSH_DAEMON_CHILD";
 /// The longest that it waits, so that a process which ignores signals cannot hold a request for ever.
 const GRACE_MAX: Duration = Duration::from_millis(600_000);
 
@@ -51,7 +53,9 @@ fn spawn(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbo
     let request = SpawnRequest {
         program: command.into_owned().into(),
         args: args.unwrap_or_default().into_iter().map(Into::into).collect(),
-        env: env.unwrap_or_default().into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        env: std::iter::once((MARKER.into(), "1".into()))
+            .chain(env.unwrap_or_default().into_iter().map(|(name, value)| (name.into(), value.into())))
+            .collect(),
         cwd: cwd.filter(|text| !text.is_empty()).map(|text| text.into_owned().into()),
         alias: Some(Alias { endpoint: shared.config.endpoint.clone(), id: id.clone() }),
         ..SpawnRequest::default()
@@ -109,7 +113,7 @@ fn stdin(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbo
     if !process.is_running() {
         return Err(not_running());
     }
-    let (deliver, head) = (out.later(), head.clone());
+    let (deliver, head) = (out.later_input(data.len()), head.clone());
     process.write_stdin_then(offset, data, move |result| {
         let mut line = Vec::new();
         head.line(&mut line, |out| {

@@ -22,7 +22,8 @@ impl Head {
         self.0.clear();
         self.0.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         match id {
-            Some(raw) => push_compact_id(&mut self.0, raw.text()),
+            Some(raw) if std::str::from_utf8(raw.text()).is_ok() => push_compact_id(&mut self.0, raw.text()),
+            Some(raw) => push_compact_id(&mut self.0, readable(raw.text()).as_bytes()),
             None => self.0.extend_from_slice(b"null"),
         }
     }
@@ -61,6 +62,16 @@ impl Head {
     }
 }
 
+/// Bytes that are no text, one replacement character for each, as in every other text that came in: the reply must be JSON.
+fn readable(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text
+}
+
 /// A client's text as a log may show it: short, and without a character that a terminal would obey.
 pub(crate) fn for_log(text: &str) -> String {
     let mut shown = String::new();
@@ -87,6 +98,15 @@ mod tests {
         let want =
             "before {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32602,\"message\":\"Invalid params\"}}\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
+    }
+
+    #[test]
+    fn an_id_that_is_no_text_is_answered_with_json() {
+        let line = b"{\"id\":[\"a\xff\xfe\xe2\x80z\", 1]}";
+        let envelope = crate::envelope::Envelope::read(line).unwrap();
+        let reply = Head::new(envelope.id).result(b"{}");
+        let want = "{\"jsonrpc\":\"2.0\",\"id\":[\"a\u{fffd}\u{fffd}\u{fffd}\u{fffd}z\",1],\"result\":{}}\n";
+        assert_eq!(String::from_utf8(reply).unwrap(), want);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::{Bound, Limits};
+use ostler_door_rpc::{Bound, InputLimits, Limits};
 use ostler_engine::{Engine, Observer, Peer};
 
 use counters::Counters;
@@ -101,7 +101,12 @@ impl Door {
 }
 
 async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
-    let limits = Limits { line: ostler_api::LINE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
+    let limits = Limits {
+        line: ostler_api::LINE_MAX,
+        in_flight: IN_FLIGHT,
+        in_flight_bytes: IN_FLIGHT_BYTES,
+        input: InputLimits::default(),
+    };
     let present = shared.counters.connected();
     // Who it is matters only when it decides; a client that is gone already decides nothing.
     let peer = Peer::of(&stream).ok().map(Arc::new);

@@ -103,7 +103,7 @@ pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
     let process = with_stdin(shared, &params.id)?;
-    let (deliver, head) = (out.later(), call.head.clone());
+    let (deliver, head) = (out.later_input(data.len()), call.head.clone());
     process.write_stdin_then(params.offset, data, move |result| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
         deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&error)))));

@@ -23,6 +23,25 @@ pub struct Limits {
     pub in_flight: usize,
     /// Bytes of the requests being worked on at once.
     pub in_flight_bytes: usize,
+    /// What may wait for processes that do not read their input.
+    pub input: InputLimits,
+}
+
+/// What a connection may hold for processes that do not take their input. It has a measure of its own, so that the
+/// connection's other requests are answered meanwhile; beyond it no further line is read.
+#[derive(Debug, Clone, Copy)]
+pub struct InputLimits {
+    /// Pieces.
+    pub pieces: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+impl Default for InputLimits {
+    /// Less than what may wait for one process, so that a single connection is held up rather than refused.
+    fn default() -> Self {
+        Self { pieces: 6 * 1024, bytes: 48 * 1024 * 1024 }
+    }
 }
 
 /// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
@@ -75,7 +94,7 @@ where
     S::Tag: 'static,
 {
     // One place per answer in flight, and one more for the line that reached the limit.
-    let (sender, answers) = mpsc::channel(limits.in_flight + 1);
+    let (sender, answers) = mpsc::channel(limits.in_flight + limits.input.pieces + 1);
     let signal = Arc::new(Signal::default());
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
@@ -153,6 +172,8 @@ where
     fn accepts_lines(&self) -> bool {
         self.out.in_flight < self.limits.in_flight
             && self.out.in_flight_bytes < self.limits.in_flight_bytes
+            && self.out.input.0 < self.limits.input.pieces
+            && self.out.input.1 < self.limits.input.bytes
             && self.pending() + self.out.held_back < OUT_HIGH
     }
 
@@ -327,7 +348,7 @@ where
     fn is_finished(&self) -> bool {
         self.half_closed
             && self.input.is_empty()
-            && self.out.in_flight == 0
+            && !self.out.expects()
             && self.pending() == 0
             && self.out.held_back == 0
             && !self.out.watches.iter().any(Watch::is_owed)
@@ -338,7 +359,7 @@ where
     async fn wait(&mut self) -> io::Result<()> {
         let reads = !self.half_closed && self.accepts_lines();
         let pending = self.pending();
-        let expects = self.out.in_flight > 0 && pending < OUT_HIGH;
+        let expects = self.out.expects() && pending < OUT_HIGH;
         let watches = !self.out.watches.is_empty() && pending < OUT_LOW;
         // Whoever sends no more may still read, and the kernel does not tell when it no longer does.
         let looks = self.half_closed && pending == 0;

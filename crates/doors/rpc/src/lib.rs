@@ -18,9 +18,9 @@ mod shown;
 mod socket;
 mod watch;
 
-pub use connection::{Limits, serve};
+pub use connection::{InputLimits, Limits, serve};
 pub use line::{LineBuffer, TooLong};
-pub use listen::{Bound, Place, bind, connect, is_ours, look};
+pub use listen::{Bound, Place, bind, connect, connect_within, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use shown::is_hidden;

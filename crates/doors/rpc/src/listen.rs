@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -106,6 +107,14 @@ pub fn bind(path: &Path) -> io::Result<Bound> {
 /// Connects to the socket at `path`, however long that is.
 pub fn connect(path: &Path) -> io::Result<StdUnixStream> {
     StdUnixStream::connect(&Address::of(path)?.path)
+}
+
+/// The same, and then every write, for no longer than this: a daemon that hangs accepts nobody.
+pub fn connect_within(path: &Path, within: Duration) -> io::Result<StdUnixStream> {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Send, Some(within))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(&Address::of(path)?.path)?)?;
+    Ok(socket.into())
 }
 
 /// What stands where a socket is wanted.

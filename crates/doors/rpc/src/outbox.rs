@@ -20,8 +20,17 @@ pub struct Later<Tag> {
     pub after: Option<After>,
     /// What it took to make the reply; given back when the connection has taken that.
     pub held: Option<OwnedSemaphorePermit>,
-    /// How much of the in-flight allowance it gives back.
-    weight: usize,
+    /// How much of which allowance it gives back.
+    weight: Weight,
+}
+
+/// What an answer in flight counts for.
+#[derive(Debug, Clone, Copy)]
+enum Weight {
+    /// A request with a line of this length.
+    Request(usize),
+    /// So many bytes for a process.
+    Input(usize),
 }
 
 /// A place in a process's output.
@@ -36,7 +45,7 @@ pub struct After {
 impl<Tag> Later<Tag> {
     /// Just a reply.
     pub fn reply(reply: Vec<u8>) -> Self {
-        Self { reply, watch: None, after: None, held: None, weight: 0 }
+        Self { reply, watch: None, after: None, held: None, weight: Weight::Request(0) }
     }
 }
 
@@ -48,6 +57,8 @@ pub struct Outbox<Tag> {
     pub(crate) signal: Arc<Signal>,
     pub(crate) in_flight: usize,
     pub(crate) in_flight_bytes: usize,
+    /// Pieces and bytes that wait for processes to take their input.
+    pub(crate) input: (usize, usize),
     /// Bytes of replies that wait for a frame.
     pub(crate) held_back: usize,
     sender: mpsc::Sender<Later<Tag>>,
@@ -63,6 +74,7 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             signal,
             in_flight: 0,
             in_flight_bytes: 0,
+            input: (0, 0),
             held_back: 0,
             sender,
             weight: 0,
@@ -73,12 +85,29 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     pub fn later(&mut self) -> impl FnOnce(Later<Tag>) + Send + 'static + use<Tag> {
         self.in_flight += 1;
         self.in_flight_bytes += self.weight;
-        let (sender, weight) = (self.sender.clone(), self.weight);
+        self.deliver(Weight::Request(self.weight))
+    }
+
+    /// The same for the answer to `bytes` of input, which comes when the process has taken them: a process that does not read
+    /// holds up nothing else.
+    pub fn later_input(&mut self, bytes: usize) -> impl FnOnce(Later<Tag>) + Send + 'static + use<Tag> {
+        self.input.0 += 1;
+        self.input.1 += bytes;
+        self.deliver(Weight::Input(bytes))
+    }
+
+    fn deliver(&self, weight: Weight) -> impl FnOnce(Later<Tag>) + Send + 'static + use<Tag> {
+        let sender = self.sender.clone();
         move |mut later| {
             later.weight = weight;
             // The channel has a place for every answer in flight, so this fails only when the connection is gone.
             let _ = sender.try_send(later);
         }
+    }
+
+    /// Whether an answer is still being worked on.
+    pub(crate) fn expects(&self) -> bool {
+        self.in_flight > 0 || self.input.0 > 0
     }
 
     /// Works on an answer beside the connection.
@@ -125,8 +154,16 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     }
 
     pub(crate) fn arrived(&mut self, later: Later<Tag>) {
-        self.in_flight -= 1;
-        self.in_flight_bytes -= later.weight;
+        match later.weight {
+            Weight::Request(bytes) => {
+                self.in_flight -= 1;
+                self.in_flight_bytes -= bytes;
+            }
+            Weight::Input(bytes) => {
+                self.input.0 -= 1;
+                self.input.1 -= bytes;
+            }
+        }
         match &later.after {
             Some(after) => self.reply_after(later.reply, after),
             None => self.ready.extend_from_slice(&later.reply),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{After, Flow, Limits, Outbox, Session, Watch, serve};
+use ostler_door_rpc::{After, Flow, InputLimits, Limits, Outbox, Session, Watch, serve};
 use ostler_engine::{EventCursor, EventHead, FrameHead};
 use ostler_journal::EventJournal;
 
@@ -76,7 +76,7 @@ fn stage(count: usize) -> Stage {
     server.set_nonblocking(true).unwrap();
     client.set_read_timeout(Some(SOON)).unwrap();
     let door = Door { journals: journals.clone(), written: Arc::clone(&written) };
-    let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000 };
+    let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000, input: InputLimits::default() };
     tokio::spawn(serve(tokio::net::UnixStream::from_std(server).unwrap(), door, limits));
     Stage { _dir: dir, journals, written, client }
 }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{Bound, Limits};
+use ostler_door_rpc::{Bound, InputLimits, Limits};
 use ostler_engine::session::{Session, Status, View};
 use ostler_engine::{Engine, Peer};
 use tokio::io::AsyncWriteExt;
@@ -119,7 +119,12 @@ async fn client(shared: Arc<Shared>, mut stream: UnixStream, here: presence::Her
         return;
     };
     let peer = Peer::of(&stream).ok().map(Arc::new);
-    let limits = Limits { line: FRAME_MAX - 1, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES };
+    let limits = Limits {
+        line: FRAME_MAX - 1,
+        in_flight: IN_FLIGHT,
+        in_flight_bytes: IN_FLIGHT_BYTES,
+        input: InputLimits::default(),
+    };
     let client = Client::new(shared, peer, here.number());
     let greeted = client.greeted();
     let served = tokio::select! {

@@ -108,6 +108,7 @@ impl Engine {
                 Err(known) => return Ok(known),
             },
         };
+        registry.config.environment.settled().await;
         let program = lookup::executable(&request.program, &registry.config.environment.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
         check(&request, &program)?;
@@ -283,7 +284,7 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     let text = |bytes: &OsString| bytes.to_string_lossy().into_owned();
     let cwd = match &request.cwd {
         Some(cwd) => cwd.clone(),
-        None => std::env::current_dir()?,
+        None => own_folder(),
     };
     let mut about = About::new(id::process()?, text(&request.program), request.args.iter().map(text).collect(), cwd);
     about.alias.clone_from(&request.alias);
@@ -295,6 +296,20 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.live_max = request.live_max;
     about.session.clone_from(&request.session);
     Ok(about)
+}
+
+/// The daemon's own folder. One that was deleted under it is nobody's any more: then the folder that has its name now, the
+/// user's home, or the root.
+fn own_folder() -> PathBuf {
+    let named = || {
+        let link = std::fs::read_link("/proc/self/cwd").ok()?;
+        Some(PathBuf::from(link.to_str()?.strip_suffix(" (deleted)")?))
+    };
+    std::env::current_dir()
+        .ok()
+        .or_else(|| named().filter(|folder| folder.is_dir()))
+        .or_else(|| std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute() && home.is_dir()))
+        .unwrap_or_else(|| "/".into())
 }
 
 /// The size of a terminal that only sudo's question is read on.
@@ -312,9 +327,18 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
 }
 
 fn prepare(dir: PathBuf, private: bool, options: JournalOptions) -> io::Result<Prepared> {
-    let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
-    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
+    let made = || {
+        let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
+        let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
+        Ok((journal, held))
+    };
+    let (journal, held) = made().map_err(|error: io::Error| named(&dir, &error))?;
     Ok(Prepared { dir, journal, held })
+}
+
+/// An error that names the folder it happened in.
+fn named(dir: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", dir.display()))
 }
 
 fn begin(

@@ -58,7 +58,7 @@ impl Default for PumpConfig {
             heavy_rate: 64 << 20,
             sync_every: Duration::from_millis(200),
             spool_cap: 8 << 20,
-            spool_waiters: 1024,
+            spool_waiters: 8192,
             floor_bytes: 1 << 30,
             floor_percent: 5,
             exit_grace: Duration::from_secs(5),

@@ -195,9 +195,10 @@ impl Host {
         record.write(&self.dir).map_err(|source| HostError::Io { path: self.dir.clone(), source })
     }
 
-    /// Asks a login shell for its PATH, beside everything else; later children get it.
+    /// Asks a login shell for its PATH, beside everything else; what is to be started from now on waits for it.
     pub(crate) fn extract_login_path(&self) {
         let environment = Arc::clone(self.engine.environment());
+        let asking = environment.asking();
         tokio::spawn(async move {
             let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
             match ostler_engine::login_path(&shell, &environment.snapshot()).await {
@@ -210,6 +211,7 @@ impl Host {
                     tracing::warn!("[shellenv] Shell command exited with error (may still have PATH): {why}");
                 }
             }
+            drop(asking);
         });
     }
 

@@ -228,6 +228,7 @@ impl Claustrum {
             }
             door.close().await;
             host.engine().end_all_at(&config.endpoint).await;
+            door.ended();
             match host.fresh_endpoint("claustrum") {
                 Ok(endpoint) => config.endpoint = endpoint,
                 Err(error) => tracing::error!("{error}"),

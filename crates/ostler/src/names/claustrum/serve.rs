@@ -13,6 +13,7 @@ use ostler_door_rpc::Place;
 use ostler_engine::{Claim, Ending, Environment};
 
 use super::flags::Flags;
+use super::token::Token;
 use super::{complain, fail, log, token, version};
 use crate::daemon::{Asked, Host, HostError, Launched, Native, Ours, Plan, Signals};
 use crate::instances::DoorRecord;
@@ -45,8 +46,9 @@ pub(crate) fn run(flags: &Flags, socket: &Path, home: &Path) -> ExitCode {
 /// Starts this program again as the daemon and waits for its first word.
 fn launch(flags: &Flags, socket: &Path) -> Result<ExitCode, String> {
     let token = match flags.token_file.is_empty() {
-        true => token::from_descriptor(flags.token_fd).map_err(|error| {
-            format!("read --token-fd: read token-fd: {}", ostler_door_claustrum::errno_text(&error))
+        true => token::from_descriptor(flags.token_fd).map_err(|error| match error.raw_os_error() {
+            Some(_) => format!("read --token-fd: read token-fd: {}", ostler_door_claustrum::errno_text(&error)),
+            None => format!("read --token-fd: {error}"),
         })?,
         false => String::new(),
     };
@@ -87,8 +89,9 @@ fn launch(flags: &Flags, socket: &Path) -> Result<ExitCode, String> {
 fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> Result<ExitCode, String> {
     let token = match flags.token_file.as_str() {
         "" => token::from_launcher(launched.launcher()).map_err(|error| format!("read --token-fd: {error}"))?,
-        path => token::from_file(Path::new(path)).map_err(|error| {
-            format!("read --token-file: open {path}: {}", ostler_door_claustrum::errno_text(&error))
+        path => token::from_file(Path::new(path)).map_err(|error| match error.raw_os_error() {
+            Some(_) => format!("read --token-file: open {path}: {}", ostler_door_claustrum::errno_text(&error)),
+            None => format!("read --token-file: {path}: {error}"),
         })?,
     };
     let writer = log::start();
@@ -104,7 +107,13 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     }
 }
 
-async fn host(flags: &Flags, token: String, given: &Path, home: &Path, mut launched: Launched) -> Result<(), String> {
+async fn host(
+    flags: &Flags,
+    mut token: Token,
+    given: &Path,
+    home: &Path,
+    mut launched: Launched,
+) -> Result<(), String> {
     let paths = Paths::from_env().map_err(|error| error.to_string())?;
     let socket = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
     let instance = crate::daemon::instance_of_socket("claustrum", &socket);
@@ -123,7 +132,7 @@ async fn host(flags: &Flags, token: String, given: &Path, home: &Path, mut launc
         .await
         .map_err(|error| error.to_string())?;
     let config = Config {
-        token,
+        token: std::mem::take(&mut token.text),
         version: version(),
         endpoint: host.endpoint("claustrum").map_err(|error| error.to_string())?,
         home: Some(home.to_owned()),
@@ -131,6 +140,13 @@ async fn host(flags: &Flags, token: String, given: &Path, home: &Path, mut launc
     let door = Door::new(host.engine().clone(), config);
     if !flags.metrics_addr.is_empty() {
         serve_metrics(&flags.metrics_addr, &door).await;
+    }
+    if let Err(error) = token.used() {
+        return Err(format!(
+            "remove --token-file: {}: {}",
+            flags.token_file,
+            ostler_door_claustrum::errno_text(&error)
+        ));
     }
     // Launcher and reader may be gone; the daemon is there all the same.
     let _ = writeln!(io::stdout(), "Claustrum remote server listening on {}", given.display());
@@ -167,15 +183,20 @@ async fn host(flags: &Flags, token: String, given: &Path, home: &Path, mut launc
 /// Claims the instance. A living daemon of ours leaves only for one that can listen in its place: whoever else has the
 /// path is noticed before that daemon is asked to go.
 fn claim(paths: &Paths, instance: &str, socket: &Path, taken: impl Fn(io::Error) -> String) -> Result<Ours, String> {
-    let holder = match Host::claim(paths, instance, Claim::IfFree) {
-        Err(HostError::Held { pid, .. }) => pid,
-        claimed => return claimed.map_err(|error| error.to_string()),
-    };
-    match ostler_door_rpc::look(socket).map_err(&taken)? {
-        // Someone who takes no connections is most likely that daemon, and hung: that is when it must be replaced.
-        Place::Free | Place::Listener(None) => {}
-        Place::Listener(pid) if pid == holder => {}
-        Place::Listener(_) | Place::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
+    let mut known = None;
+    loop {
+        let holder = match Host::claim(paths, instance, Claim::IfFree) {
+            Err(HostError::Held { pid, .. }) => pid,
+            claimed => return claimed.map_err(|error| error.to_string()),
+        };
+        match ostler_door_rpc::look(socket).map_err(&taken)? {
+            // Someone who takes no connections is most likely that daemon, and hung: that is when it must be replaced.
+            Place::Free | Place::Listener(None) => break,
+            Place::Listener(pid) if pid == holder => break,
+            // Of several that start at once another one may have taken over between the two looks.
+            Place::Listener(pid) if known != Some((holder, pid)) => known = Some((holder, pid)),
+            Place::Listener(_) | Place::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
+        }
     }
     Host::claim(paths, instance, Claim::TakeOver).map_err(|error| error.to_string())
 }
