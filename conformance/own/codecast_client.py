@@ -6,8 +6,9 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 
-from codecast_kit import LONG, running, suite
+from codecast_kit import LONG, kinds, partials, running, suite
 from lib import area, wait_for
 from ssh import Sshd
 
@@ -52,6 +53,19 @@ async def main():
         try: await c.create_session(port, "/no/such/place")
         except DaemonError as e: out["path"] = str(e)
     print(json.dumps(out))
+asyncio.run(main())
+'''
+
+# A message whose daemon leaves in the middle of the answer, and then the rest of it from the next daemon.
+LEFT = r'''
+import asyncio, json, sys
+from head.daemon_client import DaemonClient
+port, session, message = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+async def main():
+    async with DaemonClient() as c:
+        if message: out = [e async for e in c.send_message(port, session, message)]
+        else: out = await c.reconnect_session(port, session)
+        print(json.dumps([e for e in out if e["type"] != "ping"]))
 asyncio.run(main())
 '''
 
@@ -112,6 +126,29 @@ def client(t):
         t.eq("a-large-text-does-not-break-it", out["big"], 1500000)
         t.eq("destroy", (out["destroy"], out["error"][0], out["unknown"]), (True, -32000, ["error"]))
         t.ok("a-missing-path-is-named", "Path does not exist" in out["path"], out["path"])
+
+
+@area("codecast-client-left")
+def left(t):
+    with running(t) as d:
+        def half(session, name, leave):
+            told = []
+            talk = threading.Thread(target=lambda: told.append(head(t, LEFT, d.port, session, "@@hold:" + name)))
+            talk.start()
+            t.ok("%s-it-runs" % name, wait_for(lambda: d.starts("@@hold:" + name) and d.stats(session)["clientConnected"] and d.info(session)["sdkSessionId"], LONG))
+            leave()
+            talk.join(LONG)
+            return told[0] or [{"type": "nothing"}]
+        session, first = d.new(), d.proc
+        told = half(session, "takeover", d.start)
+        t.ok("half-an-answer-is-an-error-to-it", told[-1]["type"] == "error" and "Connection" in told[-1]["message"] and "result" not in kinds(told), told)
+        first.wait(LONG)
+        d.release("takeover")
+        d.wait_idle(session)
+        rest = head(t, LEFT, d.port, session, "") or []
+        t.eq("and-reconnect-gives-it-the-rest-once", (partials(told + rest), kinds(rest)[-1:]), (["working ", "done:takeover"], ["result"]))
+        told = half(d.new(), "sigterm", lambda: d.restart(signal.SIGTERM))
+        t.ok("a-turn-that-was-ended-is-an-error-too", told[-1]["type"] == "error" and "before its answer was whole" in told[-1]["message"], told)
 
 
 @area("codecast-ssh")

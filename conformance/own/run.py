@@ -22,7 +22,7 @@ SUITES = {
     "cli": ["cli"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree"],
-    "codecast": ["codecast"],
+    "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_password"],

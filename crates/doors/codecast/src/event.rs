@@ -96,6 +96,11 @@ impl Event {
         Self::Error { message: message.into() }
     }
 
+    /// Whether a turn ends with it.
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(self, Self::Result { .. } | Self::Error { .. } | Self::Interrupted)
+    }
+
     /// As JSON that fits a line; several for words that do not fit one.
     pub(crate) fn fitted(self) -> Vec<String> {
         let whole = self.json();

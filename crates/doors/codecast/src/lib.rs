@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     settings: Settings,
     started: Instant,
     seats: Arc<Seats>,
+    /// Sessions whose owed events are on their way to somebody.
+    handing: Arc<Seats>,
     /// Whoever reads and changes a session's place holds its lock.
     locks: [Mutex<()>; LOCKS],
     spread: RandomState,
@@ -84,6 +86,7 @@ impl Shared {
             settings,
             started: Instant::now(),
             seats: Arc::default(),
+            handing: Arc::default(),
             locks: Default::default(),
             spread: RandomState::new(),
             counts: Mutex::default(),

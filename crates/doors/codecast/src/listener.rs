@@ -10,6 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ostler_engine::Engine;
+use rustix::event::{PollFd, PollFlags};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -33,6 +34,8 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 const BUFFER: usize = 64 * 1024;
 /// A listener without descriptors tries again rather than spin.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// The kernel's table is read line by line while it changes: looks at it for a connection that must be in it.
+const LOOKS: usize = 5;
 /// How long streams may take to end when the door closes.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -93,7 +96,8 @@ impl Door {
         }
     }
 
-    /// Ends every stream as it should end, and waits until they have, if that is soon.
+    /// Ends every stream: as it should end where its turn is over, broken off where that goes on. Waits until they have
+    /// ended, if that is soon.
     pub async fn close(&self) {
         self.shared.stop.send_replace(true);
         let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
@@ -132,10 +136,22 @@ impl Door {
 
     async fn connection(&self, socket: TcpStream, address: SocketAddr) {
         let Ok(own) = socket.local_addr() else { return };
-        let ours = is_ours(address, own).await;
-        if !ours && self.open.is_none() {
-            tracing::warn!("codecast: {address} belongs to another user: refused");
-            return;
+        let owner = owner(&socket, address, own).await;
+        let ours = owner == Owner::Us;
+        match owner {
+            Owner::Us => {}
+            // Gone before anybody looked: nobody is there to be served, or to be suspected.
+            Owner::Nobody => return tracing::debug!("codecast: {address} closed at once"),
+            Owner::Another(uid) if self.open.is_none() => {
+                return tracing::warn!("codecast: {address} belongs to another user ({uid}): refused");
+            }
+            Owner::Unknown if self.open.is_none() => {
+                return tracing::warn!("codecast: whose program {address} is could not be found out: refused");
+            }
+            Owner::Elsewhere if self.open.is_none() => {
+                return tracing::warn!("codecast: {address} is another machine: refused");
+            }
+            Owner::Another(_) | Owner::Unknown | Owner::Elsewhere => {}
         }
         // Small frames are to arrive when they are sent.
         let _ = socket.set_nodelay(true);
@@ -159,6 +175,8 @@ impl Door {
         let served = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS_WITHIN)
+            // A client that has sent all it wants to send waits for its answer.
+            .half_close(true)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(socket), service);
         tokio::pin!(served);
@@ -196,13 +214,44 @@ impl Drop for Guest {
     }
 }
 
-/// Whether this is a program of our own user on this machine.
-async fn is_ours(address: SocketAddr, own: SocketAddr) -> bool {
+/// Whose program is at the other end.
+#[derive(Debug, PartialEq, Eq)]
+enum Owner {
+    Us,
+    Another(u32),
+    /// Its socket is held by no program any more.
+    Nobody,
+    /// The kernel's table could not be read.
+    Unknown,
+    /// Not on this machine's loopback.
+    Elsewhere,
+}
+
+async fn owner(socket: &TcpStream, address: SocketAddr, own: SocketAddr) -> Owner {
     if !address.ip().to_canonical().is_loopback() {
-        return false;
+        return Owner::Elsewhere;
     }
-    let found = tokio::task::spawn_blocking(move || peer::uid(address, own)).await;
-    let found = found.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-    let uid = found.inspect_err(|error| tracing::error!("codecast: {address}: {error}")).ok().flatten();
-    uid == Some(rustix::process::geteuid().as_raw())
+    for _ in 0..LOOKS {
+        let found = tokio::task::spawn_blocking(move || peer::uid(address, own)).await;
+        match found.unwrap_or_else(|lost| Err(io::Error::other(lost))) {
+            Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw() => return Owner::Us,
+            Ok(Some(uid)) => return Owner::Another(uid),
+            Ok(None) if hung_up(socket) => return Owner::Nobody,
+            // It is there: others that came and went while the table was read have moved its line.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!("codecast: {address}: {error}");
+                return Owner::Unknown;
+            }
+        }
+    }
+    Owner::Unknown
+}
+
+/// Whether the other end sends no more, whatever it has sent before.
+fn hung_up(socket: &TcpStream) -> bool {
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let mut fds = [PollFd::new(socket, gone)];
+    let looked = rustix::event::poll(&mut fds, Some(&rustix::event::Timespec::default()));
+    looked.is_ok() && fds.iter().any(|fd| fd.revents().intersects(gone))
 }

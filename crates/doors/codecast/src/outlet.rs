@@ -5,72 +5,103 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::Frame;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::Shutdown;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 
-/// Counts what went into a socket.
-#[derive(Debug, Default)]
+/// Counts what went into a socket, and knows whether anybody is at its other end.
+#[derive(Debug)]
 pub(crate) struct Meter {
+    socket: TcpStream,
     written: AtomicU64,
     moved: Notify,
 }
 
+impl Meter {
+    /// Resolves when the other end sends no more. It may be gone, or wait for its answer: who writes to it will know.
+    async fn hung_up(&self) {
+        // What is there to read is somebody else's: urgent data there is none, so this is the end of input alone.
+        if self.socket.ready(Interest::PRIORITY).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Resolves when the other end has refused what was written to it.
+    async fn broken(&self) {
+        if self.socket.ready(Interest::ERROR).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
 /// A socket that is counted.
-pub(crate) struct Metered<S> {
-    socket: S,
+pub(crate) struct Metered {
     meter: Arc<Meter>,
 }
 
-impl<S> Metered<S> {
-    pub(crate) fn new(socket: S) -> (Self, Arc<Meter>) {
-        let meter = Arc::<Meter>::default();
-        (Self { socket, meter: Arc::clone(&meter) }, meter)
+impl Metered {
+    pub(crate) fn new(socket: TcpStream) -> (Self, Arc<Meter>) {
+        let meter = Arc::new(Meter { socket, written: AtomicU64::new(0), moved: Notify::new() });
+        (Self { meter: Arc::clone(&meter) }, meter)
     }
 
-    fn count(&self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(count)) = polled {
-            self.meter.written.fetch_add(count as u64, Ordering::Release);
-            self.meter.moved.notify_waiters();
+    /// Writes as soon as there is room, and counts.
+    fn write(&self, cx: &mut Context<'_>, write: impl Fn(&TcpStream) -> io::Result<usize>) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.meter.socket.poll_write_ready(cx))?;
+            match write(&self.meter.socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(count) => {
+                    self.meter.written.fetch_add(count as u64, Ordering::Release);
+                    self.meter.moved.notify_waiters();
+                    return Poll::Ready(Ok(count));
+                }
+                failed => return Poll::Ready(failed),
+            }
         }
-        polled
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(cx, buf)
+impl AsyncRead for Metered {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.meter.socket.poll_read_ready(cx))?;
+            match self.meter.socket.try_read(buf.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return Poll::Ready(read.map(|count| buf.advance(count))),
+            }
+        }
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.count(polled)
+impl AsyncWrite for Metered {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.write(cx, |socket| socket.try_write(buf))
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.count(polled)
+        self.write(cx, |socket| socket.try_write_vectored(bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        true
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(rustix::net::shutdown(&self.meter.socket, Shutdown::Write).map_err(io::Error::from))
     }
 }
 
@@ -80,7 +111,7 @@ pub(crate) struct Gone;
 
 /// What a stream writes to.
 pub(crate) struct Outlet {
-    frames: mpsc::Sender<Bytes>,
+    frames: mpsc::Sender<io::Result<Bytes>>,
     meter: Arc<Meter>,
 }
 
@@ -95,7 +126,7 @@ impl Outlet {
     pub(crate) async fn deliver(&self, frame: String) -> Result<(), Gone> {
         let before = self.meter.written.load(Ordering::Acquire);
         let length = frame.len() as u64;
-        self.frames.send(frame.into()).await.map_err(|_| Gone)?;
+        self.frames.send(Ok(frame.into())).await.map_err(|_| Gone)?;
         loop {
             let moved = self.meter.moved.notified();
             tokio::pin!(moved);
@@ -113,19 +144,34 @@ impl Outlet {
         }
     }
 
+    /// Breaks the connection where it stands: without its last chunk nobody takes what came for all there is.
+    pub(crate) async fn break_off(self) {
+        let why = io::Error::other("the rest of the stream is somebody else's to tell");
+        // A client that is gone misses nothing.
+        let _ = self.frames.send(Err(why)).await;
+    }
+
+    /// Resolves when the client sends no more; it may still read.
+    pub(crate) async fn hung_up(&self) {
+        self.meter.hung_up().await;
+    }
+
     /// Resolves when the client is gone.
     pub(crate) async fn gone(&self) {
-        self.frames.closed().await;
+        tokio::select! {
+            () = self.frames.closed() => {}
+            () = self.meter.broken() => {}
+        }
     }
 }
 
-struct Frames(mpsc::Receiver<Bytes>);
+struct Frames(mpsc::Receiver<io::Result<Bytes>>);
 
 impl HttpBody for Frames {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        self.0.poll_recv(cx).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+        self.0.poll_recv(cx).map(|frame| frame.map(|bytes| bytes.map(Frame::data)))
     }
 }

@@ -1,8 +1,8 @@
 //! How far the clients of this door have read a session: kept by the engine, so that it outlives connections and daemons.
 //!
 //! Streams move one place forward. What a stream that was cut off did not deliver stays owed, as stretches of records, until
-//! somebody asks for it. Written so that a kill at any moment can make an event come twice, and never not at all.
-//! Everything here may wait for the disk.
+//! somebody asks for it. All of it is written at once, so that nothing is lost or repeated whatever dies in between; only what
+//! a client was given and nobody came to note may come twice. Everything here may wait for the disk.
 
 use std::io;
 
@@ -10,37 +10,67 @@ use ostler_engine::session::{Bookmark, Session};
 
 use crate::reader::Reader;
 
-/// Stretches that are remembered. A client that is cut off more often without ever asking gets the oldest two as one,
-/// and with them what it has seen between them.
-const OWED_MAX: usize = 4;
+/// Stretches that are remembered: as many as fit a page with the rest. A client that is cut off more often without ever
+/// asking gets the oldest two as one, and is told that it has seen some of that.
+const OWED_MAX: usize = 255;
 const MARK: &str = "codecast";
 const AT_BITS: u32 = 48;
 const AWAY: u64 = 1 << 63;
+const JOINED: u64 = 1 << 62;
 
 /// A stretch of records: after the first, up to and including the second.
 pub(crate) type Stretch = (u64, u64);
 
 /// Where the clients of a session are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Packed {
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Noted {
     /// What streams have delivered.
     at: u64,
     /// A stream began and did not end as it should.
     away: bool,
-    /// How many stretches are owed beside what is after `at`.
-    owed: usize,
+    /// What is owed beside what is after `at`, oldest first.
+    owed: Vec<Stretch>,
+    /// The oldest stretch was several, and holds what was delivered between them.
+    joined: bool,
 }
 
-impl Packed {
-    /// One number, so that one write changes all of it.
-    fn number(self) -> u64 {
-        let away = if self.away { AWAY } else { 0 };
-        away | ((self.owed as u64 & 0xff) << AT_BITS) | (self.at & ((1 << AT_BITS) - 1))
+impl Noted {
+    /// The numbers that are written together.
+    fn numbers(&self) -> Vec<u64> {
+        let flag = |is: bool, bit: u64| if is { bit } else { 0 };
+        let (flags, owed) = (flag(self.away, AWAY) | flag(self.joined, JOINED), self.owed.len() as u64 & 0xff);
+        let first = flags | (owed << AT_BITS) | (self.at & ((1 << AT_BITS) - 1));
+        std::iter::once(first).chain(self.owed.iter().flat_map(|(from, to)| [*from, *to])).collect()
     }
 
-    fn of(number: u64) -> Self {
-        let owed = usize::try_from((number >> AT_BITS) & 0xff).unwrap_or_default().min(OWED_MAX);
-        Self { at: number & ((1 << AT_BITS) - 1), away: number & AWAY != 0, owed }
+    fn of(numbers: &[u64]) -> Option<Self> {
+        let (first, rest) = numbers.split_first()?;
+        let owed = usize::try_from((first >> AT_BITS) & 0xff).unwrap_or_default();
+        let owed = rest.as_chunks().0.iter().take(owed).map(|[from, to]| (*from, *to)).collect();
+        Some(Self { at: first & ((1 << AT_BITS) - 1), away: first & AWAY != 0, owed, joined: first & JOINED != 0 })
+    }
+
+    /// This stretch was not delivered either.
+    fn owe(&mut self, stretch: Stretch) {
+        self.owed.push(stretch);
+        if self.owed.len() > OWED_MAX {
+            let (_, end) = self.owed.remove(1);
+            if let Some(oldest) = self.owed.first_mut() {
+                oldest.1 = end;
+            }
+            self.joined = true;
+        }
+    }
+
+    /// Everything up to this record of the first `whole` stretches and the one after them was delivered.
+    fn paid(&mut self, whole: usize, upto: u64) {
+        self.joined &= whole == 0;
+        self.owed.drain(..whole.min(self.owed.len()));
+        match self.owed.first_mut() {
+            Some(first) if upto > first.0 => first.0 = upto,
+            Some(_) => {}
+            None => self.at = upto.max(self.at),
+        }
     }
 }
 
@@ -48,8 +78,7 @@ impl Packed {
 pub(crate) struct Place {
     session: Session,
     mark: Bookmark,
-    packed: Packed,
-    owed: Vec<Stretch>,
+    noted: Noted,
 }
 
 impl Place {
@@ -57,83 +86,75 @@ impl Place {
         let mark = session.bookmark(MARK)?;
         // Sessions of other doors begin, for this one, when somebody first looks.
         let first = || if session.view().door == crate::DOOR { 0 } else { session.view().last };
-        let packed = mark.get().map_or_else(|| Packed { at: first(), away: false, owed: 0 }, Packed::of);
-        let mut owed = Vec::with_capacity(packed.owed);
-        for index in 0..packed.owed {
-            let [from, to] = ends(session, index)?;
-            owed.push((from.get().unwrap_or_default(), to.get().unwrap_or_default()));
+        let numbers = mark.all()?;
+        let mut noted = Noted::of(&numbers).unwrap_or_else(|| Noted { at: first(), ..Noted::default() });
+        if let [alone] = numbers.as_slice() {
+            noted.owed = apart(session, *alone)?;
         }
-        Ok(Self { session: session.clone(), mark, packed, owed })
+        Ok(Self { session: session.clone(), mark, noted })
     }
 
     /// Whether the last stream ended as it should, or the client has said since that it is there.
     pub(crate) fn is_here(&self) -> bool {
-        !self.packed.away
+        !self.noted.away
     }
 
     /// What was not delivered, up to this record.
     pub(crate) fn owed(&self, last: u64) -> Vec<Stretch> {
-        let rest = (self.packed.at < last).then_some((self.packed.at, last));
-        self.owed.iter().copied().chain(rest).collect()
+        let rest = (self.noted.at < last).then_some((self.noted.at, last));
+        self.noted.owed.iter().copied().chain(rest).collect()
     }
 
     /// The stretches that a stream has not delivered and will not.
     pub(crate) fn behind(&self) -> Vec<Stretch> {
-        self.owed.clone()
+        self.noted.owed.clone()
+    }
+
+    /// Whether the oldest stretch holds what was delivered too.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.noted.joined
     }
 
     /// A stream begins after this record. What was not delivered before stays owed.
     pub(crate) fn begin(&mut self, after: u64) -> io::Result<()> {
-        if self.packed.at < after && says_something(&self.session, (self.packed.at, after))? {
-            self.owed.push((self.packed.at, after));
-            if self.owed.len() > OWED_MAX {
-                let (_, end) = self.owed.remove(1);
-                if let Some(first) = self.owed.first_mut() {
-                    first.1 = end;
-                }
-            }
+        let gap = (self.noted.at, after);
+        if self.noted.at < after && says_something(&self.session, gap)? {
+            self.noted.owe(gap);
         }
-        self.packed = Packed { at: after, away: true, owed: 0 };
+        (self.noted.at, self.noted.away) = (after, true);
         self.save()
     }
 
     /// A stream has delivered everything up to this record.
     pub(crate) fn reached(&mut self, record: u64) -> io::Result<()> {
-        self.packed.at = record.max(self.packed.at);
+        self.noted.at = record.max(self.noted.at);
         self.save()
     }
 
     /// A stream ended as it should, or the client is back.
     pub(crate) fn here(&mut self) -> io::Result<()> {
-        self.packed.away = false;
+        self.noted.away = false;
         self.save()
     }
 
-    /// Everything up to this record of the first `whole` stretches and the one after them was delivered.
+    /// Everything up to this record of the first `whole` stretches and the one after them was delivered, and the client is
+    /// back.
     pub(crate) fn paid(&mut self, whole: usize, upto: u64) -> io::Result<()> {
-        let stretches = self.owed.len();
-        self.owed.drain(..whole.min(stretches));
-        match self.owed.first_mut() {
-            Some(first) if upto > first.0 => first.0 = upto,
-            Some(_) => {}
-            None => self.packed.at = upto.max(self.packed.at),
-        }
-        self.save()
+        self.noted.paid(whole, upto);
+        self.here()
     }
 
     fn save(&mut self) -> io::Result<()> {
-        for (index, (from, to)) in self.owed.iter().enumerate() {
-            let [first, last] = ends(&self.session, index)?;
-            first.set(*from)?;
-            last.set(*to)?;
-        }
-        self.packed.owed = self.owed.len();
-        self.mark.set(self.packed.number())
+        self.mark.set_all(&self.noted.numbers())
     }
 }
 
-fn ends(session: &Session, index: usize) -> io::Result<[Bookmark; 2]> {
-    Ok([session.bookmark(&format!("{MARK}-{index}-from"))?, session.bookmark(&format!("{MARK}-{index}-to"))?])
+/// The stretches of a place that an earlier version noted: each end in a file of its own.
+fn apart(session: &Session, number: u64) -> io::Result<Vec<Stretch>> {
+    let end = |index: u64, which: &str| {
+        session.bookmark(&format!("{MARK}-{index}-{which}")).map(|mark| mark.get().unwrap_or_default())
+    };
+    (0..(number >> AT_BITS) & 0xff).map(|index| Ok((end(index, "from")?, end(index, "to")?))).collect()
 }
 
 /// Whether a client would get anything out of these records.
@@ -155,14 +176,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_one_number() {
+    fn a_place_is_read_as_it_was_written_and_fits_a_page() {
         for at in [0, 1, 77, (1 << AT_BITS) - 1] {
-            for away in [false, true] {
-                for owed in 0..=OWED_MAX {
-                    let packed = Packed { at, away, owed };
-                    assert_eq!(Packed::of(packed.number()), packed);
+            for (away, joined) in [(false, false), (true, false), (false, true)] {
+                for owed in [0, 1, 5, OWED_MAX as u64] {
+                    let noted = Noted { at, away, owed: (0..owed).map(|n| (2 * n, 2 * n + 1)).collect(), joined };
+                    assert_eq!(Noted::of(&noted.numbers()), Some(noted.clone()));
+                    assert!(noted.numbers().len() <= 512);
+                    let mut longer = noted.numbers();
+                    longer.extend([9; 4]);
+                    assert_eq!(Noted::of(&longer), Some(noted), "what a longer list left behind means nothing");
                 }
             }
         }
+        assert_eq!(Noted::of(&[]), None);
+    }
+
+    #[test]
+    fn every_gap_is_owed_by_itself_up_to_the_bound_and_beyond_it_that_is_known() {
+        let mut noted = Noted::default();
+        let gap = |n: u64| (10 * n, 10 * n + 5);
+        (0..OWED_MAX as u64).for_each(|n| noted.owe(gap(n)));
+        assert_eq!((noted.owed.len(), noted.joined), (OWED_MAX, false));
+        noted.owe(gap(OWED_MAX as u64));
+        assert_eq!((noted.owed.len(), noted.joined), (OWED_MAX, true));
+        assert_eq!(noted.owed.first(), Some(&(0, 15)));
+        assert_eq!(noted.owed.get(1), Some(&gap(2)));
+        noted.paid(0, 7);
+        assert_eq!((noted.owed.first(), noted.joined), (Some(&(7, 15)), true), "a part of it");
+        noted.paid(1, 15);
+        assert_eq!((noted.owed.first(), noted.joined), (Some(&gap(2)), false), "all of it");
+        noted.paid(OWED_MAX - 1, 9999);
+        assert_eq!((noted.owed.len(), noted.at), (0, 9999));
     }
 }

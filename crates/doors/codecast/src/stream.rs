@@ -1,7 +1,8 @@
 //! `session.send`: a prompt, or the answer to a question, and everything the session says until it rests.
 //!
 //! A stream reads the journal like any other reader; what it has delivered is noted with the engine. A client that goes away
-//! stops nothing and loses nothing.
+//! stops nothing and loses nothing. A stream says that it is whole only where the session rests: one that has to end before
+//! that is broken off, and the rest waits.
 
 use std::io;
 use std::sync::Arc;
@@ -22,6 +23,16 @@ use crate::{DOOR, Shared, answer};
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// What is read before it is written.
 const BATCH: usize = 64 * 1024;
+
+/// Why a stream of a session ends.
+enum End {
+    /// The session rests: that was all.
+    Whole,
+    /// The turn goes on, but not here: the daemon leaves, or another stream has taken over.
+    BrokenOff,
+    /// Of the disk's making.
+    Failed(String),
+}
 
 /// What a message turned out to be.
 enum Sent {
@@ -45,23 +56,30 @@ struct Batch {
 
 /// Serves one message to its end, or its client's.
 pub(crate) async fn serve(shared: Arc<Shared>, id: String, message: String, outlet: Outlet) {
-    let mut stream = Stream { shared, outlet, pinged: Instant::now() };
+    let mut stream = Stream { shared, outlet, pinged: Instant::now(), hung_up: false };
     // A client that is gone is noticed again at the next turn of whatever is done.
-    let _ = stream.message(&id, message).await;
+    if let Ok(End::BrokenOff) = stream.message(&id, message).await {
+        stream.outlet.break_off().await;
+    }
 }
 
 struct Stream {
     shared: Arc<Shared>,
     outlet: Outlet,
     pinged: Instant,
+    /// The client sends no more.
+    hung_up: bool,
 }
 
 impl Stream {
-    async fn message(&mut self, id: &str, message: String) -> Result<(), Gone> {
-        self.ping().await?;
+    async fn message(&mut self, id: &str, message: String) -> Result<End, Gone> {
         let Some(session) = self.shared.session(id) else {
             return self.only(Event::error(format!("Session not found: {id}"))).await;
         };
+        if message.trim().is_empty() {
+            return self.only(Event::error(PromptError::Empty.to_string())).await;
+        }
+        self.ping().await?;
         let sent = {
             let (shared, session) = (Arc::clone(&self.shared), session.clone());
             blocking(move || Ok(send(&shared, &session, message))).await
@@ -74,9 +92,9 @@ impl Stream {
         }
     }
 
-    async fn only(&mut self, event: Event) -> Result<(), Gone> {
+    async fn only(&mut self, event: Event) -> Result<End, Gone> {
         self.tell(event).await?;
-        self.outlet.deliver(DONE.to_owned()).await
+        self.outlet.deliver(DONE.to_owned()).await.map(|()| End::Whole)
     }
 
     async fn tell(&mut self, event: Event) -> Result<(), Gone> {
@@ -91,7 +109,7 @@ impl Stream {
     }
 
     /// Everything after this record, until the session rests.
-    async fn follow(&mut self, session: Session, after: u64) -> Result<(), Gone> {
+    async fn follow(&mut self, session: Session, after: u64) -> Result<End, Gone> {
         let seat = self.shared.seats.take(session.id()).await;
         let begun = {
             let (shared, session) = (Arc::clone(&self.shared), session.clone());
@@ -101,25 +119,28 @@ impl Stream {
             })
             .await
         };
-        let followed = match begun {
-            Ok(reader) => self.read(&session, reader, &seat).await,
-            Err(error) => Ok(Some(error.to_string())),
+        let end = match begun {
+            Ok(reader) => self.read(&session, reader, &seat).await?,
+            Err(error) => End::Failed(error.to_string()),
         };
-        let here = followed.is_ok() && seat.is_mine();
-        let (shared, ended) = (Arc::clone(&self.shared), session.clone());
-        let noted = blocking(move || if here { shared.place(&ended, |place| place.here()) } else { Ok(()) }).await;
-        if let Err(error) = noted {
-            tracing::error!("codecast: {}: {error}", session.id());
+        match &end {
+            End::BrokenOff => return Ok(end),
+            End::Failed(error) => self.tell(Event::error(error)).await?,
+            End::Whole => {}
         }
-        drop(seat);
-        if let Some(error) = followed? {
-            self.tell(Event::error(error)).await?;
+        self.outlet.deliver(DONE.to_owned()).await?;
+        // The client has all of it, and counts as attached until that is noted.
+        if seat.is_mine() {
+            let (shared, ended) = (Arc::clone(&self.shared), session.clone());
+            if let Err(error) = blocking(move || shared.place(&ended, |place| place.here())).await {
+                tracing::error!("codecast: {}: {error}", session.id());
+            }
         }
-        self.outlet.deliver(DONE.to_owned()).await
+        Ok(end)
     }
 
-    /// Reads and delivers. Ends when the session rests, or with an error of the disk's.
-    async fn read(&mut self, session: &Session, mut reader: Reader, seat: &Seat) -> Result<Option<String>, Gone> {
+    /// Reads and delivers, until the session rests or this stream has to end before.
+    async fn read(&mut self, session: &Session, mut reader: Reader, seat: &Seat) -> Result<End, Gone> {
         let news = Arc::new(Notify::new());
         let subscription = {
             let (session, news) = (session.clone(), Arc::clone(&news));
@@ -127,12 +148,14 @@ impl Stream {
         };
         let subscription = match subscription {
             Ok(subscription) => subscription,
-            Err(error) => return Ok(Some(error.to_string())),
+            Err(error) => return Ok(End::Failed(error.to_string())),
         };
         let mut changes = self.shared.engine.sessions().revision();
         let mut stop = self.shared.stop.subscribe();
         let (mut reached, mut noted) = (0, 0);
         loop {
+            // Looked at before reading: what was said before the door was closed is told.
+            let stopped = *stop.borrow_and_update();
             subscription.arm();
             changes.mark_unchanged();
             let batch = {
@@ -141,11 +164,11 @@ impl Stream {
             };
             let batch = match batch {
                 Ok(batch) => batch,
-                Err(error) => return Ok(Some(error.to_string())),
+                Err(error) => return Ok(End::Failed(error.to_string())),
             };
             reader = batch.reader;
-            if !seat.is_mine() || *stop.borrow() {
-                return Ok(None);
+            if !seat.is_mine() {
+                return Ok(End::BrokenOff);
             }
             let delivered = match batch.frames.is_empty() {
                 true => Ok(()),
@@ -160,7 +183,8 @@ impl Stream {
             }
             delivered?;
             match batch.rests {
-                Some(true) => return Ok(None),
+                Some(true) => return Ok(End::Whole),
+                Some(false) if stopped => return Ok(End::BrokenOff),
                 Some(false) => {
                     tokio::select! {
                         () = news.notified() => {}
@@ -168,6 +192,11 @@ impl Stream {
                         _ = stop.changed() => {}
                         () = tokio::time::sleep_until(self.pinged + PING_EVERY) => {}
                         () = self.outlet.gone() => return Err(Gone),
+                        () = self.outlet.hung_up(), if !self.hung_up => {
+                            // Whether it still reads shows when something is written to it.
+                            self.hung_up = true;
+                            self.ping().await?;
+                        }
                     }
                 }
                 None => {}

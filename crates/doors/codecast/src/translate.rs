@@ -17,6 +17,8 @@ use turn::Turn;
 
 /// Tools and requests that are remembered within a turn: more than a client could make sense of.
 const KNOWN_MAX: usize = 1024;
+/// Nobody who reads along has asked for it.
+const INTERRUPTED: &str = "the turn was interrupted before its answer was whole";
 /// Of a tool's output, so much is shown.
 const OUTPUT_MAX: usize = 4000;
 
@@ -50,7 +52,7 @@ impl Translator {
         if head.source == 0 {
             for one in said(0, payload) {
                 if let Said::Fact(fact) = one {
-                    self.fact(fact, &mut out);
+                    self.unless_over(&mut out, |this, out| this.fact(fact, out));
                 }
             }
             return out;
@@ -67,7 +69,7 @@ impl Translator {
                 Said::Fact(_) => None,
             })
             .collect();
-        if heard.is_empty() && self.agent == Agent::Claude {
+        if heard.is_empty() && self.agent == Agent::Claude && !self.turn.is_over() {
             out.extend(line.overlooked());
         }
         let ends = heard.iter().any(|event| matches!(event, Heard::TurnEnded { .. }));
@@ -77,10 +79,19 @@ impl Translator {
                     self.session_id = agent_session.or(self.session_id.take())
                 }
                 Heard::TurnEnded { reason: EndReason::Interrupted, .. } if at_end => {}
-                event => self.event(event, Some(&line), &mut out),
+                event => self.unless_over(&mut out, |this, out| this.event(event, Some(&line), out)),
             }
         }
         if self.agent == Agent::Claude { tools_first(out) } else { out }
+    }
+
+    /// What is said after a turn's end, before the next begins, is for nobody's stream.
+    fn unless_over(&mut self, out: &mut Vec<Event>, tell: impl FnOnce(&mut Self, &mut Vec<Event>)) {
+        let (over, told) = (self.turn.is_over(), out.len());
+        tell(self, out);
+        if over && self.turn.is_over() {
+            out.truncate(told);
+        }
     }
 
     fn fact(&mut self, fact: Fact, out: &mut Vec<Event>) {
@@ -90,7 +101,11 @@ impl Translator {
                 self.tools.clear();
                 self.asks.clear();
             }
-            Fact::Process { source, .. } => self.source = Some((source, 0)),
+            Fact::Process { source, .. } => {
+                self.source = Some((source, 0));
+                // The turn goes on with another process: what was wrong with the one before was not its end.
+                out.extend(self.turn.trouble.take().map(Event::notice));
+            }
             Fact::Sent { .. } => self.turn.sent = true,
             Fact::Approval { request, approval, .. } => {
                 if let Some(title) = self.asks.get(&request) {
@@ -105,9 +120,7 @@ impl Translator {
             }
             Fact::Said { event } => match event {
                 // The engine's own words about a turn that fails are the reason.
-                Heard::Error { message, kind, .. } => {
-                    self.event(Heard::Error { message, fatal: true, kind }, None, out);
-                }
+                Heard::Error { message, .. } => self.turn.trouble = Some(message),
                 event => self.event(event, None, out),
             },
             _ => {}
@@ -146,13 +159,12 @@ impl Translator {
             }
             Heard::Asked(asked) => self.asked(asked, out),
             Heard::Unasked { request } => drop(self.asks.remove(&request)),
-            Heard::Error { message, fatal, kind } => {
-                if fatal || kind != ErrorKind::Agent {
-                    out.extend(self.turn.failed(message));
-                } else {
-                    out.push(Event::notice(message));
-                }
-            }
+            // Why the turn ends, if it does: that is told with its end.
+            Heard::Error { message, fatal, kind } => match kind {
+                ErrorKind::Resume | ErrorKind::Login | ErrorKind::Setup => self.turn.trouble = Some(message),
+                ErrorKind::Agent if fatal => self.turn.trouble = Some(message),
+                ErrorKind::Agent | ErrorKind::Line => out.push(Event::notice(message)),
+            },
             Heard::Notice { text } => out.push(Event::notice(text)),
             Heard::Unknown { kind } if kind.starts_with("system/") => out.extend(line.and_then(Line::overlooked)),
             Heard::TurnEnded { reason, message } => self.turn_ended(reason, message, line, out),
@@ -167,23 +179,24 @@ impl Translator {
         line: Option<&Line<'_>>,
         out: &mut Vec<Event>,
     ) {
-        let stopped = self.turn.stopping && reason == EndReason::Failed;
-        if stopped || reason == EndReason::Interrupted {
-            out.extend(self.turn.interrupted());
-            return;
-        }
-        let told = line.filter(|line| reason != EndReason::Failed || line.is_result());
-        if let Some(line) = told {
-            let session_id = line.session_id().or_else(|| self.session_id.clone());
-            out.push(Event::Result { session_id, raw: line.raw() });
-        }
-        self.turn.over = true;
-        if reason == EndReason::Failed {
-            out.extend(match message {
-                Some(message) => self.turn.failed(message),
-                None => self.turn.failed_somehow(),
-            });
-        }
+        let unhappy = matches!(reason, EndReason::Failed | EndReason::Interrupted);
+        let result = |told: &Self| {
+            let line = line.filter(|line| !unhappy || line.is_result())?;
+            let session_id = line.session_id().or_else(|| told.session_id.clone());
+            Some(Event::Result { session_id, raw: line.raw() })
+        };
+        let why = message.or_else(|| self.turn.trouble.take());
+        let end = match (reason, why) {
+            _ if self.turn.stopping && unhappy => Event::Interrupted,
+            (EndReason::Interrupted, why) => Event::error(why.unwrap_or_else(|| INTERRUPTED.to_owned())),
+            // What the agent has just said itself is not said again.
+            (EndReason::Failed, Some(why)) if self.turn.has_said(&why) => {
+                result(self).unwrap_or(Event::Error { message: why })
+            }
+            (EndReason::Failed, why) => Event::error(why.unwrap_or_else(|| "the turn failed".to_owned())),
+            _ => result(self).unwrap_or_else(|| Event::Result { session_id: self.session_id.clone(), raw: None }),
+        };
+        out.extend(self.turn.end(end));
     }
 
     fn asked(&mut self, asked: Asked, out: &mut Vec<Event>) {
@@ -237,11 +250,13 @@ fn tool_name<'a>(agent: &Agent, name: &'a str) -> &'a str {
     }
 }
 
-/// A message of claude's is shown as its tools, then its words as one.
-fn tools_first(events: Vec<Event>) -> Vec<Event> {
+/// A message of claude's is shown as its tools, then its words as one. What ends a turn stays behind both.
+fn tools_first(mut events: Vec<Event>) -> Vec<Event> {
+    let end = events.pop_if(|last| last.is_terminal());
     let texts = events.iter().filter(|event| matches!(event, Event::Text { .. })).count();
     let tools = events.iter().any(|event| matches!(event, Event::ToolUse { .. }));
     if texts == 0 || (texts == 1 && !tools) {
+        events.extend(end);
         return events;
     }
     let mut words = String::new();
@@ -253,6 +268,7 @@ fn tools_first(events: Vec<Event>) -> Vec<Event> {
         }
     }
     others.push(Event::Text { content: words });
+    others.extend(end);
     others
 }
 

@@ -1,9 +1,13 @@
-//! A reader's place that outlives its connection and the daemon: eight bytes in a file of the session's folder.
+//! A reader's place that outlives its connection and the daemon: a few numbers in a file of the session's folder.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+
+/// What a file holds at most: a page, which a kill leaves as it was or as it is to be.
+const NUMBERS_MAX: usize = 512;
+const NUMBER: usize = size_of::<u64>();
 
 /// A named, durable position in a session's journal.
 #[derive(Debug)]
@@ -31,7 +35,25 @@ impl Bookmark {
 
     /// Notes the record that was read last. Eight bytes within a page: a kill leaves the old place or the new one.
     pub fn set(&self, record: u64) -> io::Result<()> {
-        self.file.write_all_at(&record.to_le_bytes(), 0)
+        self.set_all(&[record])
+    }
+
+    /// All numbers that were ever noted here: those of [`set_all`](Self::set_all), and what longer lists before it left behind.
+    pub fn all(&self) -> io::Result<Vec<u64>> {
+        let mut page = vec![0; NUMBERS_MAX * NUMBER];
+        let length = self.file.read_at(&mut page, 0)?;
+        page.truncate(length);
+        Ok(page.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+    }
+
+    /// Notes some numbers together. All within a page: a kill leaves the old ones or the new ones.
+    pub fn set_all(&self, numbers: &[u64]) -> io::Result<()> {
+        if numbers.len() > NUMBERS_MAX {
+            let why = format!("a bookmark holds {NUMBERS_MAX} numbers, not {}", numbers.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.file.write_all_at(&bytes, 0)
     }
 }
 
@@ -47,6 +69,11 @@ mod tests {
         mark.set(7).unwrap();
         mark.set(3).unwrap();
         assert_eq!(Bookmark::open(dir.path(), "codecast").unwrap().get(), Some(3));
+        mark.set_all(&[9, 8, 7]).unwrap();
+        assert_eq!((mark.get(), mark.all().unwrap()), (Some(9), vec![9, 8, 7]));
+        mark.set_all(&vec![1; NUMBERS_MAX]).unwrap();
+        assert_eq!(mark.all().unwrap().len(), NUMBERS_MAX);
+        assert!(mark.set_all(&vec![1; NUMBERS_MAX + 1]).is_err());
         for name in ["", "../x", "a/b", "a.b"] {
             assert!(Bookmark::open(dir.path(), name).is_err(), "{name:?}");
         }

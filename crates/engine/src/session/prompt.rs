@@ -100,7 +100,7 @@ impl Session {
         match settings {
             None => return Err(PromptError::Closed),
             _ if state.status() == Status::Closed => return Err(PromptError::Closed),
-            _ if bytes == 0 => return Err(PromptError::Empty),
+            _ if is_blank(&prompt.blocks) => return Err(PromptError::Empty),
             _ if bytes > PROMPT_MAX => return Err(PromptError::TooLong(bytes)),
             _ if prompt.queue == Queue::Refuse && state.is_busy() => return Err(PromptError::Busy),
             Some(queue) if state.queue.len() >= queue || state.queued_bytes() + bytes > QUEUE_BYTES => {
@@ -126,4 +126,9 @@ impl Session {
         self.drive();
         Ok(Accepted { number, position, record, again: false })
     }
+}
+
+/// Whether an agent could make anything of it.
+fn is_blank(blocks: &[Block]) -> bool {
+    blocks.iter().all(|block| matches!(block, Block::Text { text } if text.trim().is_empty()))
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ostler_agents::open;
@@ -48,7 +48,7 @@ impl Driver {
             program,
             args: launch.args.iter().map(OsString::from).collect(),
             env: dumb.into_iter().chain(env).chain(own).collect(),
-            cwd: Some(created.workspace),
+            cwd: Some(created.workspace.clone()),
             name: Some(format!("{}.{source}", created.id)),
             key: Some(session.process_key(source)),
             session: Some(created.id),
@@ -72,16 +72,23 @@ impl Driver {
                 let mut desk = session.desk();
                 let stderr = String::new();
                 session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr })?;
-                fail(&session, &mut desk, format!("Failed to spawn {}: {}", created.agent.name(), why(error)))
+                fail(
+                    &session,
+                    &mut desk,
+                    format!("Failed to spawn {}: {}", created.agent.name(), why(error, &created.workspace)),
+                )
             }
         }
     }
 }
 
-/// What the system said, without what everybody knows.
-fn why(error: SpawnError) -> String {
+/// What the system said, without what everybody knows. A folder that is gone is not a program that is missing.
+fn why(error: SpawnError, workspace: &Path) -> String {
     match error {
         SpawnError::NotInPath(_) => io::Error::from_raw_os_error(2).to_string(),
+        SpawnError::Refused { in_cwd: true, source, .. } => {
+            format!("its working folder {} can not be entered: {source}", workspace.display())
+        }
         SpawnError::Refused { source, .. } => source.to_string(),
         other => other.to_string(),
     }

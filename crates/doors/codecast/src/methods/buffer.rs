@@ -10,6 +10,7 @@ use crate::envelope::{Params, RpcError};
 use crate::outlet::Outlet;
 use crate::place::Stretch;
 use crate::reader::Reader;
+use crate::seats::Seat;
 use crate::{Counted, Shared, stream};
 
 /// What one answer carries at most; the rest waits for the next one.
@@ -21,11 +22,19 @@ pub(crate) struct Owed {
     /// The stretches that are in it as a whole, and the last record of the next one that is.
     whole: usize,
     upto: u64,
+    /// So many of the events, from the first on, may have been delivered before.
+    may_repeat: usize,
+    /// Nobody else is given them at the same time.
+    turn: Option<Seat>,
 }
 
 impl Owed {
+    /// Nothing is said about repeating where nothing can.
     pub(crate) fn result(&self) -> String {
-        format!(r#"{{"bufferedEvents":[{}]}}"#, self.events)
+        match self.may_repeat {
+            0 => format!(r#"{{"bufferedEvents":[{}]}}"#, self.events),
+            first => format!(r#"{{"bufferedEvents":[{}],"mayRepeat":{first}}}"#, self.events),
+        }
     }
 }
 
@@ -67,28 +76,33 @@ pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result
 pub(super) async fn reconnect(shared: &Arc<Shared>, params: &Params) -> Result<Option<(Session, Owed)>, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let Some(session) = shared.session(id) else { return Ok(None) };
+    let turn = shared.handing.take(session.id()).await;
     let shared = Arc::clone(shared);
     blocking(move || {
         let last = session.view().last;
         let attached = shared.seats.is_taken(session.id());
-        let stretches = shared
-            .place(&session, |place| Ok(if attached { place.behind() } else { place.owed(last) }))
+        let (stretches, joined) = shared
+            .place(&session, |place| Ok((if attached { place.behind() } else { place.owed(last) }, place.is_joined())))
             .map_err(failed)?;
-        let mut owed = gather(&session, &stretches).map_err(failed)?;
+        let mut owed = gather(&session, &stretches, joined).map_err(failed)?;
         if attached && owed.whole == stretches.len() {
             // What comes after is the stream's.
             owed.upto = 0;
         }
+        owed.turn = Some(turn);
         Ok(Some((session, owed)))
     })
     .await
 }
 
-fn gather(session: &Session, stretches: &[Stretch]) -> io::Result<Owed> {
-    let mut owed = Owed { events: String::new(), whole: 0, upto: 0 };
-    for stretch in stretches {
+fn gather(session: &Session, stretches: &[Stretch], joined: bool) -> io::Result<Owed> {
+    let mut owed = Owed { events: String::new(), whole: 0, upto: 0, may_repeat: 0, turn: None };
+    for (index, stretch) in stretches.iter().enumerate() {
         let mut full = false;
         walk(session, *stretch, |record, events| {
+            if joined && index == 0 {
+                owed.may_repeat += events.len();
+            }
             for json in events {
                 if !owed.events.is_empty() {
                     owed.events.push(',');
@@ -149,15 +163,10 @@ pub(crate) async fn hand_over(shared: Arc<Shared>, session: Session, owed: Owed,
     if outlet.deliver(answer).await.is_err() {
         return;
     }
-    let id = session.id().to_owned();
-    let paid = stream::blocking(move || {
-        shared.place(&session, |place| {
-            place.paid(owed.whole, owed.upto)?;
-            place.here()
-        })
-    })
-    .await;
+    let (id, turn) = (session.id().to_owned(), owed.turn);
+    let paid = stream::blocking(move || shared.place(&session, |place| place.paid(owed.whole, owed.upto))).await;
     if let Err(error) = paid {
         tracing::error!("codecast: {id}: {error}");
     }
+    drop(turn);
 }

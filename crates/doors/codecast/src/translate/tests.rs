@@ -155,13 +155,47 @@ fn a_process_that_fails_is_an_error_with_its_last_words() {
 }
 
 #[test]
-fn an_error_may_follow_a_result() {
+fn nothing_follows_the_end_of_a_turn() {
     let mut told = Told::by(Agent::Claude);
     told.line(json!({}), &[text("Not logged in")]);
     let failed = json!({"type": "turn_ended", "reason": "failed", "message": "Not logged in"});
     let events = told.line(json!({"type": "result", "is_error": true}), &[failed]);
     assert!(matches!(&events[..], [Event::Result { .. }]), "{events:?}");
-    assert!(matches!(&told.exited(Some(1), None)[..], [Event::Error { .. }]));
+    assert_eq!(told.line(json!({"type": "system", "subtype": "late"}), &[text("late")]), []);
+    assert_eq!(told.exited(Some(1), None), []);
+    told.fact(json!({"type": "turn", "number": 2}));
+    assert_eq!(told.line(json!({}), &[text("next")]).len(), 1, "another turn");
+}
+
+#[test]
+fn an_error_that_ends_a_turn_is_its_one_end() {
+    let mut told = Told::by(Agent::Claude);
+    let error = json!({"type": "error", "message": "gone", "fatal": true, "kind": "resume"});
+    let failed = json!({"type": "turn_ended", "reason": "failed"});
+    let events = told.line(json!({"type": "result", "is_error": true}), &[error, failed]);
+    assert_eq!(events, [Event::error("gone")]);
+    assert_eq!(told.exited(Some(1), None), []);
+}
+
+#[test]
+fn trouble_that_another_process_gets_over_is_a_notice() {
+    let mut told = Told::by(Agent::Codex);
+    let error = json!({"type": "error", "message": "gone", "fatal": true, "kind": "resume"});
+    assert_eq!(told.line(json!({}), &[error]), []);
+    let process = json!({"type": "process", "source": 2, "drive": "oneshot", "settings": {"autonomy": "all"}});
+    assert_eq!(told.fact(process), [Event::notice("gone")]);
+    let line = json!({"type": "error", "message": "a line was too long", "fatal": false, "kind": "line"});
+    assert_eq!(told.line(json!({}), &[line]), [Event::notice("a line was too long")]);
+}
+
+#[test]
+fn half_an_answer_that_nobody_stopped_is_an_error() {
+    for (code, signal) in [(Some(143), None), (Some(0), None), (None, Some(15)), (None, Some(9)), (None, None)] {
+        let mut told = Told::by(Agent::Claude);
+        told.cut_off();
+        let events = told.exited(code, signal);
+        assert!(matches!(&events[..], [Event::Error { .. }]), "{code:?} {signal:?} {events:?}");
+    }
 }
 
 #[test]
@@ -177,16 +211,18 @@ fn a_program_that_does_not_start_is_told_once() {
     told.fact(json!({"type": "turn", "number": 1}));
     assert_eq!(told.exited(None, None), []);
     let why = json!({"type": "error", "message": "Failed to spawn claude", "fatal": false, "kind": "agent"});
-    assert_eq!(told.fact(json!({"type": "said", "event": why})), [Event::error("Failed to spawn claude")]);
+    assert_eq!(told.fact(json!({"type": "said", "event": why})), []);
     let failed = json!({"type": "turn_ended", "reason": "failed"});
-    assert_eq!(told.fact(json!({"type": "said", "event": failed})), []);
+    assert_eq!(told.fact(json!({"type": "said", "event": failed})), [Event::error("Failed to spawn claude")]);
 }
 
 #[test]
-fn a_turn_whose_process_was_lost_is_interrupted() {
+fn a_turn_whose_process_was_lost_is_an_error_and_one_that_was_stopped_is_interrupted() {
+    let lost = json!({"type": "said", "event": {"type": "turn_ended", "reason": "interrupted"}});
+    assert_eq!(Told::by(Agent::Claude).fact(lost.clone()), [Event::error(INTERRUPTED)]);
     let mut told = Told::by(Agent::Claude);
-    let lost = json!({"type": "turn_ended", "reason": "interrupted"});
-    assert_eq!(told.fact(json!({"type": "said", "event": lost})), [Event::Interrupted]);
+    told.fact(json!({"type": "interrupt", "number": 1, "end_process": true}));
+    assert_eq!(told.fact(lost), [Event::Interrupted]);
 }
 
 fn asked(ask: &str, call: Option<&str>) -> Value {

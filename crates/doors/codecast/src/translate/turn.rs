@@ -9,10 +9,8 @@ const STDERR_MAX: usize = 300;
 /// Words that are remembered to be recognised.
 const WORDS_MAX: usize = 4096;
 const TERM: i32 = 15;
-/// What a shell, and many a program, makes of TERM.
-const TERM_CODE: i32 = 128 + TERM;
 
-/// The turn that runs, or the last one.
+/// The turn that runs, or the last one. Its end is told once, and nothing is told after it.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     running: bool,
@@ -21,11 +19,11 @@ pub(super) struct Turn {
     /// Somebody wants it to stop.
     pub(super) stopping: bool,
     /// How it ended was told.
-    pub(super) over: bool,
+    over: bool,
     /// Claude's own call with its questions was shown.
     pub(super) asks: bool,
-    /// Why it failed was told.
-    failed: bool,
+    /// What went wrong, and will be told with the turn's end.
+    pub(super) trouble: Option<String>,
     /// The last words of the agent, if they were few.
     words: String,
 }
@@ -35,28 +33,27 @@ impl Turn {
         Self { running: true, ..Self::default() }
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
     pub(super) fn spoke(&mut self, words: &str) {
         self.words.clear();
         self.words.push_str(if words.len() <= WORDS_MAX { words.trim() } else { "" });
     }
 
-    /// It failed for this reason, unless the agent has just said the same.
-    pub(super) fn failed(&mut self, why: String) -> Option<Event> {
-        self.over = true;
-        let known = std::mem::replace(&mut self.failed, true) || (!self.words.is_empty() && self.words == why.trim());
-        (!known).then_some(Event::Error { message: why })
+    /// Whether the agent has just said this.
+    pub(super) fn has_said(&self, words: &str) -> bool {
+        !self.words.is_empty() && self.words == words.trim()
     }
 
-    pub(super) fn failed_somehow(&mut self) -> Option<Event> {
-        let known = std::mem::replace(&mut self.failed, true);
-        (!known).then(|| Event::error("the turn failed"))
+    /// It ends with this event, if it has not ended yet.
+    pub(super) fn end(&mut self, event: Event) -> Option<Event> {
+        (!std::mem::replace(&mut self.over, true)).then_some(event)
     }
 
-    pub(super) fn interrupted(&mut self) -> Option<Event> {
-        (!std::mem::replace(&mut self.over, true)).then_some(Event::Interrupted)
-    }
-
-    /// Its process is over.
+    /// Its process is over. Clients pass over `interrupted`, so that is told only to who asked for it: to anybody else half
+    /// an answer must not look like a whole one.
     pub(super) fn exited(
         &mut self,
         agent: &Agent,
@@ -69,28 +66,33 @@ impl Turn {
             return None;
         }
         self.running = false;
-        let stopped = self.stopping || signal == Some(TERM) || code == Some(TERM_CODE);
-        match (code, signal) {
-            _ if stopped => self.interrupted(),
-            // Ended by the daemon because it did not leave, or without a word.
-            (None, _) if self.over => None,
-            (Some(0), _) | (None, None) => self.interrupted(),
-            _ => {
-                self.over = true;
-                Some(Event::error(abnormal(agent, code, signal, stderr)))
+        let name = capital(agent.name());
+        let why = match (self.trouble.take(), code, signal) {
+            _ if self.stopping => return self.end(Event::Interrupted),
+            (Some(trouble), ..) => trouble,
+            (None, Some(0), _) => format!("{name} ended without a result"),
+            (None, None, None) => format!("{name} is gone: nobody saw how it ended"),
+            (None, None, Some(TERM)) => {
+                format!("{name} was ended from outside (signal {TERM}) before its answer was whole")
             }
-        }
+            _ => abnormal(&name, code, signal, stderr),
+        };
+        self.end(Event::Error { message: why })
     }
 }
 
 /// In the words that clients know.
-fn abnormal(agent: &Agent, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
+fn abnormal(name: &str, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
     let or_null = |number: Option<i32>| number.map_or("null".to_owned(), |number| number.to_string());
-    let mut name = agent.name().to_owned();
-    if let Some(first) = name.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
     let said = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     let said = said.map_or(String::new(), |said| format!(": {}", said.chars().take(STDERR_MAX).collect::<String>()));
     format!("{name} process exited abnormally (code={}, signal={}){said}", or_null(code), or_null(signal))
+}
+
+fn capital(name: &str) -> String {
+    let mut name = name.to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    name
 }
