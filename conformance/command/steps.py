@@ -1,0 +1,247 @@
+"""The steps of the test command: what each runs, how long it usually takes, and how long it may."""
+import json
+import os
+import re
+import shutil
+import sys
+
+import install
+import places
+from work import Counts, verdict
+
+PATIENCE = float(os.environ.get("OSTLER_TEST_PATIENCE", "1"))
+STEPS = {}
+
+
+class Step:
+    def __init__(self, name, about, function, usual, budget, needs, quick, home):
+        self.name, self.about, self.function = name, about, function
+        self.usual, self.budget, self.needs, self.quick, self.home = usual, budget, needs, quick, home
+
+    def seconds(self):
+        return self.budget * 60 * PATIENCE * (10 if full() else 1)
+
+
+def full():
+    return "--full" in sys.argv
+
+
+def step(name, about, needs=(), quick=False, home=True):
+    """`home`: whether it has a HOME of its own; what cargo and npm keep is in the user's."""
+    def register(function):
+        usual, budget = MINUTES[name]
+        STEPS[name] = Step(name, about, function, usual, budget, needs, quick, home)
+        return function
+    return register
+
+
+# Minutes on two cores that both lanes share: usual and budget. Who needs longer fails, and is in need of repair.
+MINUTES = {
+    "install": (0, 30), "fmt": (0.1, 1), "build": (6, 12), "compile": (5, 10), "clippy": (2, 6), "unit": (1, 4), "integration": (4, 8),
+    "claustrum": (2, 5), "own": (2, 5), "ssh": (1, 3), "netns": (0.5, 2), "cli": (1, 3), "sessions": (1, 4), "sudo-proxy": (2, 5), "sudo-own": (1, 4),
+    "codecast": (2, 5), "codecast-own": (1, 4), "zeroclaw": (2, 5), "zeroclaw-own": (1, 4), "codecast-client": (0.5, 3), "approvals": (1, 4),
+    "sudo-clients": (1, 4), "agents": (4, 9), "crash": (1, 4), "conversations": (1, 4), "decisions": (1, 4), "fuzz": (3, 5), "coverage": (0.1, 1),
+}
+# The whole of it, cold, without what `install` fetches.
+WHOLE = 24
+BUILT = ("build",)
+
+
+@step("install", "packages, agents and original programs that the other steps need (only what is missing)", home=False)
+def install_everything(work):
+    return install.everything(work)
+
+
+@step("fmt", "cargo fmt --check", quick=True, home=False)
+def fmt(work):
+    return work.plain(["cargo", "fmt", "--all", "--check"])
+
+
+@step("build", "cargo build --release --workspace: the program itself", quick=True, home=False)
+def build(work):
+    counts = work.plain(["cargo", "build", "--release", "--workspace"])
+    if counts.passed:
+        shutil.rmtree(places.LINKS, ignore_errors=True)
+        os.makedirs(places.LINKS)
+        counts = work.plain([places.OSTLER, "link", places.LINKS])
+    return counts
+
+
+@step("compile", "cargo test --no-run: the tests, quick to compile, with the hooks that only tests need", quick=True, home=False)
+def compile_tests(work):
+    return work.plain(["cargo", "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
+
+
+@step("clippy", "cargo clippy, warnings denied", home=False)
+def clippy(work):
+    return work.plain(["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+
+
+@step("unit", "tests beside the code", needs=("compile",), quick=True)
+def unit(work):
+    return rust(work, lambda kinds: "test" not in kinds)
+
+
+@step("integration", "one test program per crate: real processes, terminals, disks and users", needs=("compile",), quick=True)
+def integration(work):
+    return rust(work, lambda kinds: "test" in kinds)
+
+
+def rust(work, wanted):
+    """Runs test programs as `cargo test` does: each in the folder of its crate."""
+    total = Counts()
+    for line in places.log_text("compile").splitlines():
+        made = json.loads(line) if line.startswith('{"reason":"compiler-artifact"') else {}
+        if made.get("executable") and made["profile"]["test"] and wanted(made["target"]["kind"]):
+            total.add(program(work, made["executable"], os.path.dirname(made["manifest_path"])))
+    return total
+
+
+def program(work, path, folder):
+    begin = len(work.log())
+    code = work.run([path], cwd=folder)
+    text, counts = work.log()[begin:], Counts()
+    for passed, failed, ignored in re.findall(r"^test result: \S+ (\d+) passed; (\d+) failed(?:; (\d+) ignored)?", text, re.M):
+        counts.add(Counts(int(passed), int(failed), int(ignored or 0)))
+    work.show(re.findall(r"^test .* \.\.\. FAILED.*$", text, re.M))
+    if code != 0:
+        counts.failed = max(counts.failed, 1)
+        work.show_tail()
+    return counts
+
+
+@step("claustrum", "conformance/claustrum: the protocol document, byte for byte", BUILT, quick=True)
+def claustrum(work):
+    return work.suite([sys.executable, "-u", "conformance/claustrum/run.py", "--bin", places.LINKS + "/claustrum"])
+
+
+@step("own", "conformance/own: what the document promises beyond that suite, and durability", BUILT)
+def own(work):
+    return work.own("claustrum")
+
+
+@step("ssh", "conformance/own: through a real sshd, the connection cut in mid-stream", BUILT)
+def ssh(work):
+    return work.own("ssh")
+
+
+@step("netns", "conformance/own: everything works in an empty network namespace", BUILT)
+def netns(work):
+    return work.own("netns")
+
+
+@step("cli", "conformance/own: the command line as a person uses it", BUILT, quick=True)
+def cli(work):
+    return work.own("cli")
+
+
+@step("sessions", "conformance/own: conversations with the built-in agent, watched from everywhere and through crashes", BUILT, quick=True)
+def sessions(work):
+    return work.own("sessions")
+
+
+@step("sudo-proxy", "conformance/sudo-proxy: the protocol document, the original's words, and the hardening it lacks", BUILT)
+def sudo_proxy(work):
+    start = places.OSTLER + " as sudo-proxy --socket {socket}"
+    return work.suite([sys.executable, "-u", "conformance/sudo-proxy/run.py", "--start", start, "--levels", "seed,doc,v11,exact,hard"])
+
+
+@step("sudo-own", "conformance/own: the sudo-proxy door through crashes, hang-ups, grants, and a sudo that asks for a password", BUILT)
+def sudo_own(work):
+    return work.own("sudo-proxy")
+
+
+@step("codecast", "conformance/codecast: the protocol document, the original's words, the life cycle, TLS and tokens", BUILT)
+def codecast(work):
+    more = ["--slow"] + (["--auth"] if os.geteuid() == 0 and shutil.which("unshare") and shutil.which("ip") else [])
+    if "--auth" not in more:
+        work.say("auth mode is not tried: it needs root, unshare and ip")
+    return work.suite([sys.executable, "-u", "conformance/codecast/run.py", "--start", places.OSTLER + " as codecast-daemon"] + more)
+
+
+@step("codecast-own", "conformance/own: the codecast door: users, headers, restarts, cuts, questions, hostile clients", BUILT)
+def codecast_own(work):
+    return work.own("codecast")
+
+
+@step("zeroclaw", "conformance/zeroclaw: the protocol document, in both spellings of its clients", BUILT)
+def zeroclaw(work):
+    daemon = places.OSTLER + " as zeroclaw daemon"
+    argv = [sys.executable, "-u", "conformance/zeroclaw/run.py", "--start", daemon, "--ephemeral-start", daemon + " --ephemeral", "--agent", "echo"]
+    for kind, prompt in (("slow", "SLOW:60"), ("tool", "TOOL"), ("approval", "ASK")):
+        argv += ["--%s-agent" % kind, "echo", "--%s-prompt" % kind, prompt]
+    counts = work.suite(argv)
+    counts.add(work.suite(argv + ["--spelling", "real"]))
+    return counts
+
+
+@step("zeroclaw-own", "conformance/own: the zeroclaw door through crashes, its neighbours, forms, hostile clients", BUILT)
+def zeroclaw_own(work):
+    return work.own("zeroclaw")
+
+
+@step("codecast-client", "conformance/own: the original's own client and its ssh manager on our daemon", BUILT)
+def codecast_client(work):
+    if not install.has_codecast(work):
+        return work.missing("codecast %s is not installed; run ./test install" % install.CODECAST)
+    return work.own("codecast-client", "--original", install.codecast_root())
+
+
+@step("approvals", "conformance/own: requests answered in terminals and by rules, hosted shells refused, a record that holds", BUILT)
+def approvals(work):
+    return work.own("approvals")
+
+
+@step("sudo-clients", "conformance/own: our sudo clients on the original daemon, the original's on ours, through a real sshd", BUILT)
+def sudo_clients(work):
+    if not install.has_sudo_proxy(work):
+        return work.missing("sudo-proxy %s is not installed; run ./test install" % install.SUDO_PROXY)
+    return work.own("sudo-clients", "--original", install.sudo_proxy_root())
+
+
+@step("agents", "conformance/agents: the real claude, codex, gemini and opencode as sessions, the daemon killed in their turns", BUILT)
+def agents(work):
+    absent = install.absent_agents()
+    if absent:
+        return work.missing("not installed: %s; run ./test install" % ", ".join(absent))
+    return work.suite([sys.executable, "-u", "conformance/agents/run.py", "--bin", places.OSTLER])
+
+
+def kills(few, many):
+    return str(many if full() else few)
+
+
+def battery(work, *arguments):
+    good = work.run([places.BENCH, *arguments]) == 0
+    work.show([work.last_line()])
+    if not good:
+        work.show_tail()
+    return verdict(good)
+
+
+@step("crash", "60 SIGKILLs of the daemon under load (--full: 1000): nothing lost, doubled or reordered", BUILT)
+def crash(work):
+    return battery(work, "crash", "--kills", kills(60, 1000), "--seed", "1")
+
+
+@step("conversations", "6 conversations, 20 SIGKILLs of the daemon (--full: 300): no event lost or doubled, every answer given once", BUILT)
+def conversations(work):
+    return battery(work, "sessions", "--kills", kills(20, 300), "--seed", "1")
+
+
+@step("decisions", "200 requests, three racing approvers, 20 SIGKILLs (--full: 2000 and 200): none carried out twice, none without a recorded yes", BUILT)
+def decisions(work):
+    return battery(work, "approvals", "--runs", kills(200, 2000), "--kills", kills(20, 200), "--seed", "1")
+
+
+@step("fuzz", "hostile lines, damaged journals, a hostile client: half a minute each (--full: 10 minutes)", BUILT)
+def fuzz(work):
+    total = Counts()
+    for target in ("lines", "journal", "daemon"):
+        total.add(work.plain([places.BENCH, "fuzz", "--target", target, "--seconds", kills(30, 600)]))
+    return total
+
+
+@step("coverage", "conformance/COVERAGE.md names only tests that exist and ran", needs=("*",))
+def coverage(work):
+    return work.plain([sys.executable, "conformance/check_coverage.py", "--logs", places.LOGS])
