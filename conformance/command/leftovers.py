@@ -32,6 +32,9 @@ def folders(lane):
     for top in (lane.tmp, lane.home, lane.runtime):
         for name in sorted(os.listdir(top)):
             path = os.path.join(top, name)
+            if path == os.path.join(lane.runtime, "ostler") and not os.listdir(path):
+                # Stays for the next daemon.
+                continue
             found.append("%s (%s)" % (path, ", ".join(sorted(os.listdir(path))[:5])) if os.path.isdir(path) and not os.path.islink(path) else path)
             if os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path, ignore_errors=True)

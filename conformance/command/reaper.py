@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # What has been told to end may need this long on a busy machine.
 GRACE = 20.0
@@ -95,19 +96,18 @@ def kill_all():
 
 
 def main(report, argv):
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Nothing outlives the test command, however that ends.
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     # Whoever starts this with nohup or in the background ignores signals that tests send and expect to be heard.
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
-    try:
-        command = subprocess.Popen(argv, start_new_session=True).pid
-    except OSError as error:
-        print(error, file=sys.stderr)
-        return 127
     status, left, seen = 124, [], set()
-    threading.Thread(target=watch, args=(seen,), daemon=True).start()
-    signal.signal(signal.SIGTERM, stop)
     try:
+        signal.signal(signal.SIGTERM, stop)
+        command = subprocess.Popen(argv, start_new_session=True).pid
+        threading.Thread(target=watch, args=(seen,), daemon=True).start()
         pid, how = os.waitpid(-1, 0)
         while pid != command:
             pid, how = os.waitpid(-1, 0)
@@ -119,6 +119,9 @@ def main(report, argv):
         left = [d for d in map(described, descendants()) if d]
     except Stopped:
         pass
+    except OSError as error:
+        print(error, file=sys.stderr)
+        status = 127
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     kill_all()
     with open(report, "w") as f:

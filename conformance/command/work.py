@@ -61,6 +61,8 @@ class Work:
     def missing(self, reason):
         """Something of the machine is missing: a skip for a person at a desk, a failure in CI."""
         self.say(reason)
+        with open(places.log_path(self.name), "a") as log:
+            log.write("not run here: %s\n" % reason)
         return Counts(failed=1) if places.CI else Counts(skipped=1)
 
     def run(self, argv, env=None, cwd=places.ROOT):

@@ -1,10 +1,10 @@
 """An ordinary user whose sudo asks for a password."""
 import os
-import pwd
 import re
 import shutil
 import subprocess
 
+from account import Account
 from approvals_kit import LONG, House, Terminal, Tmux
 from kit import Fail
 from lib import area, wait_for
@@ -17,16 +17,9 @@ def password(t):
     """An ordinary user whose sudo asks for a password: it is typed into the approving terminal and kept nowhere."""
     if os.geteuid() != 0 or not shutil.which("useradd") or not shutil.which("sudo"):
         return t.skip("user", "needs root, useradd and sudo")
-    name = "ostler-t%d" % (os.getpid() % 100000)
-    policy = "/etc/sudoers.d/" + name.replace("-", "_")
-    house = None
-    subprocess.run(["useradd", "--no-create-home", "--shell", "/bin/sh", name], check=True)
+    account = Account(PASSWORD, "ALL=(root) ALL")
+    name, user, house = account.name, account.user, None
     try:
-        subprocess.run(["chpasswd"], input=("%s:%s\n" % (name, PASSWORD)).encode(), check=True)
-        with open(policy, "w") as f:
-            f.write("%s ALL=(root) ALL\n" % name)
-        os.chmod(policy, 0o440)
-        user = pwd.getpwnam(name)
         house = House(t, user)
         # The program must be readable for that user, wherever it was built.
         program = house.dir + "/ostler"
@@ -59,17 +52,13 @@ def password(t):
             stopped(t, house)
         rc, o, e = house("doctor")
         t.ok("doctor-sees-that-sudo-wants-a-password", "sudo wants a password" in o, o)
-        with open(policy, "w") as f:
-            f.write("%s ALL=(root) NOPASSWD: ALL\n" % name)
+        account.policy("ALL=(root) NOPASSWD: ALL")
         rc, o, e = house("doctor")
         t.ok("doctor-warns-when-sudo-wants-none", re.search(r"weak approvals .*without asking", o), o)
     finally:
         if house:
             house.down()
-        for path in (policy,):
-            if os.path.exists(path):
-                os.remove(path)
-        subprocess.run(["userdel", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        account.remove()
 
 
 def stopped(t, house):

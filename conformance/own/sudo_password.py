@@ -2,12 +2,12 @@
 import contextlib
 import json
 import os
-import pwd
 import re
 import select
 import shutil
 import subprocess
 
+from account import Account
 from approvals_kit import Tmux
 from lib import Fail, area, wait_for
 from ptyhost import PtyDaemon
@@ -21,16 +21,10 @@ ASKED = re.compile(r"password for \S+:")
 @contextlib.contextmanager
 def person(t):
     """A fresh user who may do everything with a password, and a home in which their daemon runs."""
-    name = "ostler-t%d" % (os.getpid() % 100000)
-    rules = "/etc/sudoers.d/" + name
-    subprocess.run(["useradd", "-M", "-s", "/bin/sh", name], check=True)
+    account = Account(PASSWORD, "ALL=(ALL) ALL")
+    user = account.user
     home = Home(t)
     try:
-        subprocess.run(["chpasswd"], input=("%s:%s\n" % (name, PASSWORD)).encode(), check=True)
-        with open(rules, "w") as f:
-            f.write("%s ALL=(ALL) ALL\n" % name)
-        os.chmod(rules, 0o440)
-        user = pwd.getpwnam(name)
         program = home.dir + "/ostler"
         shutil.copy(t.ostler(), program)
         os.chmod(program, 0o755)
@@ -45,9 +39,7 @@ def person(t):
         yield home
     finally:
         home.close()
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(rules)
-        subprocess.run(["userdel", "-f", name], stderr=subprocess.DEVNULL)
+        account.remove()
 
 
 def ask_as(home, payload):

@@ -32,7 +32,7 @@ pub(crate) struct Said {
 impl Home {
     pub(crate) fn new() -> Self {
         // Short, so that socket paths are what they usually are.
-        let dir = tempfile::Builder::new().prefix("o").tempdir_in("/tmp").unwrap();
+        let dir = tempfile::Builder::new().prefix("o").tempdir().unwrap();
         for name in ["state", "home", "xdg"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
