@@ -51,7 +51,8 @@ def environment(home, url):
     write(home, "opencode.json", json.dumps({
         "$schema": "https://opencode.ai/config.json", "model": "fake/fake-model", "small_model": "fake/fake-model",
         "provider": {"fake": {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": {"baseURL": url + "/v1", "apiKey": "fake"},
-                              "models": {"fake-model": {"name": "fake-model"}}}}}))
+                              "models": {"fake-model": {"name": "fake-model", "cost": {"input": 100, "output": 200},
+                                                        "limit": {"context": 10_000_000, "output": 10_000}}}}}}))
     # The daemon takes the PATH of a login shell.
     write(home, ".bash_profile", "export PATH='%s'\n" % path())
     return dict(

@@ -96,6 +96,10 @@ def talk(run):
     run.ok("one-process-for-all-of-it", len(processes) == 1, processes)
 
 
+# What the question is filed under, for the agents that let their model ask.
+QUESTIONS = {"claude": "Which colour do you want?", "codex": "colour"}
+
+
 @area("tools")
 def tools(run):
     s = run.session()
@@ -118,8 +122,10 @@ def tools(run):
         changed = json.dumps({"command": add_line(s, "other")[4:], "description": "another"})
         after, end = s.turn(add_line(s, "original"), lambda id: run.house.decide(id, "changed", input=changed))
         run.ok("changed-input", (lines(s.workspace, "original"), lines(s.workspace, "other")) == (0, 1), s.events(after))
-        after, end = s.turn("ASK me", lambda id: run.house.decide(id, "answers", answers=json.dumps({"Which colour do you want?": ["Blue"]})))
-        run.ok("question-answered", end["reason"] == "completed" and "Blue" in s.said(after), s.events(after))
+    if run.agent in QUESTIONS:
+        answers = json.dumps({QUESTIONS[run.agent]: ["Blue"]})
+        after, end = s.turn("ASK me", lambda id: run.house.decide(id, "answers", answers=answers))
+        run.ok("question-answered", end["reason"] == "completed" and "Blue" in s.said(after) and s.events(after, "asked"), s.events(after))
     after, end = s.turn("and goes on")
     run.ok("goes-on", end["reason"] == "completed" and "and goes on" in s.said(after), s.events(after))
 
@@ -170,6 +176,72 @@ def turn(run):
     after, end = s.turn(add_line(s, "denied"), run.no)
     run.ok("denied", lines(s.workspace, "denied") == 0 and s.events(after, "asked"), s.events(after))
     run.ok("nothing-stays-behind", s.info()["process"] is None, s.info())
+
+
+# A model that each has, and one that it has not: opencode would run its own default instead, claude a newer one. The others pass any
+# name on to their model.
+MODELS = {"claude": ("claude-sonnet-4-5", "claude-opus-4-1"), "opencode": ("fake/fake-model", "fake/nope"), "codex": ("gpt-5", None),
+          "gemini": ("gemini-2.5-pro", None)}
+
+
+@area("model")
+def model(run):
+    wanted, other = MODELS[run.agent]
+    s = run.session(model=wanted)
+    after, end = s.turn("which one")
+    run.ok("what-it-says-is-shown", end["reason"] == "completed" and s.info()["reported_model"] == wanted, (s.info(), s.events(after)))
+    if not other:
+        return
+    run.house.door.call("session.change", id=s.id, model=other)
+    run.ok("nothing-is-shown-before-it-says-so", s.info()["reported_model"] is None and s.info()["model"] == other, s.info())
+    after, end = s.turn("and now")
+    runs_it = end["reason"] == "completed" and s.info()["reported_model"] == other
+    refused = end["reason"] == "failed" and other in end.get("message", "") and not s.events(after, "sent")
+    # A later version of the agent may have it after all; what it may not do is to run another.
+    run.ok("another-is-refused-before-the-prompt", refused or runs_it, s.events(after))
+    run.ok("and-never-shown-as-if-it-ran", runs_it or s.info()["reported_model"] is None, s.info())
+    run.house.door.call("session.change", id=s.id, model=wanted)
+    after, end = s.turn("back again")
+    run.ok("goes-on-with-a-model-that-it-has", end["reason"] == "completed" and s.info()["reported_model"] == wanted, s.events(after))
+    s = run.session(model=other)
+    after, end = s.turn("from the start")
+    refused = end["reason"] == "failed" and other in end.get("message", "") and not s.events(after, "sent")
+    run.ok("a-new-session-is-refused-it-too", refused or s.info()["reported_model"] == other, s.events(after))
+
+
+def used(s, after):
+    """The figures of a turn."""
+    figures = {}
+    for event in s.events(after, "usage"):
+        figures.update(event)
+    return figures
+
+
+@area("cost")
+def cost(run):
+    """Each request to the model costs the same, and a turn with a tool has two. The process is ended in the middle of the session, and killed."""
+    s = run.session("all")
+    turns = [used(s, s.turn(text)[0]) for text in ("one", add_line(s, "f"))]
+    for signal in ("TERM", "KILL"):
+        run.house.run("kill", "-s", signal, s.info()["process"])
+        wait_for("end of the process", lambda: not s.info()["process"])
+        turns.append(used(s, s.turn("after " + signal)[0]))
+        turns.append(used(s, s.turn("and one more")[0]))
+    total = s.info()["usage"]
+    if run.agent in ("claude", "opencode"):
+        one = turns[0].get("turn_cost_usd") or 0
+        costs = [round((turn.get("turn_cost_usd") or 0) / one, 6) if one else None for turn in turns]
+        run.ok("each-turn-says-what-it-cost", one > 0 and costs == [1, 2, 1, 1, 1, 1], turns)
+        run.ok("and-the-session-their-sum", abs((total["cost_usd"] or 0) - 7 * one) < 1e-9, (total, turns))
+        row = next(row for row in json.loads(run.house.run("--json", "sessions")) if row["id"] == s.id)
+        run.ok("sessions-shows-it", row["usage"]["cost_usd"] == total["cost_usd"] and "$%.4f" % (7 * one) in run.house.run("sessions"), row)
+    else:
+        run.ok("no-cost-is-made-up", total["cost_usd"] is None and not any("turn_cost_usd" in turn for turn in turns), (total, turns))
+    # opencode tells the tokens of a turn's last request only.
+    counts = [1, 1, 1, 1, 1, 1] if run.agent == "opencode" else [1, 2, 1, 1, 1, 1]
+    tokens = [(turn.get("input_tokens"), turn.get("output_tokens")) for turn in turns]
+    run.ok("tokens-are-those-of-the-turn", tokens == [(10 * n, 20 * n) for n in counts], turns)
+    run.ok("and-add-up", (total["input_tokens"], total["output_tokens"]) == (10 * sum(counts), 20 * sum(counts)), total)
 
 
 area("codecast")(codecast.scenario)

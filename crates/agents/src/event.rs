@@ -78,7 +78,7 @@ pub enum Event {
         /// Its steps.
         entries: Vec<PlanEntry>,
     },
-    /// What has been used so far, as far as the agent says.
+    /// What this turn has used so far, as far as the agent says.
     Usage(Usage),
     /// The agent waits for an answer.
     Asked(Asked),
@@ -189,9 +189,35 @@ pub struct Usage {
     /// Tokens that it can hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_size: Option<u64>,
-    /// What the process has cost so far, in US dollars.
+    /// What the process, or the conversation, has cost so far, in US dollars, as the agent counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
+    /// What this turn has cost, in US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_cost_usd: Option<f64>,
+}
+
+impl Usage {
+    /// Takes over every figure that is newer: an agent may tell them one by one.
+    pub fn update(&mut self, newer: &Usage) {
+        self.input_tokens = newer.input_tokens.or(self.input_tokens);
+        self.output_tokens = newer.output_tokens.or(self.output_tokens);
+        self.cached_tokens = newer.cached_tokens.or(self.cached_tokens);
+        self.context_used = newer.context_used.or(self.context_used);
+        self.context_size = newer.context_size.or(self.context_size);
+        self.cost_usd = newer.cost_usd.or(self.cost_usd);
+        self.turn_cost_usd = newer.turn_cost_usd.or(self.turn_cost_usd);
+    }
+
+    /// Adds one more step of the same turn.
+    pub(crate) fn step(&mut self, step: Usage) {
+        let add = |sum: Option<u64>, more: Option<u64>| more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(sum);
+        let input_tokens = add(self.input_tokens, step.input_tokens);
+        let output_tokens = add(self.output_tokens, step.output_tokens);
+        let cached_tokens = add(self.cached_tokens, step.cached_tokens);
+        let turn_cost_usd = step.turn_cost_usd.map(|more| self.turn_cost_usd.unwrap_or(0.0) + more);
+        self.update(&Usage { input_tokens, output_tokens, cached_tokens, turn_cost_usd, ..step });
+    }
 }
 
 /// A permission request or a question of the agent.

@@ -21,10 +21,12 @@ pub mod echo;
 mod event;
 mod json;
 mod lines;
+mod model;
 pub mod oneshot;
 mod probe;
 mod rpc;
 mod setup;
+mod turns;
 
 pub use adapter::{Adapter, AnswerError, Lined, PromptError, open};
 pub use event::{
@@ -34,3 +36,4 @@ pub use event::{
 pub use lines::{MAX_LINE, Piece, Splitter};
 pub use probe::{Drive, probe};
 pub use setup::{Agent, Autonomy, Block, Launch, Setup, Unsupported};
+pub use turns::Turns;

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::adapter::Lined;
 use crate::event::{ErrorKind, Event, Json};
 use crate::json;
+use crate::model;
 use crate::rpc::{RpcError, Style};
 use crate::setup::{Agent, Setup};
 
@@ -89,9 +90,13 @@ impl Opening {
                 self.waiting.remove(&MARK);
                 Lined::default()
             }
-            (SET_MODE | SET_MODEL, Ok(_)) => {
-                self.waiting.remove(&number);
+            (SET_MODE, Ok(_)) => {
+                self.waiting.remove(&SET_MODE);
                 Lined::default()
+            }
+            (SET_MODEL, Ok(result)) => {
+                self.waiting.remove(&SET_MODEL);
+                self.runs(&result, setup)
             }
             (_, Ok(_)) => Lined::default(),
             (SESSION, Err(error)) if code(&error) != ErrorCode::AuthRequired && self.loading && is_aside(setup) => {
@@ -102,7 +107,8 @@ impl Opening {
                 let kind = match (number, code(&error)) {
                     (_, ErrorCode::AuthRequired) => ErrorKind::Login,
                     (SESSION | SESSION_PLAIN, _) if setup.resume.is_some() => ErrorKind::Resume,
-                    (SET_MODE | SET_MODEL, _) => ErrorKind::Setup,
+                    (SET_MODE, _) => ErrorKind::Setup,
+                    (SET_MODEL, _) => return self.stop(model::refused(setup, &error.text())),
                     _ => ErrorKind::Agent,
                 };
                 self.fail(error.text(), kind)
@@ -135,14 +141,7 @@ impl Opening {
         // The answers to new, load and resume tell the same beside the id.
         let session = LoadSessionResponse::deserialize(result).unwrap_or_default();
         let (modes, models) = (Offer::modes(&session), Offer::models(&session, result));
-        let model = models.current.map(str::to_owned);
-        let mut lined = Lined {
-            events: vec![Event::Started {
-                agent_session: Some(id.0.trim().to_owned()),
-                model: setup.model.clone().or(model),
-            }],
-            reply: Vec::new(),
-        };
+        let mut lined = Lined::default();
         match modes::choose(setup, &modes) {
             Choice::Leave => {}
             Choice::Set(mode) => {
@@ -152,11 +151,13 @@ impl Opening {
             }
             Choice::Impossible(why) => lined.events.extend(self.fail(why, ErrorKind::Setup).events),
         }
-        // gemini and opencode were started with their model.
-        if let (Agent::Acp { .. }, Some(model)) = (&setup.agent, &setup.model) {
-            self.waiting.insert(SET_MODEL);
-            let (method, params) = models.set_model(&id, model);
-            lined.reply.extend(self.once(SET_MODEL, method, &params));
+        match setup.model.as_deref() {
+            Some(wanted) if models.current != Some(wanted) && !is_started_with(setup, &models) => {
+                self.waiting.insert(SET_MODEL);
+                let (method, params) = models.set_model(&id, wanted);
+                lined.reply.extend(self.once(SET_MODEL, method, &params));
+            }
+            _ => lined.events.insert(0, started(&id, models.current)),
         }
         if self.loading {
             lined.reply.extend(self.once(MARK, "_ostler/loaded", &json!({})));
@@ -165,14 +166,38 @@ impl Opening {
         lined
     }
 
+    /// A model was chosen: the agent may say which it runs then.
+    fn runs(&mut self, result: &Json, setup: &Setup) -> Lined {
+        let session = LoadSessionResponse::deserialize(result).unwrap_or_default();
+        let told = Offer::models(&session, result).current;
+        if let Some(differs) = told.and_then(|told| model::differs(setup, told)) {
+            return self.stop(differs);
+        }
+        let events = self.session.iter().map(|id| started(id, told.or(setup.model.as_deref()))).collect();
+        Lined { events, reply: Vec::new() }
+    }
+
     fn fail(&mut self, message: String, kind: ErrorKind) -> Lined {
+        self.stop(Event::Error { message, fatal: true, kind })
+    }
+
+    fn stop(&mut self, error: Event) -> Lined {
         self.failed = true;
-        Lined { events: vec![Event::Error { message, fatal: true, kind }], reply: Vec::new() }
+        Lined { events: vec![error], reply: Vec::new() }
     }
 
     fn once(&mut self, number: u64, method: &str, params: &impl Serialize) -> Vec<u8> {
         if self.sent.insert(number) { Style::Marked.request(number, method, params) } else { Vec::new() }
     }
+}
+
+fn started(id: &SessionId, model: Option<&str>) -> Event {
+    Event::Started { agent_session: Some(id.0.trim().to_owned()), model: model.map(str::to_owned) }
+}
+
+/// gemini and opencode are started with their model; where they tell none, there is nothing to compare.
+fn is_started_with(setup: &Setup, models: &Offer<'_>) -> bool {
+    models.current.is_none() && !matches!(setup.agent, Agent::Acp { .. })
 }
 
 fn replied(reply: Vec<u8>) -> Lined {

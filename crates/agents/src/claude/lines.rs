@@ -3,6 +3,7 @@
 use crate::adapter::Lined;
 use crate::event::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
 use crate::json;
+use crate::model;
 use crate::setup::Setup;
 
 use super::launch;
@@ -10,6 +11,7 @@ use super::launch;
 /// What has been told so far.
 #[derive(Debug)]
 pub(crate) struct Told {
+    setup: Setup,
     /// The mode it must report at its start, where a person's answers depend on it.
     mode: Option<String>,
     resuming: bool,
@@ -20,6 +22,8 @@ pub(crate) struct Told {
     pub(crate) in_turn: bool,
     /// Turns that ended.
     pub(crate) results: u64,
+    /// What it said that it had cost when the last one did.
+    cost: f64,
 }
 
 impl Told {
@@ -31,7 +35,8 @@ impl Told {
     /// Started for one prompt.
     pub(crate) fn once(setup: &Setup) -> Self {
         let resuming = setup.resume.is_some();
-        Told { mode: None, resuming, started: false, named: None, in_turn: false, results: 0 }
+        let (mode, named) = (None, None);
+        Told { setup: setup.clone(), mode, resuming, started: false, named, in_turn: false, results: 0, cost: 0.0 }
     }
 
     /// A line that is not part of the control protocol.
@@ -98,6 +103,9 @@ impl Told {
                 events.push(Event::Error { message, fatal: true, kind: ErrorKind::Setup });
             }
         }
+        if let (false, Some(told)) = (self.started, json::text(line, &["model"])) {
+            events.extend(model::differs(&self.setup, told));
+        }
         self.started = true;
         self.named = json::text(line, &["session_id"]).map(str::to_owned).or(self.named.take());
         events
@@ -111,6 +119,7 @@ impl Told {
             output_tokens: json::number(line, &["usage", "output_tokens"]),
             cached_tokens: json::number(line, &["usage", "cache_read_input_tokens"]),
             cost_usd: line.get("total_cost_usd").and_then(Json::as_f64),
+            turn_cost_usd: self.turn_cost(line),
             ..Usage::default()
         })];
         let reason = reason(line);
@@ -126,6 +135,20 @@ impl Told {
         }
         events.push(Event::TurnEnded { reason, message });
         events
+    }
+}
+
+impl Told {
+    /// What the turn cost. The total goes on from an earlier process if that one left in peace, and begins anew if it was
+    /// killed: newer versions say what is new since the last result, and older ones always begin anew.
+    fn turn_cost(&mut self, line: &Json) -> Option<f64> {
+        let total = line.get("total_cost_usd").and_then(Json::as_f64)?;
+        let before = std::mem::replace(&mut self.cost, total);
+        let since = line.get("model_usage_since_last_result").and_then(Json::as_object);
+        let cost = |models: &serde_json::Map<String, Json>| {
+            models.values().filter_map(|model| model.get("costUSD").and_then(Json::as_f64)).sum()
+        };
+        Some(since.map_or(total - before, cost))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::asks::Asks;
 use crate::event::{Answer, Event, Json};
 use crate::json;
 use crate::lines::MAX_LINE;
+use crate::model;
 use crate::setup::{Block, Launch, Setup, Unsupported};
 
 pub(crate) use lines::{Told, not_json};
@@ -28,11 +29,35 @@ pub struct Claude {
     prompts: u64,
     /// Control requests sent: numbers the next one.
     controls: u64,
+    /// Whether it was asked, and whether it has said, which model it runs.
+    model: Asked,
 }
+
+/// A question of ours that must be answered before the first prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    NotYet,
+    Waiting,
+    Known,
+}
+
+/// The request that asks for the model.
+const WHICH_MODEL: &str = "ostler-model";
 
 impl Claude {
     pub(crate) fn new(setup: &Setup) -> Result<Self, Unsupported> {
-        Ok(Claude { setup: setup.clone(), told: Told::kept(setup), asks: Asks::default(), prompts: 0, controls: 0 })
+        // Whoever asked for no model takes what comes.
+        let model = if setup.model.is_some() { Asked::NotYet } else { Asked::Known };
+        let (told, asks) = (Told::kept(setup), Asks::default());
+        Ok(Claude { setup: setup.clone(), told, asks, prompts: 0, controls: 0, model })
+    }
+
+    /// The answer to [`WHICH_MODEL`]. A version that has no such answer says it with its first turn.
+    fn runs(&mut self, line: &Json) -> Lined {
+        self.model = Asked::Known;
+        let told = json::text(line, &["response", "response", "applied", "model"]);
+        let events = told.and_then(|told| model::differs(&self.setup, told)).into_iter().collect();
+        Lined { events, reply: Vec::new() }
     }
 
     fn running(&self) -> bool {
@@ -46,11 +71,16 @@ impl Adapter for Claude {
     }
 
     fn opening(&mut self) -> Vec<u8> {
-        Vec::new()
+        if self.model != Asked::NotYet {
+            return Vec::new();
+        }
+        self.model = Asked::Waiting;
+        let request = json!({ "subtype": "get_settings" });
+        json::line(&json!({ "type": "control_request", "request_id": WHICH_MODEL, "request": request }))
     }
 
     fn can_prompt(&self) -> bool {
-        !self.running()
+        self.model == Asked::Known && !self.running()
     }
 
     fn prompt(&mut self, blocks: &[Block]) -> Result<Vec<u8>, PromptError> {
@@ -83,6 +113,9 @@ impl Adapter for Claude {
         let Some(line) = json::object(line) else { return };
         match json::text(&line, &["type"]) {
             Some("user") => self.prompts += 1,
+            Some("control_request") if json::text(&line, &["request_id"]) == Some(WHICH_MODEL) => {
+                self.model = Asked::Waiting;
+            }
             Some("control_request") => self.controls += 1,
             Some("control_response") => {
                 if let Some(id) = json::text(&line, &["response", "request_id"]) {
@@ -101,6 +134,9 @@ impl Adapter for Claude {
         match json::text(&line, &["type"]) {
             Some("control_request") => control::asked(&line, self.setup.autonomy, &mut self.asks),
             Some("control_cancel_request") => control::withdrawn(&line, &mut self.asks),
+            Some("control_response") if json::text(&line, &["response", "request_id"]) == Some(WHICH_MODEL) => {
+                self.runs(&line)
+            }
             Some("control_response") => control::acknowledged(&line),
             _ => Lined { events: self.told.line(&line), reply: Vec::new() },
         }

@@ -94,6 +94,8 @@ pub(super) fn thread(setup: &Setup, policy: &Policy) -> Vec<u8> {
         "approvalPolicy": policy.approval,
         "approvalsReviewer": "user",
         "sandbox": "read-only",
+        // Else the tool that asks people something is refused to the model; that it is new is no news to people.
+        "config": { "features.default_mode_request_user_input": true, "suppress_unstable_features_warning": true },
     });
     if let Some(params) = params.as_object_mut() {
         if let Some(model) = &setup.model {

@@ -16,9 +16,10 @@ use serde_json::json;
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::Asks;
 use crate::claude::check;
-use crate::event::{Answer, EndReason, ErrorKind, Event, Json};
+use crate::event::{Answer, EndReason, ErrorKind, Event, Json, Usage};
 use crate::json;
 use crate::lines::MAX_LINE;
+use crate::model;
 use crate::rpc::{Message, RpcError, Style};
 use crate::setup::{Block, Launch, Setup, Unsupported};
 
@@ -36,6 +37,8 @@ pub struct Codex {
     over: u64,
     asks: Asks<approvals::Pending>,
     items: items::Items,
+    /// What the running turn has used: codex tells it step by step.
+    used: Usage,
 }
 
 impl Codex {
@@ -49,6 +52,7 @@ impl Codex {
             over: 0,
             asks: Asks::default(),
             items: items::Items::default(),
+            used: Usage::default(),
         })
     }
 
@@ -68,7 +72,9 @@ impl Codex {
             (id::For::Thread, Ok(result)) => {
                 self.thread = json::text(&result, &["thread", "id"]).map(str::to_owned).or(self.setup.resume.clone());
                 let model = json::text(&result, &["model"]).map(str::to_owned);
-                events(vec![Event::Started { agent_session: self.thread.clone(), model }])
+                let differs = model.as_deref().and_then(|told| model::differs(&self.setup, told));
+                let started = Event::Started { agent_session: self.thread.clone(), model };
+                events(std::iter::once(started).chain(differs).collect())
             }
             (id::For::Turn, Err(error)) => {
                 self.over += 1;

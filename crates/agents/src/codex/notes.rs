@@ -10,7 +10,10 @@ impl Codex {
         let mut events = Vec::new();
         let delta = || json::text_or_empty(params, &["delta"]);
         match method {
-            "turn/started" => self.turn = json::text(params, &["turn", "id"]).map(str::to_owned),
+            "turn/started" => {
+                self.turn = json::text(params, &["turn", "id"]).map(str::to_owned);
+                self.used = Usage::default();
+            }
             "turn/completed" => self.turn_completed(params, &mut events),
             "item/started" => self.items.started(params.get("item").unwrap_or(&Json::Null), &mut events),
             "item/completed" => self.items.completed(params.get("item").unwrap_or(&Json::Null), &mut events),
@@ -22,7 +25,7 @@ impl Codex {
                 events.push(Event::ToolUpdate { id: json::text_or_empty(params, &["itemId"]), output_delta: delta() });
             }
             "turn/plan/updated" => events.push(plan(params)),
-            "thread/tokenUsage/updated" => events.push(usage(params)),
+            "thread/tokenUsage/updated" => events.extend(self.usage(params)),
             "serverRequest/resolved" => {
                 let id = params.get("requestId").map(Json::to_string).unwrap_or_default();
                 if self.asks.withdrawn(&id) {
@@ -97,14 +100,21 @@ fn plan(params: &Json) -> Event {
     Event::Plan { entries: json::list(params, &["plan"]).iter().map(entry).collect() }
 }
 
-fn usage(params: &Json) -> Event {
-    let last = |name| json::number(params, &["tokenUsage", "last", name]);
-    Event::Usage(Usage {
-        input_tokens: last("inputTokens"),
-        output_tokens: last("outputTokens"),
-        cached_tokens: last("cachedInputTokens"),
-        context_used: last("totalTokens"),
-        context_size: json::number(params, &["tokenUsage", "modelContextWindow"]),
-        cost_usd: None,
-    })
+impl Codex {
+    /// The figures of one more step of the turn. A thread that is taken up again tells those of its last turn first: they
+    /// were counted then.
+    fn usage(&mut self, params: &Json) -> Option<Event> {
+        let ours = |turn: &String| json::text(params, &["turnId"]).is_none_or(|told| told == turn);
+        self.turn.as_ref().filter(|turn| ours(turn))?;
+        let last = |name| json::number(params, &["tokenUsage", "last", name]);
+        self.used.step(Usage {
+            input_tokens: last("inputTokens"),
+            output_tokens: last("outputTokens"),
+            cached_tokens: last("cachedInputTokens"),
+            context_used: last("totalTokens"),
+            context_size: json::number(params, &["tokenUsage", "modelContextWindow"]),
+            ..Usage::default()
+        });
+        Some(Event::Usage(self.used.clone()))
+    }
 }

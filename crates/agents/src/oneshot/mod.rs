@@ -13,6 +13,7 @@ use crate::claude::{Told, check, not_json};
 use crate::event::{Answer, EndReason, Event, Json};
 use crate::json;
 use crate::lines::MAX_LINE;
+use crate::model;
 use crate::setup::{Agent, Block, Launch, Setup, Unsupported};
 
 /// The adapter.
@@ -117,6 +118,14 @@ impl Adapter for Oneshot {
         }
         let Some(line) = json::object(line) else { return not_json(line) };
         let mut events = self.output.line(&line);
+        if !matches!(self.output, Output::Claude(_)) {
+            // Claude's own fold has looked already.
+            let told = events.iter().find_map(|event| match event {
+                Event::Started { model, .. } => model.as_deref(),
+                _ => None,
+            });
+            events.extend(told.and_then(|told| model::differs(&self.setup, told)));
+        }
         let over = &mut self.over;
         // One prompt, one end: what a CLI says after it is no second one.
         events.retain(|event| !matches!(event, Event::TurnEnded { .. }) || !std::mem::replace(over, true));

@@ -9,6 +9,8 @@ use crate::json;
 pub(super) struct Told {
     pub(super) blocks: Blocks,
     started: bool,
+    /// What its steps have used together.
+    used: Usage,
     /// The call in progress, where calls are told in two lines without an id.
     calls: u64,
 }
@@ -83,12 +85,15 @@ impl Told {
 
     fn finished(&mut self, part: &Json, events: &mut Vec<Event>) {
         self.blocks.close(events);
-        events.push(Event::Usage(Usage {
-            input_tokens: json::number(part, &["tokens", "input"]),
-            output_tokens: json::number(part, &["tokens", "output"]),
-            cached_tokens: json::number(part, &["tokens", "cache", "read"]),
+        let step = |name: &[&str]| json::number(part, name);
+        self.used.step(Usage {
+            input_tokens: step(&["tokens", "input"]),
+            output_tokens: step(&["tokens", "output"]),
+            cached_tokens: step(&["tokens", "cache", "read"]),
+            turn_cost_usd: part.get("cost").and_then(Json::as_f64),
             ..Usage::default()
-        }));
+        });
+        events.push(Event::Usage(self.used.clone()));
         match json::text(part, &["reason"]) {
             Some("tool-calls") => {}
             Some("length") => events.push(Event::turn_ended(EndReason::MaxTokens)),
