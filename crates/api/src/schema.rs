@@ -30,6 +30,7 @@ plain! {
     u64 => json!({"type": "integer", "minimum": 0}),
     i32 => json!({"type": "integer"}),
     i64 => json!({"type": "integer"}),
+    f64 => json!({"type": "number"}),
     Timestamp => json!({"type": "string", "format": "date-time"}),
 }
 

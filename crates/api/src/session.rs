@@ -45,12 +45,24 @@ words! {
 }
 
 wire! {
+    /// What a session has used over all its turns and processes. A figure that no agent gave is absent.
+    pub struct SessionUsage {
+        pub input_tokens: Option<u64>,
+        pub output_tokens: Option<u64>,
+        /// Tokens of the input that came from a cache.
+        pub cached_tokens: Option<u64>,
+        pub cost_usd: Option<f64>,
+    }
+
     /// All there is to say about a session.
     pub struct SessionInfo {
         /// `s…`, unique for ever on this machine.
         pub id: String,
         pub uuid: String,
         pub name: Option<String>,
+        /// What the clients of another door call it.
+        #[serde(default)]
+        pub alias: Option<String>,
         /// The agent's name; for a command of one's own its program.
         pub agent: String,
         pub workspace: String,
@@ -59,7 +71,7 @@ wire! {
         pub raw_mode: Option<String>,
         /// The model that was asked for.
         pub model: Option<String>,
-        /// The model that answers, as the agent says.
+        /// The model that answers, as the agent says; absent until it has said so.
         pub reported_model: Option<String>,
         /// The agent's own id of the conversation.
         pub agent_session: Option<String>,
@@ -67,7 +79,7 @@ wire! {
         /// The door it was made through.
         pub door: String,
         pub status: SessionStatus,
-        /// Why it failed.
+        /// Why it failed, or stopped by itself.
         pub why: Option<String>,
         /// Prompts that wait for their turn.
         pub queued: u64,
@@ -84,6 +96,8 @@ wire! {
         /// Requests of its agent that wait for a person.
         #[serde(default)]
         pub approvals: Vec<String>,
+        #[serde(default)]
+        pub usage: Option<SessionUsage>,
     }
 
     /// A conversation to begin.
@@ -140,7 +154,7 @@ wire! {
         pub sessions: Vec<SessionInfo>,
     }
 
-    /// Which session: its id, its UUID, its name, the agent's own id, or a unique prefix of an id.
+    /// Which session: its id, its UUID, its name, a client's alias, the agent's own id, or a unique prefix of an id.
     pub struct SessionIdParams {
         pub id: String,
     }

@@ -33,12 +33,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ostler_engine::Engine;
-use ostler_engine::session::{Session, Status};
+use ostler_engine::session::{Session, SessionError, Status};
 use tokio::sync::watch;
 
 pub use config::{Config, ConfigError};
 pub use listener::{Door, Ready};
 
+use envelope::RpcError;
 use place::{Place, Stretch};
 use seats::Seats;
 
@@ -94,9 +95,13 @@ impl Shared {
         }
     }
 
-    /// The session of this id, unless it was destroyed.
-    fn session(&self, id: &str) -> Option<Session> {
-        self.engine.sessions().get(id).filter(|session| session.view().status != Status::Closed)
+    /// The session that is meant by this id, unless it was destroyed.
+    fn session(&self, id: &str) -> Result<Option<Session>, RpcError> {
+        match self.engine.sessions().find(&[], id) {
+            Ok(session) => Ok(Some(session).filter(|session| session.view().status != Status::Closed)),
+            Err(SessionError::NotFound(_)) => Ok(None),
+            Err(error @ SessionError::Ambiguous { .. }) => Err(RpcError::failed(error.to_string())),
+        }
     }
 
     /// Every session that was not destroyed.

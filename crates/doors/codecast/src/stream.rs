@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::event::{DONE, Event, frame};
+use crate::methods::known;
 use crate::outlet::{Gone, Outlet};
 use crate::reader::Reader;
 use crate::seats::Seat;
@@ -73,8 +74,9 @@ struct Stream {
 
 impl Stream {
     async fn message(&mut self, id: &str, message: String) -> Result<End, Gone> {
-        let Some(session) = self.shared.session(id) else {
-            return self.only(Event::error(format!("Session not found: {id}"))).await;
+        let session = match known(&self.shared, id) {
+            Ok(session) => session,
+            Err(error) => return self.only(Event::error(error.message)).await,
         };
         if message.trim().is_empty() {
             return self.only(Event::error(PromptError::Empty.to_string())).await;

@@ -78,7 +78,8 @@ impl Translator {
                 Heard::Started { agent_session, .. } if ends => {
                     self.session_id = agent_session.or(self.session_id.take())
                 }
-                Heard::TurnEnded { reason: EndReason::Interrupted, .. } if at_end => {}
+                // The end of the process says it in the words that clients know.
+                Heard::TurnEnded { .. } if at_end => {}
                 event => self.unless_over(&mut out, |this, out| this.event(event, Some(&line), out)),
             }
         }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use ostler_api::{
     Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams,
     RpcError, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams,
-    SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, Timestamp, Watching,
-    WorktreeFate, methods,
+    SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, SessionUsage, Timestamp,
+    Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
     self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, NewTree, Prompt, PromptError, Queue,
-    Session, SessionError, Status, TreeError, TreeFate, View,
+    Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
 use ostler_engine::{Caller, Peer};
 
@@ -335,6 +335,7 @@ fn describe(view: View) -> SessionInfo {
         id: view.id,
         uuid: view.uuid,
         name: view.name,
+        alias: view.alias.map(|alias| alias.id),
         agent: view.agent.name().to_owned(),
         workspace: view.workspace.display().to_string(),
         autonomy: match view.autonomy {
@@ -362,7 +363,13 @@ fn describe(view: View) -> SessionInfo {
         last: view.last,
         worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
         approvals: view.approvals,
+        usage: Some(usage_of(view.spent)),
     }
+}
+
+fn usage_of(spent: Spent) -> SessionUsage {
+    let Spent { input_tokens, output_tokens, cached_tokens, cost_usd } = spent;
+    SessionUsage { input_tokens, output_tokens, cached_tokens, cost_usd }
 }
 
 fn autonomy_of(autonomy: Autonomy) -> session::Autonomy {

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::io;
 
-use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, said};
+use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, Turns, said};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::pieces::{Pieces, Voice};
 use crate::update::{cut, escaped, fits};
 
 /// Of one message so much is told, as it stands in a line: a page has room for some.
@@ -62,40 +61,38 @@ pub(crate) fn of(sessions: &[Session]) -> io::Result<Vec<Message>> {
 #[derive(Default)]
 struct History {
     messages: Vec<Message>,
-    /// Prompts that wait: each is said when its turn comes.
-    waiting: HashMap<u64, String>,
+    turns: Turns<String>,
     tools: HashMap<String, String>,
-    pieces: Pieces,
 }
 
 impl History {
     /// What was being said when somebody stopped it was said.
     fn cut(&mut self) {
-        if let Some((Voice::Answer, text)) = self.pieces.cut() {
-            self.messages.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
-        }
+        let cut_off = self.turns.cut();
+        self.said(cut_off);
+    }
+
+    fn said(&mut self, text: Option<String>) {
+        self.messages.extend(text.map(|text| Message::said("assistant", cut(&text, MESSAGE_MAX))));
     }
 
     fn take(&mut self, one: Said) {
+        if let Said::Event(event) | Said::Fact(Fact::Said { event }) = &one {
+            let cut_off = self.turns.heard(event);
+            self.said(cut_off);
+        }
         match one {
-            Said::Event(Event::TextDelta { text }) => self.pieces.piece(Voice::Answer, &text),
-            Said::Fact(Fact::Exited { .. })
-            | Said::Fact(Fact::Said { event: Event::TurnEnded { .. } })
-            | Said::Event(Event::TurnEnded { .. }) => self.cut(),
+            Said::Fact(Fact::Exited { .. }) => self.cut(),
             Said::Fact(Fact::Prompt { number, blocks, .. }) => {
-                drop(self.waiting.insert(number, cut(&words(&blocks), MESSAGE_MAX)))
+                self.turns.accepted(number, cut(&words(&blocks), MESSAGE_MAX));
             }
-            Said::Fact(Fact::Dropped { number, .. }) => drop(self.waiting.remove(&number)),
+            Said::Fact(Fact::Dropped { number, .. }) => drop(self.turns.dropped(number)),
             Said::Fact(Fact::Turn { number }) => {
                 self.tools.clear();
-                self.messages.extend(self.waiting.remove(&number).map(|prompt| Message::said("user", prompt)));
+                self.messages.extend(self.turns.begins(number).map(|prompt| Message::said("user", prompt)));
             }
-            Said::Event(Event::Text { text }) => {
-                self.pieces.whole(Voice::Answer, &text);
-                self.messages.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
-            }
+            Said::Event(Event::Text { text }) => self.said(Some(text)),
             Said::Event(Event::ToolCall { id, name, title, input, .. }) => {
-                self.cut();
                 self.tools.insert(id.clone(), name.clone());
                 let (tool_call_id, tool_name, tool_input) = (Some(id), Some(name), Some(fits(&input)));
                 self.messages.push(Message {

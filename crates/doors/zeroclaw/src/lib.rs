@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ostler_door_rpc::{Bound, InputLimits, Limits};
-use ostler_engine::session::{Session, Status, View};
+use ostler_engine::session::{Session, SessionError, Status, View};
 use ostler_engine::{Engine, Peer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
@@ -147,19 +147,21 @@ async fn silent(greeted: Arc<tokio::sync::Notify>) {
 }
 
 impl Shared {
-    /// The open session that clients call this: by a name that one of them gave it, or by its own.
-    pub(crate) fn session(&self, id: &str) -> Option<Session> {
-        let sessions = self.engine.sessions();
-        let open = |session: &Session| session.view().status != Status::Closed;
-        let named = SPACES.iter().find_map(|space| sessions.aliased(space, id).pop().filter(open));
-        named.or_else(|| sessions.get(id).filter(open))
+    /// The open session that clients mean by this: a name that one of them gave it comes first.
+    pub(crate) fn session(&self, id: &str) -> Result<Session, SessionError> {
+        let found = self.engine.sessions().find(&SPACES, id)?;
+        let open = found.view().status != Status::Closed;
+        if open { Ok(found) } else { Err(SessionError::NotFound(id.to_owned())) }
     }
 
     /// Every session that clients have called this, oldest first; closed ones too.
-    pub(crate) fn lives(&self, id: &str) -> Vec<Session> {
+    pub(crate) fn lives(&self, id: &str) -> Result<Vec<Session>, SessionError> {
         let sessions = self.engine.sessions();
-        let named = SPACES.iter().map(|space| sessions.aliased(space, id)).find(|named| !named.is_empty());
-        named.unwrap_or_else(|| sessions.get(id).into_iter().collect())
+        let found = sessions.find(&SPACES, id)?;
+        Ok(match found.view().alias {
+            Some(alias) if SPACES.contains(&alias.space.as_str()) => sessions.aliased(&alias.space, &alias.id),
+            _ => vec![found],
+        })
     }
 
     /// Every open session, whichever door it came through.

@@ -150,29 +150,28 @@ impl Driver {
     fn over(&mut self, exit: Exit, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
-        let last = running.adapter.ended();
+        let mut last = running.adapter.ended();
+        let how = ending(exit, &stderr);
+        let name = self.session.desk().state.created.agent.name().to_owned();
+        if unasked && exit != Exit::Unknown {
+            let spoke = running.spoke;
+            last.iter_mut().for_each(|event| explain(event, &name, spoke, &how));
+        }
         derive(&self.session, shared, source, u64::MAX, &last)?;
         let (code, signal) = match exit {
             Exit::Code(code) => (Some(code), None),
             Exit::Signal(signal) => (None, Some(signal)),
             Exit::Unknown => (None, None),
         };
-        let name = self.session.desk().state.created.agent.name().to_owned();
         let mut desk = self.session.desk();
-        self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr: stderr.clone() })?;
+        self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr })?;
         desk.process = None;
         desk.end = desk.end && desk.state.closed;
         // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended. One that
         // nobody saw end may never have begun, because a daemon died while it was started: the next takes the prompt.
         let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
         if unsent && unasked && exit != Exit::Unknown && !desk.state.closed {
-            let how = match (code, signal) {
-                (Some(code), _) => format!(" (exit code {code})"),
-                (None, Some(signal)) => format!(" (signal {signal})"),
-                (None, None) => String::new(),
-            };
-            let words = if stderr.is_empty() { String::new() } else { format!(": {stderr}") };
-            fail(&self.session, &mut desk, format!("{name} ended before it took the prompt{how}{words}"))?;
+            fail(&self.session, &mut desk, format!("{name} ended before it took the prompt{how}"))?;
         }
         drop(desk);
         self.running = None;
@@ -217,7 +216,8 @@ impl Driver {
         let hopeless =
             living.is_some_and(|living| living.broken && !living.stale && !(living.resume.is_some() && forgot));
         if hopeless && running.stage == Stage::Live {
-            let event = Event::TurnEnded { reason: EndReason::Failed, message: None };
+            let message = desk.state.outcome.as_ref().and_then(|(_, why)| why.clone());
+            let event = Event::TurnEnded { reason: EndReason::Failed, message };
             session.tell(&mut desk, Fact::Said { event })?;
             return Ok(());
         }
@@ -315,6 +315,25 @@ impl Running {
     }
 }
 
+/// How a process ended, and what it had to say about it.
+fn ending(exit: Exit, stderr: &str) -> String {
+    let how = match exit {
+        Exit::Code(code) => format!(" (exit code {code})"),
+        Exit::Signal(signal) => format!(" (signal {signal})"),
+        Exit::Unknown => String::new(),
+    };
+    if stderr.is_empty() { how } else { format!("{how}: {stderr}") }
+}
+
+/// A turn that ends because the process did says so. One that never said a word has failed at its start.
+fn explain(event: &mut Event, name: &str, spoke: bool, how: &str) {
+    if let Event::TurnEnded { reason: reason @ EndReason::Interrupted, message: message @ None } = event {
+        let when = if spoke { "in the middle of the turn" } else { "before it said anything" };
+        *message = Some(format!("{name} ended {when}{how}"));
+        *reason = if spoke { EndReason::Interrupted } else { EndReason::Failed };
+    }
+}
+
 /// Ends the turn with an error of the engine's own.
 pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -> io::Result<()> {
     let event = Event::Error { message, fatal: false, kind: ErrorKind::Agent };
@@ -326,8 +345,9 @@ pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -
 /// Journals the events of one raw line, unless they are there already, and tells the inbox what is no longer waited for.
 fn derive(session: &Session, shared: &Arc<Shared>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
     let journal = session.inner.folder.journal()?;
-    let payload = fact::payload(events);
     let mut desk = session.desk();
+    let events = &*desk.state.priced(events);
+    let payload = fact::payload(events);
     let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
     if events.is_empty() {
         session.inner.last.store(record, Ordering::Release);

@@ -16,6 +16,7 @@ mod bookmark;
 mod change;
 mod driver;
 mod fact;
+mod find;
 mod found;
 mod named;
 mod new;
@@ -23,6 +24,7 @@ mod prompt;
 mod rebuild;
 mod running;
 mod sessions;
+mod spent;
 mod start;
 mod state;
 mod stop;
@@ -50,11 +52,12 @@ pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::{
     Agent, Answer, Ask, Asked, Autonomy, Block, Can, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus,
-    Question, QuestionOption, ToolKind, Unsupported, Usage,
+    Question, QuestionOption, ToolKind, Turns, Unsupported, Usage,
 };
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use sessions::{NoProgram, SessionError, Sessions};
+pub use spent::Spent;
 pub use state::Status;
 pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::LoadError;
@@ -134,7 +137,7 @@ struct Desk {
 }
 
 /// A session as everybody sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct View {
     /// `s` and twelve letters.
     pub id: String,
@@ -168,7 +171,7 @@ pub struct View {
     pub door: String,
     /// Where it stands.
     pub status: Status,
-    /// Why it failed.
+    /// Why it failed, or stopped by itself.
     pub why: Option<String>,
     /// Prompts that were ever accepted.
     pub prompts: u64,
@@ -186,6 +189,8 @@ pub struct View {
     pub process: Option<String>,
     /// Its last record.
     pub last: u64,
+    /// What it has used.
+    pub spent: Spent,
 }
 
 impl Session {
@@ -221,7 +226,7 @@ impl Session {
             lifetime: settings.lifetime,
             door: created.door.clone(),
             status,
-            why: desk.state.outcome.as_ref().filter(|_| status == Status::Failed).and_then(|(_, why)| why.clone()),
+            why: desk.state.why(),
             prompts: desk.state.prompts,
             queued: desk.state.queue.len(),
             turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),
@@ -230,6 +235,7 @@ impl Session {
             activity_ms: desk.state.activity_ms,
             process: desk.process.clone(),
             last: self.inner.last.load(Ordering::Acquire),
+            spent: desk.state.meter.sum.clone(),
         }
     }
 
@@ -278,7 +284,16 @@ impl Session {
 
     /// Whether it is open and bears this alias.
     fn answers_to(&self, alias: &Alias) -> bool {
-        self.inner.alias.as_ref() == Some(alias) && !self.desk().state.closed
+        self.inner.alias.as_ref() == Some(alias) && !self.is_closed()
+    }
+
+    /// Whether clients of this space call it, or called it, by this name.
+    fn bears(&self, space: &str, name: &str) -> bool {
+        self.inner.alias.as_ref().is_some_and(|alias| alias.space == space && alias.id == name)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.desk().state.closed
     }
 
     /// Where files may be kept that belong to it: they go with it. Made when it is missing; may wait for the disk.

@@ -36,7 +36,8 @@ pub struct NewSession {
     pub resume: Option<String>,
     /// The caller's key: the same key again gives the same session.
     pub key: Option<String>,
-    /// What the door's clients call it: an open session of that name is this one.
+    /// What the door's clients call it: an open session of that name is this one. Where they chose no name it is empty, and
+    /// the session's UUID becomes its name.
     pub alias: Option<Alias>,
     /// Variables for the agent, kept in memory only.
     pub env: Vec<(OsString, OsString)>,
@@ -168,6 +169,10 @@ pub(super) fn begin(
         lifetime: new.lifetime,
         agent_session: new.resume,
     };
+    let alias = new.alias.map(|alias| match alias.id.is_empty() {
+        true => Alias { id: uuid.clone(), ..alias },
+        false => alias,
+    });
     let created = Created {
         id,
         uuid,
@@ -176,7 +181,7 @@ pub(super) fn begin(
         workspace: new.workspace,
         door: new.door,
         key: new.key,
-        alias: new.alias,
+        alias,
         worktree,
         settings,
     };

@@ -57,6 +57,8 @@ pub(super) struct Running {
     pub(super) closes: bool,
     /// What was handed over for its stdin, ever.
     pub(super) ledger: u64,
+    /// It has said something, whatever it was.
+    pub(super) spoke: bool,
     /// Lines that came out of the same frame, the oldest first.
     pub(super) heard: std::collections::VecDeque<Heard>,
     /// Replies that wait until everything it had said is known; only while it is being taken up.
@@ -90,6 +92,7 @@ impl Running {
             started: Instant::now(),
             stage: Stage::Live,
             ledger: process.bounds().applied,
+            spoke: false,
             heard: std::collections::VecDeque::new(),
             held: None,
             cursor: process.cursor(0),
@@ -114,6 +117,7 @@ impl Running {
             frame.clear();
             match self.cursor.next_blocking(&mut frame)? {
                 Step::Frame(head) if head.kind == Kind::Stdout => {
+                    self.spoke = true;
                     self.split(&frame);
                     if !self.heard.is_empty() {
                         return Ok(News::Lines);

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::fact::Fact;
 use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
-use super::state::{State, Status};
+use super::state::State;
 use super::store::{Folder, folders};
 use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
@@ -310,9 +310,7 @@ impl Sessions {
 
     /// Sessions that bear or bore this alias, oldest first; if one is open, it is the last.
     pub fn aliased(&self, space: &str, id: &str) -> Vec<Session> {
-        let bears = |session: &&Session| {
-            session.inner.alias.as_ref().is_some_and(|alias| alias.space == space && alias.id == id)
-        };
+        let bears = |session: &&Session| session.bears(space, id);
         let found: Vec<Session> = self.shared.table().values().filter(bears).cloned().collect();
         let dated = |session: Session| {
             let desk = session.desk();
@@ -331,37 +329,6 @@ impl Sessions {
         let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
         let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());
         names.map(|name| (name.to_owned(), there(name))).collect()
-    }
-
-    /// The session meant by an id, a UUID, a name, an alias, an agent's own id, or the unique beginning of an id or UUID.
-    pub fn resolve(&self, text: &str) -> Result<Session, SessionError> {
-        if let Some(session) = self.get(text) {
-            return Ok(session);
-        }
-        let all = self.list();
-        let called = |session: &&Session| {
-            let desk = session.desk();
-            let settings = &desk.state.settings;
-            let alias = session.inner.alias.as_ref().map(|alias| alias.id.as_str());
-            [settings.name.as_deref(), settings.agent_session.as_deref(), alias].contains(&Some(text))
-        };
-        // The one that is open, or else the newest that bears the name.
-        let open = |session: &&Session| session.view().status != Status::Closed;
-        let begins = |session: &&Session| session.id().starts_with(text) || session.uuid().starts_with(text);
-        let named: Vec<&Session> = all.iter().filter(called).filter(open).collect();
-        let alike = match (named.is_empty(), all.iter().rfind(called)) {
-            (true, Some(closed)) => vec![closed],
-            (true, None) => all.iter().filter(begins).filter(|_| !text.is_empty()).collect(),
-            (false, _) => named,
-        };
-        match alike.as_slice() {
-            [] => Err(SessionError::NotFound(text.to_owned())),
-            [only] => Ok((*only).clone()),
-            several => {
-                let ids = several.iter().map(|session| session.id().to_owned()).collect();
-                Err(SessionError::Ambiguous { text: text.to_owned(), ids })
-            }
-        }
     }
 
     /// Changes whenever any session does.

@@ -1,12 +1,14 @@
 //! Where a session stands: the sum of its journal, and nothing else.
 //! A pure fold: the same records in the same order always give the same state, whoever reads them.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use ostler_agents::{Answer, Asked, Block, Drive, EndReason, ErrorKind, Event};
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Created, Fact, Intent, Lifetime, Said, Settings};
+use super::spent::Meter;
 
 /// Keys of prompts that are known again: more than a client that lost its answer sends again.
 const KEYS: usize = 1024;
@@ -111,6 +113,8 @@ pub(super) struct State {
     /// A conversation that the agent did not know any more.
     pub(super) lost: Option<String>,
     pub(super) closed: bool,
+    /// What was used.
+    pub(super) meter: Meter,
 }
 
 impl State {
@@ -133,6 +137,7 @@ impl State {
             outcome: None,
             lost: None,
             closed: false,
+            meter: Meter::default(),
         }
     }
 
@@ -146,6 +151,12 @@ impl State {
             (None, Some((EndReason::Failed, _))) => Status::Failed,
             (None, _) => Status::Idle,
         }
+    }
+
+    /// Why the last turn failed, or stopped by itself.
+    pub(super) fn why(&self) -> Option<String> {
+        let told = matches!(self.status(), Status::Failed | Status::Interrupted);
+        self.outcome.as_ref().filter(|_| told).and_then(|(_, why)| why.clone())
     }
 
     /// Whether a prompt would have to wait.
@@ -204,6 +215,7 @@ impl State {
                 {
                     self.turn = Some(Turn { prompt, sent: None, interrupt: None, ended: false });
                     self.outcome = None;
+                    self.meter.begin();
                 }
             }
             Fact::Process { source, drive, resume, settings } => {
@@ -224,6 +236,10 @@ impl State {
             }
             Fact::Changed { settings } => {
                 let before = std::mem::replace(&mut self.settings, settings.clone());
+                if before.model != settings.model {
+                    // Nobody has said yet what runs from now on.
+                    self.reported_model = None;
+                }
                 let named = Settings { name: settings.name.clone(), ..before };
                 if let Some(living) = self.living.as_mut().filter(|_| named != *settings) {
                     living.stale = true;
@@ -261,6 +277,7 @@ impl State {
             Event::Unasked { request } => {
                 self.asks.retain(|open| open.source != source || open.asked.request != *request);
             }
+            Event::Usage(usage) => self.meter.take(usage),
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.clone()),
             Event::Error { message, fatal, kind } => {
                 if *fatal && let Some(living) = self.living.as_mut().filter(|living| living.source == source) {
@@ -276,6 +293,12 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// The events, with what the turn cost where the agent only counts on.
+    pub(super) fn priced<'a>(&self, events: &'a [Event]) -> Cow<'a, [Event]> {
+        let resumed = self.living.as_ref().is_some_and(|living| living.resume.is_some());
+        self.meter.priced(events, resumed)
     }
 
     fn turn_ended(&mut self, reason: EndReason, message: Option<String>) {

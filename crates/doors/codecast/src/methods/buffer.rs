@@ -67,7 +67,7 @@ impl Stats {
 
 pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
-    let session = shared.session(id).ok_or_else(|| RpcError::failed("Session not found"))?;
+    let session = shared.session(id)?.ok_or_else(|| RpcError::failed("Session not found"))?;
     let shared = Arc::clone(shared);
     blocking(move || Stats::of(&shared, &session).map(|stats| stats.json()).map_err(failed)).await
 }
@@ -75,7 +75,7 @@ pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result
 /// What is owed to the clients of a session; nothing if there is no such session.
 pub(super) async fn reconnect(shared: &Arc<Shared>, params: &Params) -> Result<Option<(Session, Owed)>, RpcError> {
     let [id] = params.need(["sessionId"])?;
-    let Some(session) = shared.session(id) else { return Ok(None) };
+    let Some(session) = shared.session(id)? else { return Ok(None) };
     let turn = shared.handing.take(session.id()).await;
     let shared = Arc::clone(shared);
     blocking(move || {

@@ -47,8 +47,8 @@ pub(crate) async fn call(shared: &Arc<Shared>, peer: Peer, method: &str, params:
 }
 
 /// The session that a method is about.
-fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
-    shared.session(id).ok_or_else(|| RpcError::no_session(id))
+pub(crate) fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+    shared.session(id)?.ok_or_else(|| RpcError::no_session(id))
 }
 
 /// Work that may wait for the disk.

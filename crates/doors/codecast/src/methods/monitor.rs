@@ -40,7 +40,7 @@ fn describe(view: &View) -> Value {
         "mode": mode_of(view.autonomy),
         "cliType": view.agent.name(),
         "sdkSessionId": view.agent_session,
-        "model": view.model.as_ref().or(view.reported_model.as_ref()),
+        "model": view.reported_model.as_ref().or(view.model.as_ref()),
         "createdAt": time(view.created_ms),
         "lastActivityAt": time(view.activity_ms),
     })

@@ -55,7 +55,7 @@ pub(super) async fn create(shared: &Arc<Shared>, params: &Params) -> Result<Stri
 pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let given = params.text("sdkSessionId")?.filter(|given| !given.is_empty()).map(str::to_owned);
-    let Some(session) = shared.session(id) else { return Ok(r#"{"ok":false,"fallback":false}"#.to_owned()) };
+    let Some(session) = shared.session(id)? else { return Ok(r#"{"ok":false,"fallback":false}"#.to_owned()) };
     let shared = Arc::clone(shared);
     blocking(move || {
         let view = session.view();
@@ -75,7 +75,7 @@ pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) ->
 /// Answers when the process is gone, or the last means against it has been used.
 pub(super) async fn destroy(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
-    let Some(session) = shared.session(id) else { return Ok(NOT_OK.to_owned()) };
+    let Some(session) = shared.session(id)? else { return Ok(NOT_OK.to_owned()) };
     session.end(GONE_WITHIN).await.map_err(failed)?;
     Ok(OK.to_owned())
 }

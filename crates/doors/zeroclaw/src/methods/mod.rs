@@ -9,7 +9,7 @@ mod status;
 
 use std::sync::Arc;
 
-use ostler_engine::session::Session;
+use ostler_engine::session::{Session, SessionError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -129,16 +129,19 @@ struct About {
 
 /// The session that a method is about.
 fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
-    shared.session(id).ok_or_else(|| RpcError::not_found(format!("Session not found: {id}")))
+    shared.session(id).map_err(unknown)
+}
+
+fn unknown(error: SessionError) -> RpcError {
+    match error {
+        SessionError::NotFound(id) => RpcError::not_found(format!("Session not found: {id}")),
+        SessionError::Ambiguous { .. } => RpcError::params(error.to_string()),
+    }
 }
 
 /// Every session that has been called this, oldest first, closed ones too: what was said in them is still there.
 fn lives(shared: &Shared, id: &str) -> Result<Vec<Session>, RpcError> {
-    let lives = shared.lives(id);
-    match lives.is_empty() {
-        true => Err(RpcError::not_found(format!("Session not found: {id}"))),
-        false => Ok(lives),
-    }
+    shared.lives(id).map_err(unknown)
 }
 
 /// Work that may wait for the disk.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use ostler_door_rpc::Watch;
 use ostler_engine::Caller;
 use ostler_engine::session::{
-    Accepted, Agent, Alias, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, View,
+    Accepted, Agent, Alias, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, SessionError,
+    View,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{About, blocking, failed, known, lives, meant};
+use super::{About, blocking, failed, known, lives, meant, unknown};
 use crate::attachments::{self, FileEntry};
 use crate::connection::{Answer, Conn};
 use crate::frame::{Head, RpcError};
@@ -51,7 +52,7 @@ pub(super) async fn new(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, para
         let reply = json!({
             "session_id": name_of(&view),
             "agent_alias": view.agent.name(),
-            "message_count": ours.lives(name_of(&view)).iter().map(|life| life.view().prompts).sum::<u64>(),
+            "message_count": lives(&ours, name_of(&view))?.iter().map(|life| life.view().prompts).sum::<u64>(),
             "workspace_dir": view.workspace,
         });
         Ok((reply, waiting))
@@ -78,17 +79,20 @@ fn opened(shared: &Shared, conn: &Conn, params: New) -> Result<(Session, View), 
     let agent = sessions
         .agent(&params.agent_alias)
         .map_err(|unknown| cannot(format!("{unknown} ({})", unknown.known.join(", "))))?;
+    // Where none was chosen it is called by its UUID.
     let id = match params.session_id {
+        None => String::new(),
         Some(id) if is_name(&id) => id,
         Some(id) => {
             return Err(RpcError::params(format!(
                 "`{id}` is no session id: letters, digits, - and _, up to {NAME_MAX}"
             )));
         }
-        None => ostler_engine::uuid().map_err(failed)?,
     };
-    if let Some(session) = shared.session(&id) {
-        return same(session, &agent);
+    match shared.session(&id) {
+        Ok(session) => return same(session, &agent),
+        Err(error @ SessionError::Ambiguous { .. }) => return Err(unknown(error)),
+        Err(SessionError::NotFound(_)) => {}
     }
     // A conversation that was closed under this name goes on where it was, as far as the agent remembers.
     let before = sessions.aliased(space, &id).pop().map(|session| session.view()).filter(|view| view.agent == agent);
@@ -153,7 +157,7 @@ pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, p
     };
     let updates = Updates::of(&params.session_id);
     let generation = params.client_turn_generation;
-    let Some(session) = shared.session(&params.session_id) else {
+    let Ok(session) = shared.session(&params.session_id) else {
         let mut told = Vec::new();
         updates.turn_complete(Outcome::Failed, "turn cancelled by daemon: session_not_found", generation, &mut told);
         told.extend(head.answer(known(shared, updates.session()).map(|_| Value::Null)));

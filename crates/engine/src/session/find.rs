@@ -1,0 +1,72 @@
+//! Which session is meant: the one place where a text becomes a session, for every door.
+
+use super::{Session, SessionError, Sessions};
+
+impl Sessions {
+    /// The session meant by what a program knows it by: its UUID, its id, a name that a client chose, or the agent's own id of
+    /// the conversation. Names of these spaces come first, in their order; one that is open comes before those that are closed,
+    /// and of those the newest is meant.
+    pub fn find(&self, spaces: &[&str], text: &str) -> Result<Session, SessionError> {
+        match self.get(text).filter(|session| spaces.is_empty() && !session.is_closed()) {
+            Some(session) => Ok(session),
+            None => meant(&self.list(), spaces, text, |_| false),
+        }
+    }
+
+    /// As [`Self::find`], for people: also by the name that one of them gave it, or by the unique beginning of an id or UUID.
+    pub fn resolve(&self, text: &str) -> Result<Session, SessionError> {
+        if let Some(session) = self.get(text) {
+            return Ok(session);
+        }
+        let all = self.list();
+        let named = |session: &Session| session.desk().state.settings.name.as_deref() == Some(text);
+        match meant(&all, &[], text, named) {
+            Err(SessionError::NotFound(_)) if !text.is_empty() => {
+                let begins = |session: &&Session| session.id().starts_with(text) || session.uuid().starts_with(text);
+                only(&all.iter().filter(begins).collect::<Vec<_>>(), text)
+            }
+            found => found,
+        }
+    }
+}
+
+/// The session that `text` means among all, oldest first; `also` says what else one may be called.
+fn meant(
+    all: &[Session],
+    spaces: &[&str],
+    text: &str,
+    also: impl Fn(&Session) -> bool,
+) -> Result<Session, SessionError> {
+    let open: Vec<&Session> = all.iter().filter(|session| !session.is_closed()).collect();
+    let closed: Vec<&Session> = all.iter().filter(|session| session.is_closed()).collect();
+    for among in [&open, &closed] {
+        let bears = |space: &&str| among.iter().rfind(|session| session.bears(space, text));
+        let own = || among.iter().find(|session| session.id() == text || session.uuid() == text);
+        if let Some(session) = spaces.iter().find_map(bears).or_else(own) {
+            return Ok((*session).clone());
+        }
+        let called = |session: &&&Session| {
+            let alias = session.inner.alias.as_ref().is_some_and(|alias| alias.id == text);
+            alias || session.desk().state.settings.agent_session.as_deref() == Some(text) || also(session)
+        };
+        let alike: Vec<&Session> = among.iter().filter(called).copied().collect();
+        match alike.last() {
+            Some(newest) if newest.is_closed() => return Ok((*newest).clone()),
+            Some(_) => return only(&alike, text),
+            None => {}
+        }
+    }
+    Err(SessionError::NotFound(text.to_owned()))
+}
+
+/// The only one of them, or why there is none.
+fn only(alike: &[&Session], text: &str) -> Result<Session, SessionError> {
+    match alike {
+        [] => Err(SessionError::NotFound(text.to_owned())),
+        [one] => Ok((*one).clone()),
+        several => {
+            let ids = several.iter().map(|session| session.id().to_owned()).collect();
+            Err(SessionError::Ambiguous { text: text.to_owned(), ids })
+        }
+    }
+}
