@@ -7,6 +7,7 @@ use ostler_agents::{Ask, Asked, Block, EndReason, Event, PlanStatus, ToolKind, U
 use serde_json::Value;
 
 use super::changes::{Mark, take_changes};
+use super::figures::usage_words;
 use super::said::{Fact, Said, word};
 use crate::output::{Paint, Screen, visible, visible_lines};
 
@@ -39,7 +40,7 @@ pub(crate) struct Live<'a> {
     latest: Option<u64>,
     /// The output stands at the beginning of a line.
     at_line_start: bool,
-    usage: Option<Usage>,
+    usage: Usage,
     /// Requests whose id in the inbox is not known yet.
     asked: VecDeque<Asked>,
     model: Option<String>,
@@ -47,7 +48,7 @@ pub(crate) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
-        let (open, latest, usage, asked, model) = (None, None, None, VecDeque::new(), None);
+        let (open, latest, usage, asked, model) = (None, None, Usage::default(), VecDeque::new(), None);
         Self { screen, open, fresh: true, latest, at_line_start: true, usage, asked, model }
     }
 
@@ -95,14 +96,23 @@ impl<'a> Live<'a> {
                     self.line(paint, &format!("  {mark} {}", short(&entry.text)), out);
                 }
             }
-            Event::Usage(usage) => self.usage = Some(usage.clone()),
+            Event::Usage(usage) => self.usage.update(usage),
             Event::Asked(asked) => self.ask(asked, out),
             Event::Unasked { .. } => self.line(Paint::Dim, "  the agent took its request back", out),
             Event::Granted { tool, .. } => {
                 self.line(Paint::Dim, &format!("  allowed by the session's autonomy: {}", short(tool)), out);
             }
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.as_deref(), out),
-            Event::Error { message, .. } => self.line(Paint::Bad, &format!("! {}", visible(message)), out),
+            Event::Error { message, .. } => {
+                let mut mark = "!";
+                for line in message.trim_end().lines() {
+                    self.line(
+                        Paint::Bad,
+                        &format!("{} {}", std::mem::replace(&mut mark, " "), visible_lines(line)),
+                        out,
+                    );
+                }
+            }
             Event::Notice { text } => self.line(Paint::Dim, &format!("· {}", visible(text)), out),
             Event::Started { model, .. } => {
                 if model.is_some() && *model != self.model {
@@ -135,7 +145,7 @@ impl<'a> Live<'a> {
             Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
             Fact::Closed {} => self.line(Paint::Dim, "── the session is closed", out),
             Fact::Turn { number } => {
-                (self.open, self.fresh) = (None, false);
+                (self.open, self.fresh, self.usage) = (None, false, Usage::default());
                 if self.latest != Some(*number) {
                     self.line(Paint::Dim, &format!("\n› prompt {number}, from above"), out);
                 }
@@ -308,26 +318,19 @@ impl<'a> Live<'a> {
             EndReason::MaxSteps => ("stopped after too many steps", Paint::Warn),
         };
         (self.open, self.fresh) = (None, false);
-        let message = message.map_or(String::new(), |text| format!(": {}", visible(text)));
-        let usage = self.usage.take().map(|usage| usage_words(&usage)).filter(|text| !text.is_empty());
-        let usage = usage.map_or(String::new(), |text| format!(" ({text})"));
-        self.line(paint, &format!("── {word}{message}{usage}"), out);
+        let usage = usage_words(&std::mem::take(&mut self.usage));
+        let usage = if usage.is_empty() { usage } else { format!(" ({usage})") };
+        let message = message.map(str::trim).filter(|text| !text.is_empty()).unwrap_or_default();
+        // An agent's last words may be several lines.
+        let mut lines = message.lines();
+        let first = lines.next().map_or(String::new(), |line| format!(": {}", visible(line)));
+        self.line(paint, &format!("── {word}{usage}{first}"), out);
+        lines.for_each(|line| self.line(Paint::Dim, &format!("     {}", visible_lines(line)), out));
     }
 }
 
 fn through(door: &str) -> String {
     if door.is_empty() || door == "native" { String::new() } else { format!(", through {}", visible(door)) }
-}
-
-pub(super) fn usage_words(usage: &Usage) -> String {
-    let figures = [
-        usage.input_tokens.map(|count| format!("{count} tokens in")),
-        usage.output_tokens.map(|count| format!("{count} out")),
-        usage.cached_tokens.filter(|count| *count > 0).map(|count| format!("{count} cached")),
-        usage.context_used.zip(usage.context_size).map(|(used, size)| format!("context {used} of {size}")),
-        usage.cost_usd.map(|cost| format!("${cost:.4}")),
-    ];
-    figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// What was answered, in a word or with the choices.

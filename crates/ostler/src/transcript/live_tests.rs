@@ -105,9 +105,18 @@ fn a_request_says_what_to_type() {
 
 #[test]
 fn a_turn_ends_with_what_it_used() {
-    let usage = json!({"type": "usage", "input_tokens": 3, "output_tokens": 5, "cost_usd": 0.25});
+    let tokens = json!({"type": "usage", "input_tokens": 3, "output_tokens": 5});
+    let cost = json!({"type": "usage", "cost_usd": 9.75, "turn_cost_usd": 0.25});
     let ended = json!({"type": "turn_ended", "reason": "completed"});
-    assert_eq!(shown(&[usage, ended.clone(), ended]), "── done (3 tokens in, 5 out, $0.2500)\n── done\n");
+    assert_eq!(shown(&[tokens, cost, ended.clone(), ended]), "── done (3 tokens in, 5 out, $0.2500)\n── done\n");
+}
+
+#[test]
+fn the_last_words_of_an_agent_that_failed_are_shown_line_by_line() {
+    let ended = json!({"type": "turn_ended", "reason": "failed", "message": "claude ended (exit code 7): one\ntwo"});
+    assert_eq!(shown(&[ended]), "── failed: claude ended (exit code 7): one\n     two\n");
+    let error = json!({"type": "error", "message": "one\ntwo", "fatal": true, "kind": "setup"});
+    assert_eq!(shown(&[error]), "! one\n  two\n");
 }
 
 #[test]

@@ -3,20 +3,28 @@
 
 use std::fmt::Write as _;
 
-use ostler_agents::{Block, EndReason, Event, PlanStatus};
+use ostler_agents::{Block, EndReason, Event, PlanStatus, Turns, Usage};
 use ostler_api::{SessionInfo, Timestamp};
 use serde_json::Value;
 
 use super::changes::take_changes;
-use super::live::{kind_word, usage_words};
+use super::figures::{spent_words, usage_words};
+use super::live::kind_word;
 use super::said::{Fact, Said, word};
 use crate::output::{visible, visible_lines};
 
 /// A document that grows.
 #[derive(Default)]
 pub(crate) struct Markdown {
-    /// Pieces whose whole has not come yet.
-    pieces: String,
+    turns: Turns<Prompt>,
+    /// What the turn has used so far.
+    usage: Usage,
+}
+
+/// A prompt until its turn comes.
+struct Prompt {
+    blocks: Vec<Block>,
+    time: Timestamp,
 }
 
 impl Markdown {
@@ -30,7 +38,12 @@ impl Markdown {
             ("autonomy", info.autonomy.as_str().to_owned()),
             ("begun", info.created.to_string()),
         ];
-        rows.extend(info.reported_model.clone().or_else(|| info.model.clone()).map(|model| ("model", model)));
+        rows.extend(match (&info.reported_model, &info.model) {
+            (Some(told), _) => Some(("model", told.clone())),
+            (None, Some(wanted)) => Some(("model that was asked for", wanted.clone())),
+            (None, None) => None,
+        });
+        rows.extend(info.usage.as_ref().map(spent_words).filter(|text| !text.is_empty()).map(|text| ("used", text)));
         rows.extend(info.agent_session.clone().map(|id| ("the agent's own id", id)));
         let table: String =
             rows.iter().map(|(name, value)| format!("| {name} | {} |\n", visible(value).replace('|', "\\|"))).collect();
@@ -47,33 +60,22 @@ impl Markdown {
         out
     }
 
-    /// What never became whole.
+    /// What never became whole, and what nobody has answered yet.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        self.cut_off(&mut out);
+        cut_off(self.turns.cut(), &mut out);
+        for (number, prompt) in self.turns.waiting() {
+            prompted(number, &prompt, &mut out);
+            paragraph(&mut out, "*it waits for its turn*");
+        }
         out
     }
 
     fn event(&mut self, event: &Event, out: &mut String) {
+        cut_off(self.turns.heard(event), out);
         match event {
-            Event::TextDelta { text } => return self.pieces.push_str(text),
-            Event::Text { text } => {
-                self.pieces.clear();
-                return paragraph(out, &visible_lines(text));
-            }
-            Event::ThoughtDelta { .. } | Event::ToolUpdate { .. } | Event::Unknown { .. } | Event::Started { .. } => {
-                return;
-            }
-            Event::Usage(usage) => {
-                let words = usage_words(usage);
-                if !words.is_empty() {
-                    paragraph(out, &format!("*{words}*"));
-                }
-                return;
-            }
-            _ => self.cut_off(out),
-        }
-        match event {
+            Event::Text { text } => paragraph(out, &visible_lines(text)),
+            Event::Usage(usage) => self.usage.update(usage),
             Event::Thought { text } => paragraph(out, &quoted(text)),
             Event::ToolCall { title, name, kind, input, .. } => {
                 let title = if title.is_empty() { name } else { title };
@@ -105,6 +107,10 @@ impl Markdown {
                 paragraph(out, &format!("*{} was allowed by the session's autonomy*", visible(tool)));
             }
             Event::TurnEnded { reason, message } => {
+                let used = usage_words(&std::mem::take(&mut self.usage));
+                if !used.is_empty() {
+                    paragraph(out, &format!("*{used}*"));
+                }
                 let message = message.as_deref().map_or(String::new(), |text| format!(": {}", visible(text)));
                 if *reason != EndReason::Completed || !message.is_empty() {
                     paragraph(out, &format!("*the turn ended: {}{message}*", end_word(*reason)));
@@ -119,19 +125,21 @@ impl Markdown {
     fn fact(&mut self, fact: &Fact, time: Timestamp, out: &mut String) {
         match fact {
             Fact::Prompt { number, blocks, .. } => {
-                self.cut_off(out);
-                paragraph(out, &format!("## Prompt {number}\n\n*{time}*"));
-                for block in blocks {
-                    match block {
-                        Block::Text { text } => paragraph(out, &quoted(text)),
-                        Block::Image { mime, .. } => paragraph(out, &format!("> [picture, {}]", visible(mime))),
-                        Block::File { path } => paragraph(out, &format!("> [file {}]", visible(path))),
-                    }
+                self.turns.accepted(*number, Prompt { blocks: blocks.clone(), time });
+            }
+            Fact::Turn { number } => {
+                self.usage = Usage::default();
+                if let Some(prompt) = self.turns.begins(*number) {
+                    prompted(*number, &prompt, out);
                 }
             }
             Fact::Dropped { number, why } => {
+                if let Some(prompt) = self.turns.dropped(*number) {
+                    prompted(*number, &prompt, out);
+                }
                 paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(&word(why))));
             }
+            Fact::Exited { .. } => cut_off(self.turns.cut(), out),
             Fact::Answered { decision, by, .. } => {
                 let by = Some(word(by))
                     .filter(|by| !by.is_empty())
@@ -142,11 +150,21 @@ impl Markdown {
             _ => {}
         }
     }
+}
 
-    fn cut_off(&mut self, out: &mut String) {
-        let pieces = std::mem::take(&mut self.pieces);
-        if !pieces.trim().is_empty() {
-            paragraph(out, &format!("{}\n\n*(cut off)*", visible_lines(&pieces)));
+fn cut_off(words: Option<String>, out: &mut String) {
+    if let Some(words) = words {
+        paragraph(out, &format!("{}\n\n*(cut off)*", visible_lines(&words)));
+    }
+}
+
+fn prompted(number: u64, prompt: &Prompt, out: &mut String) {
+    paragraph(out, &format!("## Prompt {number}\n\n*{}*", prompt.time));
+    for block in &prompt.blocks {
+        match block {
+            Block::Text { text } => paragraph(out, &quoted(text)),
+            Block::Image { mime, .. } => paragraph(out, &format!("> [picture, {}]", visible(mime))),
+            Block::File { path } => paragraph(out, &format!("> [file {}]", visible(path))),
         }
     }
 }
@@ -213,6 +231,7 @@ mod tests {
     fn a_turn_reads_as_prompt_and_answer() {
         let text = document(&[
             json!({"type": "prompt", "number": 1, "blocks": [{"type": "text", "text": "do\nit"}]}),
+            json!({"type": "turn", "number": 1}),
             json!({"type": "text_delta", "text": "do"}),
             json!({"type": "text", "text": "done"}),
             json!({"type": "usage", "input_tokens": 1, "output_tokens": 2}),
@@ -222,6 +241,30 @@ mod tests {
             text,
             "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 tokens in, 2 out*\n"
         );
+    }
+
+    #[test]
+    fn a_prompt_in_mid_answer_doubles_nothing_and_stands_where_its_turn_begins() {
+        let prompt = |number: u64| json!({"type": "prompt", "number": number, "blocks": []});
+        let text = document(&[
+            prompt(1),
+            json!({"type": "turn", "number": 1}),
+            json!({"type": "text_delta", "text": "first ha"}),
+            prompt(2),
+            prompt(3),
+            json!({"type": "notice", "text": "slow"}),
+            json!({"type": "text_delta", "text": "lf"}),
+            json!({"type": "text", "text": "first half"}),
+            json!({"type": "turn_ended", "reason": "completed"}),
+            json!({"type": "turn", "number": 2}),
+            json!({"type": "text", "text": "second"}),
+            json!({"type": "turn_ended", "reason": "completed"}),
+        ]);
+        let order =
+            ["## Prompt 1", "*slow*", "first half", "## Prompt 2", "second", "## Prompt 3", "*it waits for its turn*"];
+        let places: Vec<_> = order.iter().map(|part| text.find(part).unwrap()).collect();
+        assert!(places.is_sorted(), "{text}");
+        assert!(!text.contains("cut off") && text.matches("first ha").count() == 1, "{text}");
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //! moves a cursor, rings, or hides.
 
 mod changes;
+mod figures;
 mod live;
 mod markdown;
 mod said;
 
 pub(crate) use changes::{Mark, take_changes};
+pub(crate) use figures::dollars;
 pub(crate) use live::Live;
 pub(crate) use markdown::Markdown;
 pub(crate) use said::{Fact, Said};

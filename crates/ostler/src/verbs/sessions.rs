@@ -4,12 +4,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler_api::client::ClientError;
-use ostler_api::{ErrorKind, SessionInfo, SessionListParams, methods};
+use ostler_api::{ErrorKind, SessionInfo, SessionListParams, SessionStatus, SessionUsage, methods};
 
 use super::Context;
 use super::ps::id_length;
 use super::session::status_word;
-use crate::output::{Align, CommandError, Paint, Table, ago};
+use crate::output::{Align, CommandError, Paint, Table, ago, visible};
+use crate::transcript::dollars;
 
 /// List conversations with agents
 #[derive(Debug, Args)]
@@ -43,6 +44,12 @@ impl SessionsVerb {
             context.screen.note(&format!("no session; begin one: ostler new echo -m hello{hint}"));
         } else {
             table(&rows, reached.len() > 1).print(&context.screen)?;
+            for (_, info) in &rows {
+                if let (SessionStatus::Failed, Some(why)) = (info.status, &info.why) {
+                    let text = format!("{} failed: {}", info.id, visible(why));
+                    context.screen.line(&context.screen.paint(Paint::Bad, &text))?;
+                }
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -51,6 +58,10 @@ impl SessionsVerb {
 fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("AGENT", Align::Left), ("STATUS", Align::Left)];
     columns.extend([("ACTIVE", Align::Left), ("QUEUED", Align::Right), ("WAITS FOR", Align::Left)]);
+    let told = |figure: fn(&SessionUsage) -> bool| rows.iter().any(|(_, info)| info.usage.as_ref().is_some_and(figure));
+    let (tokens, cost) = (told(|usage| usage.input_tokens.is_some()), told(|usage| usage.cost_usd.is_some()));
+    columns.extend(tokens.then_some(("TOKENS", Align::Right)));
+    columns.extend(cost.then_some(("COST", Align::Right)));
     columns.push(("WORKSPACE", Align::Left));
     if several {
         columns.insert(1, ("INSTANCE", Align::Left));
@@ -62,20 +73,33 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
         let queued = if info.queued == 0 { String::new() } else { info.queued.to_string() };
         let mut row = vec![
             (info.id.get(..length).unwrap_or(&info.id).to_owned(), Paint::Head),
-            (info.name.clone().unwrap_or_default(), Paint::Plain),
+            (info.name.clone().or_else(|| info.alias.clone()).unwrap_or_default(), Paint::Plain),
             (info.agent.rsplit('/').next().unwrap_or_default().to_owned(), Paint::Plain),
             (status.to_owned(), paint),
             (ago(info.activity), Paint::Dim),
             (queued, Paint::Plain),
             (waits_for(info), Paint::Warn),
-            (info.workspace.clone(), Paint::Plain),
         ];
+        row.extend(tokens.then(|| (tokens_of(info), Paint::Plain)));
+        row.extend(cost.then(|| (cost_of(info), Paint::Plain)));
+        row.push((info.workspace.clone(), Paint::Plain));
         if several {
             row.insert(1, (instance.clone(), Paint::Plain));
         }
         table.row(row);
     }
     table
+}
+
+/// Read and written together, of all turns.
+fn tokens_of(info: &SessionInfo) -> String {
+    let usage = info.usage.as_ref().filter(|usage| usage.input_tokens.is_some());
+    let both = |usage: &SessionUsage| usage.input_tokens.unwrap_or(0).saturating_add(usage.output_tokens.unwrap_or(0));
+    usage.map(|usage| both(usage).to_string()).unwrap_or_default()
+}
+
+fn cost_of(info: &SessionInfo) -> String {
+    info.usage.as_ref().and_then(|usage| usage.cost_usd).map(dollars).unwrap_or_default()
 }
 
 fn waits_for(info: &SessionInfo) -> String {

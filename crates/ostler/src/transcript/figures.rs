@@ -1,0 +1,38 @@
+//! What a turn or a session has used, in words. A figure that nobody gave is left out.
+
+use ostler_agents::Usage;
+use ostler_api::SessionUsage;
+
+/// Of a turn.
+pub(crate) fn usage_words(usage: &Usage) -> String {
+    let figures = [
+        tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens),
+        usage.context_used.zip(usage.context_size).map(|(used, size)| format!("context {used} of {size}")),
+        usage.turn_cost_usd.map(dollars),
+    ];
+    joined(figures)
+}
+
+/// Of a session.
+pub(crate) fn spent_words(usage: &SessionUsage) -> String {
+    let tokens = tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens);
+    joined([tokens, usage.cost_usd.map(dollars)])
+}
+
+/// Four decimals: a turn of a cheap model costs fractions of a cent.
+pub(crate) fn dollars(dollars: f64) -> String {
+    format!("${dollars:.4}")
+}
+
+fn tokens(input: Option<u64>, output: Option<u64>, cached: Option<u64>) -> Option<String> {
+    let words = joined([
+        input.map(|count| format!("{count} tokens in")),
+        output.map(|count| format!("{count} out")),
+        cached.filter(|count| *count > 0).map(|count| format!("{count} cached")),
+    ]);
+    Some(words).filter(|words| !words.is_empty())
+}
+
+fn joined<const N: usize>(words: [Option<String>; N]) -> String {
+    words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
