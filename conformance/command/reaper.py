@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs a command and finds whatever it leaves behind.
 
-  reaper.py REPORT COMMAND...
+  reaper.py REPORT GRACE COMMAND...
 
 Orphans of the command become children of this process, however often they forked and whatever they did to their environment.
-When the command has ended they have a moment to end too; what then still runs is written to REPORT (JSON) and killed. Ended by
+When the command has ended they have GRACE seconds to end too; what then still runs is written to REPORT (JSON) and killed. Ended by
 SIGTERM it kills everything first. It exits as the command did."""
 import ctypes
 import json
@@ -17,8 +17,6 @@ import time
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-# What has been told to end may need this long on a busy machine.
-GRACE = 20.0
 
 
 def children():
@@ -95,7 +93,7 @@ def kill_all():
         time.sleep(0.05)
 
 
-def main(report, argv):
+def main(report, grace, argv):
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Nothing outlives the test command, however that ends.
@@ -112,7 +110,7 @@ def main(report, argv):
         while pid != command:
             pid, how = os.waitpid(-1, 0)
         status = os.waitstatus_to_exitcode(how)
-        until = time.monotonic() + GRACE
+        until = time.monotonic() + grace
         while descendants() and time.monotonic() < until:
             reap()
             time.sleep(0.05)
@@ -130,4 +128,4 @@ def main(report, argv):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(sys.argv[1], float(sys.argv[2]), sys.argv[3:]))

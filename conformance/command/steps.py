@@ -40,7 +40,7 @@ MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (6, 12), "compile": (5, 10), "clippy": (2, 6), "unit": (1, 4), "integration": (4, 8),
     "claustrum": (2, 5), "own": (2, 5), "ssh": (1, 3), "netns": (0.5, 2), "cli": (1, 3), "sessions": (1, 4), "sudo-proxy": (2, 5), "sudo-own": (1, 4),
     "codecast": (2, 5), "codecast-own": (1, 4), "zeroclaw": (2, 5), "zeroclaw-own": (1, 4), "codecast-client": (0.5, 3), "approvals": (1, 4),
-    "sudo-clients": (1, 4), "agents": (4, 9), "crash": (1, 4), "conversations": (1, 4), "decisions": (1, 4), "fuzz": (3, 5), "coverage": (0.1, 1),
+    "sudo-clients": (1, 4), "agents": (4, 9), "crash": (1, 4), "conversations": (1, 4), "decisions": (1, 4), "fuzz": (1.6, 5), "self": (0.2, 2), "coverage": (0.1, 1),
 }
 # The whole of it, cold, without what `install` fetches.
 WHOLE = 24
@@ -240,6 +240,11 @@ def fuzz(work):
     for target in ("lines", "journal", "daemon"):
         total.add(work.plain([places.BENCH, "fuzz", "--target", target, "--seconds", kills(30, 600)]))
     return total
+
+
+@step("self", "conformance/own: this test command itself: what is left behind is found, budgets are kept, nothing outlives it", quick=True)
+def itself(work):
+    return work.own("self")
 
 
 @step("coverage", "conformance/COVERAGE.md names only tests that exist and ran", needs=("*",))

@@ -10,6 +10,8 @@ import leftovers
 import places
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# What has been told to end may need this long on a busy machine.
+GRACE = 20.0
 
 
 class Counts:
@@ -71,7 +73,7 @@ class Work:
         with open(places.log_path(self.name), "ab") as log:
             log.write(("$ %s\n" % " ".join(argv)).encode())
             log.flush()
-            self.child = subprocess.Popen([sys.executable, os.path.join(HERE, "reaper.py"), report] + argv, cwd=cwd,
+            self.child = subprocess.Popen([sys.executable, os.path.join(HERE, "reaper.py"), report, str(GRACE)] + argv, cwd=cwd,
                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(self.env(), **(env or {})), start_new_session=True)
         try:
             code = self.child.wait(max(0.1, self.step.seconds() - (time.monotonic() - self.started)))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -17,6 +17,7 @@ import lib
 SUITES = {
     "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
                   "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged"],
+    "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
     "cli": ["cli"],

@@ -159,9 +159,11 @@ class Daemon:
 
     def __exit__(self, *_):
         if self.p.poll() is None:
+            # A stop would leave its agents to the next daemon; there is none.
+            self.cli(*self.own(), "down", "--kill")
+        if self.p.poll() is None:
             self.p.terminate()
             self.p.wait(LONG)
-        subprocess.run([self.program, "down", "--kill"], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LONG)
         shutil.rmtree(self.dir, ignore_errors=True)
 
 

@@ -272,15 +272,22 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::Command;
 
+    fn wait_until(mut is_so: impl FnMut() -> bool) {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !is_so() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The kernel says that a program runs a moment before it shows the program's environment.
+    fn wait_for_environment(pid: u32) {
+        wait_until(|| !std::fs::read(format!("/proc/{pid}/environ")).unwrap().is_empty());
+    }
+
     #[test]
     fn a_process_with_the_mark_is_hosted_whatever_else_it_is() {
         let mut child = Command::new("sleep").arg("30").env(ostler_keeper::COOKIE, "pabc").spawn().unwrap();
-        // The kernel says that a program runs a moment before it shows the program's environment.
-        let environ = format!("/proc/{}/environ", child.id());
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while std::fs::read(&environ).unwrap().is_empty() && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
+        wait_for_environment(child.id());
         let found = place_of(child.id(), 0);
         child.kill().unwrap();
         child.wait().unwrap();
@@ -322,10 +329,7 @@ mod tests {
         io::BufRead::read_line(&mut io::BufReader::new(keeper.stdout.take().unwrap()), &mut line).unwrap();
         let pid = line.trim().parse().unwrap();
         // The shell says the number before the program is there.
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-        while procfs::stat(pid).unwrap().name != "sleep" && std::time::Instant::now() < deadline {
-            std::thread::yield_now();
-        }
+        wait_until(|| procfs::stat(pid).unwrap().name == "sleep");
         (keeper, pid)
     }
 
@@ -351,6 +355,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let script = format!("{}=sabcdefghijkl sleep 30 & echo $!; wait", ostler_keeper::COOKIE);
         let (keeper, pid) = keep(dir.path(), &script);
+        wait_for_environment(pid);
         let caller = Caller::of(pid);
         end(keeper);
         assert_eq!(caller, Caller::Hosted(format!("a false mark in pid {pid}")));
@@ -366,7 +371,12 @@ mod tests {
     #[test]
     fn a_process_without_a_terminal_is_no_place() {
         let mut child = Command::new("setsid").args(["sleep", "30"]).env_clear().spawn().unwrap();
-        // The shell that runs the tests may itself be hosted or have no terminal: either way this child has none.
+        // The one that runs the tests may itself be hosted or have no terminal: either way this child has none, once it is in
+        // a session of its own.
+        wait_until(|| {
+            rustix::process::getsid(Pid::from_raw(child.id() as i32))
+                .is_ok_and(|session| session.as_raw_pid() as u32 == child.id())
+        });
         let found = place_of(child.id(), 0);
         child.kill().unwrap();
         child.wait().unwrap();
