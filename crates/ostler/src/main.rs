@@ -9,6 +9,7 @@ mod instances;
 mod names;
 mod output;
 mod paths;
+mod request;
 mod transcript;
 mod verbs;
 

@@ -23,7 +23,7 @@ pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Place, bind, connect, connect_within, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
-pub use shown::is_hidden;
+pub use shown::{is_hidden, is_plain};
 pub use watch::Watch;
 
 use ostler_engine::{EventHead, FrameHead};

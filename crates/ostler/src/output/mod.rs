@@ -12,5 +12,5 @@ pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table, length, terminal_width};
-pub(crate) use visible::{visible, visible_bytes, visible_json, visible_lines};
+pub(crate) use visible::{spelled, visible, visible_bytes, visible_json, visible_lines};
 pub(crate) use when::ago;

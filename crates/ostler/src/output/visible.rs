@@ -2,7 +2,7 @@
 //! line or hides. What would is written out, so that one sees that it was there. Whatever prints what a client or a
 //! command said must pass it through here.
 
-use ostler_door_rpc::is_hidden;
+use ostler_door_rpc::{is_hidden, is_plain};
 
 /// A whole text in which every character is seen, for messages, prompts and table cells.
 pub(crate) fn visible(text: &str) -> String {
@@ -16,6 +16,20 @@ pub(crate) fn visible(text: &str) -> String {
             }
             c if c.is_control() || is_hidden(c) => shown.extend(c.escape_unicode()),
             c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// As [`visible`], where somebody decides by what they read: whatever is not a visible letter, a digit or a sign of ASCII is
+/// written out, and nothing else looks like what was written out.
+pub(crate) fn spelled(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        match c {
+            '\\' if text.get(at + 1..).is_some_and(|rest| rest.starts_with("u{")) => shown.extend(c.escape_unicode()),
+            c if is_plain(c) => shown.push(c),
+            c => shown.extend(c.escape_unicode()),
         }
     }
     shown
@@ -96,17 +110,31 @@ mod tests {
     }
 
     #[test]
+    fn where_somebody_decides_everything_unusual_is_written_out() {
+        assert_eq!(spelled("plain naïve 日本 ~|$`"), "plain naïve 日本 ~|$`");
+        assert_eq!(
+            spelled("a\u{a0}b\u{3000}\u{fe0f}\n\u{2800}🦀"),
+            "a\\u{a0}b\\u{3000}\\u{fe0f}\\u{a}\\u{2800}\\u{1f980}"
+        );
+        assert_ne!(spelled("\\u{a0}"), spelled("\u{a0}"));
+        assert_eq!(spelled("C:\\users"), "C:\\users");
+    }
+
+    #[test]
     fn bytes_that_are_no_text_are_shown_too() {
         assert_eq!(visible_bytes(b"a\xff\x1b]0;x\x07"), "a\u{fffd}^[]0;x^G");
     }
 
-    /// Whoever approves reads what will run: a request's characters are shown as themselves, or the request is refused.
+    /// Whoever approves reads what will run: whatever a request may carry is shown by plain characters alone.
     #[test]
-    fn what_a_request_may_carry_is_shown_unchanged() {
-        for c in (0..=0x10ffff).filter_map(char::from_u32).filter(|c| *c != '\t') {
+    fn what_a_request_may_carry_is_shown_plainly() {
+        for c in (0..=0x10ffff).filter_map(char::from_u32) {
             let text = c.to_string();
-            let carried = !ostler_door_sudo_proxy::is_treacherous(&text);
-            assert_eq!(visible(&text) == text, carried, "U+{:04X}", u32::from(c));
+            if !ostler_door_sudo_proxy::is_treacherous(&text) {
+                let word = ostler_door_sudo_proxy::words::quoted(&text);
+                assert!(word.chars().all(is_plain), "U+{:04X}: {word}", u32::from(c));
+                assert!(spelled(&text).chars().all(is_plain), "U+{:04X}", u32::from(c));
+            }
         }
     }
 }

@@ -10,12 +10,11 @@ use ostler_api::{
 };
 
 use super::Context;
-use super::approvals::{Tty, follow, from_words, in_words, questions, sheet, told, with_instance, wrap};
+use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
 use super::connect::Reached;
-use crate::output::{CommandError, Kind, Screen, visible};
+use crate::output::{CommandError, Kind, Paint, Screen, visible};
+use crate::request::{Asked, Pages, Pressed, Row, sheet};
 
-/// A key pressed before anybody can have seen what it is for does not count.
-const TO_SEE: Duration = Duration::from_millis(300);
 /// How often to look whether somebody else has decided meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -137,50 +136,60 @@ fn is_yes(
     verdict: Verdict,
     answers: Option<&str>,
 ) -> Result<bool, CommandError> {
-    let (width, height) = tty.size();
-    // One column is left free: terminals differ in what they do after the last one.
-    let rows = wrap(&sheet(&reached.found.name, info), width.saturating_sub(1));
-    let page = height.saturating_sub(2).max(1);
-    let raw = tty.raw()?;
-    for (index, rows) in rows.chunks(page).enumerate() {
-        if index > 0 {
-            tty.write(b"-- more: space --")?;
-            let go_on = key(tty, &mut reached.client, info)?;
-            tty.write(b"\r                 \r")?;
-            if go_on != b' ' {
-                return Ok(false);
-            }
-        }
-        let text: String = rows.iter().map(|row| screen.paint(row.paint, &row.text) + "\r\n").collect();
-        tty.write(text.as_bytes())?;
-    }
     let question = match verdict {
         Verdict::Session => "approve, now and again in this session? [y/N] ",
         Verdict::Always => "approve, now and always? [y/N] ",
         Verdict::Answers => "answer that? [y/N] ",
         _ => "approve? [y/N] ",
     };
+    let mut rows = sheet(&reached.found.name, info);
+    rows.push(Row::ours(Paint::Plain, ""));
     let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
-    let answers: String = answers.iter().map(|line| format!("{}\r\n", visible(line))).collect();
-    tty.write(format!("\r\n{answers}{question}").as_bytes())?;
-    let pressed = key(tty, &mut reached.client, info);
+    rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));
+    let pages = || {
+        Pages::of(&rows, question, tty.size())
+            .ok_or_else(|| CommandError::failed("this terminal is too small to show a request"))
+    };
+    let raw = tty.raw()?;
+    let mut asked = Asked::new(&info.id, &info.hash, pages()?, true, Instant::now());
+    put(screen, tty, &mut asked)?;
+    let yes = loop {
+        let key = key(tty, &mut reached.client, info)?;
+        if tty.size() != asked.size() {
+            asked.lay_out(pages()?);
+            tty.write(b"\r\n")?;
+            put(screen, tty, &mut asked)?;
+            continue;
+        }
+        match asked.press(key, Instant::now()) {
+            Pressed::Turned => put(screen, tty, &mut asked)?,
+            Pressed::NotNow(_) => {}
+            Pressed::Answer(key) => break key == b'y',
+        }
+    };
     tty.write(b"\r\n")?;
     drop(raw);
-    Ok(pressed? == b'y')
+    Ok(yes)
 }
 
-/// One key, pressed after what is on the screen could be seen. Ends early when somebody else decides.
-fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
-    let seen = Instant::now() + TO_SEE;
-    while let Some(left) = seen.checked_duration_since(Instant::now()) {
-        std::thread::sleep(left);
-    }
+/// Shows a page. What was typed before it was there was not meant for it.
+fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError> {
+    let (body, foot) = asked.page(|paint, text| screen.paint(paint, text));
+    tty.write(body.as_bytes())?;
     tty.forget_typed()?;
+    tty.write(foot.as_bytes())?;
+    asked.drawn(Instant::now());
+    Ok(())
+}
+
+/// The next key. Ends early when somebody else decides.
+fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
     loop {
         if tty.typed(LOOK_EVERY)? {
             let mut buffer = [0; 64];
             return match tty.read(&mut buffer)? {
                 [key] => Ok(*key),
+                [] => Err(CommandError::failed("the terminal is gone")),
                 // A sequence or a paste: nobody's single key.
                 _ => Ok(0),
             };

@@ -1,8 +1,8 @@
 //! The foreground daemon around its door: hands questions to the prompt, keeps what a person granted for as long as this
 //! process lives, and says on standard error what `-v` promises.
 
-use std::collections::HashSet;
-use std::io::Write;
+use std::collections::{HashSet, VecDeque};
+use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +16,9 @@ use crate::daemon::LogWriter;
 
 /// Three events each for every connection that may be open, and room for those that come after.
 const EVENTS: usize = 512;
+
+/// Lines of the log that wait; older ones are not written.
+const HELD_MAX: usize = 256;
 
 /// What the door's side and the prompt share.
 pub(super) struct Room {
@@ -32,6 +35,20 @@ pub(super) struct Room {
     here: Mutex<HashSet<String>>,
     verbose: bool,
     log: LogWriter,
+    /// Lines of the log that wait while a question is on the screen that they would be written on.
+    held: Mutex<Option<VecDeque<String>>>,
+}
+
+/// While this lives, nothing is written below a question.
+pub(super) struct Quiet<'a>(&'a Room);
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        let held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for line in held.unwrap_or_default() {
+            self.0.write(&line);
+        }
+    }
 }
 
 impl Room {
@@ -43,12 +60,40 @@ impl Room {
             Err(why) => (String::new(), Some(format!("{why}, with `ostler approvals`"))),
         };
         let unattended = AtomicBool::new(false);
-        Self { inbox, eligible, unattended, terminal_name, not_a_place, here: Mutex::default(), verbose, log }
+        Self {
+            inbox,
+            eligible,
+            unattended,
+            terminal_name,
+            not_a_place,
+            here: Mutex::default(),
+            verbose,
+            log,
+            held: Mutex::default(),
+        }
     }
 
-    /// One line on standard error.
+    /// One line on standard error; later, if a question is on the same terminal.
     pub(super) fn say(&self, line: &str) {
+        if let Some(held) = &mut *self.held.lock().unwrap_or_else(PoisonError::into_inner) {
+            if held.len() >= HELD_MAX {
+                held.pop_front();
+            }
+            return held.push_back(line.to_owned());
+        }
+        self.write(line);
+    }
+
+    fn write(&self, line: &str) {
         let _ = writeln!(self.log.make_writer(), "{line}");
+    }
+
+    /// A question comes on the screen.
+    pub(super) fn quiet(&self) -> Quiet<'_> {
+        if io::stderr().is_terminal() {
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(VecDeque::new());
+        }
+        Quiet(self)
     }
 
     /// A question is on the screen: its time runs from now on.
@@ -86,7 +131,7 @@ impl Front {
     /// A person has granted this already: recorded like every other yes, and said in any case.
     fn grant(&self, question: &Arc<Question>) {
         let line = words::pipeline(&question.request.pipeline);
-        self.room.say(&format!("[{}] [unattended] {line}", question.request.id));
+        self.room.say(&format!("[{}] [unattended] {line}", words::quoted(&question.request.id)));
         let _ = self.tell(Event::Unattended(Arc::clone(question)));
         let (room, question) = (Arc::clone(&self.room), Arc::clone(question));
         tokio::spawn(async move {
@@ -109,19 +154,19 @@ impl Around for Front {
         if self.room.verbose {
             let kind = if request.privileged { "privileged" } else { "unprivileged" };
             let line = words::pipeline(&request.pipeline);
-            self.room.say(&format!("[{}] [{kind}] [client {}] {line}", request.id, client(request)));
+            self.room.say(&format!("[{}] [{kind}] [client {}] {line}", words::quoted(&request.id), client(request)));
         }
     }
 
     fn pinged(&self, request: &Request) {
         if self.room.verbose {
-            let line = format!("[{}] ping from {} (client {})", request.id, request.session, client(request));
-            self.room.say(&line);
+            let (id, session) = (words::quoted(&request.id), words::quoted(&request.session));
+            self.room.say(&format!("[{id}] ping from {session} (client {})", client(request)));
         }
     }
 
     fn stop(&self, request: &Request) -> Result<(), String> {
-        prompt::notice(&format!("sudo-proxy stopped by {}", request.session));
+        prompt::notice(&format!("sudo-proxy stopped by {}", words::quoted(&request.session)));
         Ok(())
     }
 
@@ -155,6 +200,6 @@ impl Around for Front {
     }
 }
 
-fn client(request: &Request) -> &str {
-    if request.version.is_empty() { "unknown" } else { &request.version }
+fn client(request: &Request) -> String {
+    if request.version.is_empty() { "unknown".to_owned() } else { words::quoted(&request.version) }
 }

@@ -137,8 +137,6 @@ impl App<'_> {
         screen.draw(|frame| sight = draw(frame, state, page, Instant::now()))?;
         break_down();
         let first = sight.as_ref().map(|sight| sight.which.clone()).filter(|which| !self.shown.contains(which));
-        // Only from now on can anybody have read it.
-        self.state.drawn(sight, Instant::now());
         if let Some(which) = first {
             let params = ShownParams { id: which.id.clone(), surface: "inbox".into() };
             let told = self.reach(&which).and_then(|mut reached| {
@@ -149,6 +147,8 @@ impl App<'_> {
             }
             self.shown.insert(which);
         }
+        // What was typed while the daemon was told is read next, and comes too soon.
+        self.state.drawn(sight, Instant::now());
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The inbox on a screen. Everything that comes from outside passes through [`visible`] on its way into a cell, and the
+//! The inbox on a screen. Everything that comes from outside passes through [`spelled`] on its way into a cell, and the
 //! places of list and request depend on the size of the screen alone: what arrives moves nothing.
 
 use std::time::Instant;
@@ -10,10 +10,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::sheet::{NARROWEST, Row, sheet, wrap};
 use super::state::{Entry, Mode, Sight, Standing, State, Which};
 use crate::config::show_duration;
-use crate::output::{Paint, visible};
+use crate::output::{Paint, spelled};
+use crate::request::{NARROWEST, Row, sheet, wrap};
 
 /// Below this there is no room for a request beside its frame.
 const LOWEST: u16 = 12;
@@ -56,20 +56,21 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, page: &mut Page, now: I
         return None;
     }
     let list_rows = (area.height / 4).clamp(*LIST_ROWS.start(), *LIST_ROWS.end());
-    let parts = [1, list_rows, 1, 0, 1, 2].map(|rows| match rows {
+    let parts = [1, list_rows, 1, 0, 2, 1].map(|rows| match rows {
         0 => Constraint::Min(1),
         rows => Constraint::Length(rows),
     });
-    let [title, list, rule, detail, status, keys] = Layout::vertical(parts).areas(area);
+    let [title, list, rule, detail, keys, question] = Layout::vertical(parts).areas(area);
     let waiting = state.entries.iter().filter(|entry| entry.standing == Standing::Open).count();
     let head = format!(" ostler approvals: {waiting} waiting");
     frame.render_widget(Paragraph::new(head).style(Style::new().add_modifier(Modifier::REVERSED)), title);
     draw_list(frame, list, state, now);
     let sight = draw_request(frame, rule, detail, state, page);
-    frame.render_widget(Paragraph::new(status_line(state, now)), status);
-    let question = state.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question);
-    let help = if question { QUESTION_KEYS } else { KEYS };
+    let asks = state.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question);
+    let help = if asks { QUESTION_KEYS } else { KEYS };
     frame.render_widget(Paragraph::new(help.map(Line::from).to_vec()).style(Style::new().dim()), keys);
+    // Nothing stands below it.
+    frame.render_widget(Paragraph::new(status_line(state, now)), question);
     sight
 }
 
@@ -93,7 +94,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &State, now: Instant) {
         let id = entry.which.id.get(..7).unwrap_or(&entry.which.id);
         let text = format!("{mark} {id:7}  {right}  {left:>7}  {:8}  {}", entry.which.instance, entry.info.title);
         let style = if index == at { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
-        Line::styled(cut(&visible(&text), area.width), style)
+        Line::styled(cut(&spelled(&text), area.width), style)
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
 }
@@ -123,11 +124,11 @@ fn draw_request(frame: &mut Frame<'_>, rule: Rect, area: Rect, state: &State, pa
 
 fn status_line(state: &State, now: Instant) -> Line<'static> {
     if let Mode::Message { text, .. } = &state.mode {
-        let text = format!("no, because: {}_   (Enter sends it, Esc does not)", visible(text));
+        let text = format!("no, because: {}_   (Enter sends it, Esc does not)", spelled(text));
         return Line::styled(text, style(Paint::Warn));
     }
     if let Mode::Answer(answering) = &state.mode {
-        return Line::styled(visible(&answering.line()), style(Paint::Warn));
+        return Line::styled(spelled(&answering.line()), style(Paint::Warn));
     }
     let (text, paint) = match state.selected().map(|entry| &entry.standing) {
         _ if !state.notice.is_empty() => (state.notice.clone(), Paint::Warn),
@@ -142,7 +143,7 @@ fn status_line(state: &State, now: Instant) -> Line<'static> {
         },
         None => (String::new(), Paint::Plain),
     };
-    Line::styled(visible(&text), style(paint))
+    Line::styled(spelled(&text), style(paint))
 }
 
 fn style(paint: Paint) -> Style {
@@ -176,8 +177,8 @@ fn cut(text: &str, width: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::request::sample;
     use ostler_api::ApprovalInfo;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -225,13 +226,14 @@ mod tests {
             shown.state.entries[0].standing = standing;
             shown.draw();
             for cell in &shown.terminal.backend().buffer().content {
-                assert_eq!(visible(cell.symbol()), cell.symbol());
+                let ours = ["─", "…", "↳", "│"].contains(&cell.symbol());
+                assert!(ours || spelled(cell.symbol()) == cell.symbol(), "{:?}", cell.symbol());
             }
         }
         shown.state.notice = nasty.into();
         shown.draw();
         let text = shown.text();
-        for trace in ["^[]0;x^G", "\\u{9b}", "\\u{202e}", "\\u{200b}", "\\u{2028}", "⏎"] {
+        for trace in ["\\x1b]0;x\\x07", "\\u009b", "\\u202e", "\\u{200b}", "\\u{2028}", "\\n"] {
             assert!(text.contains(trace), "{trace} is not seen in\n{text}");
         }
     }
@@ -262,7 +264,7 @@ mod tests {
             shown.state.press(super::super::keys::Key::PageDown, shown.now);
         }
         assert!(words.iter().all(|word| read.contains(word.as_str())));
-        let later = shown.now + super::super::state::UNCHANGED_FOR;
+        let later = shown.now + crate::request::STANDS_FOR;
         assert_eq!(shown.state.may_decide(later), Ok(()));
     }
 

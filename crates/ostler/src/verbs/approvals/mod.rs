@@ -2,14 +2,12 @@
 //! It shows whatever a daemon says waits; whether a decision counts is the daemon's to say.
 
 mod app;
-mod content;
 mod draw;
 mod feed;
 mod keys;
 mod list;
 mod questions;
 mod relay;
-mod sheet;
 mod state;
 mod told;
 mod tty;
@@ -27,7 +25,6 @@ use crate::output::{CommandError, Kind};
 pub(super) use list::with_instance;
 pub(super) use questions::{from_words, in_words, questions};
 pub(super) use relay::follow;
-pub(super) use sheet::{sheet, wrap};
 pub(super) use told::told;
 pub(super) use tty::Tty;
 
@@ -84,50 +81,5 @@ impl Context {
             CommandError::new(Kind::NotFound, format!("there is no request `{id}`"))
                 .hint("`ostler approvals --list --all` shows all of them")
         })
-    }
-}
-
-/// A request to run these stages, for tests.
-/// What hosts an asker, in words: a session, a process, or what the engine says itself.
-pub(in crate::verbs) fn hosted(host: &str) -> String {
-    match host.chars().next() {
-        Some('s') => format!("session {host}"),
-        Some('p') => format!("hosted process {host}"),
-        _ => format!("hosted by {host}"),
-    }
-}
-
-#[cfg(test)]
-fn sample(id: &str, stages: &[&[&str]]) -> ApprovalInfo {
-    let stages: Vec<_> = stages
-        .iter()
-        .map(|argv| serde_json::json!({"argv": argv, "program": format!("/usr/bin/{}", argv[0])}))
-        .collect();
-    let content = serde_json::json!({"stages": stages, "env": {}, "privileged": false, "forward_agent": false});
-    let content = content.to_string();
-    ApprovalInfo {
-        id: id.to_owned(),
-        kind: ostler_api::ApprovalKind::Command,
-        title: "a title".into(),
-        privileged: false,
-        reason: "because".into(),
-        hash: ostler_engine::approval::content_hash(&content),
-        content,
-        asker: ostler_api::AskerInfo {
-            door: "sudo-proxy".into(),
-            uid: 4242,
-            pid: Some(77),
-            claimed_session: "mine".into(),
-            claimed_host: "here".into(),
-            client: "1.2.0".into(),
-            verified_session: None,
-        },
-        workspace: None,
-        asked: ostler_api::Timestamp::from_micros(0),
-        state: ostler_api::ApprovalState::Pending,
-        detail: None,
-        decided: None,
-        decided_by: None,
-        expires_in_ms: Some(60_000),
     }
 }

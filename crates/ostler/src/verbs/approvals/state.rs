@@ -7,9 +7,8 @@ use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState, Verdict};
 
 use super::keys::Key;
 use super::questions::{Answering, Step};
+use crate::request::{self, Attention, NotNow};
 
-/// Shorter than this nobody reacts to what is on a screen: a key so early was meant for what was there before.
-pub(super) const UNCHANGED_FOR: Duration = Duration::from_millis(300);
 /// Keys that come in a row are words that somebody types, not decisions.
 const TYPING_FOR: Duration = Duration::from_secs(1);
 /// A word for the asker, not a letter.
@@ -41,33 +40,8 @@ pub(super) struct Entry {
     pub(super) until: Option<Instant>,
 }
 
-/// What of a request was on the screen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sight {
-    pub(super) which: Which,
-    pub(super) hash: String,
-    pub(super) width: usize,
-    /// All rows of it at this width.
-    pub(super) rows: usize,
-    /// The first row that was visible.
-    pub(super) top: usize,
-    /// How many were.
-    pub(super) height: usize,
-}
-
-/// Why no key decides now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotNow {
-    Nothing,
-    Settled,
-    /// So many rows were not on the screen yet.
-    Unread(usize),
-    TooSoon,
-    /// Somebody types: keys that mean nothing came just before.
-    Typing,
-    /// This kind of answer does not fit.
-    Unfit,
-}
+/// What of a request is on the screen.
+pub(super) type Sight = request::Sight<Which>;
 
 /// What the person wants done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,10 +70,7 @@ pub(super) struct State {
     pub(super) mode: Mode,
     /// The last thing that happened.
     pub(super) notice: String,
-    sight: Option<Sight>,
-    since: Instant,
-    /// Rows from the first one on that have been visible without a gap.
-    seen: usize,
+    attention: Attention<Which>,
     /// When a key came last that did nothing.
     vain: Option<Instant>,
 }
@@ -107,7 +78,8 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(now: Instant) -> Self {
         let (entries, notice) = (Vec::new(), String::new());
-        Self { entries, selected: None, top: 0, mode: Mode::Look, notice, sight: None, since: now, seen: 0, vain: None }
+        let attention = Attention::new(now);
+        Self { entries, selected: None, top: 0, mode: Mode::Look, notice, attention, vain: None }
     }
 
     pub(super) fn selected(&self) -> Option<&Entry> {
@@ -165,22 +137,7 @@ impl State {
 
     /// What was just drawn.
     pub(super) fn drawn(&mut self, sight: Option<Sight>, now: Instant) {
-        if sight == self.sight {
-            return;
-        }
-        self.since = now;
-        let same_page = |one: &Sight, two: &Sight| {
-            (&one.which, &one.hash, one.width, one.rows) == (&two.which, &two.hash, two.width, two.rows)
-        };
-        if let Some(new) = &sight {
-            if !self.sight.as_ref().is_some_and(|old| same_page(old, new)) {
-                self.seen = 0;
-            }
-            if new.top <= self.seen {
-                self.seen = self.seen.max((new.top + new.height).min(new.rows));
-            }
-        }
-        self.sight = sight;
+        self.attention.drawn(sight, now);
     }
 
     /// Whether a key decides what is on the screen, and if not, why.
@@ -191,13 +148,10 @@ impl State {
         }
         let fits =
             |sight: &&Sight| sight.which == entry.which && sight.hash == entry.info.hash && sight.top == self.top;
-        let Some(sight) = self.sight.as_ref().filter(fits) else { return Err(NotNow::TooSoon) };
-        if self.seen < sight.rows {
-            return Err(NotNow::Unread(sight.rows - self.seen));
-        }
-        if now.saturating_duration_since(self.since) < UNCHANGED_FOR {
+        if !self.attention.sight().as_ref().is_some_and(fits) {
             return Err(NotNow::TooSoon);
         }
+        self.attention.may_answer(now)?;
         if self.is_typing(now) {
             return Err(NotNow::Typing);
         }
@@ -220,7 +174,7 @@ impl State {
         if self.is_typing(now) {
             self.vain = Some(now);
         }
-        let page = self.sight.as_ref().map_or(1, |sight| sight.height.max(1));
+        let page = self.attention.sight().map_or(1, |sight| sight.height.max(1));
         let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
         match key {
             Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
@@ -330,7 +284,7 @@ impl State {
     }
 
     fn scroll(&mut self, to: usize) {
-        let last = self.sight.as_ref().map_or(0, |sight| sight.rows.saturating_sub(sight.height));
+        let last = self.attention.sight().map_or(0, |sight| sight.rows.saturating_sub(sight.height));
         self.top = to.min(last);
     }
 
@@ -348,21 +302,8 @@ impl State {
 
     fn show(&mut self, which: Option<Which>) {
         if which != self.selected {
-            (self.selected, self.top, self.sight, self.seen) = (which, 0, None, 0);
-        }
-    }
-}
-
-impl NotNow {
-    pub(super) fn words(self) -> String {
-        match self {
-            Self::Nothing => "nothing waits".into(),
-            Self::Settled => "this one is settled; Enter goes on".into(),
-            Self::Unread(1) => "read on first: 1 more line (space)".into(),
-            Self::Unread(rows) => format!("read on first: {rows} more lines (space)"),
-            Self::TooSoon => "it has only just appeared: press again".into(),
-            Self::Typing => "keys in a row decide nothing: wait a second, then press it alone".into(),
-            Self::Unfit => "a question has no yes: press the number of a choice, or t for words of your own".into(),
+            (self.selected, self.top) = (which, 0);
+            self.attention.forget();
         }
     }
 }

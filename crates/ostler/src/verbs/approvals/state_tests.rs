@@ -1,5 +1,5 @@
-use super::super::sample;
 use super::*;
+use crate::request::{STANDS_FOR, sample};
 
 const STEP: Duration = Duration::from_millis(1);
 
@@ -63,7 +63,7 @@ fn decided(act: Option<Act>) -> Option<(String, Verdict)> {
 #[test]
 fn a_key_decides_only_what_was_unchanged_for_300_milliseconds() {
     let mut desk = Desk::new(&["a1"], 5, 10);
-    desk.wait(UNCHANGED_FOR - STEP);
+    desk.wait(STANDS_FOR - STEP);
     assert_eq!(desk.press('y'), None);
     assert!(desk.state.notice.contains("only just appeared"), "{}", desk.state.notice);
     desk.wait(STEP);
@@ -73,18 +73,18 @@ fn a_key_decides_only_what_was_unchanged_for_300_milliseconds() {
 #[test]
 fn a_key_decides_only_after_the_whole_content_was_visible() {
     let mut desk = Desk::new(&["a1"], 25, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     for key in ['y', 'n', 's', 'a', 'i', 'm'] {
         assert_eq!(desk.press(key), None, "{key}");
         assert_eq!(desk.state.mode, Mode::Look, "{key}");
     }
     assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(15)));
     desk.press(' ');
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(5)));
     desk.press(' ');
     assert_eq!(desk.press('y'), None, "scrolling changed the screen");
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Typing), "so many keys in a row");
     desk.wait(TYPING_FOR);
     assert_eq!(decided(desk.press('y')), Some(("a1".into(), Verdict::Once)));
@@ -94,7 +94,7 @@ fn a_key_decides_only_after_the_whole_content_was_visible() {
 fn rows_that_were_skipped_were_not_seen() {
     let mut desk = Desk::new(&["a1"], 30, 10);
     desk.state.top = 20;
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Unread(20)));
 }
 
@@ -102,17 +102,17 @@ fn rows_that_were_skipped_were_not_seen() {
 fn another_width_is_another_page_and_must_be_seen_again() {
     let mut desk = Desk::new(&["a1"], 12, 10);
     desk.press(' ');
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!(desk.state.may_decide(desk.now), Ok(()));
     desk.rows = 40;
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert!(matches!(desk.state.may_decide(desk.now), Err(NotNow::TooSoon | NotNow::Unread(_))));
 }
 
 #[test]
 fn what_comes_or_goes_never_takes_the_place_of_what_is_read() {
     let mut desk = Desk::new(&["a2"], 5, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     desk.arrive("main", &["a1", "a3"]);
     desk.arrive("another", &["a0"]);
     assert_eq!((desk.selected(), desk.state.entries.len()), ("a2".into(), 4));
@@ -120,7 +120,7 @@ fn what_comes_or_goes_never_takes_the_place_of_what_is_read() {
     desk.state.over(&which("another", "a0"), "expired".into());
     assert_eq!(decided(desk.press('y')), Some(("a2".into(), Verdict::Once)));
     desk.state.over(&which("main", "a2"), "denied by another".into());
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!((desk.selected(), desk.press('y')), ("a2".into(), None));
     assert!(desk.state.notice.contains("settled"), "{}", desk.state.notice);
     desk.press(' ');
@@ -131,9 +131,9 @@ fn what_comes_or_goes_never_takes_the_place_of_what_is_read() {
 #[test]
 fn keys_typed_ahead_of_the_screen_decide_nothing() {
     let mut desk = Desk::new(&["a1", "a2"], 5, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     desk.state.press(Key::Down, desk.now);
-    assert_eq!(desk.state.press(Key::Char('y'), desk.now + UNCHANGED_FOR), None, "a2 was not drawn yet");
+    assert_eq!(desk.state.press(Key::Char('y'), desk.now + STANDS_FOR), None, "a2 was not drawn yet");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn the_last_of_a_list_makes_room_when_it_is_settled() {
 #[test]
 fn a_message_denies_what_was_on_the_screen_when_it_was_begun() {
     let mut desk = Desk::new(&["a1"], 5, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     desk.press('m');
     for key in "noyq".chars() {
         assert_eq!(desk.press(key), None);
@@ -165,7 +165,7 @@ fn a_message_denies_what_was_on_the_screen_when_it_was_begun() {
 #[test]
 fn a_request_of_an_instance_that_is_away_cannot_be_decided_until_it_is_back() {
     let mut desk = Desk::new(&["a1"], 5, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     desk.state.away("main", "does not answer");
     assert_eq!(desk.state.may_decide(desk.now), Err(NotNow::Settled));
     desk.arrive("main", &["a1"]);
@@ -192,7 +192,7 @@ fn a_question_is_answered_with_the_number_of_a_choice_or_denied() {
     let mut desk = question();
     assert_eq!(desk.press('2'), None, "it has only just appeared");
     assert_eq!(desk.state.mode, Mode::Look);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!(desk.press('y'), None, "a question has no yes");
     let Some(Act::Decide { verdict, answers, .. }) = desk.press('2') else { panic!() };
     assert_eq!((verdict, answers.as_deref()), (Verdict::Answers, Some(r#"{"colour":["blue"]}"#)));
@@ -202,7 +202,7 @@ fn a_question_is_answered_with_the_number_of_a_choice_or_denied() {
 #[test]
 fn while_words_are_typed_no_letter_decides() {
     let mut desk = question();
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     for key in "tnqyi".chars() {
         assert_eq!(desk.press(key), None);
     }
@@ -217,7 +217,7 @@ fn while_words_are_typed_no_letter_decides() {
 #[test]
 fn numbers_mean_nothing_for_a_command() {
     let mut desk = Desk::new(&["a1"], 5, 10);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!((desk.press('1'), desk.press('t')), (None, None));
     assert_eq!(desk.state.mode, Mode::Look);
 }
@@ -226,7 +226,7 @@ fn numbers_mean_nothing_for_a_command() {
 fn words_that_somebody_types_decide_nothing() {
     for words in ["m please use", "m not safe", "m say yes", "maybe yes"] {
         let mut desk = Desk::new(&["a"], 20, 13);
-        desk.wait(UNCHANGED_FOR);
+        desk.wait(STANDS_FOR);
         for key in words.chars() {
             assert_eq!(desk.press(key), None, "{words}: {key}");
             desk.wait(Duration::from_millis(400));
@@ -242,6 +242,6 @@ fn words_that_somebody_types_decide_nothing() {
 fn a_message_that_could_not_begin_is_no_row_of_keys() {
     let mut desk = Desk::new(&["a"], 5, 13);
     assert_eq!(desk.press('m'), None);
-    desk.wait(UNCHANGED_FOR);
+    desk.wait(STANDS_FOR);
     assert_eq!((desk.press('s'), desk.press('y')), (None, None));
 }

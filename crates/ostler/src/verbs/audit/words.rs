@@ -65,7 +65,7 @@ fn decided(decision: &Decision, by: &str) -> (&'static str, Paint, String) {
 
 fn who(asker: &Asker) -> String {
     let session = match &asker.verified_session {
-        Some(host) => format!(", {}", crate::verbs::approvals::hosted(host)),
+        Some(host) => format!(", {}", crate::request::hosted(host)),
         None if asker.claimed_session.is_empty() => String::new(),
         None => format!(", claims session {:?}", asker.claimed_session),
     };

@@ -2,7 +2,7 @@
 //! It decides through the inbox like everybody else, so it may also be told that somebody else was first, that the client
 //! is gone or that time is up.
 
-mod block;
+mod ask;
 mod key;
 mod reader;
 mod relay;
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use ostler_door_sudo_proxy::{End, Question, words};
 use ostler_engine::approval::DecideError;
@@ -21,22 +22,27 @@ use ostler_engine::{By, Decision, Terminal};
 use tokio::sync::mpsc;
 
 use super::front::Room;
-use block::{Offer, RULE};
+use crate::output::Paint;
+use crate::request::{Offer, Row, is_shown_whole, wrap};
+use ask::Asking;
 use key::Said;
 use style::Style;
-use tty::{Keys, Pressed, Tty};
+use tty::Tty;
 
 pub(super) use tty::check;
 
 /// A line for the person, at once: the daemon may be about to end. Nobody misses it where there is no terminal.
 pub(super) fn notice(line: &str) {
-    let _ = tty::say(&format!("{} {line}\n", Style::from_env().dim("■")));
+    let _ = tty::say(&format!("{} {line}\n", Style::from_env().paint(Paint::Dim, "■")));
 }
 
 /// As the inbox counts it.
 const SECONDS: u64 = 60;
-/// Results that wait while a question is on the screen; older ones are not shown.
-const RESULTS_WAITING: usize = 64;
+/// A question that comes so soon after another one takes its place: somebody may be about to answer the other one.
+const SAME_PLACE: Duration = Duration::from_secs(2);
+const RULE: &str = "━━━━━━━━━━━━━━━━━━━━━━━━━";
+/// Lines that wait while a question is on the screen; older ones are not shown.
+const LINES_WAITING: usize = 64;
 
 /// What the prompt is told.
 pub(super) enum Event {
@@ -55,20 +61,23 @@ pub(super) struct Prompt {
     room: Arc<Room>,
     events: mpsc::Receiver<Event>,
     waiting: VecDeque<Arc<Question>>,
-    results: VecDeque<End>,
+    /// Lines that wait for a question to be settled: nothing stands below one.
+    lines: VecDeque<Vec<Row>>,
+    /// When the last question left the screen.
+    left: Option<Instant>,
     style: Style,
 }
 
 impl Prompt {
     pub(super) fn new(room: Arc<Room>, events: mpsc::Receiver<Event>) -> Self {
-        Self { room, events, waiting: VecDeque::new(), results: VecDeque::new(), style: Style::from_env() }
+        Self { room, events, waiting: VecDeque::new(), lines: VecDeque::new(), left: None, style: Style::from_env() }
     }
 
     /// Asks until nobody can tell it anything any more.
     pub(super) async fn run(mut self) {
         loop {
-            while let Some(end) = self.results.pop_front() {
-                self.print(&result::lines(&end, &self.style)).await;
+            while let Some(lines) = self.lines.pop_front() {
+                self.print(&lines).await;
             }
             if let Some(question) = self.waiting.pop_front() {
                 if let Err(error) = self.put(&question).await {
@@ -77,89 +86,89 @@ impl Prompt {
                 continue;
             }
             match self.events.recv().await {
-                Some(event) => self.take(event).await,
+                Some(event) => self.take(event),
                 None => return,
             }
         }
     }
 
     /// What happens while nothing is being asked, or to a question that is not on the screen.
-    async fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Event) {
         match event {
             Event::Ask(question) => self.waiting.push_back(question),
             Event::Over(approval, end) => match self.waiting.iter().position(|waiting| waiting.approval == approval) {
                 Some(place) => drop(self.waiting.remove(place)),
-                None => {
-                    if self.results.len() >= RESULTS_WAITING {
-                        self.results.pop_front();
-                    }
-                    self.results.push_back(end);
-                }
+                None => self.later(result::lines(&end)),
             },
             Event::Unattended(question) => {
                 let agent = if question.request.forward_agent { " (agent forwarded)" } else { "" };
                 let line = words::pipeline(&question.request.pipeline);
-                let line = crate::output::visible(&line);
-                self.print(&[format!("{} {line}{}", self.style.dim("▶"), self.style.dim(agent))]).await;
+                self.later(vec![Row::ours(Paint::Plain, format!("▶ {line}{agent}"))]);
             }
             Event::Running(..) => {}
         }
     }
 
+    /// Shows these lines when no question is on the screen.
+    fn later(&mut self, lines: Vec<Row>) {
+        if self.lines.len() >= LINES_WAITING {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(lines);
+    }
+
     /// Shows a question and waits until it is settled, here or elsewhere.
     async fn put(&mut self, question: &Arc<Question>) -> io::Result<()> {
         let tty = Tty::open()?;
-        self.show(&tty, question).await?;
-        self.room.shown(&question.approval);
-        let settled = self.answer(&tty, question).await?;
-        tty.write(format!("\n→ {}\n{}\n", settled.label, self.style.bold(RULE))).await?;
+        tty.foreground().await;
+        let room = Arc::clone(&self.room);
+        let quiet = room.quiet();
+        let settled = self.answer(&tty, question).await;
+        self.left = Some(Instant::now());
+        let settled = settled?;
+        let rule = self.style.paint(Paint::Head, RULE);
+        tty.write(format!("\n→ {}\n{rule}\n", settled.label)).await?;
+        drop(quiet);
         if settled.holds {
             self.hold(&tty, &question.approval).await?;
         }
         Ok(())
     }
 
-    async fn show(&self, tty: &Tty, question: &Question) -> io::Result<()> {
-        let offer = Offer { seconds: SECONDS, unattended: self.room.eligible };
-        tty.write(block::block(question, offer, &self.style)).await
-    }
-
     /// Waits for a key, or for word that the question is settled.
     async fn answer(&mut self, tty: &Tty, question: &Question) -> io::Result<Settled> {
-        let mut typed = tty.keys(Keys::Single)?;
-        let pressed = loop {
+        let offer = Offer { seconds: SECONDS, unattended: self.room.eligible };
+        let replaces = self.left.is_some_and(|left| left.elapsed() < SAME_PLACE);
+        let mut asking = Asking::show(tty, question, offer, self.style, replaces).await?;
+        self.room.shown(&question.approval);
+        let key = loop {
             tokio::select! {
-                // Of several keys at once the first counts; the others were not meant for the next question.
-                pressed = typed.next() => match pressed {
-                    Some(Pressed::Keys(keys)) => match keys.first() {
-                        Some(key) => break key::meaning(*key, question.request.privileged),
-                        None => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    },
-                    Some(Pressed::Resumed) => self.show(tty, question).await?,
-                    None => return Err(io::ErrorKind::UnexpectedEof.into()),
+                input = asking.wait() => if let Some(key) = asking.take(input).await? {
+                    break key;
                 },
                 event = self.events.recv() => match event {
                     Some(Event::Over(approval, end)) if approval == question.approval => {
                         let label = elsewhere(&end);
-                        self.results.push_back(end);
+                        self.later(result::lines(&end));
                         return Ok(Settled { label, holds: false });
                     }
                     Some(Event::Running(approval, _)) if approval == question.approval => {
                         return Ok(Settled { label: "Approved elsewhere".into(), holds: false });
                     }
-                    Some(event) => self.take(event).await,
+                    Some(event) => self.take(event),
                     None => return Err(io::ErrorKind::BrokenPipe.into()),
                 },
             }
         };
-        Ok(self.decide(question, pressed).await)
+        drop(asking);
+        Ok(self.decide(question, key::meaning(key, question.request.privileged)).await)
     }
 
     async fn decide(&self, question: &Question, pressed: Said) -> Settled {
         let privileged = question.request.privileged;
         let (decision, label) = match pressed {
             Said::No => (Decision::deny(), "Denied"),
-            _ if !block::is_shown_whole(question) => (Decision::deny(), "Denied: the command is too long to be shown"),
+            _ if !is_shown_whole(question) => (Decision::deny(), "Denied: the command is too long to be shown"),
             Said::YesFromNowOn if self.room.eligible => (Decision::Once, "Approved (unattended for this session)"),
             Said::Yes | Said::YesFromNowOn => (Decision::Once, "Approved"),
         };
@@ -182,7 +191,7 @@ impl Prompt {
             }
             Err(DecideError::Expired) => Settled { label: "Timeout".into(), holds: false },
             Err(DecideError::Withdrawn(_)) => Settled { label: "Withdrawn: the client is gone".into(), holds: false },
-            Err(error) => Settled { label: crate::output::visible(&error.to_string()), holds: false },
+            Err(error) => Settled { label: crate::output::spelled(&error.to_string()), holds: false },
         }
     }
 
@@ -207,23 +216,23 @@ impl Prompt {
             match event {
                 Some(Event::Running(id, given)) if id == approval => terminal = given,
                 Some(Event::Over(id, end)) if id == approval => {
-                    self.results.push_back(end);
+                    self.later(result::lines(&end));
                     return Ok(());
                 }
-                Some(event) => self.take(event).await,
+                Some(event) => self.take(event),
                 None => return Ok(()),
             }
         }
     }
 
     /// Shows lines where there is a terminal to show them on.
-    async fn print(&self, lines: &[String]) {
-        if lines.is_empty() {
-            return;
-        }
-        if let Ok(tty) = Tty::open() {
-            let _ = tty.write(lines.join("\n") + "\n").await;
-        }
+    async fn print(&self, lines: &[Row]) {
+        let Ok(tty) = Tty::open() else { return };
+        tty.foreground().await;
+        let lines = wrap(lines, tty.size().0.saturating_sub(1));
+        let text: String = lines.iter().map(|row| self.style.paint(row.paint, &row.text) + "\n").collect();
+        // Nobody misses it on a terminal that is gone.
+        let _ = tty.write(text).await;
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -13,6 +14,8 @@ use tokio::sync::mpsc;
 const BUFFER: usize = 1024;
 /// A reader that is behind is waited for: what it does not take stays in the terminal.
 const PIECES: usize = 4;
+/// How often a reader that may not read looks whether it may.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Pieces of input as they come. Dropping it ends the thread.
 pub(super) struct Reader {
@@ -23,10 +26,15 @@ pub(super) struct Reader {
 impl Reader {
     /// Reads from `source`, which does not block.
     pub(super) fn start(source: OwnedFd) -> io::Result<Self> {
+        Self::start_while(source, |_| true)
+    }
+
+    /// As [`Reader::start`], but only while `may_read` holds: what comes meanwhile is for somebody else.
+    pub(super) fn start_while(source: OwnedFd, may_read: fn(&OwnedFd) -> bool) -> io::Result<Self> {
         let (unwanted, wanted) = pipe_with(PipeFlags::CLOEXEC)?;
         let (send, pieces) = mpsc::channel(PIECES);
         let read = move || {
-            while let Some(piece) = next(&source, &unwanted) {
+            while let Some(piece) = next(&source, &unwanted, may_read) {
                 if send.blocking_send(piece).is_err() {
                     return;
                 }
@@ -42,7 +50,7 @@ impl Reader {
     }
 }
 
-fn next(source: &OwnedFd, unwanted: &OwnedFd) -> Option<Vec<u8>> {
+fn next(source: &OwnedFd, unwanted: &OwnedFd, may_read: fn(&OwnedFd) -> bool) -> Option<Vec<u8>> {
     let mut buffer = [0u8; BUFFER];
     loop {
         let mut both = [PollFd::new(source, PollFlags::IN), PollFd::new(unwanted, PollFlags::IN)];
@@ -56,6 +64,10 @@ fn next(source: &OwnedFd, unwanted: &OwnedFd) -> Option<Vec<u8>> {
             return None;
         }
         if !ready {
+            continue;
+        }
+        if !may_read(source) {
+            std::thread::sleep(LOOK_EVERY);
             continue;
         }
         match rustix::io::read(source, &mut buffer) {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::Terminal;
+use signal_hook::consts::SIGCONT;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::reader::Reader;
-use super::tty::{Keys, Pressed, Tty};
+use super::tty::{Keys, Pressed, STOPPED_WITHIN, Tty, stop_program};
 use crate::output::visible;
 
 /// Ctrl-U: what was typed of a password before the daemon was stopped is not part of it.
@@ -21,14 +23,21 @@ const TYPE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Passes both ways until the other terminal is closed. Dropping it ends it as well.
 pub(super) async fn relay(tty: &Tty, terminal: &Arc<Terminal>) -> io::Result<()> {
-    let mut typed = tty.keys(Keys::PassedOn)?;
+    tty.foreground().await;
+    let mut typed = tty.hold(Keys::PassedOn)?.listen()?;
     let mut said = Reader::start(terminal.as_fd().try_clone_to_owned()?)?;
     let mut line = String::new();
     loop {
         tokio::select! {
             pressed = typed.next() => match pressed {
                 Some(Pressed::Keys(keys)) => pass_on(terminal, keys).await?,
-                Some(Pressed::Resumed) => {
+                Some(Pressed::Stop) => {
+                    drop(typed);
+                    let continued = signal(SignalKind::from_raw(SIGCONT))?;
+                    stop_program();
+                    stopped(continued).await;
+                    tty.foreground().await;
+                    typed = tty.hold(Keys::PassedOn)?.listen()?;
                     pass_on(terminal, vec![ERASE_KEY]).await?;
                     tty.write(line.clone()).await?;
                 }
@@ -44,6 +53,11 @@ pub(super) async fn relay(tty: &Tty, terminal: &Arc<Terminal>) -> io::Result<()>
             },
         }
     }
+}
+
+/// Returns when the daemon goes on.
+async fn stopped(mut continued: Signal) {
+    let _ = tokio::time::timeout(STOPPED_WITHIN, continued.recv()).await;
 }
 
 /// Keeps the line that is being shown, to show it again to somebody who was away.

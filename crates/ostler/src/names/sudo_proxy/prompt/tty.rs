@@ -8,10 +8,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, getpgrp, kill_process_group};
 use rustix::termios::{
-    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize,
+    tcsetattr,
 };
-use signal_hook::consts::SIGCONT;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::reader::Reader;
 
@@ -23,6 +22,8 @@ pub(super) struct Tty {
 /// How much the terminal does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
+    /// What is typed is not shown, and nobody reads it.
+    Unheard,
     /// Each key at once, unseen; Ctrl-C still ends the daemon.
     Single,
     /// Everything is passed on, Ctrl-C too.
@@ -33,32 +34,34 @@ pub(super) enum Keys {
 pub(super) enum Pressed {
     /// Pressed these keys.
     Keys(Vec<u8>),
-    /// Stopped the daemon with Ctrl-Z, and continued it: what was on the screen may be gone.
-    Resumed,
+    /// Wants to stop the daemon, as Ctrl-Z does elsewhere.
+    Stop,
 }
 
-/// Keys as they are pressed. Puts the terminal's modes back when dropped.
-pub(super) struct Typed {
-    keys: Reader,
+/// The modes of the terminal are ours. They are put back when this is dropped.
+pub(super) struct Held {
     fd: OwnedFd,
     before: Termios,
-    modes: Termios,
+}
+
+/// Keys as they are pressed.
+pub(super) struct Typed {
+    keys: Reader,
+    held: Held,
 }
 
 /// A program that has not been stopped by then will not be: there is nobody who could continue it.
-const STOPPED_WITHIN: Duration = Duration::from_millis(300);
+pub(super) const STOPPED_WITHIN: Duration = Duration::from_millis(300);
 /// How often a daemon in the background looks whether it is in the foreground again.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Whether a prompt could be shown at all, and why not.
 pub(in crate::names::sudo_proxy) fn check() -> Result<(), String> {
     let tty = open(OFlags::NONBLOCK).map_err(|error| error.to_string())?;
-    match tcgetpgrp(&tty) {
+    match is_foreground(&tty) {
+        true => Ok(()),
         // Touching the terminal from the background would stop the daemon.
-        Ok(group) if group != getpgrp() => {
-            Err("sudo-proxy runs in the background of its terminal; bring it to the foreground".into())
-        }
-        _ => Ok(()),
+        false => Err("sudo-proxy runs in the background of its terminal; bring it to the foreground".into()),
     }
 }
 
@@ -66,6 +69,12 @@ pub(in crate::names::sudo_proxy) fn check() -> Result<(), String> {
 pub(super) fn say(text: &str) -> io::Result<()> {
     rustix::io::write(open(OFlags::NONBLOCK)?, text.as_bytes())?;
     Ok(())
+}
+
+/// Stops the daemon as Ctrl-Z does elsewhere, until somebody continues it. Where there is nobody who could, it goes on.
+pub(super) fn stop_program() {
+    // One's own group is always there.
+    let _ = kill_process_group(getpgrp(), Signal::TSTP);
 }
 
 fn open(more: OFlags) -> io::Result<OwnedFd> {
@@ -78,27 +87,38 @@ impl Tty {
         Ok(Self { fd: open(OFlags::empty())? })
     }
 
-    /// Changes how keys arrive, and listens. What was typed before is thrown away: it was not meant for what is asked now.
-    pub(super) fn keys(&self, how: Keys) -> io::Result<Typed> {
+    /// Changes how keys arrive. What was typed before is thrown away: it was not meant for what is asked now.
+    pub(super) fn hold(&self, how: Keys) -> io::Result<Held> {
         let fd = self.fd.try_clone()?;
         let before = tcgetattr(&fd)?;
-        let mut modes = before.clone();
-        modes.local_modes -= LocalModes::ECHO | LocalModes::ICANON;
-        // Comes as a key: the terminal must be put back before anybody is stopped.
-        modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
-        if how == Keys::PassedOn {
-            modes.local_modes -= LocalModes::ISIG | LocalModes::IEXTEN;
+        let held = Held { fd, before };
+        held.set(how)?;
+        Ok(held)
+    }
+
+    /// Columns and rows; what old terminals had when nobody knows.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(&self.fd) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => (80, 24),
         }
-        let keys = open(OFlags::NONBLOCK)?;
-        tcsetattr(&fd, OptionalActions::Now, &modes)?;
-        let flushed = tcflush(&fd, QueueSelector::IFlush);
-        match flushed.map_err(io::Error::from).and_then(|()| Reader::start(keys)) {
-            Ok(keys) => Ok(Typed { keys, fd, before, modes }),
-            Err(error) => {
-                restore(&fd, &before);
-                Err(error)
-            }
+    }
+
+    /// Whether touching the terminal stops nobody.
+    pub(super) fn is_foreground(&self) -> bool {
+        is_foreground(&self.fd)
+    }
+
+    /// Returns once it does.
+    pub(super) async fn foreground(&self) {
+        while !self.is_foreground() {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Throws away what was typed and not read.
+    pub(super) fn forget_typed(&self) -> io::Result<()> {
+        Ok(tcflush(&self.fd, QueueSelector::IFlush)?)
     }
 
     /// Writes from a thread that may wait: a person can stop the terminal with Ctrl-S for as long as they like.
@@ -109,53 +129,55 @@ impl Tty {
     }
 }
 
+impl Held {
+    /// Throws away what was typed, and takes keys in this way from now on.
+    pub(super) fn set(&self, how: Keys) -> io::Result<()> {
+        let mut modes = self.before.clone();
+        modes.local_modes -= LocalModes::ECHO;
+        // Comes as a key: the terminal must be put back before anybody is stopped.
+        modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        if how != Keys::Unheard {
+            modes.local_modes -= LocalModes::ICANON;
+        }
+        if how == Keys::PassedOn {
+            modes.local_modes -= LocalModes::ISIG | LocalModes::IEXTEN;
+        }
+        tcsetattr(&self.fd, OptionalActions::Now, &modes)?;
+        Ok(tcflush(&self.fd, QueueSelector::IFlush)?)
+    }
+
+    /// Listens to what is typed from now on, and to what nobody has thrown away.
+    pub(super) fn listen(self) -> io::Result<Typed> {
+        let keys = Reader::start_while(open(OFlags::NONBLOCK)?, is_foreground)?;
+        Ok(Typed { keys, held: self })
+    }
+}
+
 impl Typed {
     /// What is done next; nothing once the terminal is gone.
     pub(super) async fn next(&mut self) -> Option<Pressed> {
         let mut keys = self.keys.next().await?;
         // No key at all is 0.
-        match self.before.special_codes[SpecialCodeIndex::VSUSP] {
+        match self.held.before.special_codes[SpecialCodeIndex::VSUSP] {
             stop if stop != 0 && keys.contains(&stop) => {
                 keys.fill(0);
-                self.stop().await;
-                Some(Pressed::Resumed)
+                Some(Pressed::Stop)
             }
             _ => Some(Pressed::Keys(keys)),
         }
     }
-
-    /// Stops the daemon as the key does elsewhere: with the terminal as it was, until somebody continues it and brings it to
-    /// the foreground.
-    async fn stop(&self) {
-        restore(&self.fd, &self.before);
-        let continued = signal(SignalKind::from_raw(SIGCONT));
-        let stopped = kill_process_group(getpgrp(), Signal::TSTP);
-        if let (Ok(mut continued), Ok(())) = (continued, stopped) {
-            let _ = tokio::time::timeout(STOPPED_WITHIN, continued.recv()).await;
-        }
-        while !is_foreground(&self.fd) {
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        // A terminal that is gone has no modes; the next read tells.
-        let _ = tcsetattr(&self.fd, OptionalActions::Now, &self.modes);
-        let _ = tcflush(&self.fd, QueueSelector::IFlush);
-    }
 }
 
-impl Drop for Typed {
+impl Drop for Held {
     fn drop(&mut self) {
-        restore(&self.fd, &self.before);
+        // A terminal that is gone has no modes, and in the background somebody else has set them.
+        if is_foreground(&self.fd) {
+            let _ = tcsetattr(&self.fd, OptionalActions::Now, &self.before);
+        }
     }
 }
 
 /// Whether touching the terminal stops nobody; one that is gone harms nobody either.
 fn is_foreground(fd: &OwnedFd) -> bool {
     tcgetpgrp(fd).map_or(true, |group| group == getpgrp())
-}
-
-fn restore(fd: &OwnedFd, modes: &Termios) {
-    // A terminal that is gone has no modes, and in the background somebody else has set them.
-    if is_foreground(fd) {
-        let _ = tcsetattr(fd, OptionalActions::Now, modes);
-    }
 }

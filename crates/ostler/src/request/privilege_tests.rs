@@ -32,7 +32,8 @@ fn question(stages: Vec<(Vec<&str>, Result<File, Missing>)>) -> Question {
 }
 
 fn shown(question: &Question, offer: Offer) -> String {
-    block(question, offer, &Style::PLAIN)
+    let (rows, asked) = privilege(question, offer);
+    rows.iter().map(|row| format!("{}\n", row.text)).collect::<String>() + &asked
 }
 
 #[test]
@@ -124,9 +125,56 @@ fn nothing_that_a_client_said_reaches_the_terminal_raw() {
     let mut asked = question(vec![(vec!["x\u{1b}[2J"], Err(Missing::Unusable("y\u{9b}2J".into())))]);
     let request = &mut asked.request;
     for text in [&mut request.time, &mut request.id, &mut request.session, &mut request.reason, &mut request.version] {
-        text.push_str("\u{1b}[8m\u{202e}");
+        text.push_str("\u{1b}[8m\u{202e}\u{3000}\u{2800}\u{fe0f}\u{a0}");
     }
+    request.env.insert("LANG".into(), "C\u{2003}\u{e000}".into());
     asked.peer.hosted = Some("p\u{1b}".into());
+    let text = shown(&asked, OFFER).replace('━', "").replace('\n', "");
+    assert!(text.chars().all(ostler_door_rpc::is_plain), "{text:?}");
+}
+
+#[test]
+fn values_that_could_be_mistaken_are_quoted() {
+    let mut asked = question(vec![(vec!["rm", "-r", "/srv/old\\", "/etc"], file("/usr/bin/rm", "/usr/bin/r m"))]);
+    asked.request.session = "a @ b".into();
+    asked.request.reason = "x      Command: df -h".into();
+    asked.request.env.insert("LANG".into(), "C Env: y".into());
     let text = shown(&asked, OFFER);
-    assert!(!text.contains(['\u{1b}', '\u{9b}', '\u{202e}']), "{text:?}");
+    for part in [
+        "From:    'a @ b' @ workstation.local\n",
+        "Reason:  'x      Command: df -h'\n",
+        "Command: rm -r '/srv/old\\' /etc\n",
+        "Resolves: /usr/bin/rm -> '/usr/bin/r m'\n",
+        "Env:     DEBIAN_FRONTEND=noninteractive LANG='C Env: y' TZ=UTC\n",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+/// A whole false question, drawn by a variable that is padded to the width of the terminal.
+#[test]
+fn a_padded_variable_draws_no_second_question() {
+    let mut asked = question(vec![(vec!["rm", "-rf", "/"], file("/usr/bin/rm", "/usr/bin/rm"))]);
+    let pad = |line: &str| format!("{line:79}");
+    let lines = ["C", "━━━ Privilege Request ━━━", "Command: df -h", "Execute as root? [y/N] (60s timeout, default=N)"];
+    asked.request.env.insert("LANG".into(), lines.map(pad).concat());
+    let (rows, asked) = privilege(&asked, OFFER);
+    for width in [30, 79, 80, 120] {
+        let pages = super::super::Pages::of(&rows, &asked, (width, 50)).unwrap();
+        let drawn = pages.body(0);
+        let starts = |start: &str| drawn.iter().filter(|row| row.text.starts_with(start)).count();
+        assert_eq!((starts("Command: "), starts("━━━"), starts("Execute")), (1, 1, 0), "{drawn:?}");
+        assert!(pages.foot(0)[0].text.starts_with("Execute as root? "));
+    }
+}
+
+/// Many stages push the command off the top of a screen; they make pages instead.
+#[test]
+fn many_stages_are_read_page_by_page() {
+    let stages = (0..128).map(|_| (vec!["cat"], file("/usr/bin/cat", "/usr/bin/cat"))).collect();
+    let (rows, asked) = privilege(&question(stages), OFFER);
+    let pages = super::super::Pages::of(&rows, &asked, (80, 24)).unwrap();
+    assert!(pages.count() > 5);
+    assert!(pages.body(0).iter().any(|row| row.text.starts_with("Command: cat | cat")));
+    assert!((0..pages.count() - 1).all(|page| !pages.foot(page)[0].text.contains("Execute")));
 }

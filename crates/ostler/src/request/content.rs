@@ -4,8 +4,8 @@
 use ostler_engine::session::ToolContent;
 use serde_json::Value;
 
-use super::sheet::Row;
-use crate::output::{Paint, visible_lines};
+use super::row::Row;
+use crate::output::{Paint, spelled};
 use crate::transcript::{Mark, take_changes};
 
 /// The rows for a tool use or a question; nothing for content of another shape.
@@ -34,7 +34,7 @@ fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
                 Mark::Removed => Paint::Bad,
                 Mark::Same | Mark::Place => Paint::Dim,
             };
-            rows.push(Row::new(paint, &format!("  {}{}", mark.sign(), visible_lines(line))));
+            rows.push(Row::new(paint, &format!("  {}{}", mark.sign(), line.replace('\t', "    "))));
         }
     }
     if is_something(&input) {
@@ -80,7 +80,8 @@ fn value(value: &Value, depth: usize, rows: &mut Vec<Row>) {
         match item {
             Value::String(text) if text.contains('\n') => {
                 rows.push(Row::new(Paint::Plain, &format!("{indent}{head}")));
-                rows.extend(text.split('\n').map(|line| Row::new(Paint::Plain, &format!("{indent}  │ {line}"))));
+                let line = |line| Row::ours(Paint::Plain, format!("{indent}  │ {}", spelled(line)));
+                rows.extend(text.split('\n').map(line));
             }
             Value::String(text) => rows.push(Row::new(Paint::Plain, &format!("{indent}{head}{text}"))),
             Value::Object(_) | Value::Array(_) => {

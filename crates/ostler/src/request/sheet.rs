@@ -1,41 +1,21 @@
-//! A request as a person reads it before deciding: all of it, in lines. Whatever a client said passes through
-//! [`visible`], and a line that had to be broken says so, so that no text can pose as one of our own lines.
+//! A request as a person reads it before deciding: all of it, in lines. Values are quoted where they could be mistaken, so that
+//! no text can pose as one of our own lines.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ostler_api::{ApprovalInfo, ApprovalKind};
+use ostler_door_rpc::is_plain;
 use ostler_door_sudo_proxy::words;
 use ostler_stages::Seal;
-use ratatui::text::Span;
 use serde::Deserialize;
 
-use super::{content, hosted};
-use crate::output::{Paint, visible};
+use super::content;
+use super::row::Row;
+use crate::output::{Paint, spelled};
 
-/// Before the rest of a line that did not fit.
-const CONTINUED: &str = "    ↳ ";
 /// Names of facts stand in a column of their own.
 const NAME_WIDTH: usize = 11;
-/// Narrower than this, a line would be all marks and no text.
-pub(in crate::verbs) const NARROWEST: usize = 20;
-
-/// One line; its text is safe to show.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::verbs) struct Row {
-    pub(in crate::verbs) paint: Paint,
-    pub(in crate::verbs) text: String,
-}
-
-impl Row {
-    pub(super) fn new(paint: Paint, text: &str) -> Self {
-        Self { paint, text: visible(text) }
-    }
-
-    fn fact(name: &str, text: &str) -> Self {
-        Self::new(Paint::Plain, &format!("{name:NAME_WIDTH$} {text}"))
-    }
-}
 
 /// A command, as much of it as is to be shown. Newer daemons may say more.
 #[derive(Deserialize)]
@@ -57,7 +37,7 @@ struct Stage {
 }
 
 /// The whole request. Looks at the files it would run, to warn of what could be done to them.
-pub(in crate::verbs) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
+pub(crate) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let command = match info.kind {
         ApprovalKind::Command => serde_json::from_str::<Command>(&info.content).ok(),
         _ => None,
@@ -68,14 +48,14 @@ pub(in crate::verbs) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
         (ApprovalKind::ToolUse, _) => ("May the agent use this tool?", Paint::Head),
         (ApprovalKind::Question, _) => ("The agent asks:", Paint::Head),
     };
-    let mut rows = vec![Row::new(head.1, head.0), Row::new(Paint::Plain, "")];
+    let mut rows = vec![Row::ours(head.1, head.0), Row::ours(Paint::Plain, "")];
     let mut warnings = Vec::new();
     match &command {
         Some(command) => command_rows(command, info, &mut rows, &mut warnings),
         None => rows.extend(content::rows(&info.content).unwrap_or_else(|| document(&info.content))),
     }
-    rows.push(Row::new(Paint::Plain, ""));
-    rows.extend(warnings.iter().map(|text| Row::new(Paint::Warn, &format!("! {text}"))));
+    rows.push(Row::ours(Paint::Plain, ""));
+    rows.extend(warnings.iter().map(|text| Row::ours(Paint::Warn, format!("! {text}"))));
     rows.extend(facts(instance, info));
     rows
 }
@@ -84,17 +64,17 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
     for (index, stage) in command.stages.iter().enumerate() {
         let number = index + 1;
         let mark = if index == 0 { ' ' } else { '|' };
-        rows.push(Row::new(Paint::Head, &format!("{mark} {}", words::command(&stage.argv))));
-        rows.push(Row::new(Paint::Plain, &format!("    runs {}", runs(stage, number, info, warnings))));
-        if stage.argv.iter().any(|word| visible(word) != *word) {
+        rows.push(Row::ours(Paint::Head, format!("{mark} {}", words::command(&stage.argv))));
+        rows.push(Row::ours(Paint::Plain, format!("    runs {}", runs(stage, number, info, warnings))));
+        if stage.argv.iter().any(|word| !word.chars().all(is_plain)) {
             warnings.push(format!("stage {number} holds characters that cannot be seen; they are written out here"));
         }
     }
     if !command.env.is_empty() {
-        rows.push(Row::new(Paint::Plain, ""));
+        rows.push(Row::ours(Paint::Plain, ""));
     }
     for (name, value) in &command.env {
-        rows.push(Row::fact("with", &words::command(&[format!("{name}={value}")])));
+        rows.push(fact("with", &words::variable(&spelled(name), value)));
     }
     if command.forward_agent {
         warnings.push("it may use your SSH agent: whatever your keys open, it can open".into());
@@ -107,8 +87,8 @@ fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<St
         warnings.push(format!("stage {number}: there is no such command, so nothing would run"));
         return "nothing: no such command".into();
     };
-    let shown = path.display().to_string();
-    let Ok(found) = ostler_stages::resolve(&shown, info.asker.uid) else {
+    let shown = words::path(path);
+    let Ok(found) = ostler_stages::resolve(&path.to_string_lossy(), info.asker.uid) else {
         warnings.push(format!("stage {number}: {shown} is not there any more"));
         return shown;
     };
@@ -119,10 +99,10 @@ fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<St
         let uid = info.asker.uid;
         warnings.push(format!(
             "stage {number}: uid {uid}, who asks, could replace {shown} (can write {})",
-            place.display()
+            words::path(place)
         ));
     }
-    if found.canonical == *path { shown } else { format!("{shown} -> {}", found.canonical.display()) }
+    if found.canonical == *path { shown } else { format!("{shown} -> {}", words::path(&found.canonical)) }
 }
 
 /// Content that is no command: its JSON, line by line.
@@ -134,52 +114,54 @@ fn document(content: &str) -> Vec<Row> {
     pretty.lines().map(|line| Row::new(Paint::Plain, &format!("  {line}"))).collect()
 }
 
+fn fact(name: &str, text: &str) -> Row {
+    Row::ours(Paint::Plain, format!("{name:NAME_WIDTH$} {text}"))
+}
+
+/// Somebody's own words, in quotes.
+fn claim(text: &str) -> String {
+    match words::sentence(text) {
+        plain if plain == text => format!("\"{text}\""),
+        quoted => quoted,
+    }
+}
+
+/// What hosts an asker, in words: a session, a process, or what the engine says itself.
+pub(crate) fn hosted(host: &str) -> String {
+    let name = words::quoted(host);
+    match host.chars().next() {
+        Some('s') => format!("session {name}"),
+        Some('p') => format!("hosted process {name}"),
+        _ => format!("hosted by {name}"),
+    }
+}
+
 fn facts(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let asker = &info.asker;
-    let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { format!("{text:?}") };
+    let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { claim(text) };
     let verified = match &asker.verified_session {
         Some(host) => format!("verified: {}", hosted(host)),
         None => "verified: none, it is not hosted here".to_owned(),
     };
     let pid = asker.pid.map_or("pid unknown".to_owned(), |pid| format!("pid {pid}"));
     let mut rows = vec![
-        Row::fact("reason", &format!("{} (its own words)", said(&info.reason))),
-        Row::fact("session", &format!("claims {}; {verified}", said(&asker.claimed_session))),
-        Row::fact("asked by", &format!("uid {}, {pid}, through {}", asker.uid, asker.door)),
-        Row::fact("claims", &format!("host {}, client {}", said(&asker.claimed_host), said(&asker.client))),
+        fact("reason", &format!("{} (its own words)", said(&info.reason))),
+        fact("session", &format!("claims {}; {verified}", said(&asker.claimed_session))),
+        fact("asked by", &format!("uid {}, {pid}, through {}", asker.uid, words::quoted(&asker.door))),
+        fact("claims", &format!("host {}, client {}", said(&asker.claimed_host), said(&asker.client))),
     ];
     if let Some(folder) = &info.workspace {
-        rows.push(Row::fact("folder", folder));
+        rows.push(fact("folder", &words::quoted(folder)));
     }
-    rows.push(Row::fact("asked at", &info.asked.to_string()));
-    rows.push(Row::fact("request", &format!("{} of instance {instance}", info.id)));
-    rows.push(Row::fact("sha256", &info.hash));
+    rows.push(fact("asked at", &info.asked.to_string()));
+    rows.push(fact("request", &format!("{} of instance {}", words::quoted(&info.id), words::quoted(instance))));
+    rows.push(fact("sha256", &words::quoted(&info.hash)));
     rows
-}
-
-/// The rows as they fit a screen of this width: nothing is cut, what is too long goes on below under a mark.
-pub(in crate::verbs) fn wrap(rows: &[Row], width: usize) -> Vec<Row> {
-    let width = width.max(NARROWEST);
-    let mut wrapped = Vec::with_capacity(rows.len());
-    for row in rows {
-        let (mut line, mut used) = (String::new(), 0);
-        for grapheme in Span::raw(row.text.as_str()).styled_graphemes(ratatui::style::Style::new()) {
-            let wide = Span::raw(grapheme.symbol).width();
-            if used + wide > width {
-                wrapped.push(Row { paint: row.paint, text: std::mem::replace(&mut line, CONTINUED.to_owned()) });
-                used = CONTINUED.chars().count();
-            }
-            line.push_str(grapheme.symbol);
-            used += wide;
-        }
-        wrapped.push(Row { paint: row.paint, text: line });
-    }
-    wrapped
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use super::super::{sample, wrap};
     use super::*;
 
     fn text(info: &ApprovalInfo) -> String {
@@ -197,7 +179,7 @@ mod tests {
             "  cat /etc/shadow\n",
             "| tee 'a|b'\n",
             "runs /usr/bin/cat",
-            "'LANG=C D'",
+            "LANG='C D'",
             "claims \"mine\"; verified: none",
             "uid 4242, pid 77, through sudo-proxy",
             &info.hash,
@@ -237,15 +219,6 @@ mod tests {
             let ours = ["session     claims", "    ↳ "].iter().any(|start| row.text.starts_with(start));
             assert!(ours || !row.text.trim_start().starts_with("session"), "{row:?}");
         }
-    }
-
-    #[test]
-    fn wrapping_loses_nothing_and_stays_within_the_width() {
-        let rows = [Row::new(Paint::Plain, &format!("{}日本{}", "a".repeat(27), "b".repeat(90)))];
-        let wrapped = wrap(&rows, 30);
-        assert!(wrapped.iter().all(|row| Span::raw(row.text.as_str()).width() <= 30), "{wrapped:?}");
-        let joined: String = wrapped.iter().map(|row| row.text.replace(CONTINUED, "")).collect();
-        assert_eq!(joined, rows[0].text);
     }
 
     #[test]
