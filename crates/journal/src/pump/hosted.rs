@@ -24,6 +24,8 @@ const WAITING_SPOOLS: u64 = 8;
 /// Bytes for stdin that are not in the ledger yet.
 pub(crate) struct Append {
     pub(crate) offset: Option<i64>,
+    /// Whose they are: the offset counts in all that this sender ever sent.
+    pub(crate) sender: Option<u64>,
     pub(crate) data: Vec<u8>,
     done: AppendDone,
     shared: Arc<Shared>,
@@ -202,11 +204,20 @@ impl Hosted {
     /// Accepts stdin at `offset` (`None` = at the end). `done` is called on a pump thread when the bytes are in the
     /// ledger: later if the spool is full, in order, and when the child exits.
     pub fn append_stdin(&self, offset: Option<i64>, data: Vec<u8>, done: AppendDone) {
+        self.append(None, offset, data, done);
+    }
+
+    /// The same for one of several senders: `offset` is a place in all that it ever sent, whatever others add.
+    pub fn append_stdin_of(&self, sender: u64, offset: i64, data: Vec<u8>, done: AppendDone) {
+        self.append(Some(sender), Some(offset), data, done);
+    }
+
+    fn append(&self, sender: Option<u64>, offset: Option<i64>, data: Vec<u8>, done: AppendDone) {
         let shared = &self.shared;
         let size = data.len() as u64;
         let waiting = shared.waiting.fetch_add(1, Ordering::Relaxed);
         let bytes = shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
-        let append = Append { offset, data, done, shared: Arc::clone(shared), size };
+        let append = Append { offset, sender, data, done, shared: Arc::clone(shared), size };
         // One always may: a bound must not refuse what could never fit.
         if waiting >= shared.waiting_max || (waiting > 0 && bytes + size > shared.waiting_bytes_max) {
             append.answer(Err(StdinError::Busy));

@@ -127,7 +127,7 @@ impl Spool {
             }
             let full = capped && self.accepted.saturating_sub(self.delivered) >= self.cap;
             match request {
-                Request::Append(append) if full && self.fresh(&append) => {
+                Request::Append(append) if full && self.fresh(journal, &append) => {
                     self.waiting.push_front(Request::Append(append));
                     return Ok(());
                 }
@@ -154,17 +154,20 @@ impl Spool {
     }
 
     /// Would add bytes.
-    fn fresh(&self, append: &Append) -> bool {
-        matches!(self.place(append), Ok(Some(skip)) if skip < append.data.len())
+    fn fresh(&self, journal: &Journal, append: &Append) -> bool {
+        matches!(self.place(journal, append), Ok(Some(skip)) if skip < append.data.len())
     }
 
     /// How many leading bytes were accepted before; `None` = all of them.
-    fn place(&self, append: &Append) -> Result<Option<usize>, StdinError> {
+    fn place(&self, journal: &Journal, append: &Append) -> Result<Option<usize>, StdinError> {
         let Some(offset) = append.offset else { return Ok(Some(0)) };
-        let accepted = i128::from(self.accepted);
-        let offset = i128::from(offset);
+        let applied = match append.sender {
+            Some(sender) => journal.stdin_accepted_of(sender, self.accepted),
+            None => self.accepted,
+        };
+        let (accepted, offset) = (i128::from(applied), i128::from(offset));
         if offset > accepted {
-            return Err(StdinError::Gap { applied: self.accepted });
+            return Err(StdinError::Gap { applied });
         }
         if offset < accepted && offset + append.data.len() as i128 <= accepted {
             return Ok(None);
@@ -174,7 +177,7 @@ impl Spool {
 
     /// Appends the fresh part to the ledger and answers.
     fn append(&mut self, journal: &Journal, files: &Files, append: Append) -> io::Result<()> {
-        let skip = match self.place(&append) {
+        let skip = match self.place(journal, &append) {
             Ok(Some(skip)) => skip,
             Ok(None) => {
                 append.answer(Ok(self.appended(true)));
@@ -187,7 +190,10 @@ impl Spool {
         };
         let fresh = append.data.get(skip..).unwrap_or_default();
         let before = self.accepted;
-        let written = self.write(files, fresh);
+        let written = journal.stdin_turn(append.sender, before).and_then(|()| {
+            hook!("stdin.turn_recorded");
+            self.write(files, fresh)
+        });
         if self.accepted != before {
             journal.update(|bounds| bounds.applied = self.accepted);
         }

@@ -7,12 +7,15 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::senders::{Senders, Turn};
 use super::types::OpenError;
 use crate::index::check;
 use crate::sys;
 
-/// The format this ostler writes, and the newest it reads.
-pub(crate) const VERSION: u32 = 1;
+/// The newest format that this ostler reads.
+pub(crate) const VERSION: u32 = 2;
+/// What a journal begins as: only one whose stdin had several senders needs more, and an older ostler reads the rest.
+const PLAIN: u32 = 1;
 
 pub(super) const RECORD: usize = 32;
 /// "ostlerjn": a head is never mistaken for another program's file.
@@ -22,6 +25,7 @@ const HEAD: u16 = 1;
 const STDIN_CLOSED: u16 = 2;
 const FIRST: u16 = 3;
 const DAMAGED: u16 = 4;
+const SENDER: u16 = 5;
 
 /// The first frame still kept and where its bytes begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +50,18 @@ pub(crate) enum Fact {
     First(First),
     /// A sync failed; frames from here on may be gone after a power loss.
     Damaged(u64),
+    /// Stdin is another sender's.
+    Sender(Turn),
 }
 
 /// Everything `ctl` says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ctl {
     pub(crate) stdin_closed: Option<u64>,
     pub(crate) first: First,
     pub(crate) damaged_from: Option<u64>,
+    pub(crate) senders: Senders,
+    version: u32,
     records: u64,
 }
 
@@ -86,12 +94,12 @@ pub(super) fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])
 impl Ctl {
     /// Writes the head into an empty file; with it the journal exists.
     pub(crate) fn begin(file: &File) -> io::Result<()> {
-        sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)
+        sys::write_all_at(file, &encode(HEAD, PLAIN, [MAGIC, 0, 0], 0), 0)
     }
 
     /// What [`begin`](Self::begin) has written, without reading it back.
     pub(crate) fn begun() -> Self {
-        Self { records: 1, ..Self::default() }
+        Self { records: 1, version: PLAIN, ..Self::default() }
     }
 
     /// Reads all of it and changes nothing. A last record that was cut short never became true.
@@ -103,14 +111,14 @@ impl Ctl {
             return Err(OpenError::Unfinished);
         };
         let damaged = |what: String| OpenError::Damaged { what };
-        match decode(head, 0) {
-            Some((HEAD, VERSION, [MAGIC, ..])) => {}
+        let version = match decode(head, 0) {
+            Some((HEAD, version @ PLAIN..=VERSION, [MAGIC, ..])) => version,
             Some((HEAD, found, [MAGIC, ..])) => {
                 return Err(OpenError::Version { found, ours: VERSION });
             }
             _ => return Err(damaged("ctl does not begin like a journal".into())),
-        }
-        let mut ctl = Self::begun();
+        };
+        let mut ctl = Self { version, ..Self::begun() };
         let last = records.len();
         for (position, record) in (1..).zip(records) {
             match decode(record, position as u64) {
@@ -121,6 +129,7 @@ impl Ctl {
                 Some((DAMAGED, _, [from, ..])) => {
                     ctl.damaged_from = Some(ctl.damaged_from.map_or(from, |old| old.min(from)));
                 }
+                Some((SENDER, _, [sender, at, before])) => ctl.senders.begin(Turn { sender, at, before }),
                 // The file grew but the record never reached it, so nobody acted upon it; the next one replaces it.
                 None if position == last && record.iter().all(|byte| *byte == 0) => break,
                 _ => return Err(damaged(format!("ctl record {position} is not ours"))),
@@ -137,7 +146,12 @@ impl Ctl {
             Fact::StdinClosed(at) => (STDIN_CLOSED, [at, 0, 0]),
             Fact::First(first) => (FIRST, [first.seq, first.out_start, first.err_start]),
             Fact::Damaged(from) => (DAMAGED, [from, 0, 0]),
+            Fact::Sender(turn) => (SENDER, [turn.sender, turn.at, turn.before]),
         };
+        if kind == SENDER && self.version < VERSION {
+            sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)?;
+            self.version = VERSION;
+        }
         let bytes = encode(kind, 0, words, position);
         sys::write_all_at(file, &bytes, position * RECORD as u64)?;
         self.records = position + 1;
@@ -145,6 +159,7 @@ impl Ctl {
             Fact::StdinClosed(at) => self.stdin_closed = Some(at),
             Fact::First(first) => self.first = first,
             Fact::Damaged(from) => self.damaged_from = Some(from),
+            Fact::Sender(turn) => self.senders.begin(turn),
         }
         Ok(())
     }
@@ -187,8 +202,25 @@ mod tests {
         let file = file();
         file.write_all_at(&head_of_version(VERSION + 1), 0).unwrap();
         let error = Ctl::read(&file).unwrap_err();
-        assert!(matches!(error, OpenError::Version { found: 2, ours: 1 }), "{error}");
-        assert!(error.to_string().contains("format 2"), "{error}");
+        assert!(matches!(error, OpenError::Version { found: 3, ours: 2 }), "{error}");
+        assert!(error.to_string().contains("format 3"), "{error}");
+    }
+
+    #[test]
+    fn senders_read_back_and_an_older_ostler_is_told_that_it_does_not_know_them() {
+        let (file, mut ctl) = written();
+        let head = |file: &File| {
+            let mut head = [0; RECORD];
+            file.read_exact_at(&mut head, 0).unwrap();
+            decode(&head, 0).unwrap().1
+        };
+        assert_eq!(head(&file), PLAIN, "who needs no senders writes what it always wrote");
+        ctl.append(&file, Fact::Sender(Turn { sender: 7, at: 9, before: 0 })).unwrap();
+        ctl.append(&file, Fact::Sender(Turn { sender: 8, at: 11, before: 0 })).unwrap();
+        assert_eq!(head(&file), VERSION);
+        let read = Ctl::read(&file).unwrap();
+        assert_eq!(read, ctl);
+        assert_eq!((read.senders.accepted(7, 20), read.senders.accepted(8, 20)), (2, 9));
     }
 
     #[test]

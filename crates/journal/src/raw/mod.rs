@@ -8,6 +8,7 @@ mod reader;
 mod record;
 mod recovery;
 mod retention;
+mod senders;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -332,6 +333,17 @@ impl Journal {
         if before != after {
             self.subscribers.wake();
         }
+    }
+
+    /// How much of one sender's stdin was accepted, when all of it is this long.
+    pub(crate) fn stdin_accepted_of(&self, sender: u64, applied: u64) -> u64 {
+        lock(&self.ctl).senders.accepted(sender, applied)
+    }
+
+    /// Records whose the next bytes of stdin are, where that changes.
+    pub(crate) fn stdin_turn(&self, sender: Option<u64>, applied: u64) -> io::Result<()> {
+        let change = lock(&self.ctl).senders.change(sender, applied);
+        change.map_or(Ok(()), |turn| self.record(Fact::Sender(turn)))
     }
 
     /// Writes a fact into `ctl`.
