@@ -116,7 +116,7 @@ pub mod methods {
         /// Ends a watch; the process is not touched.
         ProcessDetach = "process.detach" (process::DetachParams) -> instance::Empty;
         /// Tells a terminal process its new size.
-        ProcessResize = "process.resize" (process::ResizeParams) -> instance::Empty;
+        ProcessResize = "process.resize" (process::ResizeParams) -> process::WinSize;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
         /// Begins a session with an agent. Nothing is started before the first prompt.

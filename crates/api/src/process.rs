@@ -104,6 +104,20 @@ wire! {
         pub held_back: Option<String>,
         /// From this offset on the journal may be incomplete, because the disk failed.
         pub damaged_from: Option<u64>,
+        /// Who is attached to it.
+        #[serde(default)]
+        pub attached: Vec<Viewer>,
+    }
+
+    /// Somebody who is attached to a process.
+    pub struct Viewer {
+        /// Their process.
+        pub pid: Option<u32>,
+        /// The size of their terminal, where it counts.
+        pub size: Option<WinSize>,
+        /// They may type, and do not only look.
+        pub types: bool,
+        pub since: Timestamp,
     }
 
     /// A name that another door's client gave.
@@ -145,6 +159,18 @@ wire! {
         /// Position of the first byte in everything ever sent; a repeated request is recognised by it.
         #[serde(default)]
         pub offset: Option<i64>,
+        /// Instead of `offset`, where others write too.
+        #[serde(default)]
+        pub sender: Option<Sender>,
+    }
+
+    /// One of several who write to a process.
+    pub struct Sender {
+        /// 16 hexadecimal digits, drawn at random by each client for each of its attachments.
+        pub id: String,
+        /// Position of the first byte in everything that this sender ever sent to the process: sent again, also to the next
+        /// daemon, it is accepted once.
+        pub offset: i64,
     }
 
     /// How much stdin was accepted.
@@ -202,6 +228,19 @@ wire! {
         /// Instead of `from`: start so that about this many bytes come before what is new.
         #[serde(default)]
         pub tail: Option<u64>,
+        /// Be listed as attached, for as long as the watch lasts.
+        #[serde(default)]
+        pub viewer: Option<ViewerParams>,
+    }
+
+    /// How somebody is attached.
+    pub struct ViewerParams {
+        /// The size of their terminal: the smallest of all that are attached rules. Left out, it does not count.
+        #[serde(default)]
+        pub size: Option<WinSize>,
+        /// They may type, and do not only look.
+        #[serde(default)]
+        pub types: bool,
     }
 
     /// A watch: frames follow as `process.frame`, then `process.exit`; `process.gap` where retention cut.
@@ -211,12 +250,16 @@ wire! {
         pub process: ProcessInfo,
         /// The first frame that will come.
         pub from: u64,
+        /// The size that its terminal has for the sake of all who are attached.
+        #[serde(default)]
+        pub size: Option<WinSize>,
     }
 
     pub struct DetachParams {
         pub watch: u64,
     }
 
+    /// A new size: the viewer's own, where this connection is attached as one. Else it is set while nobody's counts.
     pub struct ResizeParams {
         /// Id, unique prefix or name.
         pub id: String,

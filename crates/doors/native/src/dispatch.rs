@@ -53,6 +53,11 @@ impl Client {
         Self { shared, peer, last_watch: 0, watches: Watches::default() }
     }
 
+    /// The process at the other end.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.peer.as_ref().map(|peer| peer.pid)
+    }
+
     fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
         match method {
             methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
@@ -64,7 +69,7 @@ impl Client {
             methods::ProcessList::NAME => self.now::<methods::ProcessList>(call, out, process::list),
             methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
             methods::ProcessSignal::NAME => self.blocking::<methods::ProcessSignal>(call, out, process::signal),
-            methods::ProcessResize::NAME => self.now::<methods::ProcessResize>(call, out, process::resize),
+            methods::ProcessResize::NAME => process::resize(self, call, out),
             methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
             methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
             methods::ProcessStdin::NAME => process::stdin(&self.shared, call, out),

@@ -1,6 +1,6 @@
 //! A process in the protocol's words.
 
-use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp};
+use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp, WinSize};
 use ostler_engine::{Bounds, HeldReason, Process};
 
 /// How many are named where several could be meant: more than that, nobody reads.
@@ -35,7 +35,17 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         stdin_applied: bounds.applied,
         held_back: bounds.held_back.map(|held| held_back(held.reason).to_owned()),
         damaged_from: bounds.damaged_from,
+        attached: process.viewers().into_iter().map(viewer).collect(),
     }
+}
+
+fn viewer(viewer: ostler_engine::Viewer) -> ostler_api::Viewer {
+    let ostler_engine::Viewer { pid, size, types, since } = viewer;
+    ostler_api::Viewer { pid, size: size.map(win_size), types, since: since.into() }
+}
+
+pub(crate) fn win_size(size: ostler_engine::WinSize) -> WinSize {
+    WinSize { rows: size.rows, cols: size.cols }
 }
 
 pub(crate) fn exit(bounds: &Bounds) -> Option<Exit> {

@@ -1,15 +1,15 @@
 //! `process.*`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ostler_api::{
-    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, ResizeParams,
-    RpcError, SignalParams, SignalScope, StdinResult, methods,
+    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, RpcError,
+    SignalParams, SignalScope, StdinResult, ViewerParams, methods,
 };
 use ostler_door_rpc::{After, Later, Watch, decode_base64};
 use ostler_engine::{
-    KillOutcome, KillPlan, Process, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, WinSize,
+    KillOutcome, KillPlan, Process, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Viewer, WinSize,
 };
 
 use crate::Shared;
@@ -17,6 +17,8 @@ use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, describe};
 
 const TERM: i32 = 15;
+/// 64 bits: nobody draws the same number twice.
+const SENDER_DIGITS: usize = 16;
 /// The highest signal number.
 const SIGNAL_MAX: i32 = 64;
 /// The longest a kill waits, so that a process that ignores signals cannot hold a request for ever.
@@ -103,12 +105,24 @@ pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
     let process = with_stdin(shared, &params.id)?;
+    let sender = params.sender.map(|from| sender(&from.id).map(|id| (id, from.offset))).transpose()?;
     let (deliver, head) = (out.later_input(data.len()), call.head.clone());
-    process.write_stdin_then(params.offset, data, move |result| {
+    let done = move |result: Result<ostler_engine::Appended, StdinError>| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
         deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&error)))));
-    });
+    };
+    match sender {
+        Some((sender, offset)) => process.write_stdin_of(sender, offset, data, done),
+        None => process.write_stdin_then(params.offset, data, done),
+    }
     Ok(())
+}
+
+/// The number that a sender drew. 0 stands for nobody in particular.
+fn sender(id: &str) -> Result<u64, RpcError> {
+    let number = u64::from_str_radix(id, 16).ok().filter(|number| id.len() == SENDER_DIGITS && *number != 0);
+    number
+        .ok_or_else(|| RpcError::new(ErrorKind::BadParams, "a sender's id is 16 hexadecimal digits, not all of them 0"))
 }
 
 /// A process whose stdin is anybody's to write: what an agent is told goes through its session.
@@ -207,12 +221,13 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         return Err(RpcError::new(ErrorKind::Refused, format!("this connection already watches {}", process.id()))
             .hint("end that watch with process.detach, or use a second connection"));
     }
+    let size = params.viewer.and_then(|viewer| view(client, &process, viewer, Tag::Process(watch)));
     let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
     let begin = move |from: u64| {
         let bounds = process.bounds();
         // The exit is always told, also to who asks from beyond it.
         let from = bounds.exit.as_ref().map_or(from, |exit| from.min(exit.seq)).max(1);
-        let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq) };
+        let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq), size };
         let mut later = Later::reply(head.answer(&Ok(attached)));
         later.watch = Some(Watch::new(process, Tag::Process(watch), from - 1));
         later
@@ -226,6 +241,20 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         }
     }
     Ok(())
+}
+
+/// Lists the client as attached, for as long as its watch is open.
+fn view(client: &Client, process: &Process, viewer: ViewerParams, tag: Tag) -> Option<ostler_api::WinSize> {
+    let size = viewer.size.filter(|size| size.rows > 0 && size.cols > 0);
+    let viewer = Viewer {
+        pid: client.pid(),
+        size: size.map(|size| WinSize { rows: size.rows, cols: size.cols }),
+        types: viewer.types,
+        since: SystemTime::now(),
+    };
+    let (viewing, holds) = process.view(viewer);
+    client.watches.attach(tag, viewing);
+    holds.map(info::win_size)
 }
 
 /// An answer that is ready now takes the same way as one that had to wait.
@@ -246,16 +275,19 @@ pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     Ok(())
 }
 
-pub(crate) fn resize(shared: &Shared, params: ResizeParams) -> Result<Empty, RpcError> {
-    let process = find(shared, &params.id)?;
+pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::ProcessResize>()?;
+    let process = find(&client.shared, &params.id)?;
     if !process.about().tty {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", process.id())));
     }
     if params.rows == 0 || params.cols == 0 {
         return Err(RpcError::new(ErrorKind::BadParams, "a terminal needs at least one row and one column"));
     }
-    process.resize(WinSize { rows: params.rows, cols: params.cols });
-    Ok(Empty {})
+    let size = WinSize { rows: params.rows, cols: params.cols };
+    let holds = client.watches.resize(process.id(), size).unwrap_or_else(|| process.resize(size));
+    out.ready.extend(call.head.answer(&Ok(info::win_size(holds))));
+    Ok(())
 }
 
 pub(crate) fn forget(shared: &Shared, params: IdKeyParams) -> Result<Empty, RpcError> {

@@ -3,24 +3,33 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ostler_engine::{Viewing, WinSize};
+
 use crate::dispatch::Tag;
 
 #[derive(Clone, Default)]
 pub(crate) struct Watches {
-    open: Arc<Mutex<Vec<(Tag, String)>>>,
+    open: Arc<Mutex<Vec<Open>>>,
+}
+
+struct Open {
+    tag: Tag,
+    id: String,
+    /// Who is listed as attached is so for as long as the watch is open.
+    viewing: Option<Viewing>,
 }
 
 impl Watches {
-    fn open(&self) -> MutexGuard<'_, Vec<(Tag, String)>> {
+    fn open(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Enters a watch; `false` if this id is being watched.
     pub(crate) fn enter(&self, tag: Tag, id: &str) -> bool {
         let mut open = self.open();
-        let fresh = open.iter().all(|(_, watched)| watched != id);
+        let fresh = open.iter().all(|watch| watch.id != id);
         if fresh {
-            open.push((tag, id.to_owned()));
+            open.push(Open { tag, id: id.to_owned(), viewing: None });
         }
         fresh
     }
@@ -28,8 +37,20 @@ impl Watches {
     /// The watch is over; gives back what it was on.
     pub(crate) fn leave(&self, tag: Tag) -> Option<String> {
         let mut open = self.open();
-        let index = open.iter().position(|(known, _)| *known == tag)?;
-        Some(open.swap_remove(index).1)
+        let index = open.iter().position(|watch| watch.tag == tag)?;
+        Some(open.swap_remove(index).id)
+    }
+
+    /// Who watches is listed as attached.
+    pub(crate) fn attach(&self, tag: Tag, viewing: Viewing) {
+        if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
+            watch.viewing = Some(viewing);
+        }
+    }
+
+    /// The size of who is attached here has changed; gives back the one that holds. Nothing for who is not.
+    pub(crate) fn resize(&self, id: &str, size: WinSize) -> Option<WinSize> {
+        self.open().iter().find(|watch| watch.id == id)?.viewing.as_ref()?.resize(size)
     }
 }
 

@@ -23,6 +23,22 @@ impl Process {
         }
     }
 
+    /// The same for one of several who write: `offset` is a place in all that this sender ever sent. A piece that is sent
+    /// again, also to the next daemon, is accepted once, whatever others have written since.
+    pub fn write_stdin_of(
+        &self,
+        sender: u64,
+        offset: i64,
+        data: Vec<u8>,
+        done: impl FnOnce(Result<Appended, StdinError>) + Send + 'static,
+    ) {
+        match self.hosted() {
+            _ if self.hears_the_engine_only() => done(Err(StdinError::Closed)),
+            Some(hosted) => hosted.append_stdin_of(sender, offset, data, Box::new(done)),
+            None => done(Err(StdinError::NotRunning)),
+        }
+    }
+
     /// The same for the engine itself.
     pub(crate) fn feed_then(
         &self,

@@ -9,6 +9,7 @@ mod output;
 mod registry;
 mod replace;
 mod spawn;
+mod viewers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -26,6 +27,8 @@ pub use output::Stdout;
 pub(crate) use registry::Registry;
 pub use registry::{Happening, Observer, ResolveError};
 pub use spawn::{SpawnError, SpawnRequest};
+use viewers::Viewers;
+pub use viewers::{Viewer, Viewing};
 
 /// A handle to one process generation.
 #[derive(Clone)]
@@ -45,6 +48,7 @@ struct Inner {
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
     superseded: AtomicBool,
     ended: Notify,
+    viewers: Viewers,
 }
 
 impl Process {
@@ -104,13 +108,6 @@ impl Process {
             && let Some(keeper) = self.keeper()
         {
             keeper.signal(self.id(), signal, scope, |_| {});
-        }
-    }
-
-    /// Tells a terminal process its new size.
-    pub fn resize(&self, size: WinSize) {
-        if let Some(keeper) = self.keeper() {
-            keeper.resize(self.id(), size.rows, size.cols);
         }
     }
 

@@ -10,6 +10,7 @@ use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
+use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process, about};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
@@ -172,6 +173,7 @@ impl Registry {
                 registry: Arc::downgrade(self),
                 superseded: false.into(),
                 ended: Notify::new(),
+                viewers: Viewers::default(),
             }),
         };
         let (old, early) = {
