@@ -8,7 +8,7 @@ use ostler_api::{Exit, ProcessInfo};
 
 use super::Context;
 use super::connect::Reached;
-use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
+use super::stream::{Format, Input, Link, Mode, Outcome, Session, Sink, View};
 use crate::output::escape::Policy;
 use crate::output::{CommandError, visible};
 
@@ -19,7 +19,10 @@ pub(super) const INTERRUPTED: i32 = 130;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A process started with -t gets every key; leave it with Ctrl-] (setting attach.detach_key). \
-Leave any other with Ctrl-C (exit code 130). Leaving never touches the process. When it ends, attach ends with its code.
+Leave any other with Ctrl-C (exit code 130). Leaving never touches the process, and neither does closing the window or \
+losing the connection. When it ends, attach ends with its code.
+
+Where several are attached, the smallest terminal rules for as long as it is there; `ostler ps` counts them.
 
 Examples:
   ostler attach claude
@@ -33,22 +36,31 @@ pub(crate) struct Attach {
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
 
-    /// Only watch: pass no input on
+    /// Only watch: pass no input on, and leave its size alone
     #[arg(long)]
     read_only: bool,
+
+    /// Leave its size alone: this terminal's does not count
+    #[arg(long)]
+    no_resize: bool,
 }
 
 impl Attach {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
         let (reached, process) = context.find_process(&self.id)?;
-        let keyboard = takes_keyboard(&process) && !self.read_only;
+        let raw = takes_keyboard(&process);
+        let quiet = self.read_only && process.exit.is_none() && at_terminal();
+        let keyboard = if raw { Some(Mode::Raw) } else { quiet.then_some(Mode::Quiet) };
         let view = View {
             from: self.from,
             tail: self.from.is_none().then_some(config.attach.tail),
             until_now: false,
-            keyboard: keyboard.then_some(config.attach.detach_key),
-            repaint: keyboard && self.from.is_none(),
+            keyboard: keyboard.map(|mode| (config.attach.detach_key, mode)),
+            repaint: raw && self.from.is_none(),
+            draws: process.tty,
+            attached: true,
+            sized: raw && !self.read_only && !self.no_resize,
         };
         let format = match (context.json(), process.tty) {
             (true, _) => Format::Json,
@@ -57,14 +69,18 @@ impl Attach {
             (_, true) => Format::Safe(Policy::Drop),
             (_, false) => Format::Safe(Policy::Show),
         };
-        let input = if self.read_only { Input::none() } else { Input::shared() };
+        let input = if self.read_only { Input::looking() } else { Input::shared(process.tty)? };
         hold(context, reached, &process, view, Sink::new(format, false), input)
     }
 }
 
 /// Whether this terminal's keys go to the process one by one.
 pub(super) fn takes_keyboard(process: &ProcessInfo) -> bool {
-    process.tty && process.exit.is_none() && io::stdin().is_terminal() && io::stdout().is_terminal()
+    process.tty && process.exit.is_none() && at_terminal()
+}
+
+fn at_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
 /// Watches to the end and says, to whoever left, how to come back.
@@ -77,15 +93,15 @@ pub(super) fn hold(
     input: Input,
 ) -> Result<ExitCode, CommandError> {
     let keyboard = view.keyboard;
-    if let Some(key) = keyboard {
+    if let Some((key, _)) = keyboard {
         let name = process.name.as_deref().unwrap_or(&process.id);
         context.screen.note(&format!("ostler: attached to {}; leave it with {key}", visible(name)));
     }
     let id = &process.id;
     let outcome = Session::new(Link::new(context, reached), id, view, sink, input)?.run()?;
     let back = |next: u64| match keyboard {
-        Some(_) => format!("ostler: left {id} running; come back with: ostler attach {id}"),
-        None => format!("\nostler: left {id} running; come back with: ostler attach {id} --from {next}"),
+        Some((_, Mode::Raw)) => format!("ostler: left {id} running; come back with: ostler attach {id}"),
+        _ => format!("\nostler: left {id} running; come back with: ostler attach {id} --from {next}"),
     };
     match outcome {
         Outcome::Exited(exit) => Ok(exit_code(context, id, &exit)),

@@ -53,7 +53,16 @@ impl Logs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let Some(id) = &self.id else { return self.daemon_log(context) };
         let (reached, process) = context.find_process(id)?;
-        let view = View { from: self.from, tail: None, until_now: !self.follow, keyboard: None, repaint: false };
+        let view = View {
+            from: self.from,
+            tail: None,
+            until_now: !self.follow,
+            keyboard: None,
+            repaint: false,
+            draws: false,
+            attached: false,
+            sized: false,
+        };
         let format = match (context.json(), process.tty) {
             (true, _) => Format::Json,
             (_, true) => Format::Safe(Policy::Drop),

@@ -16,7 +16,10 @@ const COMMAND_MAX: usize = 1000;
 
 /// List hosted processes
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  ostler ps\n  ostler ps -a --json | jq '.[] | select(.exit.code != 0)'")]
+#[command(
+    after_help = "ATTACHED counts who looks at it, with the size of the smallest terminal among those that count; --json says who.\n\n\
+Examples:\n  ostler ps\n  ostler ps -a --json | jq '.[] | select(.exit.code != 0)'"
+)]
 pub(crate) struct Ps {
     /// Also those that have exited and are still kept
     #[arg(short, long)]
@@ -51,7 +54,8 @@ impl Ps {
 
 fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("STATE", Align::Left), ("PID", Align::Right)];
-    columns.extend([("STARTED", Align::Left), ("OUTPUT", Align::Right), ("COMMAND", Align::Left)]);
+    columns.extend([("STARTED", Align::Left), ("OUTPUT", Align::Right), ("ATTACHED", Align::Left)]);
+    columns.push(("COMMAND", Align::Left));
     if several {
         columns.insert(1, ("INSTANCE", Align::Left));
     }
@@ -68,6 +72,7 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
             (pid, Paint::Plain),
             (ago(process.started), Paint::Dim),
             (show_size(process.stdout_bytes + process.stderr_bytes), Paint::Plain),
+            (attached(process), Paint::Plain),
             (command(process), Paint::Plain),
         ];
         if several {
@@ -76,6 +81,17 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// How many are attached, and the size that they agree on.
+fn attached(process: &ProcessInfo) -> String {
+    let sizes = process.attached.iter().filter_map(|viewer| viewer.size.as_ref());
+    let smallest = sizes.map(|size| (size.cols, size.rows)).reduce(|a, b| (a.0.min(b.0), a.1.min(b.1)));
+    match (process.attached.len(), smallest) {
+        (0, _) => String::new(),
+        (count, None) => count.to_string(),
+        (count, Some((cols, rows))) => format!("{count} ({cols}x{rows})"),
+    }
 }
 
 /// The command as it would be typed: where the program lies is seldom news.

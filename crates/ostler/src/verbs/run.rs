@@ -14,7 +14,7 @@ use ostler_api::{ProcessInfo, SpawnParams, WinSize, methods};
 use super::Context;
 use super::attach::{hold, takes_keyboard};
 use super::connect::Reached;
-use super::stream::{Format, Input, Sink, View, size};
+use super::stream::{Format, Input, Mode, Sink, View, size};
 use crate::config::parse_size;
 use crate::output::{CommandError, Kind};
 
@@ -31,7 +31,8 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command gets your environment and folder, and goes on when you leave, when your connection breaks and when the \
-daemon is killed. Ctrl-C leaves it running (exit code 130); with -t every key is its own and Ctrl-] leaves.
+daemon is killed. Closing the window is leaving too. Ctrl-C leaves it running (exit code 130); with -t every key is its own \
+and Ctrl-] leaves. Its input ends where yours does, if that is no terminal, or with Ctrl-D.
 
 Examples:
   ostler run -- make -j8
@@ -99,11 +100,20 @@ impl Run {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        let keyboard = takes_keyboard(&process).then_some(config.attach.detach_key);
-        let view = View { from: Some(1), tail: None, until_now: false, keyboard, repaint: false };
+        let raw = takes_keyboard(&process);
+        let view = View {
+            from: Some(1),
+            tail: None,
+            until_now: false,
+            keyboard: raw.then_some((config.attach.detach_key, Mode::Raw)),
+            repaint: false,
+            draws: process.tty,
+            attached: true,
+            sized: raw,
+        };
         let format = if context.json() { Format::Json } else { Format::Raw };
         // With a key the process may be one that somebody else already talks to.
-        let input = if self.key.is_some() || self.tty { Input::shared() } else { Input::alone() };
+        let input = if self.key.is_some() || self.tty { Input::shared(self.tty)? } else { Input::alone(false)? };
         hold(context, reached, &process, view, Sink::new(format, false), input)
     }
 

@@ -87,7 +87,12 @@ fn from_stdin(asked_for: bool) -> Result<String, CommandError> {
         eprintln!("ostler: type the prompt, and end it with Ctrl-D on a line of its own");
     }
     let mut bytes = Vec::new();
-    stdin.lock().take(PROMPT_MAX + 1).read_to_end(&mut bytes)?;
+    let read = stdin.lock().take(PROMPT_MAX + 1).read_to_end(&mut bytes);
+    if super::stream::hung_up() {
+        // Half a prompt is nobody's wish.
+        return Err(CommandError::failed("the terminal is gone; nothing was sent"));
+    }
+    read?;
     if bytes.len() as u64 > PROMPT_MAX {
         return Err(CommandError::usage(format!("the prompt is longer than {} MiB", PROMPT_MAX >> 20))
             .hint("put it into a file of the workspace and send --file"));

@@ -149,8 +149,13 @@ impl<'a> Follow<'a> {
     ) -> Result<Option<Followed<T>>, CommandError> {
         eprintln!("ostler: connection lost; waiting for ostler to come back");
         loop {
-            match self.link.reconnect(&mut self.signals)? {
+            let back = self.link.reconnect(&mut self.signals, |pause| {
+                std::thread::sleep(pause);
+                Ok(false)
+            })?;
+            match back {
                 Back::Connected => {}
+                Back::Left => return Ok(Some(Followed::Left { next: self.next })),
                 Back::Wished(wish) => return Ok(self.leave(wish)),
                 Back::Alone => {
                     let hint = format!("ostler up, then: ostler watch {} --from {}", self.id, self.next);

@@ -25,6 +25,8 @@ pub(super) enum Back {
     Connected,
     /// A signal came first.
     Wished(Wish),
+    /// Somebody left by a key, or hung up.
+    Left,
     /// Nobody came.
     Alone,
 }
@@ -35,7 +37,12 @@ impl<'a> Link<'a> {
     }
 
     /// Waits for the instance to answer again.
-    pub(super) fn reconnect(&mut self, signals: &mut Signals) -> Result<Back, CommandError> {
+    /// `pause` waits at most so long, and says whether somebody has left meanwhile.
+    pub(super) fn reconnect(
+        &mut self,
+        signals: &mut Signals,
+        mut pause: impl FnMut(Duration) -> Result<bool, CommandError>,
+    ) -> Result<Back, CommandError> {
         let deadline = Instant::now() + COME_BACK_WITHIN;
         while Instant::now() < deadline {
             let found = instances::find(&self.context.paths, Some(&self.instance))?;
@@ -49,7 +56,9 @@ impl<'a> Link<'a> {
             if let Some(wish) = signals.take().into_iter().find(leave) {
                 return Ok(Back::Wished(wish));
             }
-            std::thread::sleep(RETRY);
+            if pause(RETRY)? {
+                return Ok(Back::Left);
+            }
         }
         Ok(Back::Alone)
     }

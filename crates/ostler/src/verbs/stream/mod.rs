@@ -6,6 +6,7 @@
 
 mod follow;
 mod input;
+mod keys;
 mod link;
 mod repaint;
 mod session;
@@ -22,13 +23,13 @@ pub(super) use input::Input;
 pub(super) use link::Link;
 pub(super) use session::{Outcome, Session, View};
 pub(super) use sink::{Format, Sink};
-pub(super) use terminal::size;
+pub(super) use terminal::{Mode, hung_up, size};
 
 /// Waits for a process's exit without reading its output.
 pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientError> {
     client.answer_within(None)?;
     // Of the past only the last frame is of interest: it is the exit, or comes before it.
-    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0) };
+    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0), viewer: None };
     client.call::<methods::ProcessAttach>(&params)?;
     loop {
         match client.next_notification()? {

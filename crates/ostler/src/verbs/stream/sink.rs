@@ -22,6 +22,7 @@ pub(in crate::verbs) enum Format {
 pub(in crate::verbs) struct Sink {
     format: Format,
     times: bool,
+    terminal: bool,
     out: Lane,
     err: Lane,
 }
@@ -44,7 +45,7 @@ impl Sink {
             buffer: Vec::new(),
         };
         let (out, err) = (lane(io::stdout().is_terminal()), lane(io::stderr().is_terminal()));
-        Self { format, times, out, err }
+        Self { format, times, terminal: io::stdout().is_terminal(), out, err }
     }
 
     /// Writes one frame's bytes.
@@ -63,6 +64,11 @@ impl Sink {
     /// Bytes that are no frame: a repaint.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         write_all(&mut io::stdout().lock(), bytes)
+    }
+
+    /// Whether what a program writes reaches a terminal as it is.
+    pub(super) fn is_raw_terminal(&self) -> bool {
+        self.format == Format::Raw && self.terminal
     }
 
     pub(super) fn gap(&mut self, first_seq: u64) -> io::Result<()> {

@@ -4,7 +4,6 @@ use std::io;
 
 use ostler_api::client::ClientError;
 
-use super::input::InputError;
 use crate::output::CommandError;
 
 /// What can go wrong: the daemon went away, which is mended, or anything else.
@@ -25,15 +24,6 @@ impl From<ClientError> for Trouble {
 impl From<CommandError> for Trouble {
     fn from(error: CommandError) -> Self {
         Self::Fatal(error)
-    }
-}
-
-impl From<InputError> for Trouble {
-    fn from(error: InputError) -> Self {
-        match error {
-            InputError::Local(error) => Self::Fatal(error.into()),
-            InputError::Client(error) => error.into(),
-        }
     }
 }
 

@@ -1,23 +1,26 @@
 //! The loop of a watch: what the daemon sends, what is typed, what signals ask.
 
+mod back;
+mod screen;
+
 use std::io;
 use std::time::{Duration, Instant};
 
-use ostler_api::client::{ClientError, Incoming};
-use ostler_api::{AttachParams, Exit, Notification, ProcessInfo, ResizeParams, WinSize, methods};
+use ostler_api::client::{self, ClientError, Incoming};
+use ostler_api::{AttachParams, Attached, Exit, Notification, RpcError, ViewerParams, WinSize, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
+use serde_json::value::RawValue;
 
 use super::input::{Input, Typed};
-use super::link::{Back, Link};
-use super::repaint::repaint;
+use super::link::Link;
 use super::signals::{Signals, Wish};
 use super::sink::{Sink, decode};
-use super::terminal::{self, Raw};
+use super::terminal::{self, Mode, Raw};
 use super::trouble::Trouble;
 use crate::config::DetachKey;
+use crate::output::CommandError;
 use crate::output::escape::Modes;
-use crate::output::{CommandError, Kind};
 
 /// Full-screen programs draw again when their size changes; two changes this far apart are seen as two.
 const NUDGE: Duration = Duration::from_millis(60);
@@ -31,10 +34,16 @@ pub(in crate::verbs) struct View {
     pub(in crate::verbs) tail: Option<u64>,
     /// Stop where the journal ends now.
     pub(in crate::verbs) until_now: bool,
-    /// Every key goes to the child, and this one leaves.
-    pub(in crate::verbs) keyboard: Option<DetachKey>,
+    /// Every key is read as it is pressed, and this one leaves.
+    pub(in crate::verbs) keyboard: Option<(DetachKey, Mode)>,
     /// Draw a terminal program's screen from the past instead of playing it.
     pub(in crate::verbs) repaint: bool,
+    /// It has a terminal of its own, and what it writes there draws on ours.
+    pub(in crate::verbs) draws: bool,
+    /// Be listed as attached.
+    pub(in crate::verbs) attached: bool,
+    /// The size of our terminal counts for the child's.
+    pub(in crate::verbs) sized: bool,
 }
 
 /// How a watch ended.
@@ -72,11 +81,17 @@ pub(in crate::verbs) struct Session<'a> {
     past: Option<Vec<u8>>,
     /// When to set the true size after a nudge.
     nudge: Option<Instant>,
+    /// The size that the child's terminal has for the sake of all who look at it.
+    size: Option<WinSize>,
+    /// The newest question about it.
+    sizing: Option<u64>,
+    /// A new daemon was found, and what was typed meanwhile is not answered yet: something is to be said then.
+    owed: Option<back::Owed>,
 }
 
 impl<'a> Session<'a> {
     pub(in crate::verbs) fn new(link: Link<'a>, id: &str, view: View, sink: Sink, input: Input) -> io::Result<Self> {
-        let input = input.with_detach_key(view.keyboard);
+        let input = input.with_detach_key(view.keyboard.map(|(key, _)| key));
         Ok(Self {
             link,
             id: id.to_owned(),
@@ -90,6 +105,9 @@ impl<'a> Session<'a> {
             past_end: 0,
             past: None,
             nudge: None,
+            size: None,
+            sizing: None,
+            owed: None,
         })
     }
 
@@ -97,22 +115,24 @@ impl<'a> Session<'a> {
     pub(in crate::verbs) fn run(mut self) -> Result<Outcome, CommandError> {
         let (from, tail) = (self.view.from, self.view.tail);
         let tail = if self.view.repaint { tail.map(|tail| tail.max(MODES_WITHIN)) } else { tail };
-        let process = self.attach(from, tail)?;
+        let process = self.attach(from, tail)?.process;
         if self.view.until_now && process.last_seq < self.next {
             return Ok(Outcome::UpToNow);
         }
-        if self.view.keyboard.is_some() {
-            self.raw = Some(Raw::enter()?);
+        if let Some((_, mode)) = self.view.keyboard {
+            self.raw = Some(Raw::enter(mode)?);
         }
         if self.view.repaint {
             self.past = Some(Vec::new());
             self.repaint_if_due()?;
-        } else {
-            self.resize(terminal::size())?;
         }
         let outcome = self.watch();
         let shown = self.leave_screen();
-        outcome.and_then(|outcome| shown.map(|()| outcome).map_err(CommandError::from))
+        match outcome {
+            // Nobody sits there any more to be shown anything.
+            Ok(Outcome::Ended { .. }) => outcome,
+            _ => outcome.and_then(|outcome| shown.map(|()| outcome).map_err(CommandError::from)),
+        }
     }
 
     fn watch(&mut self) -> Result<Outcome, CommandError> {
@@ -120,6 +140,8 @@ impl<'a> Session<'a> {
             match self.turn() {
                 Ok(None) => {}
                 Ok(Some(outcome)) => return Ok(outcome),
+                // What cannot be shown to a terminal that is gone is no failure: somebody has left.
+                Err(Trouble::Fatal(_)) if terminal::was_lost() => return Ok(self.hung_up()),
                 Err(Trouble::Fatal(error)) => return Err(error),
                 Err(Trouble::Lost) => {
                     if let Some(outcome) = self.come_back()? {
@@ -145,8 +167,12 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        if typed && self.input.read(&mut self.link.client, &self.id)? == Typed::Detach {
-            return Ok(Some(Outcome::Left { next: self.next, interrupted: false }));
+        if typed {
+            let typed = self.input.read()?;
+            self.input.push(&mut self.link.client, &self.id)?;
+            if let Some(outcome) = self.typed(&typed) {
+                return Ok(Some(outcome));
+            }
         }
         if readable {
             self.link.client.fill()?;
@@ -161,8 +187,8 @@ impl<'a> Session<'a> {
     fn wait(&self) -> Result<(bool, bool, bool), Trouble> {
         let stdin = rustix::stdio::stdin();
         let mut fds = vec![PollFd::new(&self.link.client, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        if self.input.wants_more() {
-            fds.push(PollFd::new(&stdin, PollFlags::IN));
+        if let Some(interest) = self.input.interest() {
+            fds.push(PollFd::new(&stdin, interest));
         }
         let timeout = self.nudge.map(|due| due.saturating_duration_since(Instant::now()));
         let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
@@ -174,10 +200,31 @@ impl<'a> Session<'a> {
         Ok((ready(0), ready(2), ready(1)))
     }
 
+    /// What a key, or the end of all keys, asks for.
+    fn typed(&mut self, typed: &Typed) -> Option<Outcome> {
+        let next = self.next;
+        match typed {
+            Typed::Taken => None,
+            Typed::Ignored => {
+                let leave = self.view.keyboard.map_or("Ctrl-C".to_owned(), |(key, _)| key.to_string());
+                self.say(&format!("{} takes no input; {leave} leaves it", self.id));
+                None
+            }
+            Typed::Detach => Some(Outcome::Left { next, interrupted: false }),
+            Typed::Interrupt => Some(Outcome::Left { next, interrupted: true }),
+            Typed::HungUp => Some(self.hung_up()),
+        }
+    }
+
+    /// The terminal is gone, and with it whoever sat there.
+    fn hung_up(&self) -> Outcome {
+        Outcome::Ended { next: self.next, signal: signal_hook::consts::SIGHUP }
+    }
+
     fn handle(&mut self, incoming: Incoming) -> Result<Option<Outcome>, Trouble> {
         match incoming {
             Incoming::Reply { id, result } => {
-                self.input.answered(&mut self.link.client, &self.id, id, result.err().as_ref())?;
+                self.answered(id, result)?;
             }
             Incoming::Notification(Notification::Frame(frame)) => {
                 let bytes = decode(&frame)?;
@@ -186,9 +233,7 @@ impl<'a> Session<'a> {
                     Some(past) => past.extend_from_slice(&bytes),
                     None => {
                         self.sink.frame(&frame, &bytes)?;
-                        if self.view.keyboard.is_some() {
-                            self.modes.feed(&bytes);
-                        }
+                        self.modes.feed(&bytes);
                     }
                 }
                 self.repaint_if_due()?;
@@ -243,100 +288,25 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// Back in the foreground: the shell has had the terminal.
-    fn resume(&mut self) -> Result<(), Trouble> {
-        if self.view.keyboard.is_some() {
-            self.raw = None;
-            self.raw = Some(Raw::enter()?);
-            self.sink.raw(&self.modes.restore())?;
-            self.begin_nudge()?;
-        }
-        Ok(())
-    }
-
-    fn repaint_if_due(&mut self) -> Result<(), Trouble> {
-        if self.next <= self.past_end {
+    fn answered(&mut self, request: u64, result: Result<Box<RawValue>, RpcError>) -> Result<(), Trouble> {
+        if self.sizing == Some(request) {
+            self.size = result.ok().and_then(|size| client::parse::<methods::ProcessResize>(&size).ok());
             return Ok(());
         }
-        let Some(past) = self.past.take() else { return Ok(()) };
-        let tail = usize::try_from(self.view.tail.unwrap_or_default()).unwrap_or(usize::MAX);
-        let picture = repaint(&past, tail, &mut self.modes);
-        self.sink.raw(&picture)?;
-        self.begin_nudge()
-    }
-
-    /// One line less now, the true size a moment later: whoever draws whole screens draws twice.
-    fn begin_nudge(&mut self) -> Result<(), Trouble> {
-        let Some(size) = terminal::size().filter(|_| self.view.keyboard.is_some()) else { return Ok(()) };
-        let rows = if size.rows > 1 { size.rows - 1 } else { 2 };
-        self.nudge = Some(Instant::now() + NUDGE);
-        self.resize(Some(WinSize { rows, ..size }))
-    }
-
-    fn resize(&mut self, size: Option<WinSize>) -> Result<(), Trouble> {
-        if let (Some(size), Some(_)) = (size, self.view.keyboard) {
-            let params = ResizeParams { id: self.id.clone(), rows: size.rows, cols: size.cols };
-            self.link.client.send::<methods::ProcessResize>(&params)?;
-        }
+        let answered = self.input.answered(request, result.err().as_ref())?;
+        self.input.push(&mut self.link.client, &self.id)?;
+        self.tell_owed(&answered);
         Ok(())
     }
 
-    fn leave_screen(&mut self) -> io::Result<()> {
-        if self.raw.is_some() {
-            let off = self.modes.leave();
-            self.sink.raw(&off)?;
-        }
-        self.raw = None;
-        Ok(())
-    }
-
-    fn attach(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<ProcessInfo, ClientError> {
-        let params = AttachParams { id: self.id.clone(), from, tail };
+    fn attach(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<Attached, ClientError> {
+        let size = if self.view.sized { terminal::size() } else { None };
+        let viewer = self.view.attached.then(|| ViewerParams { size, types: self.input.types() });
+        let params = AttachParams { id: self.id.clone(), from, tail, viewer };
         let attached = self.link.client.call::<methods::ProcessAttach>(&params)?;
         self.next = attached.from;
         self.past_end = attached.process.last_seq;
-        Ok(attached.process)
-    }
-
-    /// The connection is gone: waits for the daemon's return and goes on at the same frame.
-    fn come_back(&mut self) -> Result<Option<Outcome>, CommandError> {
-        let next = self.next;
-        self.say("connection lost; waiting for ostler to come back");
-        loop {
-            match self.link.reconnect(&mut self.signals)? {
-                Back::Connected => {}
-                Back::Wished(Wish::End(signal)) => return Ok(Some(Outcome::Ended { next, signal })),
-                Back::Wished(_) => return Ok(Some(Outcome::Left { next, interrupted: true })),
-                Back::Alone => {
-                    return Err(CommandError::new(Kind::NoInstance, "the daemon is gone and has not come back").hint(
-                        format!("what it hosts goes on; ostler up, then: ostler attach {} --from {next}", self.id),
-                    ));
-                }
-            }
-            let again = self.attach(Some(next), None).and_then(|_| self.input.resend(&mut self.link.client, &self.id));
-            match again.map_err(Trouble::from) {
-                Ok(0) => break,
-                Ok(doubtful) => {
-                    self.say(&format!("the last {doubtful} bytes typed may not have arrived"));
-                    break;
-                }
-                Err(Trouble::Lost) => {}
-                Err(Trouble::Fatal(error)) => return Err(error),
-            }
-        }
-        self.say("connected again; nothing was lost");
-        // Our words stand in the middle of a full-screen program's own.
-        match self.begin_nudge() {
-            Err(Trouble::Fatal(error)) => Err(error),
-            // Lost again: the next turn finds out.
-            Ok(()) | Err(Trouble::Lost) => Ok(None),
-        }
-    }
-
-    /// A word to the person, on a line of its own also in raw mode.
-    fn say(&self, text: &str) {
-        use std::io::Write;
-        let end = if self.raw.is_some() { "\r\n" } else { "\n" };
-        let _ = write!(io::stderr(), "{}ostler: {text}{end}", if self.raw.is_some() { "\r\n" } else { "" });
+        self.size = attached.size.clone();
+        Ok(attached)
     }
 }
