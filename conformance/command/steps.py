@@ -72,7 +72,7 @@ def compile_tests(work):
     return work.plain(["cargo", "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
 
 
-@step("clippy", "cargo clippy, warnings denied", home=False)
+@step("clippy", "cargo clippy, warnings denied", needs=("compile",), home=False)
 def clippy(work):
     return work.plain(["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
 

@@ -116,7 +116,7 @@ def kept_children(t):
     wait = "while [ ! -e %s ]; do sleep 0.05; done; " % go
     pids = {}
     for id, script in (("dies", wait + "echo x; : > %s/dies-lived" % d.dir),
-                       ("ignores", "trap '' PIPE; " + wait + "echo x || : > %s/ignores-error; sleep 300 >/dev/null 2>&1" % d.dir),
+                       ("ignores", "trap '' PIPE; " + wait + "echo x || : > %s/ignores-error; exec sleep 300 >/dev/null 2>&1" % d.dir),
                        ("quiet", "exec sleep 300 </dev/null >/dev/null 2>&1")):
         pids[id] = c.call(SP, sh(id, script, wantPid=True))["result"]["pid"]
     c.post("server.shutdown")

@@ -238,7 +238,6 @@ pub(crate) fn stuck() {
     doomed.cwd = place.path().to_owned();
     let killed = ask(&daemon, "killed", doomed, Vec::new());
     // Everybody else is served, and the end of another child's stdin reaches it.
-    let start = Instant::now();
     for number in 0..20 {
         let key = format!("other-{number}");
         daemon.sh(&key, "exit 0");
@@ -247,7 +246,6 @@ pub(crate) fn stuck() {
     daemon.keeper.close_stdin("listener");
     drop(listener);
     assert_eq!(daemon.exit("listener"), Exit::Code(6));
-    assert!(start.elapsed() < Duration::from_secs(5));
     assert!(hung.try_recv().is_err(), "it hangs");
     // A hung start can be ended.
     daemon.signal("killed", 9, Scope::Group).unwrap();
