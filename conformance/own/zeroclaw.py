@@ -158,12 +158,12 @@ class Daemon:
         return self
 
     def __exit__(self, *_):
-        if self.p.poll() is None:
-            # A stop would leave its agents to the next daemon; there is none.
-            self.cli(*self.own(), "down", "--kill")
-        if self.p.poll() is None:
-            self.p.terminate()
-            self.p.wait(LONG)
+        # A daemon that stops leaves its agents to the next one: this is the next one, and takes them along.
+        if self.p.poll() is not None:
+            self.args = ()
+            self.start()
+        self.cli(*self.own(), "down", "--kill")
+        self.p.wait(LONG)
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
