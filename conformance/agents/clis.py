@@ -43,7 +43,7 @@ class Model:
 
 def environment(home, url):
     """What all of them need to live in `home` and to talk to the model at `url`, and nothing of the person who runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "TMPDIR")}
+    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "LC_ALL", "TZ", "USER", "LOGNAME")}
     write(home, ".codex/config.toml", 'model = "fake-model"\nmodel_provider = "fake"\n[model_providers.fake]\nname = "fake"\nbase_url = "%s/v1"\n'
           'env_key = "FAKE_KEY"\nwire_api = "responses"\n' % url)
     write(home, ".gemini/settings.json", json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False},
@@ -53,10 +53,12 @@ def environment(home, url):
         "provider": {"fake": {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": {"baseURL": url + "/v1", "apiKey": "fake"},
                               "models": {"fake-model": {"name": "fake-model", "cost": {"input": 100, "output": 200},
                                                         "limit": {"context": 10_000_000, "output": 10_000}}}}}}))
+    # They leave things there.
+    os.makedirs(os.path.join(home, ".tmp"), exist_ok=True)
     # The daemon takes the PATH of a login shell.
     write(home, ".bash_profile", "export PATH='%s'\n" % path())
     return dict(
-        kept, SHELL="/bin/bash", HOME=home, PATH=path(), TERM="dumb",
+        kept, SHELL="/bin/bash", HOME=home, TMPDIR=os.path.join(home, ".tmp"), PATH=path(), TERM="dumb",
         ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY="sk-ant-fake", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_AUTOUPDATER="1",
         DISABLE_TELEMETRY="1", DISABLE_ERROR_REPORTING="1",
         CODEX_HOME=os.path.join(home, ".codex"), FAKE_KEY="fake",

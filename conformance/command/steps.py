@@ -37,10 +37,11 @@ def step(name, about, needs=(), quick=False, home=True):
 
 # Minutes on two cores that both lanes share: usual and budget. Who needs longer fails, and is in need of repair.
 MINUTES = {
-    "install": (0, 30), "fmt": (0.1, 1), "build": (6, 12), "compile": (5, 10), "clippy": (2, 6), "unit": (1, 4), "integration": (4, 8),
-    "claustrum": (2, 5), "own": (2, 5), "ssh": (1, 3), "netns": (0.5, 2), "cli": (1, 3), "sessions": (1, 4), "sudo-proxy": (2, 5), "sudo-own": (1, 4),
-    "codecast": (2, 5), "codecast-own": (1, 4), "zeroclaw": (2, 5), "zeroclaw-own": (1, 4), "codecast-client": (0.5, 3), "approvals": (1, 4),
-    "sudo-clients": (1, 4), "agents": (4, 9), "crash": (1, 4), "conversations": (1, 4), "decisions": (1, 4), "fuzz": (1.6, 5), "self": (0.2, 2), "coverage": (0.1, 1),
+    "install": (0, 30), "fmt": (0.1, 1), "build": (7, 14), "compile": (5, 10), "clippy": (2, 6), "unit": (1, 4), "integration": (3, 8),
+    "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
+    "sudo-own": (0.6, 4), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "codecast-client": (0.3, 3),
+    "approvals": (0.6, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
+    "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
 }
 # The whole of it, cold, without what `install` fetches.
 WHOLE = 24
