@@ -200,12 +200,12 @@ def sudo_clients(work):
     return work.own("sudo-clients", "--original", install.sudo_proxy_root())
 
 
-@step("agents", "conformance/agents: the real claude, codex, gemini and opencode as sessions, the daemon killed in their turns", BUILT)
+@step("agents", "conformance/agents: the real claude, codex, gemini and opencode as sessions, the daemon killed in their turns (--full: 20 times)", BUILT)
 def agents(work):
     absent = install.absent_agents()
     if absent:
         return work.missing("not installed: %s; run ./test install" % ", ".join(absent))
-    return work.suite([sys.executable, "-u", "conformance/agents/run.py", "--bin", places.OSTLER])
+    return work.suite([sys.executable, "-u", "conformance/agents/run.py", "--bin", places.OSTLER, "--kills", kills(2, 20)])
 
 
 def kills(few, many):

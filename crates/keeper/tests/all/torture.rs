@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::common::half::Half;
 use crate::common::{Daemon, PATIENCE, Stable, Test, alive, answer, command, kill, read_line, status, wait_until};
