@@ -318,6 +318,10 @@ def oneshot(run):
     run.ok("ask-runs-nothing", lines(s.workspace, "ran") == 0 and not s.events(after, "asked"), s.events(after))
     after, end = s.turn("ERR:400")
     run.ok("model-error", end["reason"] == "failed" and end.get("message"), s.events(after))
+    if MODELS[run.agent][1]:
+        s = run.session(model=MODELS[run.agent][1])
+        after, end = s.turn("which one")
+        run.ok("another-model-is-a-failure", end["reason"] == "failed" or s.info()["reported_model"] == MODELS[run.agent][1], s.events(after))
     s = run.session("all")
     after, end = s.turn(mebibyte("--begin", add_line(s, "ran")))
     if run.agent == "claude" and os.getuid() == 0:

@@ -370,6 +370,12 @@ impl Event {
         Event::Error { message: message.into(), fatal: false, kind: ErrorKind::Agent }
     }
 
+    /// The end of a turn that fails of this error.
+    pub(crate) fn failure(&self) -> Option<Self> {
+        let Event::Error { message, .. } = self else { return None };
+        Some(Event::TurnEnded { reason: EndReason::Failed, message: Some(message.clone()) })
+    }
+
     /// A turn that ended for `reason` with nothing to add.
     pub(crate) fn turn_ended(reason: EndReason) -> Self {
         Event::TurnEnded { reason, message: None }

@@ -22,6 +22,8 @@ pub(crate) struct Told {
     pub(crate) in_turn: bool,
     /// Turns that ended.
     pub(crate) results: u64,
+    /// The turn that runs was ended here, because it runs in another way than it was asked to.
+    stopped: bool,
     /// What it said that it had cost when the last one did.
     cost: f64,
 }
@@ -36,7 +38,17 @@ impl Told {
     pub(crate) fn once(setup: &Setup) -> Self {
         let resuming = setup.resume.is_some();
         let (mode, named) = (None, None);
-        Told { setup: setup.clone(), mode, resuming, started: false, named, in_turn: false, results: 0, cost: 0.0 }
+        Told {
+            setup: setup.clone(),
+            mode,
+            resuming,
+            started: false,
+            named,
+            in_turn: false,
+            results: 0,
+            stopped: false,
+            cost: 0.0,
+        }
     }
 
     /// A line that is not part of the control protocol.
@@ -106,6 +118,11 @@ impl Told {
         if let (false, Some(told)) = (self.started, json::text(line, &["model"])) {
             events.extend(model::differs(&self.setup, told));
         }
+        if let Some(failure) = events.last().and_then(Event::failure) {
+            // It must not go on; what it still says about this turn is not asked for.
+            events.push(failure);
+            (self.in_turn, self.stopped, self.results) = (false, true, self.results + 1);
+        }
         self.started = true;
         self.named = json::text(line, &["session_id"]).map(str::to_owned).or(self.named.take());
         events
@@ -113,7 +130,8 @@ impl Told {
 
     fn result(&mut self, line: &Json) -> Vec<Event> {
         self.in_turn = false;
-        self.results += 1;
+        let told = std::mem::take(&mut self.stopped);
+        self.results += u64::from(!told);
         let mut events = vec![Event::Usage(Usage {
             input_tokens: json::number(line, &["usage", "input_tokens"]),
             output_tokens: json::number(line, &["usage", "output_tokens"]),
@@ -133,7 +151,9 @@ impl Told {
         if let Some(message) = message.as_ref().filter(|_| self.resuming && !self.started) {
             events.push(Event::Error { message: message.clone(), fatal: true, kind: ErrorKind::Resume });
         }
-        events.push(Event::TurnEnded { reason, message });
+        if !told {
+            events.push(Event::TurnEnded { reason, message });
+        }
         events
     }
 }

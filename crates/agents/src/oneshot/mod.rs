@@ -124,7 +124,9 @@ impl Adapter for Oneshot {
                 Event::Started { model, .. } => model.as_deref(),
                 _ => None,
             });
-            events.extend(told.and_then(|told| model::differs(&self.setup, told)));
+            let differs = told.and_then(|told| model::differs(&self.setup, told));
+            let failure = differs.as_ref().and_then(Event::failure);
+            events.extend(differs.into_iter().chain(failure));
         }
         let over = &mut self.over;
         // One prompt, one end: what a CLI says after it is no second one.

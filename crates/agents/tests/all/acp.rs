@@ -388,3 +388,51 @@ fn a_no_where_no_is_not_offered_cancels_and_is_remembered() {
     assert!(live.answer("4", &Answer::Once).is_err());
     live.rebuild_everywhere();
 }
+
+/// A conversation whose agent runs `current`, although `wanted` was asked for; what it is then told.
+fn opened_with_models(agent: Agent, wanted: &str, current: &str) -> (Live, Vec<Json>) {
+    let mut setup = setup(agent, Autonomy::Ask);
+    setup.model = Some(wanted.into());
+    let mut live = Live::new(setup, Drive::Acp);
+    live.opening();
+    live.wants(json!({ "jsonrpc": "2.0", "id": 1, "result": { "protocolVersion": 1 } }));
+    let value = |name: &str| json!({ "value": name, "name": name });
+    let option = |id: &str, category: &str, current: &str| {
+        json!({ "id": id, "name": id, "category": category,
+        "type": "select", "currentValue": current, "options": [value(current), value("other")] })
+    };
+    let result =
+        json!({ "sessionId": "s", "configOptions": [option("llm", "model", current), option("m", "mode", "build")] });
+    let reply = live.says(json!({ "jsonrpc": "2.0", "id": 2, "result": result }).to_string()).1;
+    (live, reply)
+}
+
+#[test]
+fn a_model_that_the_agent_does_not_know_stops_it_before_the_first_prompt() {
+    let (mut live, reply) = opened_with_models(Agent::Opencode, "fake/nope", "opencode/its-default");
+    assert_eq!(reply[0]["params"], json!({ "sessionId": "s", "configId": "llm", "value": "fake/nope" }));
+    assert!(!live.adapter.can_prompt());
+    let error = json!({ "code": -32602, "message": "model not found: fake/nope" });
+    let events = live.tells(json!({ "jsonrpc": "2.0", "id": reply[0]["id"], "error": error }));
+    let [Event::Error { message, fatal: true, kind: ErrorKind::Setup }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert!(message.contains("fake/nope") && message.contains("opencode"), "{message}");
+    assert_eq!(live.prompt("too soon"), Err(PromptError::NotNow));
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_model_that_is_chosen_is_shown_when_the_agent_runs_it() {
+    let (mut live, reply) = opened_with_models(any(), "other", "default-1");
+    let events = live.tells(json!({ "jsonrpc": "2.0", "id": reply[0]["id"], "result": {} }));
+    assert_eq!(events, [Event::Started { agent_session: Some("s".into()), model: Some("other".into()) }]);
+    assert!(live.adapter.can_prompt());
+    live.rebuild_everywhere();
+    let (live, reply) = opened_with_models(Agent::Gemini, "m-1", "m-1");
+    assert!(reply.is_empty() && live.adapter.can_prompt(), "it was started with it");
+    let (mut live, reply) = opened_with_models(any(), "m-2", "m-1");
+    let other = json!([{ "id": "llm", "name": "llm", "category": "model", "type": "select", "currentValue": "m-1", "options": [] }]);
+    let events = live.tells(json!({ "jsonrpc": "2.0", "id": reply[0]["id"], "result": { "configOptions": other } }));
+    assert!(matches!(events.as_slice(), [Event::Error { kind: ErrorKind::Setup, .. }]), "a yes that changes nothing");
+}

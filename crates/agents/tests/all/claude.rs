@@ -174,7 +174,13 @@ fn a_laxer_mode_than_asked_for_is_fatal() {
     let mut line = init();
     line["permissionMode"] = json!("bypassPermissions");
     let events = live.tells(line);
-    assert!(matches!(events.last(), Some(Event::Error { fatal: true, kind: ErrorKind::Setup, .. })), "{events:?}");
+    let [_, Event::Error { fatal: true, kind: ErrorKind::Setup, .. }, end] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(ended(std::slice::from_ref(end)), EndReason::Failed);
+    let events = live.tells(done("completed", false));
+    assert!(!events.iter().any(|event| matches!(event, Event::TurnEnded { .. })), "it has ended: {events:?}");
+    live.rebuild_everywhere();
 }
 
 #[test]
@@ -248,4 +254,62 @@ fn an_attempt_that_is_repeated_is_a_notice_with_its_cause() {
         let events = live.tells(line);
         assert!(matches!(events.as_slice(), [Event::Notice { text }] if text.ends_with(words)), "{events:?}");
     }
+}
+
+#[test]
+fn claude_is_asked_which_model_it_runs_before_it_is_prompted() {
+    let asked_for = |model: &str| {
+        let mut setup = setup(Agent::Claude, Autonomy::Ask);
+        setup.model = Some(model.into());
+        let mut live = Live::new(setup, Drive::Stream);
+        let sent = live.opening();
+        assert_eq!(sent[0]["request"]["subtype"], "get_settings");
+        assert_eq!(live.prompt("too soon"), Err(PromptError::NotNow));
+        (live, sent[0]["request_id"].clone())
+    };
+    let says = |id: &Json, model: &str| {
+        json!({ "type": "control_response", "response": { "subtype": "success", "request_id": id,
+            "response": { "applied": { "model": model } } } })
+    };
+    let (mut live, id) = asked_for("claude-opus-4-1");
+    let events = live.tells(says(&id, "claude-opus-5-5"));
+    let [Event::Error { message, fatal: true, kind: ErrorKind::Setup }] = events.as_slice() else {
+        panic!("{events:?}")
+    };
+    assert!(message.contains("claude-opus-4-1") && message.contains("claude-opus-5-5"), "{message}");
+    live.rebuild_everywhere();
+    let (mut live, id) = asked_for("sonnet");
+    assert!(live.tells(says(&id, "claude-sonnet-5-5")).is_empty());
+    live.prompt("now").unwrap();
+    live.rebuild_everywhere();
+    let (mut live, id) = asked_for("m-2");
+    let unsupported = json!({ "subtype": "error", "request_id": id, "error": "unsupported request" });
+    assert!(live.tells(json!({ "type": "control_response", "response": unsupported })).is_empty());
+    live.prompt("an older version says it with its first turn").unwrap();
+    assert_eq!(ended(&live.tells(init())), EndReason::Failed);
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn what_a_turn_cost_is_told_beside_the_total() {
+    let cost = |live: &mut Live, line: Json| {
+        live.prompt("go").unwrap();
+        live.tells(init());
+        let events = live.tells(line);
+        events.iter().find_map(|event| match event {
+            Event::Usage(usage) => usage.turn_cost_usd,
+            _ => None,
+        })
+    };
+    let result = |total: f64| {
+        let mut line = done("completed", false);
+        line["total_cost_usd"] = json!(total);
+        line
+    };
+    let mut old = live(Autonomy::Ask);
+    assert_eq!((cost(&mut old, result(0.5)), cost(&mut old, result(0.75))), (Some(0.5), Some(0.25)));
+    // A process that goes on with a conversation goes on with its total.
+    let mut line = result(2.5);
+    line["model_usage_since_last_result"] = json!({ "m-1": { "costUSD": 0.25 }, "m-2": { "costUSD": 0.5 } });
+    assert_eq!(cost(&mut live(Autonomy::Ask), line), Some(0.75));
 }

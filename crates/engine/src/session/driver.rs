@@ -228,7 +228,9 @@ impl Driver {
             if running.started.elapsed() >= shared.config().start_timeout {
                 let seconds = shared.config().start_timeout.as_secs();
                 let name = desk.state.created.agent.name().to_owned();
-                fail(&session, &mut desk, format!("{name} did not take a prompt within {seconds} s"))?;
+                let words = Some(running.last_words()).filter(|words| !words.is_empty());
+                let words = words.map_or(String::new(), |words| format!(": {words}"));
+                fail(&session, &mut desk, format!("{name} did not take a prompt within {seconds} s{words}"))?;
                 desk.end = true;
             }
             return Ok(());

@@ -134,7 +134,10 @@ impl Running {
                     return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
                 }
                 // Cut away by a daemon that did so: what it was is not known, but where the rest stands is.
-                Step::Gap { .. } => self.splitter = Splitter::at(self.process.stdout_start()),
+                Step::Gap { .. } => {
+                    self.spoke = true;
+                    self.splitter = Splitter::at(self.process.stdout_start());
+                }
                 Step::UpToDate | Step::WouldBlock => return Ok(News::Nothing),
             }
         }

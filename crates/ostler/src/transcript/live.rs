@@ -44,12 +44,14 @@ pub(crate) struct Live<'a> {
     /// Requests whose id in the inbox is not known yet.
     asked: VecDeque<Asked>,
     model: Option<String>,
+    /// The error that was shown last in this turn: its end may give it as the reason.
+    error: Option<String>,
 }
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
         let (open, latest, usage, asked, model) = (None, None, Usage::default(), VecDeque::new(), None);
-        Self { screen, open, fresh: true, latest, at_line_start: true, usage, asked, model }
+        Self { screen, open, fresh: true, latest, at_line_start: true, usage, asked, model, error: None }
     }
 
     /// What to show for it.
@@ -104,6 +106,7 @@ impl<'a> Live<'a> {
             }
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.as_deref(), out),
             Event::Error { message, .. } => {
+                self.error = Some(message.clone());
                 let mut mark = "!";
                 for line in message.trim_end().lines() {
                     self.line(
@@ -320,7 +323,8 @@ impl<'a> Live<'a> {
         (self.open, self.fresh) = (None, false);
         let usage = usage_words(&std::mem::take(&mut self.usage));
         let usage = if usage.is_empty() { usage } else { format!(" ({usage})") };
-        let message = message.map(str::trim).filter(|text| !text.is_empty()).unwrap_or_default();
+        let shown = self.error.take();
+        let message = message.filter(|text| shown.as_deref() != Some(*text)).unwrap_or_default().trim();
         // An agent's last words may be several lines.
         let mut lines = message.lines();
         let first = lines.next().map_or(String::new(), |line| format!(": {}", visible(line)));

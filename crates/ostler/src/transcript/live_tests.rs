@@ -116,7 +116,9 @@ fn the_last_words_of_an_agent_that_failed_are_shown_line_by_line() {
     let ended = json!({"type": "turn_ended", "reason": "failed", "message": "claude ended (exit code 7): one\ntwo"});
     assert_eq!(shown(&[ended]), "── failed: claude ended (exit code 7): one\n     two\n");
     let error = json!({"type": "error", "message": "one\ntwo", "fatal": true, "kind": "setup"});
-    assert_eq!(shown(&[error]), "! one\n  two\n");
+    assert_eq!(shown(std::slice::from_ref(&error)), "! one\n  two\n");
+    let ended = json!({"type": "turn_ended", "reason": "failed", "message": "one\ntwo"});
+    assert_eq!(shown(&[error, ended]), "! one\n  two\n── failed\n", "a reason is read once");
 }
 
 #[test]
