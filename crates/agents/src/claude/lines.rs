@@ -166,7 +166,9 @@ impl Told {
         let before = std::mem::replace(&mut self.cost, total);
         let since = line.get("model_usage_since_last_result").and_then(Json::as_object);
         let cost = |models: &serde_json::Map<String, Json>| {
-            models.values().filter_map(|model| model.get("costUSD").and_then(Json::as_f64)).sum()
+            let costs = models.values().filter_map(|model| model.get("costUSD").and_then(Json::as_f64));
+            // Not `sum`, which is minus zero for none.
+            costs.fold(0.0, |sum, cost| sum + cost)
         };
         Some(since.map_or(total - before, cost))
     }

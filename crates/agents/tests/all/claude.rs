@@ -311,5 +311,7 @@ fn what_a_turn_cost_is_told_beside_the_total() {
     // A process that goes on with a conversation goes on with its total.
     let mut line = result(2.5);
     line["model_usage_since_last_result"] = json!({ "m-1": { "costUSD": 0.25 }, "m-2": { "costUSD": 0.5 } });
-    assert_eq!(cost(&mut live(Autonomy::Ask), line), Some(0.75));
+    assert_eq!(cost(&mut live(Autonomy::Ask), line.clone()), Some(0.75));
+    line["model_usage_since_last_result"] = json!({});
+    assert_eq!(cost(&mut live(Autonomy::Ask), line).map(f64::is_sign_positive), Some(true));
 }

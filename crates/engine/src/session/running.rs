@@ -183,8 +183,21 @@ impl Running {
 
     /// The end of what it wrote to stderr.
     pub(super) fn last_words(&self) -> String {
-        String::from_utf8_lossy(&self.stderr).trim().to_owned()
+        plain(&String::from_utf8_lossy(&self.stderr)).trim().to_owned()
     }
+}
+
+/// Without the colours that some agents give to errors although nobody looks at a screen.
+fn plain(text: &str) -> String {
+    let mut rest = text;
+    let mut plain = String::with_capacity(text.len());
+    while let Some((before, coloured)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        let end = coloured.find(|c: char| ('@'..='~').contains(&c)).map_or(coloured.len(), |end| end + 1);
+        rest = coloured.get(end..).unwrap_or_default();
+    }
+    plain.push_str(rest);
+    plain
 }
 
 fn understand(adapter: &mut dyn Adapter, end: u64, piece: Piece<'_>) -> Heard {
@@ -193,4 +206,16 @@ fn understand(adapter: &mut dyn Adapter, end: u64, piece: Piece<'_>) -> Heard {
         Piece::TooLong(bytes) => adapter.long_line(bytes),
     };
     Heard { end, lined }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn last_words_have_no_colours() {
+        assert_eq!(plain("\u{1b}[91m\u{1b}[1mError: \u{1b}[0mno key\nat 1"), "Error: no key\nat 1");
+        assert_eq!(plain("a\u{1b}["), "a");
+        assert_eq!(plain("plain"), "plain");
+    }
 }
