@@ -32,9 +32,19 @@ class Model:
     """The scripted model on a port of its own."""
 
     def __init__(self, log=None):
+        self.log = log
         argv = [sys.executable, "-u", os.path.join(HERE, "fake_model.py"), "--port", "0"] + (["--log", log] if log else [])
         self.child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.url = self.child.stdout.readline().split()[-1]
+
+    def heard(self):
+        """The models that were asked for by name, of every request so far."""
+        try:
+            with open(self.log) as f:
+                requests = [json.loads(line) for line in f]
+        except FileNotFoundError:
+            return set()
+        return {request.get("brief", {}).get("model") for request in requests} - {None}
 
     def close(self):
         self.child.kill()

@@ -56,7 +56,7 @@ class House:
         self.dir = tempfile.mkdtemp(prefix="ostler-agents-")
         self.home = os.path.join(self.dir, "home")
         os.mkdir(self.home)
-        self.model = clis.Model()
+        self.model = clis.Model(log=os.path.join(self.dir, "model.log"))
         self.env = dict(clis.environment(self.home, self.model.url), **env)
         self.door = None
         self.up()

@@ -184,6 +184,14 @@ MODELS = {"claude": ("claude-sonnet-4-5", "claude-opus-4-1"), "opencode": ("fake
           "gemini": ("gemini-2.5-pro", None)}
 
 
+def refused(s, after, end, model):
+    """The turn failed before the prompt went out, and says of which model. A later version of the agent may have it after all: then the
+    model's own log says so, and not what the agent is shown to run."""
+    if model.split("/")[-1] in s.house.model.heard():
+        return end["reason"] == "completed"
+    return end["reason"] == "failed" and model in end.get("message", "") and not s.events(after, "sent")
+
+
 @area("model")
 def model(run):
     wanted, other = MODELS[run.agent]
@@ -195,18 +203,14 @@ def model(run):
     run.house.door.call("session.change", id=s.id, model=other)
     run.ok("nothing-is-shown-before-it-says-so", s.info()["reported_model"] is None and s.info()["model"] == other, s.info())
     after, end = s.turn("and now")
-    runs_it = end["reason"] == "completed" and s.info()["reported_model"] == other
-    refused = end["reason"] == "failed" and other in end.get("message", "") and not s.events(after, "sent")
-    # A later version of the agent may have it after all; what it may not do is to run another.
-    run.ok("another-is-refused-before-the-prompt", refused or runs_it, s.events(after))
-    run.ok("and-never-shown-as-if-it-ran", runs_it or s.info()["reported_model"] is None, s.info())
+    run.ok("another-is-refused-before-the-prompt", refused(s, after, end, other), s.events(after))
+    run.ok("and-never-shown-as-if-it-ran", (s.info()["reported_model"] or "").split("/")[-1] in ("", *run.house.model.heard()), s.info())
     run.house.door.call("session.change", id=s.id, model=wanted)
     after, end = s.turn("back again")
     run.ok("goes-on-with-a-model-that-it-has", end["reason"] == "completed" and s.info()["reported_model"] == wanted, s.events(after))
     s = run.session(model=other)
     after, end = s.turn("from the start")
-    refused = end["reason"] == "failed" and other in end.get("message", "") and not s.events(after, "sent")
-    run.ok("a-new-session-is-refused-it-too", refused or s.info()["reported_model"] == other, s.events(after))
+    run.ok("a-new-session-is-refused-it-too", refused(s, after, end, other), s.events(after))
 
 
 def used(s, after):
@@ -321,7 +325,8 @@ def oneshot(run):
     if MODELS[run.agent][1]:
         s = run.session(model=MODELS[run.agent][1])
         after, end = s.turn("which one")
-        run.ok("another-model-is-a-failure", end["reason"] == "failed" or s.info()["reported_model"] == MODELS[run.agent][1], s.events(after))
+        ran = MODELS[run.agent][1].split("/")[-1] in run.house.model.heard()
+        run.ok("another-model-is-a-failure", end["reason"] == ("completed" if ran else "failed"), s.events(after))
     s = run.session("all")
     after, end = s.turn(mebibyte("--begin", add_line(s, "ran")))
     if run.agent == "claude" and os.getuid() == 0:

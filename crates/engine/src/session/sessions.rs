@@ -96,6 +96,11 @@ impl Shared {
         self.finder.find(agent, program, &self.path()).drive
     }
 
+    /// Waits until it is known where agents are looked for: a login shell may still be asked. Not for async threads.
+    pub(super) fn settle_path(&self) {
+        self.runtime.block_on(self.registry.config.environment.settled());
+    }
+
     /// Where agents are looked for.
     pub(super) fn path(&self) -> OsString {
         self.registry.config.environment.wide_path()
@@ -222,13 +227,16 @@ impl Sessions {
         self.shared.config().agent(name)
     }
 
-    /// Makes a session. Nothing is started before the first prompt. May wait for the disk, and for git.
+    /// Makes a session. Nothing is started before the first prompt. May wait for the disk, for git, and for a login shell.
     pub fn create(&self, mut new: NewSession) -> Result<Session, CreateError> {
         // Whoever asks again is told of the session, whatever has become of its program and folder since.
         if let Some(known) = known(&self.shared.table(), &new)? {
             return Ok(known);
         }
         if new.program_there {
+            if new.agent != Agent::Echo {
+                self.shared.settle_path();
+            }
             self.is_there(&new.agent, new.program.as_deref())?;
         }
         let Some(wanted) = &new.worktree else { return self.store(new, None) };
@@ -323,8 +331,9 @@ impl Sessions {
         found.into_iter().map(|(_, session)| session).collect()
     }
 
-    /// Every agent by its name, and whether its program is where the daemon looks for it.
+    /// Every agent by its name, and whether its program is where the daemon looks for it. May wait for a login shell.
     pub fn agents(&self) -> Vec<(String, bool)> {
+        self.shared.settle_path();
         let config = self.shared.config();
         let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
         let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());

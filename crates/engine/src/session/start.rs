@@ -27,6 +27,7 @@ impl Driver {
             Ok(agent) => agent,
             Err(vanished) => return fail(&session, &mut session.desk(), vanished.to_string()),
         };
+        shared.settle_path();
         let echo = shared.runner();
         let resume = settings.agent_session.clone();
         let setup = setup(&created, &settings, resume.clone(), &echo);
