@@ -22,18 +22,16 @@ class Doors(House):
         self.codecast = codecast.Rpc(int(doors["codecast"].rsplit(":", 1)[1]))
         self.zeroclaw = Zeroclaw(doors["zeroclaw"])
 
-    def good(self, *args, **options):
-        # Before the daemon looks: its PATH is that of a login shell.
-        if args == ("up",) and self.programs:
-            os.makedirs(self.dir + "/bin")
-            for name, source in self.programs.items():
-                path = "%s/bin/%s" % (self.dir, name)
-                with open(path, "w") as f:
-                    f.write(source)
-                os.chmod(path, 0o755)
-            with open(self.dir + "/.profile", "w") as f:
-                f.write('export PATH="%s/bin:$PATH"\n' % self.dir)
-        return super().good(*args, **options)
+    def prepare(self):
+        os.makedirs(self.dir + "/bin")
+        for name, source in self.programs.items():
+            path = "%s/bin/%s" % (self.dir, name)
+            with open(path, "w") as f:
+                f.write(source)
+            os.chmod(path, 0o755)
+        # The daemon's PATH is that of a login shell, which takes its time: whoever is first waits for it.
+        with open(self.dir + "/.profile", "w") as f:
+            f.write('sleep 1\nexport PATH="%s/bin:$PATH"\n' % self.dir)
 
 
 def failing(help):

@@ -18,7 +18,11 @@ class House(Home):
         self.env["GIT_CONFIG_NOSYSTEM"] = "1"
         if settings is not None:
             self.configure(settings)
+        self.prepare()
         self.good("up")
+
+    def prepare(self):
+        """What must be in the home before the daemon is."""
 
     def configure(self, settings):
         self.env["OSTLER_CONFIG"] = self.dir + "/config.toml"
