@@ -98,7 +98,7 @@ fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<String>, Comm
     }
 }
 
-fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
+pub(super) fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
     let (id, hash) = (info.id.clone(), info.hash.clone());
     DecideParams {
         id,
@@ -173,7 +173,7 @@ fn is_yes(
 }
 
 /// Shows a page. What was typed before it was there was not meant for it.
-fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError> {
+pub(super) fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError> {
     let (body, foot) = asked.page(|paint, text| screen.paint(paint, text));
     tty.write(body.as_bytes())?;
     tty.forget_typed()?;
@@ -183,7 +183,7 @@ fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError
 }
 
 /// The next key. Ends early when somebody else decides.
-fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
+pub(super) fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
     loop {
         if tty.typed(LOOK_EVERY)? {
             let mut buffer = [0; 64];

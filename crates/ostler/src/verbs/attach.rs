@@ -8,19 +8,23 @@ use ostler_api::{Exit, ProcessInfo};
 
 use super::Context;
 use super::connect::Reached;
+use super::session::talk;
 use super::stream::{Format, Input, Link, Mode, Outcome, Session, Sink, View};
 use crate::output::escape::Policy;
-use crate::output::{CommandError, visible};
+use crate::output::{CommandError, Kind, visible};
 
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
 
-/// Come back to a process: see its output, type to it
+/// Come back to a process or a session: see what it says, type to it
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A process started with -t gets every key; leave it with Ctrl-] (setting attach.detach_key). \
 Leave any other with Ctrl-C (exit code 130). Leaving never touches the process, and neither does closing the window or \
 losing the connection. When it ends, attach ends with its code.
+
+In a session each line is a prompt and what the agent asks is answered in place: y, n, or m with a reason. Ctrl-C interrupts \
+the turn, Ctrl-] or Ctrl-D leaves.
 
 Where several are attached, the smallest terminal rules for as long as it is there; `ostler ps` counts them.
 
@@ -29,10 +33,10 @@ Examples:
   ostler attach p3fk --from 1         everything it ever wrote, then what comes
   echo yes | ostler attach build")]
 pub(crate) struct Attach {
-    /// Id, unique prefix of it, or name
+    /// Id, unique prefix of it, or name, of a process or a session
     id: String,
 
-    /// Begin with this frame instead of the last screenful
+    /// Begin with this frame, or this record of a session, instead of the last screenful
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
 
@@ -48,7 +52,13 @@ pub(crate) struct Attach {
 impl Attach {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
-        let (reached, process) = context.find_process(&self.id)?;
+        let (reached, process) = match context.find_process(&self.id) {
+            Err(error) if error.kind == Kind::NotFound => match context.find_session(&self.id) {
+                Ok((reached, info)) if !self.read_only => return talk(context, reached, &info, self.from),
+                _ => return Err(error),
+            },
+            found => found?,
+        };
         let raw = takes_keyboard(&process);
         let quiet = self.read_only && process.exit.is_none() && at_terminal();
         let keyboard = if raw { Some(Mode::Raw) } else { quiet.then_some(Mode::Quiet) };

@@ -28,7 +28,7 @@ const PICTURES: &[(&str, &str)] = &[
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Follows the answer to its end: exit code 0 when the agent is done, 1 when it failed or was interrupted. Ctrl-C leaves, the \
-agent goes on. While another prompt is being answered, this one waits for its turn. Without TEXT, or with `-`, the prompt is \
+agent goes on. At a terminal, what the agent asks is answered in place. While another prompt is being answered, this one waits for its turn. Without TEXT, or with `-`, the prompt is \
 read from standard input. Sent twice with the same --key, a prompt runs once.
 
 Examples:

@@ -12,7 +12,7 @@ use ostler_api::{SessionEvents, SessionRawParams, SessionStatus, Watching, metho
 
 use super::Context;
 use super::attach::{INTERRUPTED, code};
-use super::session::{record_line, write_out};
+use super::session::{InPlace, record_line, write_out};
 use super::stream::{Came, Follow, Followed, Link};
 use crate::output::{CommandError, visible_bytes};
 use crate::transcript::{Fact, Live, Said};
@@ -21,7 +21,7 @@ use crate::transcript::{Fact, Live, Said};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begins with everything that was said and goes on until the session is closed. Ctrl-C leaves (exit code 130) and says how to come \
-back: numbers of records never change, so --from goes on exactly where you were. With --json each record is a line.
+back: numbers of records never change, so --from goes on exactly where you were. At a terminal, what the agent asks is answered in place. With --json each record is a line.
 
 Examples:
   ostler watch fix
@@ -53,7 +53,10 @@ impl Watch {
         // Where a line of the agent begins is known from the one before it.
         let begin = if self.raw { 1 } else { from };
         let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
-        let follow = Follow::new(Link::new(context, reached), &id, begin)?;
+        let mut follow = Follow::new(Link::new(context, reached), &id, begin)?;
+        if viewer.raw.is_none() {
+            follow = follow.asking(InPlace::new(context));
+        }
         let followed = follow.run(|came| match came {
             Came::Begun(watching) => {
                 let over = viewer.end.begun(watching);
@@ -67,6 +70,7 @@ impl Watch {
             }
             Came::Gap(first) => viewer.gap(first),
             Came::Record(record) => viewer.record(record),
+            Came::Line(_) | Came::Interrupt => Ok(None),
         })?;
         write_out(&viewer.live.finish())?;
         let back = |next: u64| {

@@ -98,7 +98,7 @@ impl Tty {
     }
 
     /// The exit code of a program that was asked to end.
-    pub(super) fn ended() -> Option<u8> {
+    pub(in crate::verbs) fn ended() -> Option<u8> {
         match ENDED.load(Ordering::Acquire) {
             0 => None,
             signal => Some(u8::try_from(128 + signal).unwrap_or(u8::MAX)),

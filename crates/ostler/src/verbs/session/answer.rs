@@ -8,6 +8,7 @@ use ostler_agents::{EndReason, Event};
 use ostler_api::client::ClientError;
 use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, methods};
 
+use super::in_place::InPlace;
 use super::record_line;
 use crate::output::CommandError;
 use crate::transcript::{Fact, Live, Said};
@@ -53,10 +54,10 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
         context.screen.note(&format!("ostler: {}", told(&accepted)));
     }
     let mut answer = Answer::new(context, accepted.number);
-    let follow = Follow::new(Link::new(context, reached), &id, accepted.record)?;
+    let follow = Follow::new(Link::new(context, reached), &id, accepted.record)?.asking(InPlace::new(context));
     let followed = follow.run(|came| match came {
         Came::Record(record) => answer.take(record),
-        Came::Begun(_) | Came::Gap(_) => Ok(None),
+        Came::Begun(_) | Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
     })?;
     answer.end_line()?;
     let back = |next: u64| {
@@ -91,7 +92,7 @@ fn told(accepted: &PromptAccepted) -> String {
 }
 
 /// The same key makes it one prompt, so whatever happened to the connection, it is asked again.
-fn accepted(
+pub(super) fn accepted(
     context: &Context,
     mut reached: Reached,
     params: &PromptParams,
@@ -116,7 +117,7 @@ fn accepted(
     }
 }
 
-fn random_key() -> Result<String, CommandError> {
+pub(super) fn random_key() -> Result<String, CommandError> {
     let mut random = [0u8; KEY_BYTES];
     getrandom::fill(&mut random).map_err(|error| CommandError::failed(error.to_string()))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -1,6 +1,8 @@
 //! What verbs about sessions share: finding one, words for it, and following the answer to a prompt.
 
 mod answer;
+mod in_place;
+mod talk;
 
 use clap::ValueEnum;
 use ostler_api::client::ClientError;
@@ -11,6 +13,8 @@ use super::connect::Reached;
 use crate::output::{CommandError, Kind, Paint, visible_json};
 
 pub(super) use answer::{Order, deliver, write_out};
+pub(super) use in_place::{Gone, InPlace};
+pub(super) use talk::talk;
 
 /// How much an agent may do without asking
 #[derive(Debug, Clone, Copy, ValueEnum)]

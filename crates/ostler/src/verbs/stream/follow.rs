@@ -1,15 +1,19 @@
 //! Following a session: its records in order, each once, across lost connections and new daemons.
 
-use std::io;
+use std::io::{self, Write};
 
 use ostler_api::client::{ClientError, Incoming};
 use ostler_api::{Notification, SessionEvents, WatchParams, Watching, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::lines::{Line, Lines};
 use super::link::{Back, Link};
 use super::signals::{Signals, Wish};
+use super::terminal;
 use super::trouble::Trouble;
 use crate::output::{CommandError, Kind};
+use crate::transcript::{Fact, Said};
+use crate::verbs::session::{Gone, InPlace};
 
 /// What comes to whoever follows.
 pub(in crate::verbs) enum Came<'a> {
@@ -18,6 +22,10 @@ pub(in crate::verbs) enum Came<'a> {
     Record(&'a SessionEvents),
     /// Everything before this record was let go.
     Gap(u64),
+    /// A line was typed.
+    Line(&'a str),
+    /// Ctrl-C, where lines are typed.
+    Interrupt,
 }
 
 /// How following ended.
@@ -25,7 +33,7 @@ pub(in crate::verbs) enum Came<'a> {
 pub(in crate::verbs) enum Followed<T> {
     /// What was followed has come to its end.
     Over(T),
-    /// Ctrl-C; `next` is the first record that was not shown.
+    /// By a key; `next` is the first record that was not shown.
     Left { next: u64 },
     /// A signal ended it.
     Ended { next: u64, signal: i32 },
@@ -37,12 +45,31 @@ pub(in crate::verbs) struct Follow<'a> {
     signals: Signals,
     /// The first record not shown yet.
     next: u64,
+    /// Our stdin is a terminal, or was when it lived.
+    terminal: bool,
+    lines: Option<Lines>,
+    in_place: Option<InPlace<'a>>,
+    /// What there was when the watch began, and which of its requests wait.
+    past: u64,
+    waiting: Vec<String>,
 }
 
 impl<'a> Follow<'a> {
     /// Follows the session from record `from` on.
     pub(in crate::verbs) fn new(link: Link<'a>, id: &str, from: u64) -> io::Result<Self> {
-        Ok(Self { link, id: id.to_owned(), signals: Signals::listen()?, next: from.max(1) })
+        let terminal = terminal::is_one(rustix::stdio::stdin());
+        let (signals, next, waiting) = (Signals::listen()?, from.max(1), Vec::new());
+        Ok(Self { link, id: id.to_owned(), signals, next, terminal, lines: None, in_place: None, past: 0, waiting })
+    }
+
+    /// Lines are typed meanwhile.
+    pub(in crate::verbs) fn typing(self, lines: Lines) -> Self {
+        Self { lines: Some(lines), ..self }
+    }
+
+    /// Requests of the session are put to the person who follows.
+    pub(in crate::verbs) fn asking(self, in_place: InPlace<'a>) -> Self {
+        Self { in_place: Some(in_place), ..self }
     }
 
     /// Hands on what comes until `take` has something to give back, or the person leaves.
@@ -50,8 +77,8 @@ impl<'a> Follow<'a> {
         mut self,
         mut take: impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Followed<T>, CommandError> {
-        if let Some(done) = take(Came::Begun(&self.watch()?))? {
-            return Ok(Followed::Over(done));
+        if let Some(followed) = self.begin(false, &mut take)? {
+            return Ok(followed);
         }
         loop {
             match self.turn(&mut take) {
@@ -67,9 +94,66 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn watch(&mut self) -> Result<Watching, ClientError> {
+    /// Begins the watch, or takes it up again.
+    fn begin<T>(
+        &mut self,
+        again: bool,
+        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
+    ) -> Result<Option<Followed<T>>, Trouble> {
         let params = WatchParams { id: self.id.clone(), from: Some(self.next) };
-        self.link.client.call::<methods::SessionWatch>(&params)
+        let watching = self.link.client.call::<methods::SessionWatch>(&params)?;
+        if again {
+            say(&match watching.from > self.next {
+                true => format!("connected again; records before {} are no longer kept", watching.from),
+                false => "connected again; nothing was lost".to_owned(),
+            });
+        }
+        self.past = watching.last;
+        self.waiting.clone_from(&watching.session.approvals);
+        let done = take(Came::Begun(&watching))?.map(Followed::Over);
+        let gone = self.in_place.as_mut().map_or(Ok(None), InPlace::again)?;
+        Ok(done.or(gone.map(|gone| self.gone(gone))))
+    }
+
+    /// The requests of this record that wait for somebody are put to whoever follows.
+    fn ask<T>(&mut self, events: &SessionEvents) -> Result<Option<Followed<T>>, CommandError> {
+        let Some(in_place) = &mut self.in_place else { return Ok(None) };
+        for said in events.events.iter().filter_map(Said::read) {
+            let Said::Fact(Fact::Approval { approval, .. }) = said else { continue };
+            if (events.record > self.past || self.waiting.contains(&approval))
+                && let Some(gone) = in_place.ask(&approval)?
+            {
+                return Ok(Some(self.gone(gone)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn gone<T>(&self, gone: Gone) -> Followed<T> {
+        match gone {
+            Gone::Left => Followed::Left { next: self.next },
+            Gone::Signal(signal) => Followed::Ended { next: self.next, signal },
+        }
+    }
+
+    /// What was typed; without lines, only that the terminal is gone.
+    fn typed<T>(
+        &mut self,
+        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
+    ) -> Result<Option<Followed<T>>, Trouble> {
+        let line = match &self.lines {
+            Some(lines) => lines.read()?,
+            None if terminal::is_gone(rustix::stdio::stdin()) => Line::HungUp,
+            None => Line::Nothing,
+        };
+        let done = match line {
+            Line::Nothing => None,
+            Line::Text(text) => take(Came::Line(&text))?,
+            Line::Interrupt => take(Came::Interrupt)?,
+            Line::Leave => return Ok(Some(self.gone(Gone::Left))),
+            Line::HungUp => return Ok(Some(self.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
+        };
+        Ok(done.map(Followed::Over))
     }
 
     /// Handles what has arrived, then waits for more.
@@ -99,14 +183,29 @@ impl<'a> Follow<'a> {
             if let Some(done) = take(came)? {
                 return Ok(Some(Followed::Over(done)));
             }
+            if let Notification::Events(events) = &notification
+                && let Some(followed) = self.ask(events)?
+            {
+                return Ok(Some(followed));
+            }
         }
-        let mut fds = [PollFd::new(&self.link.client, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        let stdin = rustix::stdio::stdin();
+        let mut fds = vec![PollFd::new(&self.link.client, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
+        if self.terminal {
+            // Without lines only its end is of interest, which is told unasked.
+            let keys = if self.lines.is_some() { PollFlags::IN } else { PollFlags::empty() };
+            fds.push(PollFd::new(&stdin, keys));
+        }
         match poll(&mut fds, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Trouble::Fatal(error.into())),
         }
-        let readable = fds.first().is_some_and(|fd| !fd.revents().is_empty());
+        let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        let (readable, typed) = (ready(0), ready(2));
         if let Some(followed) = self.signals.take().into_iter().find_map(|wish| self.leave(wish)) {
+            return Ok(Some(followed));
+        }
+        if typed && let Some(followed) = self.typed(take)? {
             return Ok(Some(followed));
         }
         if readable {
@@ -147,15 +246,19 @@ impl<'a> Follow<'a> {
         &mut self,
         take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Option<Followed<T>>, CommandError> {
-        eprintln!("ostler: connection lost; waiting for ostler to come back");
+        say("connection lost; waiting for ostler to come back");
         loop {
-            let back = self.link.reconnect(&mut self.signals, |pause| {
-                std::thread::sleep(pause);
-                Ok(false)
+            let (lines, mut gone) = (self.lines.as_ref(), Gone::Left);
+            let back = self.link.reconnect(&mut self.signals, |pause| match lines {
+                Some(lines) => Ok(lines.leaves_within(pause)?.inspect(|how| gone = *how).is_some()),
+                None => {
+                    std::thread::sleep(pause);
+                    Ok(false)
+                }
             })?;
             match back {
                 Back::Connected => {}
-                Back::Left => return Ok(Some(Followed::Left { next: self.next })),
+                Back::Left => return Ok(Some(self.gone(gone))),
                 Back::Wished(wish) => return Ok(self.leave(wish)),
                 Back::Alone => {
                     let hint = format!("ostler up, then: ostler watch {} --from {}", self.id, self.next);
@@ -164,14 +267,16 @@ impl<'a> Follow<'a> {
                     );
                 }
             }
-            match self.watch().map_err(Trouble::from) {
-                Ok(watching) => {
-                    eprintln!("ostler: connected again; nothing was lost");
-                    return Ok(take(Came::Begun(&watching))?.map(Followed::Over));
-                }
+            match self.begin(true, take) {
+                Ok(followed) => return Ok(followed),
                 Err(Trouble::Lost) => {}
                 Err(Trouble::Fatal(error)) => return Err(error),
             }
         }
     }
+}
+
+/// A word to the person; there may be nobody left to hear it.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "ostler: {text}");
 }

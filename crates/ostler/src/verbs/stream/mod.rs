@@ -7,6 +7,7 @@
 mod follow;
 mod input;
 mod keys;
+mod lines;
 mod link;
 mod repaint;
 mod session;
@@ -20,6 +21,7 @@ use ostler_api::{AttachParams, Exit, Notification, methods};
 
 pub(super) use follow::{Came, Follow, Followed};
 pub(super) use input::Input;
+pub(super) use lines::Lines;
 pub(super) use link::Link;
 pub(super) use session::{Outcome, Session, View};
 pub(super) use sink::{Format, Sink};

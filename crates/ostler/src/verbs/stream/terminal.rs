@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use ostler_api::WinSize;
 use rustix::io::Errno;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 /// How the terminal was; in a static, so that a panic finds it.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
@@ -19,6 +19,8 @@ pub(in crate::verbs) enum Mode {
     Raw,
     /// Keys are not shown and not waited for; Ctrl-C and new lines mean what they always mean.
     Quiet,
+    /// Lines are typed as ever; Ctrl-C and this key end one at once, instead of this program.
+    Lines { leave: u8 },
 }
 
 /// Another mode for as long as this lives.
@@ -39,6 +41,12 @@ impl Raw {
         match mode {
             Mode::Raw => raw.make_raw(),
             Mode::Quiet => raw.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON),
+            Mode::Lines { leave } => {
+                let codes = &mut raw.special_codes;
+                codes[SpecialCodeIndex::VEOL] = leave;
+                codes[SpecialCodeIndex::VEOL2] = codes[SpecialCodeIndex::VINTR];
+                codes[SpecialCodeIndex::VINTR] = 0;
+            }
         }
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         // At once: waiting for output to drain could wait for ever on a terminal that is stopped or gone.

@@ -1,0 +1,145 @@
+"""Requests answered where a session is followed: `send`, `watch` and `attach SESSION`; prompts typed, turns interrupted, left."""
+import os
+import signal
+import termios
+
+from hangup_kit import DETACH, LONG, Seat, leave
+from kit import Fail
+from lib import area, wait_for
+from sessions_kit import House
+
+ASKS = b"q later? "
+
+
+def decided(house, id):
+    """How the requests of a session were answered."""
+    return [e["decision"] for e in house.events(id) if e["type"] == "answered"]
+
+
+def last_turn(house, id):
+    house.until(id, "idle")
+    return [e["reason"] for e in house.events(id) if e["type"] == "turn_ended"][-1:]
+
+
+def press(seat, key):
+    """A key counts once the question has stood for a while: it is pressed until something follows."""
+    seat.until(ASKS)
+    seat.seen = b""
+    if not wait_for(lambda: seat.type(key) or seat.look(0.2) or seat.seen.strip(key) != b"", LONG, 0.2):
+        raise Fail("%r does nothing: %r" % (key, seat.seen))
+
+
+@area("in-place-send")
+def send(t):
+    house = House(t)
+    id = house.new()
+    with Seat(house, "send", id, "ASK") as seat:
+        press(seat, b"y")
+        t.eq("yes-ends-the-turn-well", seat.wait(), 0)
+        t.ok("what-follows-is-shown", b"pretended to write a file" in seat.seen, seat.seen)
+    with Seat(house, "send", id, "ASK") as seat:
+        press(seat, b"n")
+        t.eq("no-is-an-answer-too", seat.wait(), 0)
+        t.ok("a-no-is-shown", b"denied" in seat.seen, seat.seen)
+    with Seat(house, "send", id, "ASK") as seat:
+        press(seat, b"m")
+        seat.until(b"why not? ")
+        seat.type(b"not on a Monday\r")
+        t.eq("a-reason-is-given", seat.wait(), 0)
+        t.ok("the-reason-arrives", b"denied: not on a Monday" in seat.seen, seat.seen)
+    with Seat(house, "send", id, "QUESTION") as seat:
+        press(seat, b"a")
+        seat.until(b"or your own words): ")
+        seat.type(b"2\r")
+        t.eq("a-question-is-answered", seat.wait(), 0)
+        t.ok("the-answer-arrives", b"You chose blue." in seat.seen, seat.seen)
+    before = len(decided(house, id))
+    with Seat(house, "send", id, "ASK") as seat:
+        # Typed before anything was asked: meant for something else.
+        seat.type(b"y" * 20)
+        seat.until(ASKS)
+        seat.look(0.5)
+        t.ok("keys-typed-before-do-not-count", house.info(id)["approvals"], house.events(id)[-3:])
+        request = house.waiting(id)
+        with Seat(house, "deny", request) as other:
+            other.wait()
+        seat.wait()
+        t.ok("answered-elsewhere-goes-away", b"denied" in seat.seen, seat.seen)
+    t.eq("each-was-decided-once", len(decided(house, id)), before + 1)
+    house.down()
+
+
+@area("in-place-watch")
+def watch(t):
+    house = House(t)
+    id = house.new()
+    house.good("send", id, "ASK", "--no-wait")
+    request = house.waiting(id)
+    for way in ("closed", "hup", "kill"):
+        with Seat(house, "watch", id) as seat:
+            seat.until(ASKS)
+            leave(seat, way)
+        t.eq("%s-decides-nothing" % way, house.info(id)["approvals"], [request])
+    with Seat(house, "watch", id) as seat:
+        press(seat, b"\x03")
+        t.eq("ctrl-c-leaves", seat.wait(), 130)
+        t.ok("the-terminal-is-given-back", seat.modes_are_back(), termios.tcgetattr(seat.slave)[3])
+    t.eq("leaving-decides-nothing", house.info(id)["approvals"], [request])
+    with Seat(house, "watch", id) as seat:
+        seat.until(ASKS)
+        os.kill(house.daemon_pid(), signal.SIGKILL)
+        seat.seen = b""
+        seat.until(b"connected again")
+        press(seat, b"y")
+        seat.until(b"pretended to write a file")
+        t.ok("asked-again-after-a-crash", True)
+        t.eq("and-answered-once", len(decided(house, id)), 1)
+    house.good("send", id, "ASK", "--no-wait")
+    request = house.waiting(id)
+    p = house.start("watch", id)
+    t.ok("who-has-no-terminal-is-not-asked", not wait_for(lambda: not house.info(id)["approvals"], 1, 0.2))
+    p.kill()
+    p.communicate()
+    house.down()
+
+
+@area("in-place-attach")
+def attach(t):
+    house = House(t)
+    id = house.new("--name", "talk")
+    with Seat(house, "attach", "talk") as seat:
+        seat.until(b"in session")
+        seat.asks(b"hello there\r", b"done (")
+        t.eq("a-line-is-a-prompt", house.texts(id)[-1:], ["hello there"])
+        seat.asks(b"ASK\r", ASKS)
+        press(seat, b"y")
+        seat.until(b"done (")
+        t.ok("a-request-is-answered-in-place", len(decided(house, id)) == 1, seat.seen)
+        seat.asks(b"SLOW:1000\r", b"3 4 5")
+        seat.asks(b"\x03", b"interrupted")
+        house.until(id, "interrupted")
+        t.ok("ctrl-c-interrupts-the-turn", True)
+        seat.asks(b"\x03", b"nothing is running")
+        t.ok("ctrl-c-at-rest-says-so", True)
+        os.kill(house.daemon_pid(), signal.SIGKILL)
+        seat.until(b"connected again")
+        seat.asks(b"still here\r", b"done (")
+        t.eq("it-outlives-the-daemon", house.texts(id)[-1:], ["still here"])
+        seat.type(b"half a line" + DETACH)
+        t.eq("the-key-leaves", seat.wait(), 0)
+        t.ok("the-terminal-is-given-back", seat.modes_are_back())
+    t.eq("half-a-line-is-not-sent", house.texts(id)[-1:], ["still here"])
+    with Seat(house, "attach", id) as seat:
+        seat.until(b"in session")
+        seat.type(b"\x04")
+        t.eq("ctrl-d-leaves", seat.wait(), 0)
+    for way in ("closed", "gone", "hup", "kill"):
+        with Seat(house, "attach", id, controlling=way != "gone") as seat:
+            seat.until(b"in session")
+            seat.asks(b"SLOW:8\r", b"1 2")
+            seat.type(b"half a line")
+            leave(seat, way)
+        t.eq("%s-the-turn-goes-on" % way, last_turn(house, id), ["completed"])
+    rc, _, err = house("attach", id)
+    t.ok("without-a-terminal-it-says-what-to-do", rc == 2 and "ostler send" in err, (rc, err))
+    house.down()

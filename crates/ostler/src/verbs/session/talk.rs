@@ -1,0 +1,125 @@
+//! A session at a terminal: what is said is shown as it comes, a line that is typed is a prompt, requests are answered in
+//! place, Ctrl-C interrupts the turn, and leaving touches nothing.
+
+use std::collections::HashMap;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use ostler_api::{InterruptParams, PromptBlock, PromptParams, SessionEvents, SessionInfo, methods};
+
+use super::answer::{accepted, random_key, write_out};
+use super::in_place::InPlace;
+use crate::output::{CommandError, visible};
+use crate::transcript::{Fact, Live, Said};
+use crate::verbs::Context;
+use crate::verbs::attach::code;
+use crate::verbs::connect::Reached;
+use crate::verbs::stream::{Came, Follow, Followed, Lines, Link};
+
+/// Records of the past that are shown first: about what was said last.
+const RECENT: u64 = 60;
+
+struct Talk<'a> {
+    context: &'a Context,
+    id: String,
+    live: Live<'a>,
+    /// Prompts that were typed here, which stand on the screen already, and whether they had to wait for their turn.
+    own: HashMap<u64, bool>,
+}
+
+/// Talks until the person leaves or the session is closed.
+pub(in crate::verbs) fn talk(
+    context: &Context,
+    reached: Reached,
+    info: &SessionInfo,
+    from: Option<u64>,
+) -> Result<ExitCode, CommandError> {
+    let id = &info.id;
+    if context.json() || !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        return Err(CommandError::usage(format!("{id} is a session, and talking to one needs a terminal"))
+            .hint(format!("ostler watch {id} to see it, ostler send {id} 'some words' to say something")));
+    }
+    let key = context.settings().attach.detach_key;
+    context.screen.note(&format!(
+        "ostler: in session {id} with {}; a line is a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
+        visible(info.name.as_deref().unwrap_or(&info.agent))
+    ));
+    let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
+    let mut talk = Talk { context, id: id.clone(), live: Live::new(&context.screen), own: HashMap::new() };
+    let follow = Follow::new(Link::new(context, reached), id, from)?.asking(InPlace::new(context));
+    let follow = follow.typing(Lines::read_with(key)?);
+    let followed = follow.run(|came| talk.came(came))?;
+    write_out(&talk.live.finish())?;
+    let back = || context.screen.note(&format!("ostler: left {id}; come back with: ostler attach {id}"));
+    Ok(match followed {
+        Followed::Over(()) => ExitCode::SUCCESS,
+        Followed::Left { .. } => {
+            back();
+            ExitCode::SUCCESS
+        }
+        Followed::Ended { signal, .. } => {
+            back();
+            code(128 + signal)
+        }
+    })
+}
+
+impl Talk<'_> {
+    fn came(&mut self, came: Came<'_>) -> Result<Option<()>, CommandError> {
+        match came {
+            Came::Begun(_) => Ok(None),
+            Came::Gap(first) => {
+                self.context.screen.note(&format!("ostler: records before {first} are no longer kept"));
+                Ok(None)
+            }
+            Came::Record(record) => self.record(record),
+            Came::Line(line) => self.prompt(line).map(|()| None),
+            Came::Interrupt => self.interrupt().map(|()| None),
+        }
+    }
+
+    fn record(&mut self, record: &SessionEvents) -> Result<Option<()>, CommandError> {
+        let (mut text, mut closed) = (String::new(), None);
+        for said in record.events.iter().filter_map(Said::read) {
+            match &said {
+                Said::Fact(Fact::Prompt { number, .. }) if self.own.contains_key(number) => continue,
+                Said::Fact(Fact::Closed {}) => closed = Some(()),
+                _ => {}
+            }
+            let shown = self.live.take(&said);
+            // A prompt that was answered at once stands right above its answer.
+            let is_seen = |number: &u64| self.own.get(number) == Some(&false);
+            if !matches!(&said, Said::Fact(Fact::Turn { number }) if is_seen(number)) {
+                text.push_str(&shown);
+            }
+        }
+        write_out(&text)?;
+        Ok(closed)
+    }
+
+    fn prompt(&mut self, line: &str) -> Result<(), CommandError> {
+        let blocks = vec![PromptBlock::Text { text: line.to_owned() }];
+        let (id, key) = (self.id.clone(), Some(random_key()?));
+        let params = PromptParams { id, text: None, blocks, refuse_if_busy: false, key };
+        let said =
+            self.context.find_session(&self.id).and_then(|(reached, _)| accepted(self.context, reached, &params));
+        match said {
+            Ok((_, accepted)) => {
+                self.own.insert(accepted.number, accepted.position > 0);
+            }
+            Err(error) => self.context.screen.note(&format!("ostler: it was not sent: {}", error.message)),
+        }
+        Ok(())
+    }
+
+    fn interrupt(&mut self) -> Result<(), CommandError> {
+        let params = InterruptParams { id: self.id.clone(), clear_queue: false, end_process: false, key: None };
+        let (mut reached, _) = self.context.find_session(&self.id)?;
+        match reached.client.call::<methods::SessionInterrupt>(&params) {
+            Ok(done) if done.interrupted => {}
+            Ok(_) => self.context.screen.note("ostler: nothing is running"),
+            Err(error) => self.context.screen.note(&format!("ostler: {error}")),
+        }
+        Ok(())
+    }
+}
