@@ -1,4 +1,4 @@
-//! A command in a sealed memory file: program, directory, log, arguments and environment as
+//! A command in a sealed memory file, or in the packet where it is short: program, directory, log, arguments and environment as
 //! length-prefixed strings that end in NUL, so that the keeper can point into a mapping instead
 //! of copying a megabyte. Sealed, because a file that shrinks under a mapping kills its reader.
 
@@ -39,8 +39,25 @@ pub(crate) struct Mapped<'a> {
     pub(crate) env: Vec<&'a CStr>,
 }
 
+/// Up to this size a command travels in the packet: a file of its own costs more than the copy.
+pub(crate) const PACKED_MAX: usize = 32 * 1024;
+
 /// Writes a command into a sealed memory file. A NUL inside a string is EINVAL.
 pub(crate) fn seal(command: &Command<'_>) -> std::io::Result<OwnedFd> {
+    sealed(&pack(command)?)
+}
+
+/// Writes what [`pack`] made into a sealed memory file.
+pub(crate) fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    let file = memfd_create("command", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// A command as bytes. A NUL inside a string is EINVAL.
+pub(crate) fn pack(command: &Command<'_>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     bytes.extend_from_slice(MAGIC);
     for count in [command.argv.len(), command.env.len()] {
@@ -55,11 +72,7 @@ pub(crate) fn seal(command: &Command<'_>) -> std::io::Result<OwnedFd> {
     for (name, value) in command.env {
         push(&mut bytes, &[name.as_bytes(), b"=", value.as_bytes()])?;
     }
-    let file = memfd_create("command", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    let mut file = File::from(file);
-    file.write_all(&bytes)?;
-    fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
-    Ok(file.into())
+    Ok(bytes)
 }
 
 fn length(value: usize) -> std::io::Result<[u8; 4]> {

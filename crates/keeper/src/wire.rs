@@ -9,8 +9,8 @@ use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
 
 /// The keeper's name: argv[0], and all that a process listing shows of it.
 pub const NAME: &str = "ostler-keeper";
-/// The newest protocol spoken here.
-pub(crate) const PROTOCOL: u32 = 1;
+/// The newest protocol spoken here: 2 has `hold`, and commands in the packet.
+pub(crate) const PROTOCOL: u32 = 2;
 /// The oldest protocol spoken here.
 pub(crate) const OLDEST: u32 = 1;
 /// The socket's name inside the instance directory.
@@ -77,6 +77,10 @@ pub(crate) enum Verb {
     /// New program in the one descriptor beside it.
     Reexec,
     Import(ChildWire),
+    /// The one descriptor beside it is held with the child, as the first; a child that has any keeps what it has.
+    Hold {
+        key: String,
+    },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -89,7 +93,7 @@ pub(crate) struct Greeting {
 }
 
 /// A spawn: descriptors beside it are the sealed command, then `given`, then `held`; the raw bytes
-/// are the metadata.
+/// are the metadata. A short command is no descriptor but the last `command` of the raw bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SpawnWire {
     pub(crate) key: String,
@@ -102,6 +106,8 @@ pub(crate) struct SpawnWire {
     pub(crate) nofile: Option<(u64, u64)>,
     #[serde(default)]
     pub(crate) given: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<usize>,
 }
 
 /// What a descriptor beside a child is for.

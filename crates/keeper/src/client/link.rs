@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use super::adopt;
 use crate::channel::{self, Received};
 use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
-use crate::wire::{Answer, Body, Request, Verb, encode, split};
+use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -114,6 +115,8 @@ pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
     pub(super) pid: u32,
+    /// The protocol that the keeper speaks.
+    protocol: AtomicU32,
     state: Mutex<State>,
     drained: Condvar,
 }
@@ -137,13 +140,14 @@ impl Handle {
     pub(super) fn start(
         socket: OwnedFd,
         buffer: Vec<u8>,
-        pid: u32,
+        (pid, protocol): (u32, u32),
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             pid,
+            protocol: AtomicU32::new(protocol),
             state: Mutex::default(),
             drained: Condvar::new(),
         });
@@ -180,6 +184,16 @@ impl Link {
         if !state.queue.is_empty() {
             self.wake();
         }
+    }
+
+    /// Whether the keeper speaks this protocol.
+    pub(super) fn speaks(&self, protocol: u32) -> bool {
+        self.protocol.load(Ordering::Relaxed) >= protocol
+    }
+
+    /// The keeper runs our program.
+    pub(super) fn is_renewed(&self) {
+        self.protocol.store(PROTOCOL, Ordering::Relaxed);
     }
 
     /// Answers without asking the keeper.
