@@ -172,21 +172,11 @@ pub(crate) fn is_stale(socket: &Path) -> bool {
 /// How many processes live with a keeper that waits without a daemon, as far as that shows without disturbing it: by the
 /// instance's own notes, and the mark or the parent that tells a hosted process from a stranger with its pid.
 pub(crate) fn kept(dir: &Path) -> usize {
-    #[derive(Deserialize)]
-    struct Note {
-        id: String,
-        #[serde(default)]
-        pid: u32,
-    }
     if !keeper_answers(dir) {
         return 0;
     }
-    let notes = std::fs::read_dir(dir.join("procs")).into_iter().flatten().flatten();
-    let notes = notes.filter_map(|entry| {
-        let text = std::fs::read(entry.path().join("meta.json")).ok()?;
-        serde_json::from_slice::<Note>(&text).ok()
-    });
-    let hosted = notes.filter(|note| is_hosted(note.pid, &note.id)).map(|note| note.pid);
+    let noted = ostler_engine::noted(dir).into_iter();
+    let hosted = noted.filter(|(id, pid)| is_hosted(*pid, id)).map(|(_, pid)| pid);
     hosted.collect::<std::collections::HashSet<u32>>().len()
 }
 

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps, Roll};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
 use super::viewers::Viewers;
-use super::{About, Alias, Exit, Inner, Process, about};
+use super::{About, Alias, Exit, Inner, Process};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// What the engine tells those who watch all of it.
@@ -45,6 +45,8 @@ pub enum ResolveError {
 pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
+    /// What was started, and how the silent ones ended.
+    pub(crate) roll: Arc<Roll>,
     keeper: RwLock<Keeper>,
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
@@ -92,11 +94,12 @@ impl Drop for Reservation {
 }
 
 impl Registry {
-    pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, keeper: Keeper) -> Arc<Self> {
+    pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, roll: Arc<Roll>, keeper: Keeper) -> Arc<Self> {
         let keys = crate::keys::Keys::open(&config.dir.join("keys"));
         Arc::new(Self {
             config,
             pumps,
+            roll,
             keeper: RwLock::new(keeper),
             keepers: watch::Sender::new(0),
             table: Mutex::default(),
@@ -148,7 +151,7 @@ impl Registry {
     pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
         let keep_stdin = about.session.is_some();
         let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
-        JournalOptions { live_max, keep_stdin, beside: Some(about::FILE) }
+        JournalOptions { live_max, keep_stdin }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

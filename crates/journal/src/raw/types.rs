@@ -97,9 +97,6 @@ pub struct JournalOptions {
     pub live_max: Option<u64>,
     /// Keep delivered stdin instead of punching it out (needed where state is derived from it).
     pub keep_stdin: bool,
-    /// A file of the owner's in the same folder, which goes to the disk with the journal: what it says is wanted for as
-    /// long as the bytes are.
-    pub beside: Option<&'static str>,
 }
 
 /// Why a journal cannot be opened.

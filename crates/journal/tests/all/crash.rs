@@ -58,7 +58,14 @@ fn mini_daemon() {
             PumpPty { relay_write: fds.pop().unwrap(), relay_read: fds.pop().unwrap(), master: fds.pop().unwrap() };
         PumpIo { pty: Some(pty), ledger: Some(ledger), ..PumpIo::default() }
     } else {
-        PumpIo { stdin: fds.pop(), stderr: fds.pop(), stdout: fds.pop(), ledger: Some(ledger), relays, pty: None }
+        PumpIo {
+            stdin: fds.pop(),
+            stderr: fds.pop(),
+            stdout: fds.pop(),
+            ledger: Some(ledger),
+            relays,
+            ..PumpIo::default()
+        }
     };
     let pumps = pumps();
     let hosted = pumps.host(Arc::clone(&journal), io, true);

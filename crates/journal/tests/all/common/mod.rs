@@ -92,7 +92,7 @@ impl Proc {
             stderr: Some(nonblocking(child.stderr.take().unwrap())),
             ledger: Some(journal.ledger_reader().unwrap()),
             relays: journal.relays().unwrap(),
-            pty: None,
+            ..PumpIo::default()
         };
         let hosted = pumps.host(Arc::clone(&journal), io, false);
         Self { child, hosted, journal }
