@@ -195,7 +195,7 @@ impl Keeper {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        let slave = || open_terminal(&name);
         let child = Command::new("setsid")
             .args(["--ctty", "--wait", "sh", "-c", script])
             .stdin(slave())
