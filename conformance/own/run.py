@@ -28,7 +28,7 @@ SUITES = {
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
-    "zeroclaw": ["zeroclaw"],
+    "zeroclaw": ["zeroclaw", "zeroclaw_live"],
 }
 
 

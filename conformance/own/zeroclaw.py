@@ -227,7 +227,7 @@ def names(t):
         t.eq("and-a-terminal-event-was-told", next(x["status"] for x in d.json("sessions", "--all") if x["id"] == mine["id"]), "closed")
         t.eq("what-was-said-can-still-be-read", c.ok("session/messages", {"session_id": s})["total"], 4)
         again = c.ok("session/new", {"agent_alias": "echo", "session_id": "abc"})
-        t.eq("under-its-name-it-goes-on-where-it-was", (again["session_id"], again["workspace_dir"], again["message_count"]), ("abc", d.work, 2))
+        t.eq("under-its-name-it-goes-on-where-it-was", (again["session_id"], again["workspace_dir"], again["message_count"]), ("abc", d.work, 4))
         c.turn("abc", "more")
         t.eq("with-all-that-was-said", [m["content"] for m in c.ok("session/messages", {"session_id": s})["messages"]][-2:], ["more", "more"])
         t.eq("before-and-after", c.ok("session/messages", {"session_id": s})["total"], 6)
