@@ -16,7 +16,7 @@ import lib
 
 SUITES = {
     "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
-                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged"],
+                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk"],
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],

@@ -701,7 +701,7 @@ pub(crate) fn tame_allocator() {
 }
 
 /// Gives free memory back to the kernel.
-pub(crate) fn trim() {
+pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: only touches memory that the allocator holds free.
     unsafe {

@@ -317,6 +317,10 @@ impl Session {
         let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
         desk.state.take(record, 0, 0, now_ms(), &[Said::Fact(fact)]);
         self.changed(desk, record);
+        if !desk.driven {
+            // No thread will do so when it leaves.
+            self.inner.folder.rest();
+        }
         Ok(record)
     }
 
