@@ -219,9 +219,23 @@ fn a_directory_that_hangs_stops_nobody_else() {
     run(role);
 }
 
+struct Hanging(tempfile::TempDir);
+
+impl Hanging {
+    fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
 pub(crate) fn stuck() {
-    // The directory is removed after the device is closed: before, that would hang too.
-    let place = tempfile::tempdir().unwrap();
+    // Unmounted and removed after the device is closed: before, that would hang too.
+    let place = Hanging(tempfile::tempdir().unwrap());
     let device = File::options().read(true).write(true).open("/dev/fuse").unwrap();
     let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
     let options = std::ffi::CString::new(options).unwrap();
