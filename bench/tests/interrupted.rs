@@ -1,4 +1,5 @@
 //! Whoever interrupts the bench finds nothing of it afterwards.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
