@@ -160,9 +160,8 @@ fn check_env(env: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if env.contains_key("SSH_AUTH_SOCK") {
         return Err(Refusal::AgentInEnv);
     }
-    match env.keys().find(|key| !ALLOWED.contains(&key.as_str()) && !key.starts_with("LC_")) {
-        Some(key) => return Err(Refusal::EnvNotAllowed(key.clone())),
-        None => {}
+    if let Some(key) = env.keys().find(|key| !ALLOWED.contains(&key.as_str()) && !key.starts_with("LC_")) {
+        return Err(Refusal::EnvNotAllowed(key.clone()));
     }
     match env.keys().find(|key| !is_name(key)) {
         Some(key) => Err(Refusal::EnvName(key.clone())),

@@ -129,7 +129,7 @@ fn nothing_that_a_client_said_reaches_the_terminal_raw() {
     }
     request.env.insert("LANG".into(), "C\u{2003}\u{e000}".into());
     asked.peer.hosted = Some("p\u{1b}".into());
-    let text = shown(&asked, OFFER).replace('━', "").replace('\n', "");
+    let text = shown(&asked, OFFER).replace(['━', '\n'], "");
     assert!(text.chars().all(ostler_door_rpc::is_plain), "{text:?}");
 }
 
