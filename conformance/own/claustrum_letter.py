@@ -41,17 +41,6 @@ def deleted_folder(t):
     os.makedirs(d.cwd)
     c.call(SP, sh("back", "pwd"))
     t.eq("a-folder-that-came-back-is-used", outp(c.wait_exit("back")), (os.path.realpath(d.cwd) + "\n").encode())
-    # what cannot be journaled is said with the place
-    state = os.path.join(d.home, ".local", "state", "ostler", "instances")
-    hidden = [os.path.join(state, name, "procs") for name in os.listdir(state)]
-    for folder in hidden:
-        shutil.rmtree(folder, ignore_errors=True)
-        open(folder, "w").close()
-    said = c.call(SP, sh("nowhere", "true")).get("error", {}).get("message", "")
-    t.ok("an-error-names-what-failed", any(folder in said for folder in hidden), said)
-    for folder in hidden:
-        os.unlink(folder)
-        os.makedirs(folder)
 
 
 @area("child-marker")
