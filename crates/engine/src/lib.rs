@@ -37,7 +37,8 @@ pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
 pub use ostler_journal::{
-    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Step, Subscription, Wake,
+    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Missing, Step,
+    Subscription, Wake,
 };
 pub use ostler_keeper::{GuardSpec, Scope, heap};
 pub use process::{

@@ -43,7 +43,7 @@ pub use probe::{FsKind, Probe, probe};
 pub use pump::{AppendDone, Appended, DuplicateDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
 pub use raw::{
     Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,
-    OpenError, Step, Subscription, Wake, disk_usage,
+    Missing, OpenError, Step, Subscription, Wake, disk_usage,
 };
 
 /// 32 KiB: the frame size clients rely on.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create, seek};
 use rustix::io::Errno;
 
 /// First bytes of the file: name and version of the layout.
@@ -113,6 +113,17 @@ pub(crate) fn open(file: impl AsFd) -> Result<Bytes, Errno> {
     let length = rustix::io::pread(&file, &mut bytes, 0)?;
     bytes.truncate(length);
     Ok(Bytes::Copied(bytes))
+}
+
+/// The keeper is about to fork for this command. Whoever sealed it shares the position of the file, and reads from it
+/// whether a keeper that died had come this far.
+pub(crate) fn mark_begun(file: impl AsFd) -> Result<(), Errno> {
+    seek(file, SeekFrom::Start(0)).map(drop)
+}
+
+/// Whether a keeper that marks may have forked for this command.
+pub(crate) fn is_begun(file: impl AsFd) -> bool {
+    !seek(file, SeekFrom::Current(0)).is_ok_and(|at| at > 0)
 }
 
 /// Finds the strings. `None`: not a command.

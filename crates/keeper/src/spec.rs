@@ -210,9 +210,13 @@ pub enum SpawnError {
     /// The keeper cannot make sense of the request.
     #[error("the keeper refused the spawn: {0}")]
     Refused(String),
-    /// The keeper is gone; whether the child was made is told by the next adoption or never.
+    /// The keeper is gone.
     #[error("the keeper is gone")]
-    KeeperGone,
+    KeeperGone {
+        /// It may have made the child before: whether it did is told by the next adoption, or never. If not, the same
+        /// spawn may be asked of the next keeper.
+        begun: bool,
+    },
 }
 
 /// Why a request about a child was not carried out.
@@ -293,6 +297,8 @@ pub struct Import {
     pub io: ChildIo,
     /// How it ended, if the daemon already knows.
     pub exit: Option<Exit>,
+    /// The control group in which the dead keeper had put it, see [`crate::group_of`].
+    pub group: Option<PathBuf>,
 }
 
 /// One line of [`crate::Keeper::list`].

@@ -3,6 +3,8 @@
 //! ignore fields they do not know, and a verb the keeper does not know is answered by name, so an
 //! old keeper serves a newer daemon.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
@@ -86,6 +88,9 @@ pub(crate) struct Greeting {
     pub(crate) pid: u32,
     #[serde(default)]
     pub(crate) program: String,
+    /// A keeper's: it marks a command before it forks, see [`crate::blob::mark_begun`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) marks: bool,
 }
 
 /// A spawn: descriptors beside it are the sealed command, then `given`, then `held`; the raw bytes
@@ -134,6 +139,9 @@ pub(crate) struct ChildWire {
     pub(crate) exit: Option<Exit>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) starting: bool,
+    /// The control group in which a keeper that is gone has put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<PathBuf>,
 }
 
 /// A keeper's message: the answer to request `id`, or news when `id` is 0.

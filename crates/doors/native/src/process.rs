@@ -94,9 +94,11 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
         SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
             RpcError::new(ErrorKind::BadParams, error.to_string())
         }
-        SpawnError::NotInPath(_) | SpawnError::Journal(_) | SpawnError::KeeperGone => {
-            RpcError::new(ErrorKind::Failed, error.to_string())
-        }
+        SpawnError::NotInPath(_)
+        | SpawnError::Journal(_)
+        | SpawnError::KeeperGone
+        | SpawnError::Stopping
+        | SpawnError::Unsure { .. } => RpcError::new(ErrorKind::Failed, error.to_string()),
     }
 }
 

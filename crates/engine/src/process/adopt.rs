@@ -17,7 +17,7 @@ use tokio::runtime::Handle;
 
 use super::about::Unreadable;
 use super::spawn::pump_io;
-use super::{About, Registry};
+use super::{About, Process, Registry};
 use crate::approval::{Inbox, Trace};
 use crate::{Engine, EngineConfig, Sessions, StartError};
 
@@ -185,13 +185,16 @@ impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
         let Folders { described: mut found, lost, mut bare } = folders;
+        self.find_cut_off(&alive, &mut found, &mut bare);
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.started.total_cmp(&b.started));
         for about in found {
             let result = match alive.remove(&about.id) {
                 Some(child) => self.resume(about, child),
+                // Taken up before.
+                None if self.get(&about.id).is_some() => continue,
                 // Described before it was started, which then came to nothing.
-                None if about.pid == 0 => {
+                None if about.pid == 0 && !about.unsure => {
                     bare.push(self.dir_of(&about.id));
                     continue;
                 }
@@ -232,7 +235,7 @@ impl Registry {
 
     fn resume(self: &Arc<Self>, mut about: About, mut child: Adopted) -> io::Result<()> {
         if about.pid == 0 {
-            about.pid = child.pid;
+            about.runs_as(child.pid, child.start_ticks);
             if !about.private {
                 about.write(&self.dir_of(&about.id))?;
             }
@@ -259,9 +262,14 @@ impl Registry {
     /// A process that the keeper no longer has: over, and if nobody saw how, its end is unknown.
     fn remember(self: &Arc<Self>, about: About) -> io::Result<()> {
         let journal = Journal::open(&self.dir_of(&about.id)).map_err(io::Error::other)?;
+        self.enter_ended(about, journal).map(drop)
+    }
+
+    /// One that is over. Whoever saw its end has journaled it; if nobody did, what it said last is lost with that.
+    pub(super) fn enter_ended(self: &Arc<Self>, about: About, journal: Arc<Journal>) -> io::Result<Process> {
+        journal.record_lost()?;
         journal.record_exit(ExitStatusRecord::Unknown)?;
         journal.close_files();
-        self.enter(about, 0, journal, None);
-        Ok(())
+        Ok(self.enter(about, 0, journal, None))
     }
 }

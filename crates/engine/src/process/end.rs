@@ -139,6 +139,7 @@ impl Engine {
     /// Ends the engine's work as `ending` says; gives back how many children were running.
     pub async fn stop(&self, ending: Ending) -> usize {
         self.sessions().halt();
+        self.inner.gate.close().await;
         let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
         match ending {
             Ending::Leave => {

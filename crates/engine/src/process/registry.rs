@@ -10,6 +10,7 @@ use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
+use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process, about};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
@@ -48,6 +49,7 @@ pub(crate) struct Registry {
     keeper: RwLock<Keeper>,
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
+    pub(super) gate: Gate,
     table: Mutex<Table>,
     observers: RwLock<Vec<Weak<Observer>>>,
     pub(crate) keys: crate::keys::Keys,
@@ -99,6 +101,7 @@ impl Registry {
             pumps,
             keeper: RwLock::new(keeper),
             keepers: watch::Sender::new(0),
+            gate: Gate::default(),
             table: Mutex::default(),
             observers: RwLock::default(),
             keys,
@@ -218,6 +221,13 @@ impl Registry {
         process
     }
 
+    /// Whether a process that runs is called this.
+    pub(super) fn is_used(&self, alias: &Alias) -> bool {
+        let table = self.table();
+        let bearer = table.aliases.get(alias).and_then(|id| table.processes.get(id));
+        bearer.is_some_and(Process::is_running)
+    }
+
     /// The keeper reaped a child.
     pub(super) fn child_exited(&self, id: &str, exit: ostler_keeper::Exit) {
         let process = {
@@ -318,6 +328,9 @@ impl Registry {
     /// Closes all ends of its pipes, here and at the keeper, whoever holds the others.
     pub(super) fn abandon(&self, process: &Process) {
         if let Some(hosted) = process.hosted() {
+            if process.is_running() {
+                process.disown();
+            }
             hosted.release();
             process.let_go();
             self.keeper().abandon(process.id());
@@ -347,6 +360,17 @@ impl Process {
     /// Over, but a descendant still holds a pipe of it.
     pub(super) fn is_lingering(&self) -> bool {
         !self.is_running() && self.hosted().is_some()
+    }
+
+    /// Writes down that it is let go while it runs, so that nobody takes it up again.
+    fn disown(&self) {
+        let mut about = self.about().clone();
+        about.abandoned = true;
+        if let Some(dir) = self.inner.journal.dir()
+            && let Err(error) = about.write(dir)
+        {
+            tracing::warn!("{}: not written down that it was let go: {error}", self.id());
+        }
     }
 
     pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {

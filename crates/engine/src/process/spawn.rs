@@ -3,7 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
+use super::gate::Pass;
 use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
@@ -22,8 +22,6 @@ use crate::{Engine, id, lookup};
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
-/// How long a spawn whose keeper went waits for the next: that one is there within a second or two, or hangs.
-const KEEPER_BACK: Duration = Duration::from_secs(15);
 /// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
 const SAME_KEY: Duration = Duration::from_secs(30);
 
@@ -85,22 +83,34 @@ pub enum SpawnError {
     /// The process folder could not be made.
     #[error("journal: {0}")]
     Journal(#[source] io::Error),
-    /// The keeper is gone; a new one is being started.
-    #[error("the keeper is not there")]
+    /// The keeper is gone, and no other came in time.
+    #[error("nothing was started: the keeper died, and no new one could be reached. Try again, or see `ostler doctor`")]
     KeeperGone,
+    /// The engine stops.
+    #[error("nothing was started: ostler is stopping")]
+    Stopping,
+    /// The keeper died while it was at it. What was asked for has an id, its name and its key, and a journal that says what
+    /// is known of it.
+    #[error("the keeper died while it started {program:?}: whether it ran is not known. See `ostler ps -a`, {id}")]
+    Unsure {
+        /// Under which it is listed.
+        id: String,
+        /// What was to be started.
+        program: String,
+    },
 }
 
 /// A folder and journal made ready before the fork.
 struct Prepared {
     dir: PathBuf,
     journal: Arc<Journal>,
-    held: Vec<OwnedFd>,
 }
 
 impl Engine {
     /// Starts a process.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
         let registry = &self.inner;
+        let pass = registry.gate.enter().ok_or(SpawnError::Stopping)?;
         let reserved = match &request.key {
             None => None,
             Some(key) => match reserve(registry, key, &request.program).await? {
@@ -134,7 +144,7 @@ impl Engine {
                 about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;
             }
             hook!("spawn.prepared");
-            let mut asked = Asked::of(registry, about, program, spec, prepared, reserved);
+            let mut asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved))?;
             Ok(match asked.answer_soon() {
                 Some(answer) => Ok(asked.finish(answer)),
                 None => Err(asked),
@@ -145,12 +155,7 @@ impl Engine {
             Err(mut asked) => {
                 // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
                 let seen_through = tokio::spawn(async move {
-                    let answer = (&mut asked.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
-                    let gone = matches!(answer, Err(ostler_keeper::SpawnError::KeeperGone));
-                    if gone && tokio::time::timeout(KEEPER_BACK, asked.keepers.changed()).await.is_err() {
-                        // It may run. Its folder stays, for whoever finds it at a keeper.
-                        return Ok(Err(SpawnError::KeeperGone));
-                    }
+                    let answer = asked.answer_of_some_keeper().await;
                     blocking(move || Ok(asked.finish(answer))).await
                 });
                 seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost))).map_err(SpawnError::Journal)?
@@ -182,19 +187,22 @@ async fn reserve(
 }
 
 /// What a keeper answers to a spawn.
-type Answer = Result<Spawned, ostler_keeper::SpawnError>;
+pub(super) type Answer = Result<Spawned, ostler_keeper::SpawnError>;
 
 /// A spawn that the keeper has been asked for.
-struct Asked {
-    registry: Arc<Registry>,
-    about: About,
+pub(super) struct Asked {
+    pub(super) registry: Arc<Registry>,
+    pub(super) about: About,
     program: PathBuf,
+    spec: SpawnSpec,
     dir: PathBuf,
-    journal: Arc<Journal>,
+    pub(super) journal: Arc<Journal>,
     told: oneshot::Receiver<Answer>,
-    keepers: watch::Receiver<u32>,
-    /// Goes last: whoever waits for the same key then finds its process.
-    _reserved: Option<Reservation>,
+    /// What was told already, and is not the end of it.
+    heard: Option<Answer>,
+    pub(super) keepers: watch::Receiver<u32>,
+    /// Goes last: whoever waits for the same key then finds its process, and whoever waits for the end all that began.
+    _held: (Pass, Option<Reservation>),
 }
 
 impl Asked {
@@ -204,17 +212,36 @@ impl Asked {
         program: PathBuf,
         spec: SpawnSpec,
         prepared: Prepared,
-        reserved: Option<Reservation>,
-    ) -> Self {
-        let Prepared { dir, journal, held } = prepared;
+        held: (Pass, Option<Reservation>),
+    ) -> io::Result<Self> {
+        let Prepared { dir, journal } = prepared;
+        // Subscribed before anybody is asked, so that no keeper is missed.
+        let (keepers, told) = (registry.later_keepers(), oneshot::channel().1);
+        let mut asked = Self { registry, about, program, spec, dir, journal, told, heard: None, keepers, _held: held };
+        asked.ask().inspect_err(|_| clear(&asked.dir))?;
+        Ok(asked)
+    }
+
+    /// Asks the keeper of the moment.
+    pub(super) fn ask(&mut self) -> io::Result<()> {
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
-        let keepers = registry.later_keepers();
-        registry.keeper().spawn(&about.id, spec, held, move |result| {
+        let journal = &self.journal;
+        let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
+        self.told = told;
+        self.registry.keeper().spawn(&self.about.id, &self.spec, held, move |result| {
             let _ = tell.send(result);
             asker.unpark();
         });
-        Self { registry, about, program, dir, journal, told, keepers, _reserved: reserved }
+        Ok(())
+    }
+
+    /// What the keeper that was asked last says, however long it takes.
+    pub(super) async fn answer(&mut self) -> Answer {
+        match self.heard.take() {
+            Some(answer) => answer,
+            None => (&mut self.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone { begun: true })),
+        }
     }
 
     /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual, or when
@@ -223,10 +250,15 @@ impl Asked {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
-                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => {
+                Ok(answer @ Err(ostler_keeper::SpawnError::KeeperGone { .. })) => {
+                    self.heard = Some(answer);
                     return None;
                 }
                 Ok(answer) => return Some(answer),
+                Err(oneshot::error::TryRecvError::Closed) => {
+                    self.heard = Some(Err(ostler_keeper::SpawnError::KeeperGone { begun: true }));
+                    return None;
+                }
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -250,7 +282,13 @@ impl Asked {
                     self.registry.tell(&process, Happening::Started);
                     return Ok(process);
                 }
+                if error == (ostler_keeper::SpawnError::KeeperGone { begun: true }) {
+                    return self.search();
+                }
                 clear(&self.dir);
+                if error == (ostler_keeper::SpawnError::KeeperGone { begun: false }) && self.registry.gate.is_closed() {
+                    return Err(SpawnError::Stopping);
+                }
                 Err(refusal(error, self.program))
             }
         }
@@ -327,13 +365,9 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
 }
 
 fn prepare(dir: PathBuf, private: bool, options: JournalOptions) -> io::Result<Prepared> {
-    let made = || {
-        let journal = if private { Journal::in_memory(options)? } else { Journal::create_with(&dir, options)? };
-        let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
-        Ok((journal, held))
-    };
-    let (journal, held) = made().map_err(|error: io::Error| named(&dir, &error))?;
-    Ok(Prepared { dir, journal, held })
+    let made = || if private { Journal::in_memory(options) } else { Journal::create_with(&dir, options) };
+    let journal = made().map_err(|error| named(&dir, &error))?;
+    Ok(Prepared { dir, journal })
 }
 
 /// An error that names the folder it happened in.
@@ -348,7 +382,7 @@ fn begin(
     journal: Arc<Journal>,
     mut spawned: Spawned,
 ) -> Process {
-    about.pid = spawned.pid;
+    about.runs_as(spawned.pid, spawned.start_ticks);
     if !about.private
         && let Err(error) = about.write(dir)
     {
@@ -408,7 +442,7 @@ pub(super) fn pump_io(io: ChildIo, private: bool) -> PumpIo {
 
 fn refusal(error: ostler_keeper::SpawnError, program: PathBuf) -> SpawnError {
     match error {
-        ostler_keeper::SpawnError::KeeperGone => SpawnError::KeeperGone,
+        ostler_keeper::SpawnError::KeeperGone { .. } => SpawnError::KeeperGone,
         ostler_keeper::SpawnError::Refused(why) => SpawnError::Journal(io::Error::other(why)),
         ostler_keeper::SpawnError::Failed { step, errno } => {
             SpawnError::Refused { program, in_cwd: step == Step::Chdir, source: io::Error::from_raw_os_error(errno) }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ostler_agents::{Adapter, Lined, Piece, Splitter};
-use ostler_journal::{Cursor, Kind, Step, Subscription};
+use ostler_journal::{Cursor, Kind, Missing, Step, Subscription};
 
 use super::Session;
 use super::bell::Bell;
@@ -118,6 +118,9 @@ impl Running {
             match self.cursor.next_blocking(&mut frame)? {
                 Step::Frame(head) if head.kind == Kind::Stdout => {
                     self.spoke = true;
+                    // What a damaged record of the index says is missing is in the file all the same.
+                    let missed = self.process.stdout_between(self.splitter.offset().min(head.from), head.from)?;
+                    self.split(&missed);
                     self.split(&frame);
                     if !self.heard.is_empty() {
                         return Ok(News::Lines);
@@ -134,10 +137,11 @@ impl Running {
                     return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
                 }
                 // Cut away by a daemon that did so: what it was is not known, but where the rest stands is.
-                Step::Gap { .. } => {
+                Step::Gap { missing: Missing::LetGo, .. } => {
                     self.spoke = true;
                     self.splitter = Splitter::at(self.process.stdout_start());
                 }
+                Step::Gap { .. } => {}
                 Step::UpToDate | Step::WouldBlock => return Ok(News::Nothing),
             }
         }

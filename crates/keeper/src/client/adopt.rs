@@ -39,8 +39,8 @@ pub fn connect(
     let deadline = Instant::now() + PERSISTENCE;
     loop {
         match attempt(dir, &hello, &mut buffer) {
-            Ok((socket, pid, adopted)) => {
-                let handle = Arc::new(Handle::start(socket, buffer, pid, on_event)?);
+            Ok((socket, keeper, adopted)) => {
+                let handle = Arc::new(Handle::start(socket, buffer, keeper.pid, keeper.marks, on_event)?);
                 return Ok((Keeper { handle }, adopted));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
@@ -65,10 +65,10 @@ impl From<ConnectError> for Attempt {
 }
 
 /// The connection, who is at its other end, and what it handed over.
-fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, u32, Vec<Adopted>), Attempt> {
+fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, Greeting, Vec<Adopted>), Attempt> {
     let socket = reach(dir)?;
     let (pid, program) = (std::process::id(), hello.program.clone());
-    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;
+    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, marks: false }))?;
     let keeper = match hear(&socket, buffer)?.0 {
         Body::Hello(keeper) => keeper,
         Body::Busy { pid } => return Err(ConnectError::Busy { pid }.into()),
@@ -93,7 +93,7 @@ fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, u32
         hook!("keeper.adopt.batch");
         say(&socket, Verb::Adopted)?;
         if !more {
-            return Ok((socket, keeper.pid, adopted));
+            return Ok((socket, keeper, adopted));
         }
     }
 }

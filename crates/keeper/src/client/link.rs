@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 
 use super::adopt;
+use crate::blob;
 use crate::channel::{self, Received};
 use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
 use crate::wire::{Answer, Body, Request, Verb, encode, split};
@@ -22,7 +23,8 @@ type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
 /// Who waits for an answer.
 pub(super) enum Pending {
-    Spawn(Done<Spawned, SpawnError>),
+    /// With the command, whose position says whether a keeper began with it.
+    Spawn(Done<Spawned, SpawnError>, Option<OwnedFd>),
     Signal(Done<Signalled, RequestError>),
     List(Vec<Listed>, Done<Vec<Listed>, RequestError>),
     Strays(Done<Vec<Stray>, RequestError>),
@@ -34,17 +36,26 @@ impl Pending {
         let plain = match &error {
             SpawnError::Failed { errno, .. } => RequestError::System(*errno),
             SpawnError::Refused(why) => RequestError::Refused(why.clone()),
-            SpawnError::KeeperGone => RequestError::KeeperGone,
+            SpawnError::KeeperGone { .. } => RequestError::KeeperGone,
         };
         match self {
-            Pending::Spawn(done) => done(Err(error)),
+            Pending::Spawn(done, _) => done(Err(error)),
             other => other.fail_plain(plain),
         }
     }
 
+    /// The keeper is gone. One that does not mark what it begins may have begun anything.
+    fn fail_gone(self, keeper_marks: bool) {
+        let begun = match &self {
+            Pending::Spawn(_, Some(command)) => !keeper_marks || blob::is_begun(command),
+            _ => true,
+        };
+        self.fail(SpawnError::KeeperGone { begun });
+    }
+
     fn fail_plain(self, error: RequestError) {
         match self {
-            Pending::Spawn(done) => done(Err(SpawnError::Refused(error.to_string()))),
+            Pending::Spawn(done, _) => done(Err(SpawnError::Refused(error.to_string()))),
             Pending::Signal(done) => done(Err(error)),
             Pending::List(_, done) => done(Err(error)),
             Pending::Strays(done) => done(Err(error)),
@@ -114,6 +125,8 @@ pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
     pub(super) pid: u32,
+    /// The keeper marks what it begins.
+    marks: bool,
     state: Mutex<State>,
     drained: Condvar,
 }
@@ -138,12 +151,14 @@ impl Handle {
         socket: OwnedFd,
         buffer: Vec<u8>,
         pid: u32,
+        marks: bool,
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             pid,
+            marks,
             state: Mutex::default(),
             drained: Condvar::new(),
         });
@@ -274,7 +289,7 @@ impl Link {
                 (std::mem::take(&mut state.pending), state.released)
             };
             for (_, pending) in waiting {
-                pending.fail(SpawnError::KeeperGone);
+                pending.fail_gone(self.marks);
             }
             if released {
                 return;
@@ -332,7 +347,7 @@ impl Link {
             return;
         };
         match (answer.body, pending) {
-            (Body::Spawned(child), Pending::Spawn(done)) => {
+            (Body::Spawned(child), Pending::Spawn(done, _)) => {
                 let child = adopt::adopt(child, raw.to_vec(), &mut fds.into());
                 done(Ok(Spawned { pid: child.pid, start_ticks: child.start_ticks, io: child.io }));
             }

@@ -49,27 +49,27 @@ impl Keeper {
     pub fn spawn(
         &self,
         key: &str,
-        spec: SpawnSpec,
+        spec: &SpawnSpec,
         held: Vec<OwnedFd>,
         done: impl FnOnce(Result<Spawned, SpawnError>) + Send + 'static,
     ) {
         let done = Box::new(done);
-        match prepare(key, &spec, held.len()) {
-            Ok(command) => {
+        match prepare(key, spec, held.len()) {
+            Ok((command, given, kept)) => {
                 let verb = Verb::Spawn(SpawnWire {
                     key: key.to_owned(),
                     stdio: spec.stdio,
                     umask: spec.umask,
                     own: spec.own,
                     nofile: spec.nofile,
-                    given: spec.given.len(),
+                    given: given.len(),
                 });
                 let mut fds = vec![command];
-                fds.extend(spec.given);
+                fds.extend(given);
                 fds.extend(held);
-                self.submit(verb, &spec.meta, fds, Some(Pending::Spawn(done)));
+                self.submit(verb, &spec.meta, fds, Some(Pending::Spawn(done, Some(kept))));
             }
-            Err(error) => self.handle.link().refuse(Pending::Spawn(done), error),
+            Err(error) => self.handle.link().refuse(Pending::Spawn(done, None), error),
         }
     }
 
@@ -175,6 +175,7 @@ impl Keeper {
                 fds: roles,
                 exit: child.exit,
                 starting: false,
+                group: child.group,
             });
             self.submit(verb, &child.meta, fds, Some(Pending::Plain(group.member())));
         }
@@ -206,8 +207,9 @@ fn failed(step: Step, errno: Errno) -> SpawnError {
     SpawnError::Failed { step, errno: errno.raw_os_error() }
 }
 
-/// Checks what the keeper would refuse and seals the command.
-fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<OwnedFd, SpawnError> {
+/// Checks what the keeper would refuse and seals the command; gives back also what is given, and the command once more to
+/// be kept.
+fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<(OwnedFd, Vec<OwnedFd>, OwnedFd), SpawnError> {
     let refuse = |why: &str| Err(SpawnError::Refused(why.to_owned()));
     if key.is_empty() || key.len() > KEY_MAX || key.contains('\0') {
         return refuse("a key has 1 to 128 bytes and no NUL");
@@ -218,14 +220,15 @@ fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<OwnedFd, SpawnErr
     if held > HELD_MAX || spec.given.len() > HELD_MAX {
         return refuse("too many descriptors");
     }
-    blob::seal(&Command {
+    let sealed = blob::seal(&Command {
         program: spec.program.as_os_str(),
         cwd: spec.cwd.as_os_str(),
         log: Path::new("").as_os_str(),
         argv: &spec.argv,
         env: &spec.env,
-    })
-    .map_err(|error| {
+    });
+    let given = || spec.given.iter().map(OwnedFd::try_clone).collect::<std::io::Result<Vec<OwnedFd>>>();
+    sealed.and_then(|command| Ok((command.try_clone()?, given()?, command))).map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         failed(Step::Setup, errno)
     })

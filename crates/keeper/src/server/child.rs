@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::spec::{ChildIo, Exit, Listed};
@@ -28,6 +29,8 @@ pub(super) struct Child {
     pub(super) watch: Option<OwnedFd>,
     /// The number of its control group, where there are any.
     pub(super) group: Option<u32>,
+    /// The control group in which another keeper had put it.
+    pub(super) inherited: Option<PathBuf>,
 }
 
 /// A child whose program does not run yet.
@@ -68,6 +71,7 @@ impl Child {
             fds: fds.iter().map(|(role, _)| *role).collect(),
             exit: self.exit,
             starting: self.start.is_some(),
+            group: None,
         }
     }
 

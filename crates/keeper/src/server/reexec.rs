@@ -90,6 +90,8 @@ struct ChildState {
     watch: Option<RawFd>,
     #[serde(default)]
     group: Option<u32>,
+    #[serde(default)]
+    inherited: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -206,6 +208,7 @@ impl Server {
                 }),
                 watch: child.watch.as_ref().map(AsRawFd::as_raw_fd),
                 group: child.group,
+                inherited: child.inherited.clone(),
             }
         });
         let state = State {
@@ -309,6 +312,7 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
         start: start.transpose()?,
         watch: old.watch.map(sys::inherit).transpose()?,
         group: old.group,
+        inherited: old.inherited,
     };
     Ok((old.key.into(), child))
 }

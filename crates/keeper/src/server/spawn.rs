@@ -47,6 +47,11 @@ struct Ends {
 impl Server {
     /// Answers now if the child exists or cannot be made, else when it runs.
     pub(super) fn spawn(&mut self, id: u64, spec: SpawnWire, meta: &[u8], fds: Vec<OwnedFd>) {
+        if let Some(command) = fds.first() {
+            // Before anything that the next keeper must not do a second time. What is no command is refused below.
+            let _ = blob::mark_begun(command);
+            hook!("keeper.begun");
+        }
         if let Some(child) = self.children.get_mut(&spec.key) {
             if let Some(start) = &mut child.start {
                 if start.waiters.len() < WAITERS_MAX {
@@ -154,6 +159,7 @@ impl Server {
             start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false }),
             watch: None,
             group,
+            inherited: None,
         };
         Ok((spec.key.into(), child))
     }

@@ -173,7 +173,7 @@ impl Server {
             start_ticks: child.start_ticks,
             group_only: scope == Scope::Group,
             signal,
-            group: self.groups.path(child.group).filter(|_| scope == Scope::Tree),
+            group: self.groups.path(child.group).or_else(|| child.inherited.clone()).filter(|_| scope == Scope::Tree),
         };
         if alive {
             let reached = match (scope, signal) {

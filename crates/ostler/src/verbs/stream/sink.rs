@@ -71,12 +71,21 @@ impl Sink {
         self.format == Format::Raw && self.terminal
     }
 
-    pub(super) fn gap(&mut self, first_seq: u64) -> io::Result<()> {
+    pub(super) fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+        let first_seq = gap.first_seq;
         if self.format == Format::Json {
-            return json_line(&serde_json::json!({"gap": true, "first_seq": first_seq}));
+            return json_line(&serde_json::json!({"gap": true, "first_seq": first_seq, "missing": gap.missing}));
         }
         // What is missing must not look as if it had never been.
-        let text = format!("ostler: output before {first_seq} is no longer kept\n");
+        let text = match gap.missing {
+            None | Some(Missing::LetGo) => format!("ostler: output before {first_seq} is no longer kept\n"),
+            Some(Missing::Damaged) => {
+                format!("ostler: output is missing here, before {first_seq}: the journal's index is damaged\n")
+            }
+            Some(Missing::Lost) => {
+                "ostler: what it wrote after this is lost: the keeper and the daemon died together\n".to_owned()
+            }
+        };
         write_all(&mut io::stderr().lock(), text.as_bytes())
     }
 

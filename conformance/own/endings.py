@@ -1,0 +1,214 @@
+"""Endings told truthfully: keeper and daemon killed at once, spawns caught by the death of a keeper, launchers, damage."""
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+
+from cli import Home
+from kit import end, give_to_nobody, parent_of, unprivileged, Fail
+from lib import area, pid_alive, wait_for
+
+# Goes on whatever becomes of its pipes, and says what it does in a file.
+STUBBORN = "trap '' PIPE HUP; echo before; n=0; while :; do n=$((n+1)); echo tick-$n 2>/dev/null; echo $n > %s; sleep 0.05; done"
+
+
+class Poor(Home):
+    """The home of an ordinary user, to whom no control group is delegated."""
+
+    def __call__(self, *args, stdin=b"", timeout=60):
+        p = subprocess.run(unprivileged([self.program] + list(args)), input=stdin, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, env=self.env, cwd=self.dir, timeout=timeout)
+        return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
+
+
+def poor(t):
+    home = Poor(t)
+    give_to_nobody(home.dir)
+    return home
+
+
+def processes(home):
+    return {p["name"]: p for p in home.json("ps", "-a")}
+
+
+def ended(pid):
+    """Gone, or dead and waiting for whoever is the parent here."""
+    try:
+        return open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def kill_both(home, child):
+    """SIGKILL for the keeper and the daemon, the keeper first so that it brings nobody back."""
+    keeper, daemon = parent_of(child), home.daemon_pid()
+    for pid in (keeper, daemon):
+        os.kill(pid, signal.SIGKILL)
+    if not wait_for(lambda: ended(keeper) and ended(daemon), 10):
+        raise Fail("keeper %d or daemon %d survived SIGKILL" % (keeper, daemon))
+
+
+def stubborn(home, name):
+    note = os.path.join(home.dir, name + ".note")
+    home.good("run", "-d", "--name", name, "sh", "-c", STUBBORN % note)
+    if not wait_for(lambda: os.path.exists(note), 10):
+        raise Fail("%s does not run" % name)
+    return processes(home)[name]["pid"], note
+
+
+def both_killed(t, home, who):
+    home.good("up")
+    pid, note = stubborn(home, "stubborn")
+    # Without its mark: all that is left to know it by is its number and when it was started.
+    home.good("run", "-d", "--name", "bare", "env", "-i", "sleep", "300")
+    bare = processes(home)["bare"]["pid"]
+    home.good("run", "-d", "--name", "quick", "sh", "-c", "echo said; exit 3")
+    wait_for(lambda: processes(home)["quick"]["state"] == "exited", 10)
+    kill_both(home, pid)
+    t.ok(who + "-the-child-lives", not ended(pid) and not ended(bare))
+    rc, _, said = home("ps")
+    t.ok(who + "-what-lives-without-a-daemon-is-counted", rc != 0 and "2 processes" in said, said)
+    home.good("up")
+    now = processes(home)
+    t.eq(who + "-is-found-and-listed-as-alive", (now["stubborn"]["state"], now["stubborn"]["pid"]), ("running", pid))
+    t.eq(who + "-is-found-without-its-mark", (now["bare"]["state"], now["bare"]["pid"]), ("running", bare))
+    t.eq(who + "-an-end-that-was-seen-stays-what-it-was", now["quick"].get("exit", {}).get("code"), 3)
+    t.ok(who + "-ps-says-that-it-has-no-pipes", "no pipes" in home.good("ps"), home.good("ps"))
+    rc, out, err = home("logs", "stubborn")
+    t.ok(who + "-its-output-until-then-is-there", rc == 0 and out.startswith("before\n"), (rc, out[:80], err))
+    t.ok(who + "-what-is-lost-is-said-where-it-is-read", "lost" in err, err)
+    rc, out, err = home("logs", "quick")
+    t.ok(who + "-nothing-is-said-to-be-lost-of-what-was-whole", (rc, out, err) == (0, "said\n", ""), (rc, out, err))
+    if "pid" in now["stubborn"]:
+        n = open(note).read()
+        t.ok(who + "-nothing-has-stopped-it", wait_for(lambda: open(note).read() not in (n, ""), 5))
+    home("kill", "stubborn", "--signal", "KILL")
+    t.ok(who + "-it-can-be-killed", wait_for(lambda: ended(pid), 10))
+    wait_for(lambda: processes(home)["stubborn"]["state"] == "exited", 10)
+    t.eq(who + "-then-its-end-is-told", processes(home)["stubborn"]["state"], "exited")
+    rc, out, err = home("down", "--kill")
+    t.ok(who + "-down-kill-ends-the-rest", rc == 0 and wait_for(lambda: ended(bare), 10), (rc, out, err))
+    end(pid, bare)
+
+
+@area("both-killed")
+def both_killed_area(t):
+    both_killed(t, Home(t), "root" if os.geteuid() == 0 else "user")
+    if os.geteuid() == 0:
+        both_killed(t, poor(t), "ordinary-user")
+
+
+@area("both-killed-down")
+def both_killed_down(t):
+    home = Home(t)
+    home.good("up")
+    pid, _ = stubborn(home, "stubborn")
+    kill_both(home, pid)
+    rc, out, err = home("down", "--kill")
+    t.ok("down-kill-without-a-daemon-ends-it", rc == 0 and wait_for(lambda: ended(pid), 10), (rc, out, err))
+    t.ok("and-says-so", "1 process ended" in out, out)
+    home("down", "--kill")
+    end(pid)
+
+
+@area("spawn-in-flight")
+def spawn_in_flight(t):
+    """The keeper is killed again and again while things are started: each answer is a process, or says what is not known."""
+    home = Home(t)
+    home.good("up")
+    said, stop = [], threading.Event()
+
+    def starter(worker):
+        n = 0
+        while not stop.is_set():
+            n += 1
+            key = "%d-%d" % (worker, n)
+            mark = os.path.join(home.dir, "ran-" + key)
+            rc, out, err = home("run", "-d", "--name", "n" + key, "sh", "-c", "echo x >> " + mark)
+            said.append((key, mark, rc, out, err))
+
+    home.good("run", "-d", "--name", "holder", "sleep", "600")
+    holder = processes(home)["holder"]["pid"]
+    workers = [threading.Thread(target=starter, args=(w,)) for w in range(4)]
+    for w in workers:
+        w.start()
+    kills = 0
+    keeper = parent_of(holder)
+    while kills < 25:
+        os.kill(keeper, signal.SIGKILL)
+        kills += 1
+        home("run", "-d", "--name", "probe%d" % kills, "sleep", "600")
+        pids = [p["pid"] for n, p in processes(home).items() if n == "probe%d" % kills and p["state"] == "running"]
+        if not pids:
+            continue
+        keeper = parent_of(pids[0])
+    stop.set()
+    for w in workers:
+        w.join()
+    bad = [s for s in said if s[2] != 0 and "not known" not in s[4]]
+    t.ok("no-answer-is-a-panic", not [s for s in said if "panic" in s[4] or "after complete" in s[4]], bad[:3])
+    t.ok("each-spawn-succeeds-or-says-that-it-is-not-known", not bad, bad[:3])
+    unsure = [s for s in said if s[2] != 0]
+    known = processes(home)
+    t.ok("what-is-not-known-is-listed", all("n" + s[0] in known for s in unsure), [s[0] for s in unsure])
+    time.sleep(1)
+    twice = [s for s in said if os.path.exists(s[1]) and open(s[1]).read() != "x\n"]
+    t.ok("nothing-ran-twice", not twice, twice[:3])
+    never = [s for s in said if s[2] == 0 and not wait_for(lambda: os.path.exists(s[1]), 5)]
+    t.ok("what-was-answered-ran", not never, never[:3])
+    t.rec("spawns", len(said) > 25, "%d spawns, %d unsure, %d kills" % (len(said), len(unsure), kills))
+    home("down", "--kill")
+
+
+@area("spawn-at-sigterm")
+def spawn_at_sigterm(t):
+    """SIGTERM in the middle of many spawns: none panics, and what was answered with yes runs."""
+    worst = []
+    for _ in range(8):
+        home = Home(t)
+        home.good("up")
+        daemon = home.daemon_pid()
+        said, go = [], threading.Event()
+
+        def starter(n):
+            go.wait()
+            said.append(home("run", "-d", "sleep", "300"))
+
+        workers = [threading.Thread(target=starter, args=(n,)) for n in range(12)]
+        for w in workers:
+            w.start()
+        go.set()
+        wait_for(lambda: len(said) >= 1, 10)
+        os.kill(daemon, signal.SIGTERM)
+        for w in workers:
+            w.join()
+        worst += [s for s in said if "panic" in s[2] or "after complete" in s[2]]
+        home("down", "--kill")
+    t.ok("no-answer-is-a-panic", not worst, worst[:3])
+
+
+@area("damaged-index")
+def damaged_index(t):
+    """One flipped record costs its frame, and that is said where it is missing."""
+    home = Home(t)
+    home.good("up")
+    home.good("run", "-d", "--name", "lines", "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo line-$i; sleep 0.05; done")
+    wait_for(lambda: processes(home)["lines"]["state"] == "exited", 20)
+    about = processes(home)["lines"]
+    home.good("down", "--kill")
+    path = os.path.join(home.state, "instances", "main", "procs", about["id"], "idx")
+    if not os.path.exists(path):
+        path = subprocess.run(["find", home.state, "-path", "*%s/idx" % about["id"]], stdout=subprocess.PIPE).stdout.decode().strip()
+    with open(path, "r+b") as f:
+        f.seek(2 * 32 + 3)
+        byte = f.read(1)
+        f.seek(2 * 32 + 3)
+        f.write(bytes([byte[0] ^ 4]))
+    home.good("up")
+    rc, out, err = home("logs", "lines")
+    got = [l for l in out.split("\n") if l]
+    t.eq("it-costs-one-frame", (rc, got), (0, ["line-%d" % i for i in (1, 2, 4, 5, 6, 7, 8)]))
+    t.ok("and-that-is-said", "damaged" in err, err)
+    home.good("down", "--kill")
