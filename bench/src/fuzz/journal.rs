@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_journal::{Missing, Cursor, ExitStatusRecord, Journal, Kind, Step};
+use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Missing, Step};
 
 /// Flipped bits that the check of a record must notice.
 const MAX_FLIPS: usize = 3;

@@ -58,6 +58,8 @@ pub struct SpawnSpec {
     pub own: Own,
     /// `RLIMIT_NOFILE` (soft, hard) of the child; `None` restores what the keeper was started with.
     pub nofile: Option<(u64, u64)>,
+    /// A child that ends with this code has done nothing: while no daemon is there it is forgotten at once.
+    pub void_exit: Option<i32>,
     /// Opaque to the keeper, returned at adoption. At most [`crate::META_MAX`] bytes.
     pub meta: Vec<u8>,
     /// The descriptors that [`StdioKind::Given`] points to. The keeper closes its copies once the

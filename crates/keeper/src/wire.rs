@@ -107,6 +107,8 @@ pub(crate) struct SpawnWire {
     pub(crate) nofile: Option<(u64, u64)>,
     #[serde(default)]
     pub(crate) given: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) void_exit: Option<i32>,
 }
 
 /// What a descriptor beside a child is for.

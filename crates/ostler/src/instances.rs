@@ -187,7 +187,8 @@ pub(crate) fn kept(dir: &Path) -> usize {
         let text = std::fs::read(entry.path().join("meta.json")).ok()?;
         serde_json::from_slice::<Note>(&text).ok()
     });
-    let hosted = notes.filter(|note| !note.abandoned && is_hosted(note.pid, note.start_ticks, &note.id)).map(|note| note.pid);
+    let hosted =
+        notes.filter(|note| !note.abandoned && is_hosted(note.pid, note.start_ticks, &note.id)).map(|note| note.pid);
     hosted.collect::<std::collections::HashSet<u32>>().len()
 }
 

@@ -66,7 +66,17 @@ mod tests {
     use ostler_api::{Notification, Stream};
 
     fn head(kind: Kind) -> FrameHead {
-        FrameHead { seq: 7, kind, time_ns: 1_500_000, from: 0, len: 2, code: 9, signal: true, unknown: false, late: false }
+        FrameHead {
+            seq: 7,
+            kind,
+            time_ns: 1_500_000,
+            from: 0,
+            len: 2,
+            code: 9,
+            signal: true,
+            unknown: false,
+            late: false,
+        }
     }
 
     #[test]

@@ -26,8 +26,7 @@ impl Registry {
         let unheard = |folder: &PathBuf| Some(folder.file_name()?.to_str()?.to_owned());
         let unheard = bare.iter().filter_map(unheard).map(|key| Orphan { key, ..Orphan::default() });
         let described = found.iter().filter(|about| about.may_live()).map(About::orphan);
-        let orphans: Vec<Orphan> =
-            described.chain(unheard).filter(|orphan| !held.contains_key(&orphan.key)).collect();
+        let orphans: Vec<Orphan> = described.chain(unheard).filter(|orphan| !held.contains_key(&orphan.key)).collect();
         let alive = ostler_keeper::find(&orphans);
         found.extend(bare.extract_if(.., |folder| is_among(&alive, folder)).filter_map(|folder| of_bare(&folder)));
         for (id, (pid, start_ticks)) in alive {

@@ -51,6 +51,8 @@ pub struct SpawnRequest {
     /// Its stderr is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
     /// for a password.
     pub relayed_terminal: bool,
+    /// The exit by which it says that it did nothing, see [`SpawnSpec::void_exit`].
+    pub void_exit: Option<i32>,
     /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
     pub session: Option<String>,
 }
@@ -133,6 +135,7 @@ impl Engine {
             umask: None,
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
+            void_exit: request.void_exit,
             meta: about.for_keeper(),
             given: Vec::new(),
         };
@@ -150,15 +153,21 @@ impl Engine {
                 None => Err(asked),
             })
         });
-        match asked.await.map_err(SpawnError::Journal)? {
+        // Cancelled: it had not begun when everything ended.
+        match asked
+            .await
+            .map_err(|error| cancelled(&error, SpawnError::Stopping).unwrap_or(SpawnError::Journal(error)))?
+        {
             Ok(done) => done,
             Err(mut asked) => {
                 // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
+                let unsure = SpawnError::Unsure { id: asked.about.id.clone(), program: asked.about.program.clone() };
                 let seen_through = tokio::spawn(async move {
                     let answer = asked.answer_of_some_keeper().await;
                     blocking(move || Ok(asked.finish(answer))).await
                 });
-                seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost))).map_err(SpawnError::Journal)?
+                let seen = seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+                seen.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
             }
         }
     }
@@ -299,6 +308,12 @@ impl Asked {
 /// start.
 fn clear(dir: &Path) {
     let _ = std::fs::remove_dir_all(dir);
+}
+
+/// What to say where work did not go wrong, but was not done because everything ends.
+fn cancelled(error: &io::Error, then: SpawnError) -> Option<SpawnError> {
+    let lost = error.get_ref()?.downcast_ref::<tokio::task::JoinError>()?;
+    lost.is_cancelled().then_some(then)
 }
 
 /// Runs what touches the disk on a thread where it may wait.

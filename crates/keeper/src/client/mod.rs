@@ -63,6 +63,7 @@ impl Keeper {
                     own: spec.own,
                     nofile: spec.nofile,
                     given: given.len(),
+                    void_exit: spec.void_exit,
                 });
                 let mut fds = vec![command];
                 fds.extend(given);

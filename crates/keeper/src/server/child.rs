@@ -29,6 +29,8 @@ pub(super) struct Child {
     pub(super) watch: Option<OwnedFd>,
     /// The number of its control group, where there are any.
     pub(super) group: Option<u32>,
+    /// The exit that says that it did nothing.
+    pub(super) void_exit: Option<i32>,
     /// The control group in which another keeper had put it.
     pub(super) inherited: Option<PathBuf>,
 }
@@ -45,6 +47,11 @@ pub(super) struct Start {
 }
 
 impl Child {
+    /// It ended, and nobody will ever ask how.
+    pub(super) fn is_void(&self) -> bool {
+        self.void_exit.is_some_and(|code| self.exit == Some(Exit::Code(code)))
+    }
+
     /// Its descriptors and what they are for.
     pub(super) fn fds(&self) -> Vec<(Role, BorrowedFd<'_>)> {
         let io = &self.io;

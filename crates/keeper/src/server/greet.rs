@@ -202,6 +202,7 @@ impl Server {
         } else {
             self.guard_lost(daemon.life);
         }
+        self.forget_void();
         sys::trim();
     }
 }

@@ -91,6 +91,8 @@ struct ChildState {
     #[serde(default)]
     group: Option<u32>,
     #[serde(default)]
+    void_exit: Option<i32>,
+    #[serde(default)]
     inherited: Option<PathBuf>,
 }
 
@@ -208,6 +210,7 @@ impl Server {
                 }),
                 watch: child.watch.as_ref().map(AsRawFd::as_raw_fd),
                 group: child.group,
+                void_exit: child.void_exit,
                 inherited: child.inherited.clone(),
             }
         });
@@ -312,6 +315,7 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
         start: start.transpose()?,
         watch: old.watch.map(sys::inherit).transpose()?,
         group: old.group,
+        void_exit: old.void_exit,
         inherited: old.inherited,
     };
     Ok((old.key.into(), child))

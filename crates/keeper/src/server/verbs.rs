@@ -119,7 +119,7 @@ impl Server {
         Ok(())
     }
 
-    fn forget(&mut self, key: &str) {
+    pub(super) fn forget(&mut self, key: &str) {
         let child = self.children.remove(key);
         self.groups.release(child.and_then(|child| child.group));
         self.forgotten = self.forgotten.wrapping_add(1);

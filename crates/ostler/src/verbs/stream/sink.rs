@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ostler_api::{Exited, Frame, Stream, Timestamp};
+use ostler_api::{Exited, Frame, Gap, Missing, Stream, Timestamp};
 
 use crate::output::escape::{Filter, Policy};
 

@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
-use ostler_api::{AttachParams, Attached, Exit, Notification, RpcError, ViewerParams, WinSize, methods};
+use ostler_api::{AttachParams, Attached, Exit, Missing, Notification, RpcError, ViewerParams, WinSize, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use serde_json::value::RawValue;
