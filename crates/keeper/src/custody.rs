@@ -188,6 +188,43 @@ pub(crate) fn carried(pid: u32) -> String {
     char::from(LOOKED).into()
 }
 
+/// How long a tool has between TERM and KILL.
+const TOOL_GRACE: Duration = Duration::from_secs(1);
+
+/// Ends what the living child `key` (its pid and start time) has started since `ticks`, and waits for it; gives how many.
+/// What it started before, it still needs. Reads the whole of `/proc`, and may wait.
+pub fn end_younger(key: &str, (pid, start_ticks): Name, ticks: u64) -> usize {
+    let target = Target {
+        id: 0,
+        key: key.to_owned(),
+        pid,
+        start_ticks,
+        group_only: false,
+        signal: libc::SIGTERM,
+        group: None,
+    };
+    let (mut seen, mut known, mut met) = (Seen::new(), HashMap::new(), HashSet::new());
+    let start = Instant::now();
+    loop {
+        let processes = scan(&mut seen);
+        let young = owned(&processes, std::slice::from_ref(&target), 0, &mut known);
+        let young = young.iter().filter(|found| found.process.pid != pid && found.process.stat.start_ticks >= ticks);
+        let deadly = start.elapsed() >= TOOL_GRACE;
+        let mut left = 0;
+        for found in young {
+            left += 1;
+            let news = met.insert(found.process.name());
+            if news || deadly {
+                let _ = signal(found.process, if deadly { libc::SIGKILL } else { libc::SIGTERM });
+            }
+        }
+        if left == 0 || start.elapsed() > TOOL_GRACE + GRACE {
+            return met.len();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A child of a keeper that is gone, as far as anybody wrote it down.
 #[derive(Clone, Debug, Default)]
 pub struct Orphan {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::spec::Exit;
 use crate::sys;
@@ -44,6 +45,14 @@ impl Stat {
     pub(crate) fn exit(&self) -> Option<Exit> {
         self.is_zombie().then(|| sys::exit_of(self.exit_code))
     }
+}
+
+/// This moment, in clock ticks since boot as [`Stat::start_ticks`] counts them.
+pub fn now_ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let per_second = rustix::param::clock_ticks_per_second();
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds * per_second + nanos * per_second / 1_000_000_000
 }
 
 /// Reads the state of one process.

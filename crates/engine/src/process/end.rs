@@ -1,6 +1,7 @@
 //! How processes end: by themselves, by a signal that escalates, or with the whole engine.
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use ostler_journal::ExitRecord;
 use ostler_keeper::Scope;
@@ -15,6 +16,11 @@ const KILLED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Between an end that is journaled and its acknowledgement.
 const SETTLE: Duration = Duration::from_millis(1);
+
+/// Between the end of both pipes, which makes an exit known, and the word that nobody holds them.
+const DRAINED_WITHIN: Duration = Duration::from_millis(300);
+/// Longer than a keeper's helper takes to hunt down a tree, or to give up.
+const TREE_GONE_WITHIN: Duration = Duration::from_secs(15);
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +104,35 @@ impl Process {
         match self.ended_within(plan.grace.max(KILLED_WITHIN)).await {
             true => KillOutcome::Killed,
             false => KillOutcome::Unkillable,
+        }
+    }
+
+    /// Ends whatever of its tree outlived it and still holds its pipes, and waits until that is gone. It has ended itself.
+    pub(crate) fn end_tree(&self) {
+        let drained = Instant::now() + DRAINED_WITHIN;
+        while self.hosted().is_some() && Instant::now() < drained {
+            std::thread::sleep(SETTLE);
+        }
+        let Some(keeper) = self.keeper().filter(|_| self.hosted().is_some()) else { return };
+        let (tell, told) = mpsc::sync_channel(1);
+        keeper.signal(self.id(), KILL, Scope::Tree, move |outcome| {
+            // Nobody waits any more when this is late.
+            let _ = tell.send(outcome);
+        });
+        match told.recv_timeout(TREE_GONE_WITHIN) {
+            Ok(Ok(signalled)) if signalled.left.is_empty() => {}
+            Ok(Ok(signalled)) => tracing::warn!("{}: cannot be ended: {:?}", self.id(), signalled.left),
+            Ok(Err(error)) => tracing::warn!("{}: its tree was not ended: {error}", self.id()),
+            Err(_) => tracing::warn!("{}: its tree takes too long to end", self.id()),
+        }
+    }
+
+    /// Ends what this process, which lives on, started since `ticks` (clock ticks since boot): the tools of a turn that was
+    /// stopped. Waits until they are gone.
+    pub(crate) fn end_since(&self, ticks: u64) {
+        let ended = ostler_keeper::end_younger(self.id(), (self.pid(), self.inner.start_ticks), ticks);
+        if ended > 0 {
+            tracing::info!("{}: {ended} processes of a turn that was stopped have been ended", self.id());
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
 use ostler_keeper::{ChildIo, Keeper};
@@ -14,6 +15,10 @@ use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process, about};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
+
+/// How long an agent that ended may be survived by whoever else holds its pipes: a launcher that is gone while the agent
+/// that it started lives on. Its session waits for that; a pipe that nobody holds is read to its end much sooner.
+const AGENT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the engine tells those who watch all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +156,8 @@ impl Registry {
     pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
         let keep_stdin = about.session.is_some();
         let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
-        JournalOptions { live_max, keep_stdin, beside: Some(about::FILE) }
+        let exit_grace = keep_stdin.then_some(AGENT_GRACE);
+        JournalOptions { live_max, keep_stdin, exit_grace, beside: Some(about::FILE) }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {

@@ -1,6 +1,7 @@
 //! What a journal says about itself.
 
 use std::io;
+use std::time::Duration;
 
 /// Which stream a frame belongs to, or that it is the exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +100,8 @@ pub struct JournalOptions {
     pub live_max: Option<u64>,
     /// Keep delivered stdin instead of punching it out (needed where state is derived from it).
     pub keep_stdin: bool,
+    /// How long after the child's exit open pipes may delay the exit record, if not as long as for everybody.
+    pub exit_grace: Option<Duration>,
     /// A file of the owner's in the same folder, which goes to the disk with the journal: what it says is wanted for as
     /// long as the bytes are.
     pub beside: Option<&'static str>,
