@@ -5,8 +5,9 @@ import subprocess
 import threading
 import time
 
+import sudo_kit
 from cli import Home
-from kit import end, give_to_nobody, parent_of, raw_socket, request, unprivileged, Fail
+from kit import end, give_to_nobody, kill9, parent_of, raw_socket, request, unprivileged, Fail
 from lib import area, wait_for
 
 # Goes on whatever becomes of its pipes, and says what it does in a file.
@@ -232,3 +233,45 @@ def damaged_index(t):
     t.eq("it-costs-one-frame", (rc, got), (0, ["line-%d" % i for i in (1, 2, 4, 5, 6, 7, 8)]))
     t.ok("and-that-is-said", "damaged" in err, err)
     home.good("down", "--kill")
+
+
+@area("left-behind")
+def left_behind(t):
+    """A stand-in that was killed leaves a keeper that holds nothing: it goes, and so does a runner that waits for its word."""
+    d = t.daemon()
+    c = d.conn()
+    pid = c.call("process.spawn", {"id": "one", "command": "sleep", "args": ["300"], "wantPid": True})["result"]["pid"]
+    keeper = parent_of(pid)
+    c.call("process.killAndWait", {"id": "one"})
+    kill9(d)
+    t.ok("a-keeper-that-holds-nothing-goes", wait_for(lambda: ended(keeper), 60), keeper)
+    home = sudo_kit.Home(t)
+    try:
+        home.serve(sudo_kit.ours(t))
+        asker = subprocess.Popen(sudo_kit.ours(t)("sudo-request", "true"), env=home.env, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found = wait_for(lambda: runners(home), 20)
+        t.ok("a-runner-waits-while-a-person-reads", found)
+        waiting = runners(home)
+        keepers = [parent_of(pid) for pid in waiting]
+        os.kill(home.pty.pid, signal.SIGKILL)
+        t.ok("a-runner-whose-daemon-is-gone-leaves", wait_for(lambda: all(ended(pid) for pid in waiting), 60), waiting)
+        t.ok("and-its-keeper-after-it", wait_for(lambda: all(ended(pid) for pid in keepers), 60), keepers)
+        asker.kill()
+        asker.wait()
+        end(*waiting, *keepers)
+    finally:
+        home.close()
+
+
+def runners(home):
+    """Runners of commands, of this home."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = open("/proc/%s/cmdline" % name, "rb").read()
+        except OSError:
+            continue
+        if b"__stages" in line and home.dir.encode() in line:
+            found.append(int(name))
+    return found

@@ -194,15 +194,8 @@ const TOOL_GRACE: Duration = Duration::from_secs(1);
 /// Ends what the living child `key` (its pid and start time) has started since `ticks`, and waits for it; gives how many.
 /// What it started before, it still needs. Reads the whole of `/proc`, and may wait.
 pub fn end_younger(key: &str, (pid, start_ticks): Name, ticks: u64) -> usize {
-    let target = Target {
-        id: 0,
-        key: key.to_owned(),
-        pid,
-        start_ticks,
-        group_only: false,
-        signal: libc::SIGTERM,
-        group: None,
-    };
+    let target =
+        Target { id: 0, key: key.to_owned(), pid, start_ticks, group_only: false, signal: libc::SIGTERM, group: None };
     let (mut seen, mut known, mut met) = (Seen::new(), HashMap::new(), HashSet::new());
     let start = Instant::now();
     loop {

@@ -28,7 +28,7 @@ pub(crate) fn comes_in_time(source: impl AsFd, daemon: Option<u32>) -> bool {
 
 fn comes_before(source: impl AsFd, daemon: Option<u32>, mut deadline: Instant, orphaned_for: Duration) -> bool {
     let gone = |deadline: Instant| deadline.min(Instant::now() + orphaned_for);
-    let open = |pid| pidfd_open(Pid::from_raw(i32::try_from(pid).unwrap_or(0))?, PidfdFlags::empty()).ok();
+    let open = |pid: u32| pidfd_open(Pid::from_raw(i32::try_from(pid).unwrap_or(0))?, PidfdFlags::empty()).ok();
     let mut life = daemon.and_then(open);
     if daemon.is_some() && life.is_none() {
         deadline = gone(deadline);
