@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ostler_journal::ExitRecord;
-use ostler_keeper::Scope;
+use ostler_keeper::{Scope, procfs};
 
 use super::Process;
 use crate::Engine;
@@ -105,6 +105,12 @@ impl Process {
             true => KillOutcome::Killed,
             false => KillOutcome::Unkillable,
         }
+    }
+
+    /// Whether the child itself is over, whoever else still holds its pipes and keeps its end from being journaled.
+    pub(crate) fn has_left(&self) -> bool {
+        let lives = |stat: procfs::Stat| !stat.is_zombie() && stat.start_ticks == self.inner.start_ticks;
+        !procfs::stat(self.pid()).is_ok_and(lives)
     }
 
     /// Ends whatever of its tree outlived it and still holds its pipes, and waits until that is gone. It has ended itself.

@@ -226,6 +226,10 @@ impl Driver {
         if gone_soon || running.stage != Stage::Live || running.held.is_some() {
             return Ok(());
         }
+        if running.process.has_left() {
+            // Its end is told soon. Whoever still listens at its pipes, the agent behind a launcher, goes with it.
+            return Ok(());
+        }
         if !running.adapter.can_prompt() {
             if running.started.elapsed() >= shared.config().start_timeout {
                 let seconds = shared.config().start_timeout.as_secs();
