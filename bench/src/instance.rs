@@ -85,11 +85,6 @@ impl Instance {
         Ok(instance)
     }
 
-    /// An instance whose folders are in `place` instead of the temporary folder.
-    pub(crate) fn within(place: &Path, bin: &Path, label: &str) -> Result<Self> {
-        Self::create(place, bin, label, Who::Caller)
-    }
-
     /// An instance that runs as an ordinary user (nobody, when we are root) with the usual soft descriptor limit.
     pub(crate) fn unprivileged(bin: &Path, label: &str) -> Result<Self> {
         Self::create(&std::env::temp_dir(), bin, label, Who::Ordinary)

@@ -19,6 +19,7 @@ mod rng;
 mod rows;
 mod running;
 mod sessions;
+mod supervise;
 mod table;
 mod verifier;
 mod wire;
@@ -37,7 +38,7 @@ usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
 --bin is the ostler program to measure; without it the one beside this program.";
 
 fn main() -> ExitCode {
-    // The raw limit of spawning starts a keeper, which is this program under another name.
+    // The raw limit of adopting starts a keeper, which is this program under another name.
     if std::env::args_os().next().is_some_and(|name| name == ostler_keeper::NAME) {
         return ostler_keeper::run();
     }
@@ -55,7 +56,11 @@ fn run(mut args: Args) -> Result<u8> {
         println!("{HELP}");
         return Ok(0);
     }
-    match args.word().as_deref() {
+    let word = args.word();
+    if !supervise::is_worker() && matches!(word.as_deref(), None | Some("approvals" | "crash" | "fuzz" | "sessions")) {
+        return supervise::run(std::env::args_os().skip(1));
+    }
+    match word.as_deref() {
         Some("agent") => rows::agent(args),
         Some("approvals") => approvals::run(args),
         Some("approver") => approvals::approve(args),

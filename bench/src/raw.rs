@@ -6,7 +6,6 @@ pub(crate) mod echo;
 mod encode;
 mod keeper;
 mod replay;
-mod spawn;
 mod stream;
 
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -31,7 +30,6 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
         "echo" => echo::run(&socket, args)?,
         "stream" => stream::run(&socket, args)?,
         "adopt" => adopt::run(&socket, args)?,
-        "spawn" => spawn::run(&socket, args)?,
         "replay" => replay::run(&socket, args)?,
         _ => bail!("no raw limit is called {name}"),
     }

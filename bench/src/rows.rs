@@ -11,6 +11,7 @@ mod spawn;
 mod start;
 mod stream;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -29,6 +30,7 @@ pub(crate) struct Bench {
     pub(crate) pairs: usize,
     /// Smaller sizes: for a first look, not for a verdict.
     pub(crate) quick: bool,
+    rows: RefCell<Vec<Row>>,
 }
 
 impl Bench {
@@ -36,9 +38,15 @@ impl Bench {
     pub(crate) fn size(&self, full: u64, quick: u64) -> u64 {
         if self.quick { quick } else { full }
     }
+
+    /// Prints a row that was measured; whoever stops the program has what it found so far.
+    pub(crate) fn show(&self, row: Row) {
+        println!("{}", table::line(&row));
+        self.rows.borrow_mut().push(row);
+    }
 }
 
-type Family = fn(&Bench) -> Result<Vec<Row>>;
+type Family = fn(&Bench) -> Result<()>;
 
 const FAMILIES: [(&str, Family); 10] = [
     ("rpc", rpc::rows),
@@ -65,25 +73,22 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     if let Some(unknown) = wanted.iter().find(|name| !FAMILIES.iter().any(|(known, _)| known == *name)) {
         bail!("no rows are called {unknown}; there are {}", FAMILIES.map(|(name, _)| name).join(", "));
     }
-    let bench = Bench { bin, pairs, quick };
-    println!("{}, median of {pairs} pairs, raw limit and product by turns", bench.bin.display());
-
-    let mut rows = Vec::new();
+    let bench = Bench { bin, pairs, quick, rows: RefCell::default() };
+    println!("{}, median of at most {pairs} pairs, raw limit and product by turns", bench.bin.display());
+    println!("{}", table::head());
     for (name, family) in FAMILIES {
         if !wanted.is_empty() && !wanted.contains(&name) {
             continue;
         }
         let started = Instant::now();
-        match family(&bench) {
-            Ok(measured) => rows.extend(measured),
-            Err(error) => {
-                let broken = Target { text: "measured".to_owned(), met: false };
-                rows.push(Row::alone(name, "-", f64::NAN, broken).profile(format!("not measured: {error:#}")));
-            }
+        if let Err(error) = family(&bench) {
+            let broken = Target { text: "measured".to_owned(), met: false };
+            bench.show(Row::alone(name, "-", f64::NAN, broken).profile(format!("not measured: {error:#}")));
         }
         eprintln!("  {name}: {:.0} s", started.elapsed().as_secs_f64());
     }
-    print!("{}", table::render(&rows));
+    let rows = bench.rows.take();
+    print!("{}", table::missed(&rows));
     let missed = rows.iter().filter(|row| !row.met()).count();
     println!("{} rows, {missed} missed", rows.len());
     Ok(u8::from(missed > 0))

@@ -104,7 +104,8 @@ def main(report, grace, argv):
     status, left, seen = 124, [], set()
     try:
         signal.signal(signal.SIGTERM, stop)
-        command = subprocess.Popen(argv, start_new_session=True).pid
+        # Not the leader of a session: such a program would make any terminal that it opens its own, and be hung up with it.
+        command = subprocess.Popen(argv, preexec_fn=os.setpgrp).pid
         threading.Thread(target=watch, args=(seen,), daemon=True).start()
         pid, how = os.waitpid(-1, 0)
         while pid != command:

@@ -23,6 +23,12 @@ class Home:
         self.dir = t.tmp()
         self.env = clean_env(self.dir)
         self.state = self.dir + "/.local/state/ostler"
+        # Also when a check ends early nothing of it stays.
+        t.daemons.append(self)
+
+    def stop(self):
+        if os.path.isdir(self.state):
+            self("down", "--kill")
 
     def __call__(self, *args, stdin=b"", timeout=60):
         p = subprocess.run([self.program] + list(args), input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -26,7 +26,7 @@ SUITES = {
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
-    "sudo-proxy": ["sudo_proxy", "sudo_password"],
+    "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
     "zeroclaw": ["zeroclaw"],
 }
 

@@ -1,4 +1,4 @@
-//! A real keeper without a daemon: what the raw limits of spawning and adopting stand on.
+//! A real keeper without a daemon: what the raw limit of adopting stands on.
 //! Its children and it end with the value; a keeper that is deserted would wait for a daemon for ever.
 
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use ostler_keeper::{Adopted, Event, Exit, Hello, Keeper, Scope, SpawnSpec, Spawned, StdioKind};
+use ostler_keeper::{Adopted, Event, Hello, Keeper, Scope, SpawnSpec, Spawned, StdioKind};
 
 /// No answer of a keeper takes this long unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -17,7 +17,7 @@ const KILL: i32 = 9;
 
 pub(crate) enum News {
     Spawned(String, Result<Spawned, String>),
-    Exited(String, Exit),
+    Exited(String),
 }
 
 pub(crate) struct BareKeeper {
@@ -36,10 +36,6 @@ impl BareKeeper {
         let (sender, news) = channel();
         let (keeper, _) = connect(dir, &sender)?;
         Ok(Self { dir: dir.to_owned(), keeper: Some(keeper), sender, news, alive: HashSet::new() })
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.keeper.as_ref().map_or(0, Keeper::pid)
     }
 
     /// Lets go of the keeper and comes back as a new daemon would: with everything it holds.
@@ -71,7 +67,7 @@ impl BareKeeper {
     pub(crate) fn next(&mut self) -> Result<News> {
         let news = self.news.recv_timeout(PATIENCE).context("the keeper is silent")?;
         match &news {
-            News::Exited(key, _) => {
+            News::Exited(key) => {
                 if let Some(keeper) = &self.keeper {
                     keeper.ack(key);
                 }
@@ -101,8 +97,8 @@ fn connect(dir: &Path, sender: &Sender<News>) -> Result<(Keeper, Vec<Adopted>)> 
         let events = sender.clone();
         let hello = Hello { program: "bench".to_owned() };
         let connected = ostler_keeper::connect(dir, hello, move |event| {
-            if let Event::Exited { key, exit } = event {
-                let _ = events.send(News::Exited(key, exit));
+            if let Event::Exited { key, .. } = event {
+                let _ = events.send(News::Exited(key));
             }
         });
         match connected {

@@ -31,7 +31,7 @@ const KEPT: f64 = 1.0;
 /// The same command line with a journal before it: some milliseconds beside some hundred.
 const ONCE: f64 = 1.15;
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let instance = Instance::new(&bench.bin, "agents")?;
     let (once, stage) = (Instance::new(&bench.bin, "agents-once")?, Stage::set(&instance.dir().join("home"))?);
     let mut usual = Daemon::new(&instance)?.with_env(&stage.told.env);
@@ -40,23 +40,22 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
     let mut oneshot = Daemon::new(&once)?.with_env(&env);
     usual.start()?;
     oneshot.start()?;
-    let mut rows = Vec::new();
     for (agent, name) in
         [(Agent::Claude, "claude"), (Agent::Codex, "codex"), (Agent::Gemini, "gemini"), (Agent::Opencode, "opencode")]
     {
         let Some(program) = stage.told.programs.get(name).cloned().flatten() else {
             let absent = Target { text: "not installed: ./test install".to_owned(), met: true };
-            rows.push(Row::alone(format!("{name}: a turn"), "ms", f64::NAN, absent));
+            bench.show(Row::alone(format!("{name}: a turn"), "ms", f64::NAN, absent));
             continue;
         };
         let workspace = instance.dir().join(name);
         std::fs::create_dir(&workspace)?;
         let cli = Cli { agent, name, program, workspace: workspace.display().to_string() };
-        rows.extend(cli.rows(bench, &stage, [instance.dir(), once.dir()]).with_context(|| cli.name)?);
+        cli.rows(bench, &stage, [instance.dir(), once.dir()]).with_context(|| cli.name)?;
     }
     oneshot.stop()?;
     usual.stop()?;
-    Ok(rows)
+    Ok(())
 }
 
 /// The agents' settings and the scripted model; gone with this value.
@@ -104,7 +103,7 @@ struct Cli {
 }
 
 impl Cli {
-    fn rows(&self, bench: &Bench, stage: &Stage, [usual, once]: [&Path; 2]) -> Result<Vec<Row>> {
+    fn rows(&self, bench: &Bench, stage: &Stage, [usual, once]: [&Path; 2]) -> Result<()> {
         let mut ways = [
             Talk::begin(self, usual, Lifetime::Session)?,
             Talk::begin(self, usual, Lifetime::Turn)?,
@@ -134,11 +133,11 @@ impl Cli {
             Row::paired(format!("{}: a turn, {what}", self.name), "ms", pairs, vec![target])
                 .against("the CLI's own command line, once")
         };
-        Ok(vec![
-            row("kept alive", kept, Target::ratio_at_most(kept.ratio, KEPT)),
-            row("a process each", turn, Target { text: "for scale".to_owned(), met: turn.ours.is_finite() }),
-            row("run once", oneshot, Target::ratio_at_most(oneshot.ratio, ONCE)),
-        ])
+        bench.show(row("kept alive", kept, Target::ratio_at_most(kept.ratio, KEPT)));
+        let scale = Target { text: "for scale".to_owned(), met: turn.ours.is_finite() };
+        bench.show(row("a process each", turn, scale));
+        bench.show(row("run once", oneshot, Target::ratio_at_most(oneshot.ratio, ONCE)));
+        Ok(())
     }
 
     /// The raw limit: the line that the adapter would start, without ostler.

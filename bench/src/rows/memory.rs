@@ -19,10 +19,9 @@ const SETTLE: Duration = Duration::from_millis(1500);
 const MB: f64 = 1e6;
 const KB: f64 = 1e3;
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = vec![idle(bench)?];
-    rows.extend(children(bench)?);
-    Ok(rows)
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
+    bench.show(idle(bench)?);
+    children(bench)
 }
 
 fn idle(bench: &Bench) -> Result<Row> {
@@ -45,7 +44,7 @@ fn idle(bench: &Bench) -> Result<Row> {
     Ok(Row::paired("idle daemon, RSS", "MB", measured, vec![target]).against("an idle program that listens"))
 }
 
-fn children(bench: &Bench) -> Result<Vec<Row>> {
+fn children(bench: &Bench) -> Result<()> {
     let counts = [100_usize, 1000];
     let mut daemon = [Vec::new(), Vec::new()];
     let mut keeper = [Vec::new(), Vec::new()];
@@ -63,11 +62,10 @@ fn children(bench: &Bench) -> Result<Vec<Row>> {
             keeper.push(procfs::rss_anon(parent)? as f64 / MB);
         }
     }
-    let mut rows = Vec::new();
     for (count, values) in counts.iter().zip(daemon) {
         let each = median(values).unwrap_or(f64::NAN);
         let target = Target::at_most(each, 20.0, "kB");
-        rows.push(Row::alone(
+        bench.show(Row::alone(
             format!("daemon's RSS per idle child, {count} children, ordinary user"),
             "kB",
             each,
@@ -77,7 +75,7 @@ fn children(bench: &Bench) -> Result<Vec<Row>> {
     for (count, values) in counts.iter().zip(keeper) {
         let anon = median(values).unwrap_or(f64::NAN);
         let target = Target::at_most(anon, 1.0 + 8e-3 * *count as f64, "MB");
-        rows.push(Row::alone(format!("keeper's RssAnon, {count} children, ordinary user"), "MB", anon, target));
+        bench.show(Row::alone(format!("keeper's RssAnon, {count} children, ordinary user"), "MB", anon, target));
     }
-    Ok(rows)
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::wire::Attached;
 /// How long a flood may take to reach the journal.
 const WRITE_LIMIT: Duration = Duration::from_secs(120);
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let bytes = bench.size(1 << 30, 1 << 28);
     let running = Running::start(&bench.bin, "replay")?;
     running.call("process.spawn", &running.flood("flood", &["--bytes", &bytes.to_string()]))?;
@@ -37,12 +37,13 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
 
     let measured = pairs(bench.pairs, || raw(&peer, bytes), || ours(&running, bytes))?;
     let targets = vec![Target::ratio_at_least(measured.ratio, 0.8)];
-    Ok(vec![
+    bench.show(
         Row::paired(format!("replay of {} MiB", bytes >> 20), "MB/s", measured, targets)
             .cpu(" s/GB")
             .against("read, base64, socket in one loop")
             .profile(profile(running.pid())),
-    ])
+    );
+    Ok(())
 }
 
 fn wait_for_exit(running: &Running) -> Result<()> {

@@ -22,11 +22,10 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Nothing less can answer: the same bytes in, the same bytes out, one read and one write per batch.
 const RAW: &str = "a blocking echo in one thread: same bytes in and out, lines counted but not looked at";
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let running = Running::start(&bench.bin, "rpc")?;
     let peer = Peer::start(running.instance.dir(), "echo", &[])?;
     let (raw, ours) = (peer.connect()?, running.connect()?);
-    let mut rows = Vec::new();
 
     let count = bench.size(30_000, 5_000);
     let one = pairs(
@@ -35,7 +34,8 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
         || sample(&ours, running.pid(), 1, count).map(latency),
     )?;
     let target = Target::ratio_at_most(one.ratio, 1.35);
-    rows.push(Row::paired("RPC round trip, 1 in flight", "us", one, vec![target]).cpu(" us"));
+    let row = Row::paired("RPC round trip, 1 in flight", "us", one, vec![target]).cpu(" us");
+    bench.show(row.against(RAW).profile(profile(running.pid())));
 
     let count = bench.size(600_000, 100_000);
     let many = pairs(
@@ -44,9 +44,9 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
         || sample(&ours, running.pid(), 64, count).map(rate),
     )?;
     let target = Target::ratio_at_least(many.ratio, 0.6);
-    rows.push(Row::paired("RPC, 64 in flight", "k/s", many, vec![target]).cpu(" us"));
-    let spent = profile(running.pid());
-    Ok(rows.into_iter().map(|row| row.against(RAW).profile(spent.clone())).collect())
+    let row = Row::paired("RPC, 64 in flight", "k/s", many, vec![target]).cpu(" us");
+    bench.show(row.against(RAW).profile(profile(running.pid())));
+    Ok(())
 }
 
 struct Trips {

@@ -29,13 +29,13 @@ const KB: f64 = 1e3;
 /// What fits on a screen.
 const SCREEN: u64 = 50;
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
-    let mut rows = vec![first_event(bench)?];
-    rows.extend(latencies(bench)?);
-    rows.extend(resting(bench)?);
-    rows.push(watchers(bench)?);
-    rows.push(first_screen(bench)?);
-    Ok(rows)
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
+    bench.show(first_event(bench)?);
+    latencies(bench)?;
+    resting(bench)?;
+    bench.show(watchers(bench)?);
+    bench.show(first_screen(bench)?);
+    Ok(())
 }
 
 /// A daemon with one conversation, watched.
@@ -173,7 +173,7 @@ fn first_event(bench: &Bench) -> Result<Row> {
 }
 
 /// The slowest of a hundred, both ways.
-fn latencies(bench: &Bench) -> Result<Vec<Row>> {
+fn latencies(bench: &Bench) -> Result<()> {
     let instance = with_agent(bench, "latency")?;
     let mut talk = Talk::start(&instance, true)?;
     talk.turn("1 0", |_| {})?;
@@ -194,14 +194,13 @@ fn latencies(bench: &Bench) -> Result<Vec<Row>> {
         let p99 = percentile(values, 99);
         Row::alone(name, "ms", p99, Target::at_most(p99, 5.0, "ms"))
     };
-    Ok(vec![
-        row("prompt sent to read by the agent, p99", there),
-        row("line written by the agent to read by a client, p99", back),
-    ])
+    bench.show(row("prompt sent to read by the agent, p99", there));
+    bench.show(row("line written by the agent to read by a client, p99", back));
+    Ok(())
 }
 
 /// What a thousand conversations cost that nobody is having.
-fn resting(bench: &Bench) -> Result<Vec<Row>> {
+fn resting(bench: &Bench) -> Result<()> {
     let instance = Instance::new(&bench.bin, "resting")?;
     let mut daemon = Daemon::new(&instance)?;
     daemon.start()?;
@@ -222,11 +221,13 @@ fn resting(bench: &Bench) -> Result<Vec<Row>> {
     }
     daemon.stop()?;
     let list = median(times).unwrap_or(f64::NAN);
-    Ok(vec![
-        Row::alone("daemon's RSS per resting session, 1000 of them", "kB", each, Target::at_most(each, 50.0, "kB")),
+    let target = Target::at_most(each, 50.0, "kB");
+    bench.show(Row::alone("daemon's RSS per resting session, 1000 of them", "kB", each, target));
+    bench.show(
         Row::alone("1000 sessions listed, client included", "ms", list, Target::at_most(list, 5.0, "ms"))
             .profile("half a megabyte of JSON, written by the daemon and read by the client".to_owned()),
-    ])
+    );
+    Ok(())
 }
 
 /// A hundred watchers that never read, while the agent talks.

@@ -26,7 +26,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(300);
 /// Buffers that are given back soon after a burst are not a slope.
 const SETTLE: Duration = Duration::from_millis(500);
 
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let (first, further) = (bench.size(GIB, GIB / 4), bench.size(PER, GIB));
     let running = Running::start(&bench.bin, "slow-reader")?;
     let marker = running.instance.dir().join("first-part-written");
@@ -47,7 +47,8 @@ pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
     let slope = (after - before) / MIB * (PER as f64 / further as f64);
     let name = format!("RSS slope, client that never reads, {} GiB more", further / GIB);
     let target = Target::at_most(slope, 1.0, "MiB per 4 GiB");
-    Ok(vec![Row::alone(name, "MiB", slope, target).profile(profile(running.pid()))])
+    bench.show(Row::alone(name, "MiB", slope, target).profile(profile(running.pid())));
+    Ok(())
 }
 
 fn wait(marker: &Path) -> Result<()> {

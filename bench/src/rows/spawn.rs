@@ -1,60 +1,42 @@
-//! Spawn and exit of /bin/true, against a real keeper that is asked directly.
+//! Spawn and exit of /bin/true through the door, journal on, against the least that starting a program costs here: a C loop of
+//! posix_spawn with three pipes, and wait. It is compiled when the row is measured.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::Pid;
 use serde_json::json;
 
 use super::Bench;
-use crate::instance::{Instance, TOKEN};
+use crate::instance::TOKEN;
 use crate::lines::{Lines, Seen};
 use crate::measure::{CpuMeter, Sample, pairs, profile};
-use crate::raw::Peer;
 use crate::running::Running;
 use crate::table::{Row, Target};
 use crate::wire;
 
-/// Far beyond what a sample takes.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The limit: one call instead of a protocol, no journal, nobody else to be told.
+const LIMIT: &str = include_str!("../raw/spawn.c");
 
-/// Where journals cost no disk: file systems differ a lot in what a new file costs, and this shows how much of it is theirs.
-const MEMORY: &str = "/dev/shm";
-
-pub(crate) fn rows(bench: &Bench) -> Result<Vec<Row>> {
-    let few = (1, bench.size(400, 100));
-    let many = (16, bench.size(1500, 300));
-    let mut rows = family(bench, Instance::new(&bench.bin, "spawn")?, "", &[few, many])?;
-    if Path::new(MEMORY).is_dir() {
-        let instance = Instance::within(Path::new(MEMORY), &bench.bin, "spawn")?;
-        rows.extend(family(bench, instance, ", journals in memory", &[many])?);
-    }
-    Ok(rows)
-}
-
-fn family(bench: &Bench, instance: Instance, suffix: &str, windows: &[(u64, u64)]) -> Result<Vec<Row>> {
-    let running = Running::of(instance)?;
-    let dir = running.instance.dir().join("raw-keeper");
-    let peer = Peer::start(running.instance.dir(), "spawn", &["--dir", &dir.display().to_string()])?;
-    let mut raw = Raw::connect(&peer)?;
+pub(crate) fn rows(bench: &Bench) -> Result<()> {
+    let running = Running::start(&bench.bin, "spawn")?;
+    let mut raw = Raw::start(running.instance.dir())?;
     let mut ours = Ours::connect(&running)?;
-    let mut rows = Vec::new();
-    for (window, count) in windows {
-        let measured = pairs(bench.pairs, || raw.sample(*count, *window), || ours.sample(*count, *window))?;
-        let targets = vec![Target::ratio_at_least(measured.ratio, 0.8)];
-        rows.push(
-            Row::paired(format!("spawn + exit, {window} at a time{suffix}"), "/s", measured, targets)
+    for (window, count, target) in [(1, bench.size(400, 100), 0.7), (16, bench.size(1500, 300), 0.85)] {
+        let measured = pairs(bench.pairs, || raw.sample(count, window), || ours.sample(count, window))?;
+        let targets = vec![Target::ratio_at_least(measured.ratio, target)];
+        bench.show(
+            Row::paired(format!("spawn + exit, {window} at a time"), "/s", measured, targets)
                 .cpu(" ms")
-                .against("a bare keeper's fork, exec and wait; CPU is keeper and asker")
+                .against("a C loop of posix_spawn with three pipes, and wait; CPU is keeper and daemon, or that loop")
                 .profile(profile(running.pid())),
         );
     }
-    drop(raw);
-    peer.finish()?;
-    Ok(rows)
+    Ok(())
 }
 
 fn sample(count: u64, started: Instant, meters: &[CpuMeter]) -> Result<Sample> {
@@ -63,31 +45,39 @@ fn sample(count: u64, started: Instant, meters: &[CpuMeter]) -> Result<Sample> {
     Ok(Sample { value, cpu: Some(cpu / count as f64 * 1e3) })
 }
 
+/// The C loop while it runs; ended when dropped.
 struct Raw {
-    stream: UnixStream,
-    answers: BufReader<UnixStream>,
-    pids: [Pid; 2],
+    child: Child,
+    answers: BufReader<ChildStdout>,
 }
 
 impl Raw {
-    fn connect(peer: &Peer) -> Result<Self> {
-        let stream = peer.connect()?;
-        stream.set_read_timeout(Some(SILENCE))?;
-        let mut answers = BufReader::new(stream.try_clone()?);
-        let mut line = String::new();
-        answers.read_line(&mut line)?;
-        let keeper = Pid::from_raw(line.trim().parse()?).context("pid of the keeper")?;
-        Ok(Self { stream, answers, pids: [peer.pid(), keeper] })
+    fn start(dir: &Path) -> Result<Self> {
+        let (source, program) = (dir.join("spawn.c"), dir.join("raw-spawn"));
+        std::fs::write(&source, LIMIT)?;
+        let compiled = Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(&source).status();
+        ensure!(compiled.context("cc, which compiles the raw limit")?.success(), "cc failed");
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let answers = BufReader::new(child.stdout.take().context("stdout")?);
+        Ok(Self { child, answers })
     }
 
     fn sample(&mut self, count: u64, window: u64) -> Result<Sample> {
-        let meters = self.pids.map(CpuMeter::start).into_iter().collect::<Result<Vec<_>>>()?;
+        let meters = [CpuMeter::start(Pid::from_child(&self.child))?];
         let started = Instant::now();
-        writeln!(self.stream, "{count} {window}")?;
+        writeln!(self.child.stdin.as_mut().context("stdin")?, "{count} {window}")?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        ensure!(line == "done\n", "the bare keeper failed");
+        ensure!(line == "done\n", "the loop failed");
         sample(count, started, &meters)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // Ending twice is no error worth a word.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

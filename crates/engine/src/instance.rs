@@ -219,10 +219,11 @@ mod tests {
     fn a_holder_that_ignores_the_request_is_killed_and_named() {
         let dir = tempfile::tempdir().unwrap();
         // Ignored signals stay ignored through exec; -o keeps the lock out of the hands of the command.
-        let script = r#"trap "" USR2; exec flock -o "$0" sh -c "echo held; exec sleep 30""#;
+        let script = r#"trap "" USR2; exec flock -o "$0" sh -c "echo held; exec cat""#;
         let mut child = std::process::Command::new("sh")
             .args(["-c", script])
             .arg(dir.path().join("lock"))
+            .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();

@@ -43,7 +43,7 @@ pub use ostler_journal::{
 pub use ostler_keeper::{GuardSpec, Scope, heap};
 pub use process::{
     About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,
-    SpawnRequest, StdinError, Viewer, Viewing, WinSize,
+    SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,
 };
 pub use retention::{PruneReport, Retention};
 pub use session::{Session, SessionConfig, Sessions};

@@ -1,7 +1,10 @@
 //! What is kept of processes that are over: whole journals, for a while, up to a total.
 
+use std::io;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::process::Registry;
 use crate::{Engine, Process};
 
 /// The bounds on what is kept.
@@ -71,11 +74,21 @@ impl Engine {
             return false;
         }
         self.inner.remove(process);
-        if let Err(error) = std::fs::remove_dir_all(self.inner.dir_of(process.id()))
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
+        if let Err(error) = self.inner.forget_files(&self.inner.dir_of(process.id())) {
             tracing::warn!("{}: {error}", process.id());
         }
         true
+    }
+}
+
+impl Registry {
+    /// Deletes everything on the disk about the process whose folder this is, or would be.
+    pub(crate) fn forget_files(&self, folder: &Path) -> io::Result<()> {
+        let removed = match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        let id = folder.file_name().and_then(|id| id.to_str()).unwrap_or_default();
+        removed.and(self.roll.forget(id))
     }
 }

@@ -48,7 +48,8 @@ impl Engine {
     pub fn journal_bytes(&self) -> u64 {
         let folders = std::fs::read_dir(self.inner.processes_dir()).into_iter().flatten().flatten();
         // A folder that goes while it is looked at counts as gone.
-        folders.map(|folder| ostler_journal::disk_usage(&folder.path()).unwrap_or(0)).sum()
+        let folders: u64 = folders.map(|folder| ostler_journal::disk_usage(&folder.path()).unwrap_or(0)).sum();
+        folders + self.inner.roll.size()
     }
 
     /// Whether a request with this key was carried out before.

@@ -33,6 +33,7 @@ mod index;
 mod probe;
 mod pump;
 mod raw;
+mod roll;
 mod sync;
 mod sys;
 
@@ -40,11 +41,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use derived::{ENGINE, EventBounds, EventCursor, EventHead, EventJournal, EventStep, PAYLOAD_MAX};
 pub use probe::{FsKind, Probe, probe};
-pub use pump::{AppendDone, Appended, DuplicateDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError};
-pub use raw::{
-    Bounds, Cursor, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,
-    Missing, OpenError, Step, Subscription, Wake, disk_usage,
+pub use pump::{
+    AppendDone, Appended, DuplicateDone, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,
 };
+pub use raw::{
+    Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions,
+    Kind, Missing, OpenError, Step, Subscription, Wake, disk_usage,
+};
+pub use roll::{Listed, Roll};
 
 /// 32 KiB: the frame size clients rely on.
 pub const FRAME_MAX: usize = 32 * 1024;

@@ -16,6 +16,7 @@ use crate::floor::Floor;
 use crate::pump::Shared;
 use crate::raw::mark::Mark;
 use crate::raw::{self, Fact, SyncError};
+use crate::roll::Roll;
 use crate::{Journal, lock, sys};
 
 pub(crate) const OUT: u8 = 1;
@@ -33,6 +34,8 @@ struct State {
     dirty: Vec<(Instant, Arc<Shared>)>,
     /// Event journals, likewise; each is here at most once.
     events: Vec<(Instant, Arc<EventJournal>)>,
+    /// Rolls, likewise.
+    rolls: Vec<(Instant, Arc<Roll>)>,
     /// Since when something in the pass under way was dirty.
     in_flight: Option<Instant>,
     /// Passes begun and done; `sync_now` waits for one that began after it was called.
@@ -44,13 +47,14 @@ struct State {
 
 impl State {
     fn is_clean(&self) -> bool {
-        self.dirty.is_empty() && self.events.is_empty()
+        self.dirty.is_empty() && self.events.is_empty() && self.rolls.is_empty()
     }
 
     /// Since when something is dirty.
     fn oldest(&self) -> Option<Instant> {
         let (raw, events) = (self.dirty.first().map(|(since, _)| *since), self.events.first().map(|(since, _)| *since));
-        raw.into_iter().chain(events).min()
+        let rolls = self.rolls.first().map(|(since, _)| *since);
+        raw.into_iter().chain(events).chain(rolls).min()
     }
 }
 
@@ -58,6 +62,7 @@ impl State {
 struct Pass {
     journals: Vec<Arc<Shared>>,
     events: Vec<Arc<EventJournal>>,
+    rolls: Vec<Arc<Roll>>,
 }
 
 /// What is dirty.
@@ -90,6 +95,17 @@ impl Sync {
         let mut state = lock(&self.state);
         let first = state.is_clean();
         state.events.push((Instant::now(), Arc::clone(journal)));
+        drop(state);
+        if first {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Notes that a roll has entries which are not on the disk; it does so once until a pass takes it.
+    pub(crate) fn mark_roll(&self, roll: &Arc<Roll>) {
+        let mut state = lock(&self.state);
+        let first = state.is_clean();
+        state.rolls.push((Instant::now(), Arc::clone(roll)));
         drop(state);
         if first {
             self.changed.notify_all();
@@ -150,7 +166,8 @@ impl Sync {
         state.in_flight = state.oldest();
         let journals = std::mem::take(&mut state.dirty).into_iter().map(|(_, shared)| shared).collect();
         let events = std::mem::take(&mut state.events).into_iter().map(|(_, journal)| journal).collect();
-        Some(Pass { journals, events })
+        let rolls = std::mem::take(&mut state.rolls).into_iter().map(|(_, roll)| roll).collect();
+        Some(Pass { journals, events, rolls })
     }
 
     fn finished(&self) {
@@ -167,6 +184,10 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
     while let Some(pass) = sync.next(pause, floor.is_watching()) {
         // Looked at before, put on the disk after the raw journals: what was derived follows what it was derived from.
         let events: Vec<_> = pass.events.iter().map(|journal| (journal, journal.begin_sync())).collect();
+        // First: what is found of a journal after a power loss can be named.
+        for roll in &pass.rolls {
+            if every.is_zero() { roll.forgo_sync() } else { roll.sync(sync) }
+        }
         let mut synced = Vec::new();
         for shared in &pass.journals {
             let files = shared.journal.dirty.swap(0, Ordering::AcqRel);
@@ -272,7 +293,9 @@ fn punch_input(shared: &Shared) -> io::Result<()> {
     };
     let from = shared.punched.load(Ordering::Relaxed);
     if upto > from {
-        sys::punch(&shared.journal.files()?.input, from, upto)?;
+        if let Some(input) = shared.journal.files()?.input() {
+            sys::punch(input, from, upto)?;
+        }
         shared.punched.store(upto, Ordering::Relaxed);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A command in a sealed memory file: program, directory, log, arguments and environment as
+//! A command in a sealed memory file, or in the packet where it is short: program, directory, log, arguments and environment as
 //! length-prefixed strings that end in NUL, so that the keeper can point into a mapping instead
 //! of copying a megabyte. Sealed, because a file that shrinks under a mapping kills its reader.
 
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create, seek};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
 use rustix::io::Errno;
 
 /// First bytes of the file: name and version of the layout.
@@ -39,8 +39,25 @@ pub(crate) struct Mapped<'a> {
     pub(crate) env: Vec<&'a CStr>,
 }
 
+/// Up to this size a command travels in the packet: a file of its own costs more than the copy.
+pub(crate) const PACKED_MAX: usize = 32 * 1024;
+
 /// Writes a command into a sealed memory file. A NUL inside a string is EINVAL.
 pub(crate) fn seal(command: &Command<'_>) -> std::io::Result<OwnedFd> {
+    sealed(&pack(command)?)
+}
+
+/// Writes what [`pack`] made into a sealed memory file.
+pub(crate) fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    let file = memfd_create("command", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+/// A command as bytes. A NUL inside a string is EINVAL.
+pub(crate) fn pack(command: &Command<'_>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     bytes.extend_from_slice(MAGIC);
     for count in [command.argv.len(), command.env.len()] {
@@ -55,11 +72,7 @@ pub(crate) fn seal(command: &Command<'_>) -> std::io::Result<OwnedFd> {
     for (name, value) in command.env {
         push(&mut bytes, &[name.as_bytes(), b"=", value.as_bytes()])?;
     }
-    let file = memfd_create("command", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    let mut file = File::from(file);
-    file.write_all(&bytes)?;
-    fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
-    Ok(file.into())
+    Ok(bytes)
 }
 
 fn length(value: usize) -> std::io::Result<[u8; 4]> {
@@ -113,17 +126,6 @@ pub(crate) fn open(file: impl AsFd) -> Result<Bytes, Errno> {
     let length = rustix::io::pread(&file, &mut bytes, 0)?;
     bytes.truncate(length);
     Ok(Bytes::Copied(bytes))
-}
-
-/// The keeper is about to fork for this command. Whoever sealed it shares the position of the file, and reads from it
-/// whether a keeper that died had come this far.
-pub(crate) fn mark_begun(file: impl AsFd) -> Result<(), Errno> {
-    seek(file, SeekFrom::Start(0)).map(drop)
-}
-
-/// Whether a keeper that marks may have forked for this command.
-pub(crate) fn is_begun(file: impl AsFd) -> bool {
-    !seek(file, SeekFrom::Current(0)).is_ok_and(|at| at > 0)
 }
 
 /// Finds the strings. `None`: not a command.

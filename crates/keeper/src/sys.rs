@@ -93,20 +93,200 @@ pub(crate) struct Plan<'a> {
     pub(crate) oom: Option<&'a [u8]>,
     /// A file to be appended to as descriptors 1 and 2 instead.
     pub(crate) log: Option<&'a CStr>,
+    /// It may be born into our memory: whoever made the plan hears the end of its error pipe.
+    pub(crate) shares: bool,
     /// The control group to be born into; where the kernel will not, the child is where we are.
     pub(crate) group: Option<BorrowedFd<'a>>,
 }
 
-/// Forks and executes. The answer is the child's pid; whether it got as far as exec is told by the
-/// error pipe.
-pub(crate) fn spawn(plan: &Plan<'_>) -> Result<u32, Errno> {
+/// Starts a child that executes. The answer is its pid; whether it got as far as exec is told by the error pipe.
+///
+/// It is born into our own memory where it can be, and leaves that with exec: copying what it never looks at would be half of
+/// what a start costs. Unlike a vfork, nobody waits for it, so a folder or a program that hangs holds up nobody else. What it
+/// reads meanwhile is in the [`Launch`].
+pub(crate) fn spawn(plan: &Plan<'_>) -> Result<(u32, Launch), Errno> {
     let born = plan.group.map_or(-1, fork_into);
-    // SAFETY: this process has one thread, and the child calls only `start`, which allocates nothing.
-    match if born < 0 { unsafe { libc::fork() } } else { born } {
-        -1 => Err(last()),
-        0 => start(plan),
-        pid => Ok(pid.unsigned_abs()),
+    match born {
+        0 => start(&Order::of(plan)),
+        pid if pid > 0 => return Ok((pid.unsigned_abs(), Launch::default())),
+        _ => {}
     }
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    if plan.shares {
+        return Launch::begin(plan);
+    }
+    // SAFETY: this process has one thread, and the child calls only `start`, which allocates nothing.
+    match unsafe { libc::fork() } {
+        -1 => Err(last()),
+        0 => start(&Order::of(plan)),
+        pid => Ok((pid.unsigned_abs(), Launch::default())),
+    }
+}
+
+/// What the child's side of a spawn reads: numbers, and pointers to C strings.
+struct Order {
+    program: *const c_char,
+    argv: *const *const c_char,
+    env: *const *const c_char,
+    cwd: *const c_char,
+    log: *const c_char,
+    stdio: [RawFd; 3],
+    errors: RawFd,
+    session: bool,
+    terminal: Option<c_int>,
+    umask: Option<u32>,
+    limit: libc::rlimit,
+    oom: Option<(*const u8, usize)>,
+}
+
+impl Order {
+    /// Good for as long as the plan is.
+    fn of(plan: &Plan<'_>) -> Order {
+        Order {
+            program: plan.program.as_ptr(),
+            argv: plan.argv.raw.as_ptr(),
+            env: plan.env.raw.as_ptr(),
+            cwd: plan.cwd.as_ptr(),
+            log: plan.log.map_or(std::ptr::null(), CStr::as_ptr),
+            stdio: plan.stdio.map(|fd| fd.as_raw_fd()),
+            errors: plan.errors.as_raw_fd(),
+            session: plan.session,
+            terminal: plan.terminal,
+            umask: plan.umask,
+            limit: libc::rlimit { rlim_cur: plan.nofile.0, rlim_max: plan.nofile.1 },
+            oom: plan.oom.map(|text| (text.as_ptr(), text.len())),
+        }
+    }
+}
+
+/// Memory that a child shares with us until its program runs. Given back by [`over`](Self::over) alone: forgotten in any other
+/// way, it stays.
+#[derive(Default)]
+pub(crate) struct Launch(Option<Box<Shared>>);
+
+struct Shared {
+    order: Order,
+    /// The strings, one after the other.
+    _text: Vec<u8>,
+    _argv: Vec<*const c_char>,
+    _env: Vec<*const c_char>,
+    stack: Vec<u8>,
+}
+
+impl std::fmt::Debug for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Launch").field("shared", &self.0.is_some()).finish()
+    }
+}
+
+impl Launch {
+    /// The child has left our memory: its end of the error pipe is closed, which happens after that.
+    pub(crate) fn over(mut self) {
+        drop(self.0.take());
+    }
+
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    fn begin(plan: &Plan<'_>) -> Result<(u32, Launch), Errno> {
+        /// A few frames of system calls, and room for those of a build without optimisation.
+        const STACK: usize = 16 * 1024;
+        let mut text = Vec::new();
+        let mut put = |string: *const c_char| {
+            let at = text.len();
+            // SAFETY: the plan's pointers are those of C strings that it borrows.
+            text.extend_from_slice(unsafe { CStr::from_ptr(string) }.to_bytes_with_nul());
+            at
+        };
+        let (program, cwd) = (put(plan.program.as_ptr()), put(plan.cwd.as_ptr()));
+        let mut put_all = |pointers: &Pointers<'_>| -> Vec<usize> {
+            pointers.raw.iter().filter(|pointer| !pointer.is_null()).map(|pointer| put(*pointer)).collect()
+        };
+        let (argv, env) = (put_all(&plan.argv), put_all(&plan.env));
+        let at = |offset: &usize| text.as_ptr().wrapping_add(*offset).cast::<c_char>();
+        let pointers = |offsets: Vec<usize>| -> Vec<*const c_char> {
+            offsets.iter().map(at).chain(std::iter::once(std::ptr::null())).collect()
+        };
+        let (argv, env) = (pointers(argv), pointers(env));
+        let order =
+            Order { program: at(&program), cwd: at(&cwd), argv: argv.as_ptr(), env: env.as_ptr(), ..Order::of(plan) };
+        let mut shared =
+            Box::new(Shared { order, _text: text, _argv: argv, _env: env, stack: Vec::with_capacity(STACK) });
+        let top = shared.stack.as_mut_ptr().wrapping_add(STACK);
+        let top = top.wrapping_sub(top.addr() % 16).cast();
+        let order = (&raw mut shared.order).cast();
+        // SAFETY: the child runs `born` on a stack of its own, on memory that nobody changes and that lives until it has
+        // left ours: `shared` is given back by `over` only. It makes system calls and nothing else, and touches no
+        // thread-local variable: not even the error number.
+        let pid = unsafe { libc::clone(born, top, libc::CLONE_VM | libc::SIGCHLD, order) };
+        if pid < 0 {
+            return Err(last());
+        }
+        Ok((pid.unsigned_abs(), Launch(Some(shared))))
+    }
+}
+
+impl Drop for Launch {
+    fn drop(&mut self) {
+        // Somebody may still be reading it.
+        std::mem::forget(self.0.take());
+    }
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+extern "C" fn born(order: *mut std::ffi::c_void) -> c_int {
+    // SAFETY: the argument that `Launch::begin` passes.
+    start(unsafe { &*order.cast::<Order>() })
+}
+
+/// A system call that leaves the error number alone: it is in the answer. The child may share the variable with us.
+///
+/// # Safety
+/// That of the call.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> isize {
+    let given = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    let result: isize;
+    // SAFETY: the kernel's calling convention; by the contract of this function the rest is the caller's.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") given(0), in("rsi") given(1), in("rdx") given(2), in("r10") given(3),
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    result
+}
+
+/// A system call that leaves the error number alone: it is in the answer. The child may share the variable with us.
+///
+/// # Safety
+/// That of the call.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> isize {
+    let given = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    let result: isize;
+    // SAFETY: the kernel's calling convention; by the contract of this function the rest is the caller's.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") given(0) => result,
+            in("x1") given(1), in("x2") given(2), in("x3") given(3),
+            options(nostack)
+        );
+    }
+    result
+}
+
+/// # Safety
+/// That of the call.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> isize {
+    let given = |index: usize| arguments.get(index).copied().unwrap_or(0);
+    // SAFETY: by the contract of this function. Here no child shares our memory.
+    let result = unsafe { libc::syscall(number, given(0), given(1), given(2), given(3)) };
+    if result < 0 { -(last().raw_os_error() as isize) } else { result as isize }
 }
 
 /// As fork, into a control group (Linux 5.7). The C library does not know of it, which only a child that used its
@@ -135,66 +315,80 @@ fn fork_into(group: BorrowedFd<'_>) -> i32 {
 }
 
 /// The child's side: never returns, tells the error pipe the step that failed.
-fn start(plan: &Plan<'_>) -> ! {
-    let fail = |step: Step| -> ! {
-        let report = report(step, last());
-        // SAFETY: writes eight bytes from this frame, then ends the process without destructors.
-        unsafe {
-            libc::write(plan.errors.as_raw_fd(), report.as_ptr().cast(), report.len());
-            libc::_exit(127)
-        }
-    };
-    // SAFETY: plain system calls on descriptors and C strings that the plan keeps alive; the
-    // closures above and the calls here touch no allocator and no lock.
+fn start(order: &Order) -> ! {
+    // SAFETY: plain system calls on descriptors and C strings that the order's maker keeps alive; nothing here touches an
+    // allocator, a lock or a thread-local variable.
     unsafe {
-        if plan.session {
-            if libc::setsid() < 0 {
-                fail(Step::Setup);
+        let step = match prepare(order) {
+            Err(failed) => failed,
+            Ok(()) => {
+                let (argv, env) = (order.argv.addr(), order.env.addr());
+                (Step::Exec, call(libc::SYS_execve, [order.program.addr(), argv, env]))
             }
-        } else if libc::setpgid(0, 0) < 0 {
-            fail(Step::Setup);
+        };
+        let report = report(step.0, Errno::from_raw_os_error(i32::try_from(-step.1).unwrap_or(0)));
+        call(libc::SYS_write, [order.errors.unsigned_abs() as usize, report.as_ptr().addr(), report.len()]);
+        loop {
+            call(libc::SYS_exit_group, [127]);
         }
-        for (target, source) in (0..).zip(&plan.stdio) {
-            if libc::dup2(source.as_raw_fd(), target) < 0 {
-                fail(Step::Setup);
-            }
+    }
+}
+
+/// Everything between birth and exec; the step that failed, and what the system said.
+///
+/// # Safety
+/// For a process that was just born: it changes what belongs to the whole process.
+unsafe fn prepare(order: &Order) -> Result<(), (Step, isize)> {
+    let at = |step: Step, result: isize| if result < 0 { Err((step, result)) } else { Ok(result) };
+    let number = |fd: RawFd| fd.unsigned_abs() as usize;
+    // SAFETY: as in `start`.
+    unsafe {
+        let left = if order.session { call(libc::SYS_setsid, []) } else { call(libc::SYS_setpgid, [0, 0]) };
+        at(Step::Setup, left)?;
+        for (target, source) in (0..).zip(order.stdio) {
+            // Of itself it is what it should be: without the flag that would close it.
+            let moved = match number(source) == target {
+                true => call(libc::SYS_fcntl, [target, libc::F_SETFD as usize, 0]),
+                false => call(libc::SYS_dup3, [number(source), target, 0]),
+            };
+            at(Step::Setup, moved)?;
         }
         // Before anything that may hang: a stuck child must hold no pipe of another one open.
-        keep_only(plan.errors);
-        if let Some(fd) = plan.terminal
-            && libc::ioctl(fd, libc::TIOCSCTTY, 0) < 0
-        {
-            fail(Step::Setup);
+        let errors = number(order.errors);
+        if errors > 3 {
+            call(libc::SYS_close_range, [3, errors - 1, 0]);
         }
-        if let Some(text) = plan.oom {
-            let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-            if fd >= 0 {
-                libc::write(fd, text.as_ptr().cast(), text.len());
-                libc::close(fd);
+        call(libc::SYS_close_range, [errors + 1, c_uint::MAX as usize, 0]);
+        if let Some(fd) = order.terminal {
+            at(Step::Setup, call(libc::SYS_ioctl, [number(fd), libc::TIOCSCTTY as usize, 0]))?;
+        }
+        let here = libc::AT_FDCWD as usize;
+        if let Some((text, length)) = order.oom {
+            let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
+            let fd = call(libc::SYS_openat, [here, c"/proc/self/oom_score_adj".as_ptr().addr(), flags]);
+            if let Ok(fd) = usize::try_from(fd) {
+                call(libc::SYS_write, [fd, text.addr(), length]);
+                call(libc::SYS_close, [fd]);
             }
         }
-        let limit = libc::rlimit { rlim_cur: plan.nofile.0, rlim_max: plan.nofile.1 };
-        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) < 0 {
-            fail(Step::Setup);
+        let limit = (&raw const order.limit).addr();
+        at(Step::Setup, call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE as usize, limit, 0]))?;
+        if let Some(mask) = order.umask {
+            call(libc::SYS_umask, [mask as usize]);
         }
-        if let Some(mask) = plan.umask {
-            libc::umask(mask);
-        }
-        unblock_signals();
-        if let Some(log) = plan.log {
-            let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
-            let fd = libc::open(log.as_ptr(), flags, 0o600 as c_uint);
-            if fd >= 0 {
-                libc::dup2(fd, 1);
-                libc::dup2(fd, 2);
+        if !order.log.is_null() {
+            let flags = (libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC) as usize;
+            if let Ok(fd) = usize::try_from(call(libc::SYS_openat, [here, order.log.addr(), flags, 0o600])) {
+                call(libc::SYS_dup3, [fd, 1, 0]);
+                call(libc::SYS_dup3, [fd, 2, 0]);
             }
         }
-        if libc::chdir(plan.cwd.as_ptr()) < 0 {
-            fail(Step::Chdir);
-        }
-        libc::execve(plan.program.as_ptr(), plan.argv.raw.as_ptr(), plan.env.raw.as_ptr());
+        at(Step::Chdir, call(libc::SYS_chdir, [order.cwd.addr()]))?;
+        let none: SignalSet = 0;
+        let mask = (&raw const none).addr();
+        call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, mask, 0, size_of::<SignalSet>()]);
+        Ok(())
     }
-    fail(Step::Exec)
 }
 
 /// The eight bytes of an error pipe.

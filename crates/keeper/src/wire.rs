@@ -11,8 +11,8 @@ use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
 
 /// The keeper's name: argv[0], and all that a process listing shows of it.
 pub const NAME: &str = "ostler-keeper";
-/// The newest protocol spoken here.
-pub(crate) const PROTOCOL: u32 = 1;
+/// The newest protocol spoken here: 2 has `hold`, and commands in the packet.
+pub(crate) const PROTOCOL: u32 = 2;
 /// The oldest protocol spoken here.
 pub(crate) const OLDEST: u32 = 1;
 /// The socket's name inside the instance directory.
@@ -79,6 +79,10 @@ pub(crate) enum Verb {
     /// New program in the one descriptor beside it.
     Reexec,
     Import(ChildWire),
+    /// The one descriptor beside it is held with the child, as the first; a child that has any keeps what it has.
+    Hold {
+        key: String,
+    },
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -88,13 +92,10 @@ pub(crate) struct Greeting {
     pub(crate) pid: u32,
     #[serde(default)]
     pub(crate) program: String,
-    /// A keeper's: it marks a command before it forks, see [`crate::blob::mark_begun`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) marks: bool,
 }
 
 /// A spawn: descriptors beside it are the sealed command, then `given`, then `held`; the raw bytes
-/// are the metadata.
+/// are the metadata. A short command is no descriptor but the last `command` of the raw bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SpawnWire {
     pub(crate) key: String,
@@ -107,6 +108,8 @@ pub(crate) struct SpawnWire {
     pub(crate) nofile: Option<(u64, u64)>,
     #[serde(default)]
     pub(crate) given: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) void_exit: Option<i32>,
 }

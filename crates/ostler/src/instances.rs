@@ -172,23 +172,8 @@ pub(crate) fn is_stale(socket: &Path) -> bool {
 /// How many processes live without a daemon, with a keeper that waits or without one, as far as that shows without
 /// disturbing anybody: by the instance's own notes, and what tells a hosted process from a stranger with its pid.
 pub(crate) fn kept(dir: &Path) -> usize {
-    #[derive(Deserialize)]
-    struct Note {
-        id: String,
-        #[serde(default)]
-        pid: u32,
-        #[serde(default)]
-        start_ticks: u64,
-        #[serde(default)]
-        abandoned: bool,
-    }
-    let notes = std::fs::read_dir(dir.join("procs")).into_iter().flatten().flatten();
-    let notes = notes.filter_map(|entry| {
-        let text = std::fs::read(entry.path().join("meta.json")).ok()?;
-        serde_json::from_slice::<Note>(&text).ok()
-    });
-    let hosted =
-        notes.filter(|note| !note.abandoned && is_hosted(note.pid, note.start_ticks, &note.id)).map(|note| note.pid);
+    let noted = ostler_engine::noted(dir).into_iter();
+    let hosted = noted.filter(|(id, pid, ticks)| is_hosted(*pid, *ticks, id)).map(|(_, pid, _)| pid);
     hosted.collect::<std::collections::HashSet<u32>>().len()
 }
 

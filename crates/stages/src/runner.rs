@@ -109,6 +109,9 @@ fn check(spec: &Spec) -> Result<(), Failure> {
 }
 
 fn run(spec: &Spec, root: Result<Root, Failure>, sink: &mut Sink) -> Result<Outcome, Stop> {
+    if spec.limit.is_zero() {
+        return Err(Stop::TimedOut(Vec::new()));
+    }
     let deadline = Instant::now() + spec.limit.min(LIMIT_MAX);
     umask(Mode::from_raw_mode(spec.umask & 0o777));
     // For root opened for the comparison only: sudo opens the path itself.

@@ -40,6 +40,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: UnixStream, peer: Peer) {
     }
 }
 
+/// Answers whatever the client asks, which nobody reads.
+pub(crate) async fn refuse(stream: UnixStream, line: Vec<u8>) {
+    match send(stream, line).await {
+        Ok(stream) => arrive::drain(&stream).await,
+        Err(error) => tracing::debug!("a client left before its answer: {error}"),
+    }
+}
+
 async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u8]) -> io::Result<()> {
     let wire = match wire::Request::read(line) {
         Ok(wire) => wire,

@@ -40,6 +40,8 @@ use login::Login;
 /// Connections at once; clients know what the next one is told.
 const IN_FLIGHT: usize = 64;
 const BUSY: &str = "server busy: too many in-flight requests";
+/// Clients at once that are told so; each keeps a connection open for a moment, so that it gets to read it.
+const TURNED_AWAY: usize = 256;
 /// A listener without descriptors tries again rather than spin.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -83,6 +85,7 @@ pub(crate) struct Shared {
     around: Arc<dyn Around>,
     login: Login,
     places: Arc<Semaphore>,
+    turned_away: Arc<Semaphore>,
     warm: Arc<Semaphore>,
     stop: Notify,
 }
@@ -96,6 +99,7 @@ impl Door {
             around,
             login: tokio::task::block_in_place(Login::of_this_process),
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),
         };
@@ -129,9 +133,7 @@ impl Door {
             return;
         }
         let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
-            // A fresh socket has room for a line.
-            let _ = stream.try_write(&shared.answer("").error(BUSY));
-            return;
+            return Self::turn_away(&shared, stream);
         };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid, pid, hosted: None, workspace: None };
@@ -139,6 +141,21 @@ impl Door {
             client::serve(shared, stream, peer).await;
             drop(place);
         });
+    }
+}
+
+impl Door {
+    /// There is no place for this client. It may still be writing its request, and is answered whenever it looks.
+    fn turn_away(shared: &Arc<Shared>, stream: UnixStream) {
+        let line = shared.answer("").error(BUSY);
+        match Arc::clone(&shared.turned_away).try_acquire_owned() {
+            Ok(place) => drop(tokio::spawn(async move {
+                client::refuse(stream, line).await;
+                drop(place);
+            })),
+            // A fresh socket has room for a line.
+            Err(_) => drop(stream.try_write(&line)),
+        }
     }
 }
 

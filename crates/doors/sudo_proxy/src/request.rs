@@ -35,6 +35,9 @@ pub enum Refusal {
     /// A variable's value that could fool a reader.
     #[error("env value contains forbidden characters")]
     EnvValue,
+    /// A variable that there cannot be.
+    #[error("environment variable not allowed: {0} (no variable can have this name)")]
+    EnvName(String),
     /// A text that could fool a reader.
     #[error("{0} contains forbidden control/bidi characters")]
     Field(&'static str),
@@ -146,13 +149,23 @@ fn check_texts(wire: &wire::Request) -> Result<(), Refusal> {
     }
 }
 
+/// Whether a variable can have this name at all.
+fn is_name(key: &str) -> bool {
+    let letter = |c: char| c == '_' || c.is_ascii_alphabetic();
+    key.starts_with(letter) && key.chars().all(|c| letter(c) || c.is_ascii_digit())
+}
+
 /// One variable that is not allowed refuses the whole request: nothing is dropped in silence.
 fn check_env(env: &BTreeMap<String, String>) -> Result<(), Refusal> {
     if env.contains_key("SSH_AUTH_SOCK") {
         return Err(Refusal::AgentInEnv);
     }
     match env.keys().find(|key| !ALLOWED.contains(&key.as_str()) && !key.starts_with("LC_")) {
-        Some(key) => Err(Refusal::EnvNotAllowed(key.clone())),
+        Some(key) => return Err(Refusal::EnvNotAllowed(key.clone())),
+        None => {}
+    }
+    match env.keys().find(|key| !is_name(key)) {
+        Some(key) => Err(Refusal::EnvName(key.clone())),
         None => Ok(()),
     }
 }

@@ -207,6 +207,11 @@ impl Inbox {
         self.with(|desk| desk.read(after, most))
     }
 
+    /// The same, of an instance that does not run.
+    pub fn audit_file(path: &std::path::Path, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        Store::look(path)?.read(after, most)
+    }
+
     /// Walks the whole audit. May wait for the disk, and takes its time with a long one; nobody waits for it meanwhile.
     pub fn verify(&self) -> Result<Verified, StoreError> {
         self.with(|_| Ok::<_, StoreError>(()))?;

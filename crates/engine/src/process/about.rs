@@ -1,8 +1,5 @@
-//! What a process was started as: kept by the keeper while it lives, and in its folder for as long as its output is.
+//! What a process was started as: kept by the keeper while it lives, and on the instance's roll for as long as its output is.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -11,8 +8,8 @@ use ostler_keeper::procfs::{self, Stat};
 use ostler_keeper::{META_MAX, Orphan};
 use serde::{Deserialize, Serialize};
 
-/// The file in a process's folder that says what it was.
-pub(super) const FILE: &str = "meta.json";
+/// The file in a process's folder that said what it was, before there was a roll.
+const FILE: &str = "meta.json";
 /// Newer reads older; an older program refuses a newer file.
 const VERSION: u32 = 1;
 /// The longest text of a description that is too long for the keeper: enough to know a command by.
@@ -163,7 +160,7 @@ impl About {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Whether the keeper has room for all of it. If not, the whole must be in the folder before anything is started.
+    /// Whether the keeper has room for all of it. If not, the whole must be on the roll before anything is started.
     pub(super) fn is_long(&self) -> bool {
         self.encode().len() > META_MAX
     }
@@ -198,13 +195,7 @@ impl About {
         Ok(about)
     }
 
-    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
-        let (file, fresh) = (dir.join(FILE), dir.join("meta.json.new"));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?.write_all(&self.encode())?;
-        std::fs::rename(fresh, file)
-    }
-
+    /// From the folder, where an older ostler has written it.
     pub(super) fn read(dir: &Path) -> Result<Self, Unreadable> {
         let bytes = std::fs::read(dir.join(FILE)).map_err(Unreadable::Io)?;
         Self::decode(&bytes)
@@ -238,14 +229,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_survives_the_disk_and_newer_ones_are_refused() {
+    fn a_description_of_an_older_ostler_is_read_and_newer_ones_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let mut about = About::new("p1".into(), "sh".into(), vec!["-c".into()], "/".into());
         about.alias = Some(Alias { endpoint: "e".into(), id: "a/b".into() });
-        about.write(dir.path()).unwrap();
+        std::fs::write(dir.path().join(FILE), about.encode()).unwrap();
         assert_eq!(About::read(dir.path()).unwrap(), about);
         about.version = VERSION + 1;
-        about.write(dir.path()).unwrap();
+        std::fs::write(dir.path().join(FILE), about.encode()).unwrap();
         assert!(matches!(About::read(dir.path()), Err(Unreadable::Newer(_))));
     }
 

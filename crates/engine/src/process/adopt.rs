@@ -1,28 +1,29 @@
 //! The start of an engine: who lives is the keeper's to say, what they were and said is on disk.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
-use ostler_journal::{ExitStatusRecord, Journal, PumpConfig, Pumps};
+use ostler_journal::{EndOnRoll, ExitStatusRecord, Journal, JournalOptions, Listed, PumpConfig, Pumps, Roll};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 
 use tokio::runtime::Handle;
 
 use super::about::Unreadable;
-use super::spawn::pump_io;
 use super::{About, Process, Registry};
 use crate::approval::{Inbox, Trace};
 use crate::{Engine, EngineConfig, Sessions, StartError};
 
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+/// The roll's name inside the instance directory.
+const ROLL: &str = "roll";
 const POLL: Duration = Duration::from_millis(2);
 /// How often the files of ended processes are closed again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -37,23 +38,30 @@ impl Engine {
             .mode(0o700)
             .create(&processes)
             .map_err(|source| StartError::Io { path: processes.clone(), source })?;
+        let at = config.dir.join(ROLL);
+        let (roll, listed) =
+            Roll::open(&at).map_err(|error| StartError::Io { path: at, source: io::Error::other(error) })?;
         let pumps = Pumps::start(PumpConfig { sync_every: config.sync_every, ..PumpConfig::default() })
             .map_err(StartError::Pumps)?;
         // Bounded by the number of children: each of them ends once.
-        let (report, events) = mpsc::channel();
+        let (queue, events) = mpsc::channel();
+        let report = Report { queue, registry: Arc::default() };
         // Nobody writes folders now, so they are read while the keeper hands over what it holds.
         let (reached, found) = std::thread::scope(|scope| {
-            let reading = scope.spawn(|| folders(&processes));
+            let reading = scope.spawn(|| found(&processes, &listed));
             (reach_keeper(&config.dir, &report), reading.join())
         });
-        let found = found.unwrap_or_else(|_| folders(&processes));
+        let found = found.unwrap_or_else(|_| self::found(&processes, &listed));
         let Reached { keeper, adopted, is_new } =
             reached.map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
         renew(&keeper);
-        let registry = Registry::new(config, pumps, keeper);
+        pumps.keep_roll_synced(&roll);
+        let registry = Registry::new(config, pumps, roll, keeper);
         registry.take_up(adopted, found);
+        // Set once, here.
+        let _ = report.registry.set(Arc::downgrade(&registry));
         let watcher = Arc::downgrade(&registry);
         std::thread::Builder::new()
             .name("exits".into())
@@ -75,6 +83,27 @@ impl Engine {
     }
 }
 
+/// Who hears what a keeper has to say.
+#[derive(Clone)]
+pub(super) struct Report {
+    queue: mpsc::Sender<Event>,
+    /// Once there is one: what must not wait for a thread goes there.
+    registry: Arc<OnceLock<Weak<Registry>>>,
+}
+
+impl Report {
+    /// On the thread that hears the keeper, which must not wait. Noting an exit never does.
+    fn tell(&self, event: Event) {
+        match (event, self.registry.get().and_then(Weak::upgrade)) {
+            (Event::Exited { key, exit }, Some(registry)) => registry.child_exited(&key, exit),
+            (event, _) => {
+                // The engine is stopping when nobody listens.
+                let _ = self.queue.send(event);
+            }
+        }
+    }
+}
+
 /// A keeper that answers.
 pub(super) struct Reached {
     pub(super) keeper: Keeper,
@@ -84,14 +113,11 @@ pub(super) struct Reached {
 }
 
 /// Connects to the keeper of this folder, and starts one if there is none.
-pub(super) fn reach_keeper(dir: &Path, report: &mpsc::Sender<Event>) -> Result<Reached, ConnectError> {
+pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, ConnectError> {
     let connect = |is_new| {
         let report = report.clone();
         let hello = Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() };
-        let (keeper, adopted) = client::connect(dir, hello, move |event| {
-            // The engine is stopping when nobody listens.
-            let _ = report.send(event);
-        })?;
+        let (keeper, adopted) = client::connect(dir, hello, move |event| report.tell(event))?;
         Ok(Reached { keeper, adopted, is_new })
     };
     let deadline = Instant::now() + NOTICED_WITHIN;
@@ -131,7 +157,7 @@ fn sweep(registry: &Weak<Registry>) {
     }
 }
 
-fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc::Sender<Event>) {
+fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Report) {
     for event in events {
         let Some(registry) = registry.upgrade() else { return };
         match event {
@@ -146,67 +172,111 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &mpsc
     }
 }
 
+/// A process that something on the disk tells of.
+pub(super) struct Found {
+    pub(super) about: About,
+    /// How it ended, if it never said or heard a word.
+    pub(super) end: Option<EndOnRoll>,
+    /// The roll says what it was.
+    pub(super) on_roll: bool,
+}
+
 #[derive(Default)]
-struct Folders {
-    described: Vec<About>,
+struct Founds {
+    described: Vec<Found>,
     /// Of journals whose description can not be read.
-    lost: Vec<About>,
+    lost: Vec<Found>,
     /// Of spawns that were cut short.
     bare: Vec<PathBuf>,
 }
 
-/// What the process folders say.
-fn folders(processes: &Path) -> Folders {
-    let mut folders = Folders::default();
+/// What the roll and the process folders say.
+fn found(processes: &Path, listed: &[Listed]) -> Founds {
+    let mut founds = Founds::default();
+    let mut known = HashSet::new();
+    for Listed { id, description, end } in listed {
+        known.insert(id.as_str());
+        match About::decode(description) {
+            Ok(about) => founds.described.push(Found { about, end: *end, on_roll: true }),
+            Err(error) => {
+                tracing::error!("{id}: {error}");
+                let about = About::lost(id.clone(), since(&processes.join(id)));
+                founds.lost.push(Found { about, end: *end, on_roll: false });
+            }
+        }
+    }
     let entries = match std::fs::read_dir(processes) {
         Ok(entries) => entries,
         Err(error) => {
             tracing::error!("{}: {error}", processes.display());
-            return folders;
+            return founds;
         }
     };
     for path in entries.filter_map(Result::ok).map(|entry| entry.path()) {
+        let Some(id) = path.file_name().and_then(|name| name.to_str()).filter(|id| !known.contains(id)) else {
+            continue;
+        };
+        let lost = || Found { about: About::lost(id.to_owned(), since(&path)), end: None, on_roll: false };
         match About::read(&path) {
-            Ok(about) => folders.described.push(about),
-            Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => folders.bare.push(path),
+            Ok(about) => founds.described.push(Found { about, end: None, on_roll: false }),
+            // A power loss took what the roll said, and left what it was about.
+            Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound && holds_bytes(&path) => {
+                tracing::error!("{}: nothing says what it was", path.display());
+                founds.lost.push(lost());
+            }
+            Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => founds.bare.push(path),
             Err(error @ Unreadable::Malformed(_)) => {
                 tracing::error!("{}: {error}", path.display());
-                let since = path.metadata().and_then(|folder| folder.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-                let id = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-                folders.lost.extend(id.map(|id| About::lost(id, since)));
+                founds.lost.push(lost());
             }
             Err(error) => tracing::error!("{}: {error}", path.display()),
         }
     }
-    folders
+    founds
+}
+
+fn since(folder: &Path) -> SystemTime {
+    folder.metadata().and_then(|folder| folder.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn holds_bytes(folder: &Path) -> bool {
+    ["out", "err", "idx", "in"].iter().any(|name| folder.join(name).metadata().is_ok_and(|file| file.len() > 0))
+}
+
+/// What an instance has noted of its processes, with nobody asked and nothing changed: their ids, pids and start times.
+pub fn noted(dir: &Path) -> Vec<(String, u32, u64)> {
+    let listed = Roll::read(&dir.join(ROLL)).unwrap_or_default();
+    let founds = found(&dir.join("procs"), &listed);
+    let noted = founds.described.into_iter().map(|found| found.about).filter(|about| !about.abandoned);
+    noted.map(|about| (about.id.clone(), about.pid, about.orphan().start_ticks)).collect()
 }
 
 impl Registry {
-    fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, folders: Folders) {
+    fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, founds: Founds) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
-        let Folders { described: mut found, lost, mut bare } = folders;
+        let Founds { described: mut found, lost, mut bare } = founds;
         self.find_cut_off(&alive, &mut found, &mut bare);
         // Oldest first, so that the newest bearer of an alias ends up with it.
-        found.sort_by(|a, b| a.started.total_cmp(&b.started));
-        for about in found {
-            let result = match alive.remove(&about.id) {
-                Some(child) => self.resume(about, child),
+        found.sort_by(|a, b| a.about.started.total_cmp(&b.about.started));
+        for found in found {
+            let result = match alive.remove(&found.about.id) {
+                Some(child) => self.resume(found, child),
                 // Taken up before.
-                None if self.get(&about.id).is_some() => continue,
+                None if self.get(&found.about.id).is_some() => continue,
                 // Described before it was started, which then came to nothing.
-                None if about.pid == 0 && !about.unsure => {
-                    bare.push(self.dir_of(&about.id));
+                None if found.about.pid == 0 && !found.about.unsure => {
+                    bare.push(self.dir_of(&found.about.id));
                     continue;
                 }
-                None => self.remember(about),
+                None => self.remember(found),
             };
             if let Err(error) = result {
                 tracing::error!("process not taken up: {error}");
             }
         }
         // The keeper still knows what those were that it holds.
-        for about in lost.into_iter().filter(|about| !alive.contains_key(&about.id)) {
-            if let Err(error) = self.remember(about) {
+        for found in lost.into_iter().filter(|found| !alive.contains_key(&found.about.id)) {
+            if let Err(error) = self.remember(found) {
                 tracing::error!("process not taken up: {error}");
             }
         }
@@ -216,7 +286,7 @@ impl Registry {
         for folder in bare {
             let came_to_nothing =
                 folder.file_name().and_then(|id| id.to_str()).is_some_and(|id| self.get(id).is_none());
-            if came_to_nothing && let Err(error) = std::fs::remove_dir_all(&folder) {
+            if came_to_nothing && let Err(error) = self.forget_files(&folder) {
                 tracing::warn!("{}: {error}", folder.display());
             }
         }
@@ -227,29 +297,29 @@ impl Registry {
     pub(super) fn take_up_unheard(self: &Arc<Self>, child: Adopted) {
         let key = child.key.clone();
         let about = About::read(&self.dir_of(&key)).or_else(|_| About::decode(&child.meta)).map_err(io::Error::other);
-        let result = about.and_then(|about| self.resume(about, child));
+        let result = about.and_then(|about| self.resume(Found { about, end: None, on_roll: false }, child));
         if let Err(error) = result {
             tracing::error!("child {key} not taken up: {error}");
         }
     }
 
-    fn resume(self: &Arc<Self>, mut about: About, mut child: Adopted) -> io::Result<()> {
-        if about.pid == 0 {
-            about.runs_as(child.pid, child.start_ticks);
-            if !about.private {
-                about.write(&self.dir_of(&about.id))?;
-            }
-        }
+    fn resume(self: &Arc<Self>, found: Found, mut child: Adopted) -> io::Result<()> {
+        let Found { mut about, end, on_roll } = found;
         let options = self.journal_options(&about);
         let journal = match about.private {
             true => Journal::from_held(child.io.held.split_off(1), options),
-            false => Journal::open_with(&self.dir_of(&about.id), options),
+            false => Journal::open_on(&self.dir_of(&about.id), options, &self.roll, end),
         }
         .map_err(io::Error::other)?;
+        if about.pid == 0 || !on_roll {
+            about.runs_as(child.pid, child.start_ticks);
+            journal.to_be_described(about.encode());
+        }
         if about.relayed {
             self.keep_terminal(&about.id, &mut child.io);
         }
-        let hosted = self.pumps.host(Arc::clone(&journal), pump_io(child.io, about.private), true);
+        let io = self.pump_io(&about, child.io);
+        let hosted = self.pumps.host(Arc::clone(&journal), io, true);
         self.close_stdin_with(&hosted, &about.id);
         hook!("adopt.hosted");
         let process = self.enter(about, child.start_ticks, journal, Some(hosted));
@@ -260,8 +330,13 @@ impl Registry {
     }
 
     /// A process that the keeper no longer has: over, and if nobody saw how, its end is unknown.
-    fn remember(self: &Arc<Self>, about: About) -> io::Result<()> {
-        let journal = Journal::open(&self.dir_of(&about.id)).map_err(io::Error::other)?;
+    fn remember(self: &Arc<Self>, found: Found) -> io::Result<()> {
+        let Found { about, end, on_roll } = found;
+        let dir = self.dir_of(&about.id);
+        let journal = Journal::open_on(&dir, JournalOptions::default(), &self.roll, end).map_err(io::Error::other)?;
+        if !on_roll {
+            journal.to_be_described(about.encode());
+        }
         self.enter_ended(about, journal).map(drop)
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ostler_journal::{Journal, PumpIo};
 use ostler_keeper::{Adopted, ChildIo, Import, Orphan};
 
+use super::adopt::Found;
 use super::end::KILL;
 use super::{About, Process, Registry};
 
@@ -20,22 +21,23 @@ impl Registry {
     pub(super) fn find_cut_off(
         self: &Arc<Self>,
         held: &HashMap<String, Adopted>,
-        found: &mut Vec<About>,
+        found: &mut Vec<Found>,
         bare: &mut Vec<PathBuf>,
     ) {
         let unheard = |folder: &PathBuf| Some(folder.file_name()?.to_str()?.to_owned());
         let unheard = bare.iter().filter_map(unheard).map(|key| Orphan { key, ..Orphan::default() });
-        let described = found.iter().filter(|about| about.may_live()).map(About::orphan);
+        let described = found.iter().map(|found| &found.about).filter(|about| about.may_live()).map(About::orphan);
         let orphans: Vec<Orphan> = described.chain(unheard).filter(|orphan| !held.contains_key(&orphan.key)).collect();
         let alive = ostler_keeper::find(&orphans);
         found.extend(bare.extract_if(.., |folder| is_among(&alive, folder)).filter_map(|folder| of_bare(&folder)));
         for (id, (pid, start_ticks)) in alive {
-            let Some(about) = found.iter_mut().find(|about| about.id == id) else { continue };
+            let Some(Found { about, end, .. }) = found.iter_mut().find(|found| found.about.id == id) else { continue };
             about.runs_as(pid, start_ticks);
-            let about = about.clone();
-            let taken = about.write(&self.dir_of(&id)).and_then(|()| {
+            let (about, end) = (about.clone(), *end);
+            let taken = self.roll.describe(&id, &about.encode()).and_then(|()| {
                 let options = self.journal_options(&about);
-                let journal = Journal::open_with(&self.dir_of(&id), options).map_err(io::Error::other)?;
+                let journal =
+                    Journal::open_on(&self.dir_of(&id), options, &self.roll, end).map_err(io::Error::other)?;
                 // Somebody saw its end: whoever has its number now is another.
                 let lives = journal.bounds().exit.is_none();
                 lives.then(|| self.take_up_cut_off(about, journal)).transpose()
@@ -82,7 +84,8 @@ fn is_among<T>(alive: &HashMap<String, T>, folder: &Path) -> bool {
 }
 
 /// The description of a child whose spawn nobody heard the end of; all that is known is that it lives.
-fn of_bare(folder: &Path) -> Option<About> {
+fn of_bare(folder: &Path) -> Option<Found> {
     let since = folder.metadata().and_then(|folder| folder.modified()).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
-    Some(About::lost(folder.file_name()?.to_str()?.to_owned(), since))
+    let about = About::lost(folder.file_name()?.to_str()?.to_owned(), since);
+    Some(Found { about, end: None, on_roll: false })
 }

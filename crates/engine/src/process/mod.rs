@@ -23,6 +23,7 @@ use ostler_keeper::{Keeper, Scope};
 use tokio::sync::Notify;
 
 pub use about::{About, Alias, WinSize};
+pub use adopt::noted;
 pub use end::{Ending, Exit, KillOutcome, KillPlan};
 pub use input::StdinError;
 pub use ostler_journal::Appended;

@@ -37,6 +37,10 @@ impl Process {
         let dir = self.inner.journal.dir().ok_or_else(|| io::Error::other("its journal is in memory"))?;
         let length = usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?;
         let mut bytes = vec![0; length];
+        if length == 0 {
+            // There may be no such file yet.
+            return Ok(bytes);
+        }
         std::fs::File::open(dir.join(name))?.read_exact_at(&mut bytes, from)?;
         Ok(bytes)
     }

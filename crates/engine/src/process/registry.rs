@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps};
+use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps, Roll};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
 use super::gate::Gate;
 use super::viewers::Viewers;
-use super::{About, Alias, Exit, Inner, Process, about};
+use super::{About, Alias, Exit, Inner, Process};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// How long an agent that ended may be survived by whoever else holds its pipes: a launcher that is gone while the agent
@@ -51,6 +51,8 @@ pub enum ResolveError {
 pub(crate) struct Registry {
     pub(crate) config: EngineConfig,
     pub(crate) pumps: Arc<Pumps>,
+    /// What was started, and how the silent ones ended.
+    pub(crate) roll: Arc<Roll>,
     keeper: RwLock<Keeper>,
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
@@ -99,11 +101,12 @@ impl Drop for Reservation {
 }
 
 impl Registry {
-    pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, keeper: Keeper) -> Arc<Self> {
+    pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, roll: Arc<Roll>, keeper: Keeper) -> Arc<Self> {
         let keys = crate::keys::Keys::open(&config.dir.join("keys"));
         Arc::new(Self {
             config,
             pumps,
+            roll,
             keeper: RwLock::new(keeper),
             keepers: watch::Sender::new(0),
             gate: Gate::default(),
@@ -157,7 +160,7 @@ impl Registry {
         let keep_stdin = about.session.is_some();
         let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
         let exit_grace = keep_stdin.then_some(AGENT_GRACE);
-        JournalOptions { live_max, keep_stdin, exit_grace, beside: Some(about::FILE) }
+        JournalOptions { live_max, keep_stdin, exit_grace }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -372,8 +375,9 @@ impl Process {
     fn disown(&self) {
         let mut about = self.about().clone();
         about.abandoned = true;
-        if let Some(dir) = self.inner.journal.dir()
-            && let Err(error) = about.write(dir)
+        if !about.private
+            && let Some(registry) = self.inner.registry.upgrade()
+            && let Err(error) = registry.roll.describe(&about.id, &about.encode())
         {
             tracing::warn!("{}: not written down that it was let go: {error}", self.id());
         }

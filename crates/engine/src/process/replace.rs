@@ -7,10 +7,10 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ostler_journal::PumpIo;
-use ostler_keeper::{ChildIo, Event, Import, Pty};
+use ostler_keeper::{ChildIo, Import, Pty};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::adopt::{Reached, reach_keeper};
+use super::adopt::{Reached, Report, reach_keeper};
 use super::{Exit, Process, Registry};
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 impl Registry {
-    pub(super) fn replace_keeper(self: &Arc<Self>, report: &mpsc::Sender<Event>) {
+    pub(super) fn replace_keeper(self: &Arc<Self>, report: &Report) {
         tracing::warn!("the keeper is gone; starting another");
         for attempt in 0..ATTEMPTS {
             match reach_keeper(&self.config.dir, report) {
@@ -101,7 +101,7 @@ fn duplicates(process: &Process) -> io::Result<ChildIo> {
         // Nobody waits any more when this is late.
         let _ = tell.send(result);
     }));
-    let PumpIo { stdin, stdout, stderr, ledger, pty, relays } =
+    let PumpIo { stdin, stdout, stderr, ledger, hold: _, pty, relays } =
         told.recv_timeout(ANSWER_WITHIN).map_err(|_| gone())??;
     let memory_files = process.inner.journal.held()?;
     Ok(ChildIo {

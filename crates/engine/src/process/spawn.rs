@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
-use ostler_journal::{Journal, JournalOptions, PumpIo, PumpPty};
+use ostler_journal::{Hold, Journal, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::{oneshot, watch};
 
@@ -140,11 +140,21 @@ impl Engine {
             given: Vec::new(),
         };
         let (registry, private) = (Arc::clone(registry), request.private);
+        if registry.may_be_silent(&about) && !about.is_long() {
+            // It touches no disk, so nobody waits for a thread that may.
+            let prepared = prepare(&registry, &about).map_err(SpawnError::Journal)?;
+            hook!("spawn.prepared");
+            let asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved));
+            return asked.map_err(SpawnError::Journal)?.see_through().await;
+        }
         let asked = blocking(move || {
-            let prepared = prepare(registry.dir_of(&about.id), private, registry.journal_options(&about))?;
+            let prepared = prepare(&registry, &about)?;
             if !private && about.is_long() {
                 // The keeper will not know all of it.
-                about.write(&prepared.dir).inspect_err(|_| clear(&prepared.dir))?;
+                registry
+                    .roll
+                    .describe(&about.id, &about.encode())
+                    .inspect_err(|_| clear(&registry, &prepared.dir, &about.id))?;
             }
             hook!("spawn.prepared");
             let mut asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved))?;
@@ -159,16 +169,7 @@ impl Engine {
             .map_err(|error| cancelled(&error, SpawnError::Stopping).unwrap_or(SpawnError::Journal(error)))?
         {
             Ok(done) => done,
-            Err(mut asked) => {
-                // On its own: who asked may go meanwhile, and what was asked for is seen through all the same.
-                let unsure = SpawnError::Unsure { id: asked.about.id.clone(), program: asked.about.program.clone() };
-                let seen_through = tokio::spawn(async move {
-                    let answer = asked.answer_of_some_keeper().await;
-                    blocking(move || Ok(asked.finish(answer))).await
-                });
-                let seen = seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-                seen.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
-            }
+            Err(asked) => asked.see_through().await,
         }
     }
 }
@@ -227,7 +228,10 @@ impl Asked {
         // Subscribed before anybody is asked, so that no keeper is missed.
         let (keepers, told) = (registry.later_keepers(), oneshot::channel().1);
         let mut asked = Self { registry, about, program, spec, dir, journal, told, heard: None, keepers, _held: held };
-        asked.ask().inspect_err(|_| clear(&asked.dir))?;
+        if let Err(error) = asked.ask() {
+            clear(&asked.registry, &asked.dir, &asked.about.id);
+            return Err(error);
+        }
         Ok(asked)
     }
 
@@ -236,7 +240,12 @@ impl Asked {
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
         let journal = &self.journal;
-        let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
+        let held = match self.registry.may_be_silent(&self.about) {
+            true => Vec::new(),
+            false => {
+                std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect()
+            }
+        };
         self.told = told;
         self.registry.keeper().spawn(&self.about.id, &self.spec, held, move |result| {
             let _ = tell.send(result);
@@ -278,12 +287,29 @@ impl Asked {
         }
     }
 
-    /// Touches the disk.
+    /// Waits for the answer, however long it takes, and goes on with it. On its own: who asked may go meanwhile, and what was
+    /// asked for is seen through all the same.
+    async fn see_through(mut self) -> Result<Process, SpawnError> {
+        let unsure = SpawnError::Unsure { id: self.about.id.clone(), program: self.about.program.clone() };
+        let seen_through = tokio::spawn(async move {
+            match self.answer_of_some_keeper().await {
+                Ok(spawned) => {
+                    hook!("spawn.forked");
+                    Ok(Ok(begin(&self.registry, self.about, self.journal, spawned)))
+                }
+                answer => blocking(move || Ok(self.finish(answer))).await,
+            }
+        });
+        let seen = seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+        seen.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
+    }
+
+    /// Touches the disk where it failed.
     fn finish(self, answer: Answer) -> Result<Process, SpawnError> {
         match answer {
             Ok(spawned) => {
                 hook!("spawn.forked");
-                Ok(begin(&self.registry, self.about, &self.dir, self.journal, spawned))
+                Ok(begin(&self.registry, self.about, self.journal, spawned))
             }
             Err(error) => {
                 // Not heard of, but started: the keeper held it when we came back.
@@ -294,7 +320,7 @@ impl Asked {
                 if error == (ostler_keeper::SpawnError::KeeperGone { begun: true }) {
                     return self.search();
                 }
-                clear(&self.dir);
+                clear(&self.registry, &self.dir, &self.about.id);
                 if error == (ostler_keeper::SpawnError::KeeperGone { begun: false }) && self.registry.gate.is_closed() {
                     return Err(SpawnError::Stopping);
                 }
@@ -306,8 +332,9 @@ impl Asked {
 
 /// Removes the folder of what was not started. It may never have been made (private), and a leftover is cleared at the next
 /// start.
-fn clear(dir: &Path) {
+fn clear(registry: &Registry, dir: &Path, id: &str) {
     let _ = std::fs::remove_dir_all(dir);
+    let _ = registry.roll.forget(id);
 }
 
 /// What to say where work did not go wrong, but was not done because everything ends.
@@ -379,36 +406,28 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
     }
 }
 
-fn prepare(dir: PathBuf, private: bool, options: JournalOptions) -> io::Result<Prepared> {
-    let made = || if private { Journal::in_memory(options) } else { Journal::create_with(&dir, options) };
-    let journal = made().map_err(|error| named(&dir, &error))?;
+fn prepare(registry: &Registry, about: &About) -> io::Result<Prepared> {
+    let (dir, options) = (registry.dir_of(&about.id), registry.journal_options(about));
+    if registry.may_be_silent(about) {
+        let journal = Journal::later(&dir, options, &registry.roll, None);
+        return Ok(Prepared { dir, journal });
+    }
+    let journal = match about.private {
+        true => Journal::in_memory(options)?,
+        false => Journal::create_on(&dir, options, &registry.roll)?,
+    };
     Ok(Prepared { dir, journal })
 }
 
-/// An error that names the folder it happened in.
-fn named(dir: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", dir.display()))
-}
-
-fn begin(
-    registry: &Arc<Registry>,
-    mut about: About,
-    dir: &Path,
-    journal: Arc<Journal>,
-    mut spawned: Spawned,
-) -> Process {
+fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut spawned: Spawned) -> Process {
     about.runs_as(spawned.pid, spawned.start_ticks);
-    if !about.private
-        && let Err(error) = about.write(dir)
-    {
-        // The keeper holds the same description, so nothing is lost while it lives.
-        tracing::warn!("{}: description not written: {error}", dir.display());
-    }
-    hook!("spawn.described");
+    // The keeper holds the same description, so nothing is lost before it is said.
+    journal.to_be_described(about.encode());
     if about.relayed {
         registry.keep_terminal(&about.id, &mut spawned.io);
     }
-    let hosted = registry.pumps.host(Arc::clone(&journal), pump_io(spawned.io, about.private), false);
+    let io = registry.pump_io(&about, spawned.io);
+    let hosted = registry.pumps.host(Arc::clone(&journal), io, false);
     registry.close_stdin_with(&hosted, &about.id);
     let process = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     registry.tell(&process, Happening::Started);
@@ -420,15 +439,57 @@ impl Registry {
     pub(super) fn supersede(&self, old: &Process) {
         let mut about = old.about().clone();
         about.alias = None;
-        if !about.private
-            && let Err(error) = about.write(&self.dir_of(&about.id))
-        {
-            tracing::warn!("{}: alias not withdrawn: {error}", about.id);
+        let roll = Arc::clone(&self.roll);
+        let withdraw = move || {
+            if let Err(error) = roll.describe(&about.id, &about.encode()) {
+                tracing::warn!("{}: alias not withdrawn: {error}", about.id);
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            _ if old.about().private => {}
+            // Not on a thread that others wait for.
+            Ok(runtime) => drop(runtime.spawn_blocking(withdraw)),
+            Err(_) => withdraw(),
         }
-        old.inner.journal.beside_replaced();
         if old.is_running() {
             old.kill(KILL);
         }
+    }
+
+    /// Whether a process gets files only when it has something to say or to hear. A terminal always has, a session's input is
+    /// kept, and what may stall has its pipes from the start.
+    fn may_be_silent(&self, about: &About) -> bool {
+        let plain = !about.private && !about.tty && !about.relayed && about.session.is_none();
+        plain && !self.roll.is_remote() && self.keeper().holds_later()
+    }
+
+    /// What the pumps need of a child. The keeper holds the ledger first, then memory files (private) or relays; one that holds
+    /// nothing is given the ledger with the first byte of input.
+    pub(super) fn pump_io(self: &Arc<Self>, about: &About, io: ChildIo) -> PumpIo {
+        let mut held = io.held.into_iter();
+        let ledger = held.next();
+        let hold = (ledger.is_none() && io.stdin.is_some()).then(|| self.hold_later(&about.id));
+        PumpIo {
+            stdout: io.stdout,
+            stderr: io.stderr,
+            stdin: io.stdin,
+            ledger,
+            hold,
+            pty: io.pty.map(|pty| PumpPty {
+                master: pty.master,
+                relay_read: pty.relay_read,
+                relay_write: pty.relay_write,
+            }),
+            relays: if about.private { Vec::new() } else { held.collect() },
+        }
+    }
+
+    fn hold_later(self: &Arc<Self>, id: &str) -> Hold {
+        let (registry, id) = (Arc::downgrade(self), id.to_owned());
+        Box::new(move |fd, done| match registry.upgrade() {
+            Some(registry) => registry.keeper().hold(&id, fd, move |outcome| done(outcome.is_ok())),
+            None => done(false),
+        })
     }
 
     /// Closing stdin takes both ends: the pump's, and the keeper's copy.
@@ -439,19 +500,6 @@ impl Registry {
                 registry.keeper().close_stdin(&id);
             }
         }));
-    }
-}
-
-/// What the pumps need of a child. The keeper holds the ledger first, then memory files (private) or relays.
-pub(super) fn pump_io(io: ChildIo, private: bool) -> PumpIo {
-    let mut held = io.held.into_iter();
-    PumpIo {
-        stdout: io.stdout,
-        stderr: io.stderr,
-        stdin: io.stdin,
-        ledger: held.next(),
-        pty: io.pty.map(|pty| PumpPty { master: pty.master, relay_read: pty.relay_read, relay_write: pty.relay_write }),
-        relays: if private { Vec::new() } else { held.collect() },
     }
 }
 

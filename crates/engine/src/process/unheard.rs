@@ -48,7 +48,7 @@ impl Asked {
         let registry = Arc::clone(&self.registry);
         self.about.unsure = true;
         if !self.about.private
-            && let Err(error) = self.about.write(&registry.dir_of(&id))
+            && let Err(error) = registry.roll.describe(&id, &self.about.encode())
         {
             tracing::error!("{id}: description not written: {error}");
         }

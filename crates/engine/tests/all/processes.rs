@@ -14,6 +14,10 @@ pub(crate) fn tests() -> &'static [Test] {
         a_spawn_that_the_keeper_carried_out_unheard_is_not_reported_as_failed,
         a_terminal_outlives_keeper_and_daemon,
         a_process_whose_description_is_lost_is_still_listed,
+        a_process_that_says_and_hears_nothing_makes_no_folder,
+        the_end_of_a_silent_process_survives_a_kill_at_every_step,
+        the_first_input_is_delivered_once_whenever_the_daemon_dies,
+        nothing_of_a_forgotten_process_is_on_the_disk,
     ]
 }
 
@@ -99,8 +103,91 @@ fn a_process_whose_description_is_lost_is_still_listed() {
     let stable = Stable::new();
     let id = spawn(&stable, &["echo", "said"], json!({})).remove(0);
     wait_until("it has ended", || process(&stable, &id)["running"] == false);
-    std::fs::write(stable.path("procs").join(id.as_str().unwrap()).join("meta.json"), "").unwrap();
-    stable.restart();
+    stable.kill();
+    let roll = stable.path("roll");
+    let mut bytes = std::fs::read(&roll).unwrap();
+    let at = bytes.windows(9).position(|part| part == b"\"version\"").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&roll, bytes).unwrap();
+    stable.up();
     assert_eq!(stable.ask(json!({"do": "processes"})), json!([id]));
     says(&stable, &id, "said\n");
+}
+
+/// Names in the folder of processes.
+fn folders(stable: &Stable) -> usize {
+    std::fs::read_dir(stable.path("procs")).unwrap().count()
+}
+
+fn ended(stable: &Stable, id: &Value, exit: &str) {
+    wait_until(&format!("{id} has ended"), || process(stable, id)["running"] == false);
+    assert_eq!(process(stable, id)["exit"], exit, "{id}");
+}
+
+fn a_process_that_says_and_hears_nothing_makes_no_folder() {
+    let stable = Stable::new();
+    let silent = spawn(&stable, &["sh", "-c", "exit 3"], json!({})).remove(0);
+    let killed = spawn(&stable, &["sh", "-c", "kill -9 $$"], json!({})).remove(0);
+    let lives = spawn(&stable, &["sleep", "60"], json!({})).remove(0);
+    ended(&stable, &silent, "Some(Code(3))");
+    ended(&stable, &killed, "Some(Signal(9))");
+    assert_eq!(folders(&stable), 0);
+    for _ in 0..2 {
+        stable.restart();
+        ended(&stable, &silent, "Some(Code(3))");
+        ended(&stable, &killed, "Some(Signal(9))");
+        assert_eq!(process(&stable, &silent)["said"], "");
+        assert_eq!(process(&stable, &lives)["running"], true);
+        assert_eq!(folders(&stable), 0);
+    }
+    let speaker = spawn(&stable, &["echo", "said"], json!({})).remove(0);
+    says(&stable, &speaker, "said\n");
+    assert_eq!(folders(&stable), 1);
+}
+
+fn the_end_of_a_silent_process_survives_a_kill_at_every_step() {
+    for hook in ["spawn.forked", "roll.appended", "exit.due", "exit.recorded", "exit.drained"] {
+        let stable = Stable::new();
+        stable.set(hook);
+        stable.tell(&json!({"do": "spawn", "argv": ["sh", "-c", "exit 3"]}));
+        stable.kill_at(hook);
+        let all = stable.ask(json!({"do": "processes"}));
+        let [id] = all.as_array().unwrap().as_slice() else { panic!("{hook}: {all}") };
+        ended(&stable, id, "Some(Code(3))");
+        stable.restart();
+        ended(&stable, id, "Some(Code(3))");
+        assert_eq!(folders(&stable), 0, "{hook}");
+    }
+}
+
+fn the_first_input_is_delivered_once_whenever_the_daemon_dies() {
+    for hook in ["journal.half_made", "journal.made", "stdin.appended", "stdin.delivered"] {
+        let stable = Stable::new();
+        let id = spawn(&stable, &["cat"], json!({})).remove(0);
+        stable.set(hook);
+        stable.tell(&json!({"do": "feed", "id": id, "bytes": "once\n", "at": 0}));
+        stable.kill_at(hook);
+        // As a client does that has heard no answer.
+        assert_eq!(stable.ask(json!({"do": "feed", "id": id, "bytes": "once\n", "at": 0})), true, "{hook}");
+        assert_eq!(stable.ask(json!({"do": "feed", "id": id, "bytes": "then\n", "at": 5})), true, "{hook}");
+        says(&stable, &id, "once\nthen\n");
+        stable.restart();
+        assert_eq!(stable.ask(json!({"do": "feed", "id": id, "bytes": "last\n", "at": 10})), true, "{hook}");
+        says(&stable, &id, "once\nthen\nlast\n");
+    }
+}
+
+fn nothing_of_a_forgotten_process_is_on_the_disk() {
+    let stable = Stable::new();
+    let id = spawn(&stable, &["sh", "-c", "exit 0", "hunter2"], json!({})).remove(0);
+    let kept = spawn(&stable, &["sh", "-c", "exit 4"], json!({})).remove(0);
+    ended(&stable, &id, "Some(Code(0))");
+    ended(&stable, &kept, "Some(Code(4))");
+    let holds = |word: &[u8]| std::fs::read(stable.path("roll")).unwrap().windows(word.len()).any(|part| part == word);
+    assert!(holds(b"hunter2"));
+    assert_eq!(stable.ask(json!({"do": "forget process", "id": id})), true);
+    assert!(!holds(b"hunter2"));
+    stable.restart();
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([kept]));
+    ended(&stable, &kept, "Some(Code(4))");
 }

@@ -467,9 +467,8 @@ fn an_agent_that_died_with_the_daemon_is_an_interrupted_turn() {
 
 /// The pid of the only process.
 fn agent(stable: &Stable) -> u32 {
-    let process = std::fs::read_dir(stable.path("procs")).unwrap().next().unwrap().unwrap().path();
-    let meta: Value = serde_json::from_slice(&std::fs::read(process.join("meta.json")).unwrap()).unwrap();
-    meta["pid"].as_u64().unwrap() as u32
+    let noted = ostler_engine::noted(stable.path("procs").parent().unwrap());
+    noted.first().unwrap().1
 }
 
 fn a_bound_on_live_journals_makes_no_session_deaf() {

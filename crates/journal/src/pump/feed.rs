@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ostler_hooks::hook;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{PumpIo, PumpPty};
@@ -27,6 +28,15 @@ impl Relay {
     fn new(read: OwnedFd, write: OwnedFd, resumed: bool) -> Self {
         Self { read, write, empty: !resumed }
     }
+}
+
+/// What a feed has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peek {
+    Nothing,
+    /// Perhaps.
+    Bytes,
+    End,
 }
 
 pub(crate) enum Feed {
@@ -74,6 +84,19 @@ impl Feed {
                 other => return other,
             }
         }
+    }
+
+    /// What there is to take, without taking any of it: a pipe that has ended silently needs no file.
+    pub(crate) fn peek(&self) -> Result<Peek, Errno> {
+        let Self::Pipe(pipe) = self else { return Ok(Peek::Bytes) };
+        let mut fds = [PollFd::new(pipe, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default()))?;
+        let [fd] = fds;
+        Ok(match fd.revents() {
+            seen if seen.contains(PollFlags::IN) => Peek::Bytes,
+            seen if seen.is_empty() => Peek::Nothing,
+            _ => Peek::End,
+        })
     }
 
     /// Puts second descriptors of everything into `io`.

@@ -18,6 +18,12 @@ pub type AppendDone = Box<dyn FnOnce(Result<Appended, StdinError>) + Send>;
 /// Called once with second descriptors of everything a process has here.
 pub type DuplicateDone = Box<dyn FnOnce(io::Result<PumpIo>) + Send>;
 
+/// Called once: whether the keeper has it. Called on any thread; must not block.
+pub type HoldDone = Box<dyn FnOnce(bool) + Send>;
+
+/// Hands the keeper a description of `in`. Called on a pump thread; must not block.
+pub type Hold = Box<dyn Fn(std::os::fd::OwnedFd, HoldDone) + Send>;
+
 /// Bytes that may wait for room in the spool, per process: eight spools full.
 const WAITING_SPOOLS: u64 = 8;
 
@@ -72,6 +78,8 @@ pub(crate) enum Message {
     Stdin(Request),
     OnClose(Box<dyn FnOnce() + Send>),
     Exited(ExitStatusRecord),
+    /// Whether the keeper holds the ledger that it was given.
+    Held(bool),
     /// Free space is scarce and this process writes the most (or: no longer).
     Floor(bool),
     Duplicate(DuplicateDone),
@@ -190,7 +198,7 @@ fn refuse(message: Message) {
     match message {
         Message::Stdin(request) => request.answer(Err(StdinError::NotRunning)),
         Message::Duplicate(done) => done(Ok(PumpIo::default())),
-        Message::OnClose(_) | Message::Exited(_) | Message::Floor(_) | Message::Release => {}
+        Message::OnClose(_) | Message::Exited(_) | Message::Held(_) | Message::Floor(_) | Message::Release => {}
     }
 }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use ostler_hooks::hook;
 use rustix::io::Errno;
 
-use super::feed::Feed;
+use super::feed::{Feed, Peek};
 use super::hosted::{Message, Shared};
+use super::ledger::Ledger;
 use super::load::Load;
 use super::output::{Flow, Output};
 use super::poller::{Poller, Source, Token};
@@ -56,7 +57,8 @@ impl Lane {
         let journal = &shared.journal;
         let terminal = io.pty.as_ref().and_then(|pty| pty.master.try_clone().ok());
         let sink = (io.stdin.take(), terminal);
-        let spool = Spool::new(sink, io.ledger.take(), Token::Lane(id, Source::Stdin), core.config.spool_cap, journal);
+        let ledger = Ledger::of(io.ledger.take(), io.hold.take(), &shared);
+        let spool = Spool::new(sink, ledger, Token::Lane(id, Source::Stdin), core.config.spool_cap, journal);
         let [stdout, stderr] = Feed::of(&mut io, resumed);
         let exit_done = journal.bounds().exit.is_some();
         let load = Load::new(core.config.heavy_rate, Instant::now());
@@ -81,7 +83,15 @@ impl Lane {
     /// It came to this thread: everything that may be ready is looked at once.
     pub(crate) fn arrive(&mut self, poller: &Poller, now: Instant) {
         self.take_mail(now);
-        self.retry(poller, now);
+        // What fails is said with the end: until then the keeper knows it.
+        let _ = self.shared.journal.describe();
+        if self.shared.journal.is_made() {
+            self.retry(poller, now);
+        } else {
+            // Nothing was ever taken from it; what there is now, the poller tells.
+            let outcome = self.stdin(poller);
+            self.settle(outcome, poller, now);
+        }
     }
 
     /// It goes to another thread: nothing of it stays behind.
@@ -113,7 +123,9 @@ impl Lane {
         }
         // Nobody will ever read what is left. (When the thread stops, the next daemon delivers it.)
         self.shared.consumed.store(u64::MAX, Ordering::Relaxed);
-        self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
+        if self.shared.journal.bounds().applied > 0 {
+            self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
+        }
         if !self.released {
             hook!("exit.drained");
             self.shared.drained();
@@ -154,6 +166,7 @@ impl Lane {
                     let by = now + own.unwrap_or(self.core.config.exit_grace);
                     self.exit.get_or_insert(Exit { status, by });
                 }
+                Message::Held(held) => self.spool.held(held, now),
                 Message::Floor(held) => self.floor = held.then(sys::now_ns),
                 Message::Duplicate(done) => done(self.duplicate()),
                 Message::Release => self.released = true,
@@ -217,6 +230,17 @@ impl Lane {
         let Some(entry) = self.outputs.get_mut(slot) else { return Ok(()) };
         let Some(output) = entry else { return Ok(()) };
         let journal = &self.shared.journal;
+        if !journal.is_made() {
+            match output.feed.peek()? {
+                Peek::Nothing => return Ok(()),
+                Peek::Bytes => {}
+                Peek::End => {
+                    output.poll(poller, false)?;
+                    *entry = None;
+                    return Ok(());
+                }
+            }
+        }
         let files = journal.files()?;
         let mut moved = 0;
         let flow = output.pump(journal, &mut journal.writer(), &files, now, &mut moved);
@@ -236,6 +260,9 @@ impl Lane {
     fn index(&mut self, slot: usize) -> io::Result<()> {
         let Some(Some(output)) = self.outputs.get_mut(slot) else { return Ok(()) };
         let journal = &self.shared.journal;
+        if !journal.is_made() {
+            return Ok(());
+        }
         let files = journal.files()?;
         output.index_all(journal, &mut journal.writer(), &files)?;
         self.core.sync_of(&self.shared).mark(&self.shared, sync::IDX);
@@ -245,13 +272,16 @@ impl Lane {
     /// Accepts, delivers, and accepts again what then has room.
     fn stdin(&mut self, poller: &Poller) -> io::Result<()> {
         let journal = &self.shared.journal;
+        if !journal.is_made() && !self.spool.has_waiting() {
+            return Ok(());
+        }
         let files = journal.files()?;
         let capped = self.exit.is_none();
         let mut outcome = self.spool.serve(journal, &files, capped);
-        let mut delivered = self.spool.deliver(poller);
+        let mut delivered = self.spool.deliver(journal, poller);
         if outcome.is_ok() && delivered.is_ok() && self.spool.has_waiting() {
             outcome = self.spool.serve(journal, &files, capped);
-            delivered = self.spool.deliver(poller);
+            delivered = self.spool.deliver(journal, poller);
         }
         if self.spool.take_touched() {
             self.core.sync_of(&self.shared).mark(&self.shared, sync::IN);
@@ -303,9 +333,10 @@ impl Lane {
             return Ok(());
         }
         let journal = &self.shared.journal;
-        let files = journal.files()?;
-        journal.index_exit(&mut journal.writer(), &files, exit.status)?;
-        self.core.sync_of(&self.shared).mark(&self.shared, sync::IDX);
+        journal.end(exit.status)?;
+        if journal.is_made() {
+            self.core.sync_of(&self.shared).mark(&self.shared, sync::IDX);
+        }
         self.exit_done = true;
         self.spool.refuse_all(&StdinError::NotRunning);
         Ok(())
@@ -319,7 +350,7 @@ impl Lane {
         let gathered = self.outputs.iter().flatten().filter_map(Output::due);
         let exit = self.exit.as_ref().filter(|_| !self.exit_done).map(|exit| exit.by);
         // At once, after the others had their turn.
-        let stdin = self.spool.runnable().then(|| self.load.since());
+        let stdin = self.spool.due(self.load.since());
         gathered.chain(exit).chain(stdin).chain(self.load.deadline()).min()
     }
 }

@@ -4,6 +4,7 @@
 mod feed;
 mod hosted;
 mod lane;
+mod ledger;
 mod load;
 mod output;
 mod poller;
@@ -21,8 +22,9 @@ use crate::derived::EventJournal;
 use crate::floor::Floor;
 use crate::lock;
 use crate::raw::Journal;
+use crate::roll::Roll;
 use crate::sync::{self, Sync};
-pub use hosted::{AppendDone, DuplicateDone, Hosted};
+pub use hosted::{AppendDone, DuplicateDone, Hold, HoldDone, Hosted};
 pub(crate) use hosted::{Message, Shared};
 use lane::Lane;
 use thread::{Notice, ThreadHandle};
@@ -87,6 +89,8 @@ pub struct PumpIo {
     pub stdin: Option<OwnedFd>,
     /// The description of `in` that the keeper shares (its position = bytes delivered).
     pub ledger: Option<OwnedFd>,
+    /// Has the keeper share one that is made later, with the first byte of input.
+    pub hold: Option<Hold>,
     /// The terminal instead of pipes.
     pub pty: Option<PumpPty>,
     /// What [`Journal::relays`] gave, for the pipes that are here; empty for none.
@@ -273,6 +277,11 @@ impl Pumps {
         } else {
             journal.sync_with(&self.core.sync);
         }
+    }
+
+    /// Has a roll synced together with the journals from now on.
+    pub fn keep_roll_synced(&self, roll: &Arc<Roll>) {
+        roll.sync_with(&self.core.sync);
     }
 
     /// Age of the oldest byte that was not synced yet.

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use ostler_hooks::hook;
 use rustix::fs::{SeekFrom, seek};
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 use rustix::pipe::fcntl_getpipe_size;
 
 use super::hosted::{Append, Request};
+use super::ledger::Ledger;
 use super::poller::{Poller, Token};
 use super::{Appended, StdinError};
 use crate::raw::{Fact, Files, Journal};
@@ -44,7 +46,7 @@ impl Sink {
 pub(crate) struct Spool {
     /// Gone once closed, or once the child closed its end.
     sink: Option<Sink>,
-    ledger: Option<OwnedFd>,
+    ledger: Ledger,
     token: Token,
     /// Waiting for room in the pipe.
     blocked: bool,
@@ -64,7 +66,7 @@ impl Spool {
     /// `sink`: the write end of the child's stdin, or else its terminal.
     pub(crate) fn new(
         sink: (Option<OwnedFd>, Option<OwnedFd>),
-        ledger: Option<OwnedFd>,
+        ledger: Ledger,
         token: Token,
         cap: u64,
         journal: &Journal,
@@ -72,7 +74,7 @@ impl Spool {
         let (pipe, terminal) = sink;
         let pipe = pipe.map(|fd| Sink::Pipe { capacity: fcntl_getpipe_size(&fd).unwrap_or(1 << 20) as u64, fd });
         let sink = pipe.or(terminal.map(Sink::Terminal));
-        let delivered = ledger.as_ref().map_or(0, position);
+        let delivered = ledger.fd().map_or(0, position);
         Self {
             sink,
             ledger,
@@ -95,7 +97,7 @@ impl Spool {
             Some(Sink::Pipe { fd, .. }) => Some(fd.try_clone()?),
             _ => None,
         };
-        Ok((pipe, self.ledger.as_ref().map(OwnedFd::try_clone).transpose()?))
+        Ok((pipe, self.ledger.fd().map(OwnedFd::try_clone).transpose()?))
     }
 
     /// Bytes that nobody reads any more: delivered, and not in the pipe either.
@@ -116,7 +118,7 @@ impl Spool {
         while let Some(request) = self.waiting.pop_front() {
             let refused = if journal.bounds().exit.is_some() {
                 Some(StdinError::NotRunning)
-            } else if self.ledger.is_none() || (self.close_at.is_some() && request.is_append()) {
+            } else if !self.ledger.is_possible() || (self.close_at.is_some() && request.is_append()) {
                 Some(StdinError::Closed)
             } else {
                 None
@@ -192,7 +194,7 @@ impl Spool {
         let before = self.accepted;
         let written = journal.stdin_turn(append.sender, before).and_then(|()| {
             hook!("stdin.turn_recorded");
-            self.write(files, fresh)
+            self.write(journal, files, fresh)
         });
         if self.accepted != before {
             journal.update(|bounds| bounds.applied = self.accepted);
@@ -214,14 +216,14 @@ impl Spool {
 
     /// Page by page: the page cache then holds single pages, which can be punched out one by one while the pipe still
     /// holds their neighbours.
-    fn write(&mut self, files: &Files, mut bytes: &[u8]) -> io::Result<()> {
+    fn write(&mut self, journal: &Journal, files: &Files, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let room = usize::try_from(PAGE - self.accepted % PAGE).unwrap_or(1);
             let (now, later) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
             if let Some(errno) = ostler_hooks::fault!("stdin.append") {
                 return Err(io::Error::from_raw_os_error(errno));
             }
-            sys::write_all_at(&files.input, now, self.accepted)?;
+            sys::write_all_at(journal.input(files)?, now, self.accepted)?;
             self.accepted += now.len() as u64;
             self.touched = true;
             bytes = later;
@@ -230,11 +232,11 @@ impl Spool {
     }
 
     /// Hands accepted bytes to the child, a turn's worth.
-    pub(crate) fn deliver(&mut self, poller: &Poller) -> io::Result<()> {
+    pub(crate) fn deliver(&mut self, journal: &Journal, poller: &Poller) -> io::Result<()> {
         let mut turn = TURN;
         self.blocked = false;
         while self.delivered < self.accepted {
-            let Some(ledger) = &self.ledger else { break };
+            let Some(ledger) = self.ledger.ready(journal)? else { break };
             let Some(sink) = &self.sink else {
                 self.skip_to_end();
                 break;
@@ -300,7 +302,7 @@ impl Spool {
     }
 
     fn skip_to_end(&mut self) {
-        if let Some(ledger) = &self.ledger {
+        if let Some(ledger) = self.ledger.fd() {
             let _ = seek(ledger, SeekFrom::Start(self.accepted));
         }
         self.delivered = self.accepted;
@@ -319,9 +321,15 @@ impl Spool {
         self.sink = None;
     }
 
-    /// Something to deliver and nothing that will say when.
-    pub(crate) fn runnable(&self) -> bool {
-        !self.blocked && self.delivered < self.accepted
+    /// When something to deliver is to be looked at that nothing will say a word about.
+    pub(crate) fn due(&self, at_once: Instant) -> Option<Instant> {
+        let waits = !self.blocked && self.delivered < self.accepted;
+        waits.then(|| self.ledger.due(at_once)).flatten()
+    }
+
+    /// The keeper was asked to share the ledger.
+    pub(crate) fn held(&mut self, held: bool, now: Instant) {
+        self.ledger.held(held, now);
     }
 
     /// The ledger changed since this was last asked.

@@ -1,21 +1,22 @@
 //! The files of one journal, on disk or in memory.
 //!
 //! On disk they are opened when needed and closed when nobody uses them; in memory the descriptors are the files, so
-//! they stay. Creation writes the head of `ctl` last: a journal without it never held a byte.
+//! they stay. Creation writes the head of `ctl` last: a journal without it never held a byte. A journal that is on a roll is
+//! made when it first has something to hold, and its `in` with the first byte of input.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags, fadvise, memfd_create};
 
 use super::ledger::Ctl;
 use super::types::{Kind, OpenError};
-use crate::lock;
+use crate::{lock, sys};
 
 /// Names on disk, and the order in which memory files are held.
 pub(crate) const OUT: &str = "out";
@@ -29,14 +30,25 @@ pub(crate) struct Files {
     pub(crate) out: File,
     pub(crate) err: File,
     pub(crate) idx: File,
-    pub(crate) input: File,
+    /// There since the first byte of input.
+    input: OnceLock<File>,
     /// Reads may be asked not to wait; memory files and some file systems cannot be.
     pub(crate) nowait: AtomicBool,
 }
 
 impl Files {
     fn open<E>(mut open: impl FnMut(&str) -> Result<File, E>) -> Result<Self, E> {
-        Ok(Self { out: open(OUT)?, err: open(ERR)?, idx: open(IDX)?, input: open(IN)?, nowait: AtomicBool::new(true) })
+        let (out, err, idx) = (open(OUT)?, open(ERR)?, open(IDX)?);
+        Ok(Self { out, err, idx, input: OnceLock::new(), nowait: AtomicBool::new(true) })
+    }
+
+    fn with_input(self, input: File) -> Self {
+        Self { input: input.into(), ..self }
+    }
+
+    /// `in`, if there is one.
+    pub(crate) fn input(&self) -> Option<&File> {
+        self.input.get()
     }
 
     /// One of them by its name on disk.
@@ -45,7 +57,7 @@ impl Files {
             OUT => Some(&self.out),
             ERR => Some(&self.err),
             IDX => Some(&self.idx),
-            IN => Some(&self.input),
+            IN => self.input(),
             _ => None,
         }
     }
@@ -64,6 +76,8 @@ enum Place {
 pub(crate) struct Home {
     place: Place,
     open: Mutex<Option<Arc<Files>>>,
+    /// The files are there.
+    made: AtomicBool,
 }
 
 impl Home {
@@ -72,20 +86,63 @@ impl Home {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let create =
             |name: &str| OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(dir.join(name));
-        let files = Files::open(create)?;
+        let files = Files::open(create)?.with_input(create(IN)?);
         Ctl::begin(&create(CTL)?)?;
-        Ok(Self { place: Place::Disk(dir.to_owned()), open: Mutex::new(Some(Arc::new(files))) })
+        Ok(Self { open: Mutex::new(Some(Arc::new(files))), ..Self::at(dir) })
+    }
+
+    /// A journal that will be in `dir`, once it has something to hold.
+    pub(crate) fn later(dir: &Path) -> Self {
+        Self { made: AtomicBool::new(false), ..Self::at(dir) }
+    }
+
+    /// Whether there are files at all.
+    pub(crate) fn is_made(&self) -> bool {
+        self.made.load(Ordering::Acquire)
+    }
+
+    /// Makes the files that are still to be made; `first` is the record that the index begins with. Tried again after a
+    /// failure, it begins anew: nothing is in a journal that is not finished.
+    pub(crate) fn make(&self, first: Option<&[u8]>) -> io::Result<()> {
+        let Place::Disk(dir) = &self.place else { return Ok(()) };
+        let mut open = lock(&self.open);
+        if self.is_made() {
+            return Ok(());
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        let create = |name: &str| {
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(dir.join(name))
+        };
+        let files = Files::open(create)?;
+        sys::write_all_at(&files.idx, first.unwrap_or_default(), 0)?;
+        ostler_hooks::hook!("journal.half_made");
+        Ctl::begin(&create(CTL)?)?;
+        *open = Some(Arc::new(files));
+        self.made.store(true, Ordering::Release);
+        ostler_hooks::hook!("journal.made");
+        Ok(())
+    }
+
+    /// `in`, made if there is none.
+    pub(crate) fn input<'a>(&self, files: &'a Files) -> io::Result<&'a File> {
+        if let (None, Place::Disk(dir)) = (files.input(), &self.place) {
+            let options = &mut OpenOptions::new();
+            let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(IN))?;
+            // Whoever was first opened the same file.
+            let _ = files.input.set(file);
+        }
+        files.input().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// A journal that may exist in `dir`; nothing is opened yet.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self { place: Place::Disk(dir.to_owned()), open: Mutex::new(None) }
+        Self { place: Place::Disk(dir.to_owned()), open: Mutex::new(None), made: AtomicBool::new(true) }
     }
 
     /// New memory files.
     pub(crate) fn memory() -> io::Result<Self> {
         let create = |name: &str| memfd_create(format!("ostler-{name}"), MemfdFlags::CLOEXEC).map(File::from);
-        let files = Files::open(create)?;
+        let files = Files::open(create)?.with_input(create(IN)?);
         let ctl = create(CTL)?;
         Ctl::begin(&ctl)?;
         Ok(Self::held(files, ctl))
@@ -99,14 +156,15 @@ impl Home {
             out: out.into(),
             err: err.into(),
             idx: idx.into(),
-            input: input.into(),
+            input: File::from(input).into(),
             nowait: AtomicBool::new(true),
         };
         Ok(Self::held(files, ctl.into()))
     }
 
     fn held(files: Files, ctl: File) -> Self {
-        Self { place: Place::Memory { files: Arc::new(files), ctl }, open: Mutex::new(None) }
+        let place = Place::Memory { files: Arc::new(files), ctl };
+        Self { place, open: Mutex::new(None), made: AtomicBool::new(true) }
     }
 
     /// Duplicates of the memory files; empty on disk.
@@ -114,7 +172,8 @@ impl Home {
         let Place::Memory { files, ctl } = &self.place else {
             return Ok(Vec::new());
         };
-        [&files.out, &files.err, &files.idx, &files.input, ctl]
+        let input = files.input().ok_or(io::ErrorKind::NotFound)?;
+        [&files.out, &files.err, &files.idx, input, ctl]
             .into_iter()
             .map(|file| file.try_clone().map(OwnedFd::from))
             .collect()
@@ -139,7 +198,13 @@ impl Home {
             return Ok(Arc::clone(files));
         }
         let existing = |name: &str| OpenOptions::new().read(true).write(true).open(dir.join(name));
-        let files = Arc::new(Files::open(existing)?);
+        let mut files = Files::open(existing)?;
+        match existing(IN) {
+            Ok(input) => files = files.with_input(input),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let files = Arc::new(files);
         *open = Some(Arc::clone(&files));
         Ok(files)
     }
@@ -182,7 +247,8 @@ impl Home {
             Place::Disk(dir) => rustix::fs::open(dir.join(IN), flags, Mode::empty())?,
             Place::Memory { files, .. } => {
                 use std::os::fd::AsRawFd;
-                let path = format!("/proc/self/fd/{}", files.input.as_raw_fd());
+                let input = files.input().ok_or(io::ErrorKind::NotFound)?;
+                let path = format!("/proc/self/fd/{}", input.as_raw_fd());
                 rustix::fs::open(path, flags, Mode::empty())?
             }
         };

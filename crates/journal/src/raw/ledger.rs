@@ -17,7 +17,7 @@ pub(crate) const VERSION: u32 = 2;
 /// What a journal begins as: only one whose stdin had several senders needs more, and an older ostler reads the rest.
 const PLAIN: u32 = 1;
 
-pub(super) const RECORD: usize = 32;
+pub(crate) const RECORD: usize = 32;
 /// "ostlerjn": a head is never mistaken for another program's file.
 const MAGIC: u64 = u64::from_le_bytes(*b"ostlerjn");
 
@@ -71,7 +71,7 @@ pub(crate) struct Ctl {
     records: u64,
 }
 
-pub(super) fn encode(kind: u16, version: u32, words: [u64; 3], position: u64) -> [u8; RECORD] {
+pub(crate) fn encode(kind: u16, version: u32, words: [u64; 3], position: u64) -> [u8; RECORD] {
     let fill = |sum: u16| {
         let mut bytes = [0; RECORD];
         let word = u64::from(kind) | u64::from(sum) << 16 | u64::from(version) << 32;
@@ -89,7 +89,7 @@ pub(crate) fn head_of_version(version: u32) -> [u8; RECORD] {
     encode(HEAD, version, [MAGIC, 0, 0], 0)
 }
 
-pub(super) fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])> {
+pub(crate) fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])> {
     let mut words = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(*chunk.first_chunk()?)));
     let word = words.next()?;
     let rest = [words.next()?, words.next()?, words.next()?];

@@ -4,6 +4,7 @@ mod files;
 pub(crate) mod ledger;
 pub(crate) mod mark;
 mod notify;
+mod on_roll;
 mod reader;
 mod record;
 mod recovery;
@@ -33,6 +34,8 @@ pub(crate) use ledger::Fact;
 use mark::{Mark, Trust};
 pub(crate) use notify::Subscribers;
 pub use notify::{Subscription, Wake};
+pub use on_roll::EndOnRoll;
+use on_roll::OnRoll;
 pub use reader::Cursor;
 use recovery::Recovered;
 pub use retention::disk_usage;
@@ -69,6 +72,8 @@ pub struct Journal {
     settled: AtomicBool,
     /// Somebody other than this kernel can make its files stall.
     remote: bool,
+    /// What it has to do with the roll of its instance; nothing where it is not on one.
+    on_roll: Option<OnRoll>,
 }
 
 impl Journal {
@@ -79,7 +84,7 @@ impl Journal {
 
     /// As [`create`](Self::create), with options.
     pub fn create_with(dir: &Path, options: JournalOptions) -> io::Result<Arc<Self>> {
-        Self::begin(Home::create(dir)?, options)
+        Self::begin(Home::create(dir)?, options).map(Arc::new)
     }
 
     /// Opens what is in `dir`: cuts a torn index, indexes bytes that were journaled but never became visible.
@@ -90,20 +95,20 @@ impl Journal {
 
     /// As [`open`](Self::open), with options.
     pub fn open_with(dir: &Path, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
-        Self::new(Home::at(dir), options)
+        Self::new(Home::at(dir), options).map(Arc::new)
     }
 
     /// A journal in memory files, for private processes.
     pub fn in_memory(options: JournalOptions) -> io::Result<Arc<Self>> {
-        Self::begin(Home::memory()?, options)
+        Self::begin(Home::memory()?, options).map(Arc::new)
     }
 
     /// Reopens an in-memory journal from what [`held`](Self::held) gave, and recovers.
     pub fn from_held(fds: Vec<OwnedFd>, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
-        Self::new(Home::from_held(fds)?, options)
+        Self::new(Home::from_held(fds)?, options).map(Arc::new)
     }
 
-    fn new(home: Home, options: JournalOptions) -> Result<Arc<Self>, OpenError> {
+    fn new(home: Home, options: JournalOptions) -> Result<Self, OpenError> {
         // The version first: a newer journal is refused before anything is touched.
         let ctl = match home.ctl() {
             Ok(file) => Ctl::read(&file)?,
@@ -111,32 +116,36 @@ impl Journal {
             Err(error) => return Err(error.into()),
         };
         let files = home.files()?;
-        let applied = files.input.metadata()?.len();
+        let applied = files.input().map_or(Ok(0), |input| input.metadata().map(|meta| meta.len()))?;
         let trust = home.dir().map_or(Trust::All, |dir| mark::trust(&dir.join(MARK)));
         let found = recovery::recover(&files, ctl.first, trust)?;
         if let (Some(dir), Trust::Only(_)) = (home.dir(), trust) {
             // From here on a kill costs nothing again.
             Mark { out: found.writer.out_len, err: found.writer.err_len }.renew(&dir.join(MARK))?;
         }
-        Ok(Self::assemble(home, options, &files, ctl, applied, found))
+        let journal = Self::assemble(home, options, Some(&files), ctl, applied, found);
+        // On a full disk the rest becomes visible later, when it is hosted or opened again.
+        let _ = journal.index_rest(&files);
+        Ok(journal)
     }
 
     /// Files that were made just now: there is nothing in them to read.
-    fn begin(home: Home, options: JournalOptions) -> io::Result<Arc<Self>> {
+    fn begin(home: Home, options: JournalOptions) -> io::Result<Self> {
         let files = home.files()?;
-        Ok(Self::assemble(home, options, &files, Ctl::begun(), 0, Recovered::default()))
+        Ok(Self::assemble(home, options, Some(&files), Ctl::begun(), 0, Recovered::default()))
     }
 
     fn assemble(
         home: Home,
         options: JournalOptions,
-        files: &Files,
+        files: Option<&Files>,
         ctl: Ctl,
         applied: u64,
         found: Recovered,
-    ) -> Arc<Self> {
+    ) -> Self {
         // Unknown is not remote: a file system without a number is this kernel's own.
-        let remote = home.dir().is_some() && FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
+        let is_remote = |files: &Files| FsKind::of(&files.out).is_ok_and(|kind| kind.is_remote());
+        let remote = home.dir().is_some() && files.is_some_and(is_remote);
         let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
         let last = found.writer.last;
         let bounds = Bounds {
@@ -150,7 +159,7 @@ impl Journal {
             damaged_from,
             lost_after: ctl.lost_after,
         };
-        let journal = Self {
+        Self {
             home,
             options,
             last_seq: AtomicU64::new(bounds.last_seq),
@@ -166,10 +175,8 @@ impl Journal {
             marked: Mutex::new(None),
             settled: AtomicBool::new(false),
             remote,
-        };
-        // On a full disk the rest becomes visible later, when it is hosted or opened again.
-        let _ = journal.index_rest(files);
-        Arc::new(journal)
+            on_roll: None,
+        }
     }
 
     fn index_rest(&self, files: &Files) -> io::Result<()> {
@@ -228,8 +235,7 @@ impl Journal {
 
     /// Journals the exit of a process that nobody hosts (found dead at start). Does nothing if there is one.
     pub fn record_exit(&self, status: ExitStatusRecord) -> io::Result<()> {
-        let files = self.home.files()?;
-        self.index_exit(&mut lock(&self.writer), &files, status)
+        self.end(status)
     }
 
     /// Notes that nobody held the pipes of this process any more: what it wrote after its last frame is lost, and readers
@@ -284,26 +290,8 @@ impl Journal {
         if self.settled.swap(true, Ordering::AcqRel) {
             return Ok(None);
         }
-        let synced = self
-            .home
-            .one(CTL)
-            .and_then(|ctl| ctl.sync_data())
-            .and_then(|()| self.sync_beside(dir))
-            .and_then(|()| File::open(dir)?.sync_all());
+        let synced = self.home.one(CTL).and_then(|ctl| ctl.sync_data()).and_then(|()| File::open(dir)?.sync_all());
         synced.inspect_err(|_| self.unsettle()).map(|()| Some(dir))
-    }
-
-    fn sync_beside(&self, dir: &Path) -> io::Result<()> {
-        match self.options.beside.map(|name| File::open(dir.join(name))) {
-            Some(Ok(file)) => file.sync_all(),
-            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Some(Err(_)) | None => Ok(()),
-        }
-    }
-
-    /// The file [beside](JournalOptions::beside) it was replaced: it goes to the disk with the next bytes.
-    pub fn beside_replaced(&self) {
-        self.unsettle();
     }
 
     /// What [`settle`](Self::settle) began was not finished.
@@ -332,8 +320,17 @@ impl Journal {
         synced.map_err(|_| SyncError::Failed)
     }
 
+    /// The files, made if there are none yet: something is to be put into them.
     pub(crate) fn files(&self) -> io::Result<Arc<Files>> {
+        if !self.home.is_made() {
+            self.make()?;
+        }
         self.home.files()
+    }
+
+    /// `in`, made if there is none yet.
+    pub(crate) fn input<'a>(&self, files: &'a Files) -> io::Result<&'a File> {
+        self.home.input(files)
     }
 
     pub(crate) fn writer(&self) -> std::sync::MutexGuard<'_, Writer> {
@@ -366,6 +363,7 @@ impl Journal {
 
     /// Writes a fact into `ctl`.
     pub(crate) fn record(&self, fact: Fact) -> io::Result<()> {
+        self.files()?;
         let file = self.home.ctl()?;
         lock(&self.ctl).append(&file, fact)?;
         self.unsettle();

@@ -64,6 +64,12 @@ impl Cursor {
             // Neither opening nor reading can be asked not to wait for the server.
             return Ok(Step::WouldBlock);
         }
+        if !self.journal.home.is_made()
+            && let Some((frame, record)) = self.journal.only_frame()
+        {
+            self.walk.pass(record);
+            return Ok(Step::Frame(frame));
+        }
         let files = self.journal.home.files()?;
         if !self.walk.look_ahead(&files.idx, &files.nowait, last, wait)? {
             return Ok(self.gap().unwrap_or(Step::WouldBlock));

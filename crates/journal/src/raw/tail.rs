@@ -24,6 +24,9 @@ impl Journal {
 
     /// Bytes of both streams up to and with frame `seq`.
     fn output_before(&self, seq: u64) -> io::Result<u64> {
+        if !self.home.is_made() {
+            return Ok(0);
+        }
         let files = self.home.files()?;
         // Cut away meanwhile, or damaged: as if nothing had been written before it.
         let record = read_record(&files, seq)?.unwrap_or_default();

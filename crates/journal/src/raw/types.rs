@@ -102,9 +102,6 @@ pub struct JournalOptions {
     pub keep_stdin: bool,
     /// How long after the child's exit open pipes may delay the exit record, if not as long as for everybody.
     pub exit_grace: Option<Duration>,
-    /// A file of the owner's in the same folder, which goes to the disk with the journal: what it says is wanted for as
-    /// long as the bytes are.
-    pub beside: Option<&'static str>,
 }
 
 /// Why a journal cannot be opened.

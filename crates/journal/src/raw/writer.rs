@@ -51,6 +51,17 @@ impl Journal {
         self.put(writer, files, writer.last.next_output(kind, end, sys::now_ns()))
     }
 
+    /// Journals the exit, in the index or, where there is nothing else to be journaled, on the roll; does nothing if there is
+    /// one.
+    pub(crate) fn end(&self, status: ExitStatusRecord) -> io::Result<()> {
+        let mut writer = lock(&self.writer);
+        if !self.home.is_made() {
+            return self.end_on_roll(&mut writer, status);
+        }
+        let files = self.home.files()?;
+        self.index_exit(&mut writer, &files, status)
+    }
+
     /// Journals the exit, after everything pending; does nothing if there is one.
     pub(crate) fn index_exit(&self, writer: &mut Writer, files: &Files, status: ExitStatusRecord) -> io::Result<()> {
         if writer.last.ends_process() {
@@ -78,6 +89,13 @@ impl Journal {
         let at = writer.seq * RECORD as u64;
         sys::write_all_at(&files.idx, &record.encode(seq), at)?;
         hook!("journal.indexed");
+        self.publish(writer, record);
+        Ok(())
+    }
+
+    /// Makes a record visible that is written.
+    pub(super) fn publish(&self, writer: &mut Writer, record: Record) {
+        let seq = writer.seq + 1;
         writer.last = record;
         writer.seq = seq;
         {
@@ -94,6 +112,5 @@ impl Journal {
         }
         hook!("journal.visible");
         self.subscribers.wake();
-        Ok(())
     }
 }

@@ -58,7 +58,14 @@ fn mini_daemon() {
             PumpPty { relay_write: fds.pop().unwrap(), relay_read: fds.pop().unwrap(), master: fds.pop().unwrap() };
         PumpIo { pty: Some(pty), ledger: Some(ledger), ..PumpIo::default() }
     } else {
-        PumpIo { stdin: fds.pop(), stderr: fds.pop(), stdout: fds.pop(), ledger: Some(ledger), relays, pty: None }
+        PumpIo {
+            stdin: fds.pop(),
+            stderr: fds.pop(),
+            stdout: fds.pop(),
+            ledger: Some(ledger),
+            relays,
+            ..PumpIo::default()
+        }
     };
     let pumps = pumps();
     let hosted = pumps.host(Arc::clone(&journal), io, true);
@@ -188,7 +195,7 @@ impl Keeper {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-        let slave = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        let slave = || open_terminal(&name);
         let child = Command::new("setsid")
             .args(["--ctty", "--wait", "sh", "-c", script])
             .stdin(slave())

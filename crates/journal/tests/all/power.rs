@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::common::fuse::Fuse;
 use crate::common::mount::{Mount, make_ext4};
 use crate::common::*;
-use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps};
+use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, Roll};
 use tempfile::TempDir;
 
 const CUTS: u64 = 5;
@@ -22,7 +22,7 @@ const SYNC_EVERY: Duration = Duration::from_millis(30);
 /// Frames after which a pump has noted that the ones before wait to be synced: two of its turns.
 const NOTED: u64 = 16;
 /// What its owner keeps in the folder of a journal, and what that says.
-const BESIDE: &str = "beside";
+const ROLL: &str = "roll";
 const TOLD: &str = "whose journal it is";
 
 /// The line that stands at a position tells it.
@@ -98,11 +98,10 @@ fn cut_while_writing(options: JournalOptions) {
     fuse.play_disk("disk");
     let Some(_mount) = Mount::image(home.path(), &disk) else { return };
     let pumps = Pumps::start(PumpConfig { sync_every: SYNC_EVERY, ..quick() }).unwrap();
-    let options = JournalOptions { beside: Some(BESIDE), ..options };
-    let journal = Journal::create_with(&home.path().join("procs/j"), options).unwrap();
-    let beside = home.path().join("procs/j").join(BESIDE);
-    std::fs::write(beside.with_extension("new"), TOLD).unwrap();
-    std::fs::rename(beside.with_extension("new"), beside).unwrap();
+    let (roll, _) = Roll::open(&home.path().join(ROLL)).unwrap();
+    pumps.keep_roll_synced(&roll);
+    let journal = Journal::later(&home.path().join("procs/j"), options, &roll, None);
+    journal.to_be_described(TOLD.into());
     assert!(!journal.is_remote(), "an ext4, whatever its disk is");
     let (read, write) = pipe();
     let io = PumpIo { stdout: Some(nonblocking(read)), ..PumpIo::default() };
@@ -147,7 +146,8 @@ fn after_the_cut(dir: &Path, image: &[u8]) -> u64 {
     let _mount = Mount::image(&place, &disk).unwrap();
     let journal = in_another_boot(|| Journal::open(&place.join("procs/j")).unwrap());
     assert_eq!(journal.bounds().damaged_from, None);
-    assert_eq!(std::fs::read_to_string(place.join("procs/j").join(BESIDE)).unwrap(), TOLD);
+    let told = Roll::read(&place.join(ROLL)).unwrap();
+    assert_eq!(told.first().map(|listed| listed.description.as_slice()), Some(TOLD.as_bytes()));
     let said = bytes_of(&read_after(&journal, journal.bounds().first_seq - 1), Kind::Stdout);
     let end = journal.bounds().out_end;
     let truth: String = (0..end / 16 + 1).map(line).collect();

@@ -26,7 +26,7 @@ fn open() -> (OwnedFd, String) {
 impl Terminal {
     fn start(pumps: &Arc<Pumps>, dir: &Path, script: &str) -> Self {
         let (master, name) = open();
-        let slave = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        let slave = || open_terminal(&name);
         let child = Command::new("setsid")
             .args(["--ctty", "--wait", "sh", "-c", script])
             .stdin(slave())

@@ -40,7 +40,7 @@ pub fn connect(
     loop {
         match attempt(dir, &hello, &mut buffer) {
             Ok((socket, keeper, adopted)) => {
-                let handle = Arc::new(Handle::start(socket, buffer, keeper.pid, keeper.marks, on_event)?);
+                let handle = Arc::new(Handle::start(socket, buffer, keeper, on_event)?);
                 return Ok((Keeper { handle }, adopted));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
@@ -64,11 +64,11 @@ impl From<ConnectError> for Attempt {
     }
 }
 
-/// The connection, who is at its other end, and what it handed over.
-fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, Greeting, Vec<Adopted>), Attempt> {
+/// The connection, who is at its other end (its pid and its protocol), and what it handed over.
+fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, (u32, u32), Vec<Adopted>), Attempt> {
     let socket = reach(dir)?;
     let (pid, program) = (std::process::id(), hello.program.clone());
-    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, marks: false }))?;
+    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;
     let keeper = match hear(&socket, buffer)?.0 {
         Body::Hello(keeper) => keeper,
         Body::Busy { pid } => return Err(ConnectError::Busy { pid }.into()),
@@ -93,7 +93,7 @@ fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, Gre
         hook!("keeper.adopt.batch");
         say(&socket, Verb::Adopted)?;
         if !more {
-            return Ok((socket, keeper, adopted));
+            return Ok((socket, (keeper.pid, keeper.protocol), adopted));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The connected socket, what waits to be sent, who waits for an answer, and the thread that
 //! serves all three. No lock is held while a callback runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,10 +12,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 
 use super::adopt;
-use crate::blob;
 use crate::channel::{self, Received};
 use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
-use crate::wire::{Answer, Body, Request, Verb, encode, split};
+use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -23,8 +23,7 @@ type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
 /// Who waits for an answer.
 pub(super) enum Pending {
-    /// With the command, whose position says whether a keeper began with it.
-    Spawn(Done<Spawned, SpawnError>, Option<OwnedFd>),
+    Spawn(Done<Spawned, SpawnError>),
     Signal(Done<Signalled, RequestError>),
     List(Vec<Listed>, Done<Vec<Listed>, RequestError>),
     Strays(Done<Vec<Stray>, RequestError>),
@@ -39,23 +38,14 @@ impl Pending {
             SpawnError::KeeperGone { .. } => RequestError::KeeperGone,
         };
         match self {
-            Pending::Spawn(done, _) => done(Err(error)),
+            Pending::Spawn(done) => done(Err(error)),
             other => other.fail_plain(plain),
         }
     }
 
-    /// The keeper is gone. One that does not mark what it begins may have begun anything.
-    fn fail_gone(self, keeper_marks: bool) {
-        let begun = match &self {
-            Pending::Spawn(_, Some(command)) => !keeper_marks || blob::is_begun(command),
-            _ => true,
-        };
-        self.fail(SpawnError::KeeperGone { begun });
-    }
-
     fn fail_plain(self, error: RequestError) {
         match self {
-            Pending::Spawn(done, _) => done(Err(SpawnError::Refused(error.to_string()))),
+            Pending::Spawn(done) => done(Err(SpawnError::Refused(error.to_string()))),
             Pending::Signal(done) => done(Err(error)),
             Pending::List(_, done) => done(Err(error)),
             Pending::Strays(done) => done(Err(error)),
@@ -112,6 +102,8 @@ struct State {
     last_id: u64,
     queue: VecDeque<Outgoing>,
     pending: HashMap<u64, Pending>,
+    /// Requests that were never sent, because the keeper was gone before.
+    unsent: HashSet<u64>,
     /// Answers that need no keeper, to be given on the client's thread like all others.
     refused: Vec<(Pending, SpawnError)>,
     gone: bool,
@@ -121,12 +113,19 @@ struct State {
     released: bool,
 }
 
+impl State {
+    /// The keeper is gone: what waits will not be sent.
+    fn drop_queue(&mut self) {
+        self.unsent.extend(self.queue.drain(..).map(|next| next.id));
+    }
+}
+
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
     pub(super) pid: u32,
-    /// The keeper marks what it begins.
-    marks: bool,
+    /// The protocol that the keeper speaks.
+    protocol: AtomicU32,
     state: Mutex<State>,
     drained: Condvar,
 }
@@ -150,15 +149,14 @@ impl Handle {
     pub(super) fn start(
         socket: OwnedFd,
         buffer: Vec<u8>,
-        pid: u32,
-        marks: bool,
+        (pid, protocol): (u32, u32),
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             pid,
-            marks,
+            protocol: AtomicU32::new(protocol),
             state: Mutex::default(),
             drained: Condvar::new(),
         });
@@ -182,6 +180,7 @@ impl Link {
             state.pending.insert(id, pending);
         }
         if state.gone {
+            state.unsent.insert(id);
             self.wake();
             return;
         }
@@ -195,6 +194,16 @@ impl Link {
         if !state.queue.is_empty() {
             self.wake();
         }
+    }
+
+    /// Whether the keeper speaks this protocol.
+    pub(super) fn speaks(&self, protocol: u32) -> bool {
+        self.protocol.load(Ordering::Relaxed) >= protocol
+    }
+
+    /// The keeper runs our program.
+    pub(super) fn is_renewed(&self) {
+        self.protocol.store(PROTOCOL, Ordering::Relaxed);
     }
 
     /// Answers without asking the keeper.
@@ -236,7 +245,7 @@ impl Link {
                 Err(Errno::AGAIN) => return false,
                 Err(Errno::TOOMANYREFS) => return true,
                 // The reader sees the end of the connection and tells everybody.
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => state.queue.clear(),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => state.drop_queue(),
                 // A packet that cannot be sent must not hold up the others.
                 Err(errno) => {
                     let failed = SpawnError::Failed { step: Step::Setup, errno: errno.raw_os_error() };
@@ -275,7 +284,7 @@ impl Link {
         let leaving = {
             let mut state = lock(&self.state);
             state.gone = true;
-            state.queue.clear();
+            state.drop_queue();
             self.drained.notify_all();
             state.leaving || state.released
         };
@@ -284,12 +293,14 @@ impl Link {
         }
         loop {
             self.answer_refused();
-            let (waiting, released) = {
+            let (waiting, unsent, released) = {
                 let mut state = lock(&self.state);
-                (std::mem::take(&mut state.pending), state.released)
+                (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
             };
-            for (_, pending) in waiting {
-                pending.fail_gone(self.marks);
+            for (id, pending) in waiting {
+                // What never left us, no keeper has begun.
+                let begun = !unsent.contains(&id);
+                pending.fail(SpawnError::KeeperGone { begun });
             }
             if released {
                 return;
@@ -347,7 +358,7 @@ impl Link {
             return;
         };
         match (answer.body, pending) {
-            (Body::Spawned(child), Pending::Spawn(done, _)) => {
+            (Body::Spawned(child), Pending::Spawn(done)) => {
                 let child = adopt::adopt(child, raw.to_vec(), &mut fds.into());
                 done(Ok(Spawned { pid: child.pid, start_ticks: child.start_ticks, io: child.io }));
             }

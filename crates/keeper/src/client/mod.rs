@@ -54,8 +54,8 @@ impl Keeper {
         done: impl FnOnce(Result<Spawned, SpawnError>) + Send + 'static,
     ) {
         let done = Box::new(done);
-        match prepare(key, spec, held.len()) {
-            Ok((command, given, kept)) => {
+        match prepare(key, spec, held.len(), self.handle.link().speaks(2)) {
+            Ok((command, given)) => {
                 let verb = Verb::Spawn(SpawnWire {
                     key: key.to_owned(),
                     stdio: spec.stdio,
@@ -64,13 +64,21 @@ impl Keeper {
                     nofile: spec.nofile,
                     given: given.len(),
                     void_exit: spec.void_exit,
+                    command: match &command {
+                        Prepared::Packed(bytes) => Some(bytes.len()),
+                        Prepared::Sealed(_) => None,
+                    },
                 });
-                let mut fds = vec![command];
+                let (mut fds, mut raw) = (Vec::new(), spec.meta.clone());
+                match command {
+                    Prepared::Packed(bytes) => raw.extend(bytes),
+                    Prepared::Sealed(file) => fds.push(file),
+                }
                 fds.extend(given);
                 fds.extend(held);
-                self.submit(verb, &spec.meta, fds, Some(Pending::Spawn(done, Some(kept))));
+                self.submit(verb, &raw, fds, Some(Pending::Spawn(done)));
             }
-            Err(error) => self.handle.link().refuse(Pending::Spawn(done, None), error),
+            Err(error) => self.handle.link().refuse(Pending::Spawn(done), error),
         }
     }
 
@@ -84,6 +92,17 @@ impl Keeper {
     ) {
         let key = key.to_owned();
         self.submit(Verb::Signal { key, signal, scope }, &[], Vec::new(), Some(Pending::Signal(Box::new(done))));
+    }
+
+    /// Whether it can be given descriptors to hold after a child was started.
+    pub fn holds_later(&self) -> bool {
+        self.handle.link().speaks(2)
+    }
+
+    /// Has a descriptor held with a child, to come back at adoption. A child that has one keeps that.
+    pub fn hold(&self, key: &str, fd: OwnedFd, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
+        let pending = Pending::Plain(Box::new(done));
+        self.submit(Verb::Hold { key: key.into() }, &[], vec![fd], Some(pending));
     }
 
     /// Closes the keeper's copy of the child's stdin; the daemon closes its own.
@@ -134,7 +153,13 @@ impl Keeper {
     /// Replaces the keeper's program by ours, children and connection kept. `done` is called once
     /// the new program serves, or with the reason why the old one stayed.
     pub fn reexec(&self, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
-        let done = Pending::Plain(Box::new(done));
+        let handle = Arc::downgrade(&self.handle);
+        let done = Pending::Plain(Box::new(move |outcome: Result<(), RequestError>| {
+            if let (Ok(()), Some(handle)) = (&outcome, handle.upgrade()) {
+                handle.link().is_renewed();
+            }
+            done(outcome);
+        }));
         match std::fs::File::open("/proc/self/exe") {
             Ok(program) => self.submit(Verb::Reexec, &[], vec![program.into()], Some(done)),
             Err(error) => {
@@ -208,9 +233,14 @@ fn failed(step: Step, errno: Errno) -> SpawnError {
     SpawnError::Failed { step, errno: errno.raw_os_error() }
 }
 
-/// Checks what the keeper would refuse and seals the command; gives back also what is given, and the command once more to
-/// be kept.
-fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<(OwnedFd, Vec<OwnedFd>, OwnedFd), SpawnError> {
+/// A command on its way.
+enum Prepared {
+    Packed(Vec<u8>),
+    Sealed(OwnedFd),
+}
+
+/// Checks what the keeper would refuse and seals the command, unless it is short enough for the packet.
+fn prepare(key: &str, spec: &SpawnSpec, held: usize, may_pack: bool) -> Result<(Prepared, Vec<OwnedFd>), SpawnError> {
     let refuse = |why: &str| Err(SpawnError::Refused(why.to_owned()));
     if key.is_empty() || key.len() > KEY_MAX || key.contains('\0') {
         return refuse("a key has 1 to 128 bytes and no NUL");
@@ -221,15 +251,19 @@ fn prepare(key: &str, spec: &SpawnSpec, held: usize) -> Result<(OwnedFd, Vec<Own
     if held > HELD_MAX || spec.given.len() > HELD_MAX {
         return refuse("too many descriptors");
     }
-    let sealed = blob::seal(&Command {
+    blob::pack(&Command {
         program: spec.program.as_os_str(),
         cwd: spec.cwd.as_os_str(),
         log: Path::new("").as_os_str(),
         argv: &spec.argv,
         env: &spec.env,
-    });
-    let given = || spec.given.iter().map(OwnedFd::try_clone).collect::<std::io::Result<Vec<OwnedFd>>>();
-    sealed.and_then(|command| Ok((command.try_clone()?, given()?, command))).map_err(|error| {
+    })
+    .and_then(|bytes| match may_pack && bytes.len() <= blob::PACKED_MAX {
+        true => Ok(Prepared::Packed(bytes)),
+        false => blob::sealed(&bytes).map(Prepared::Sealed),
+    })
+    .and_then(|command| Ok((command, spec.given.iter().map(OwnedFd::try_clone).collect::<std::io::Result<_>>()?)))
+    .map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         failed(Step::Setup, errno)
     })

@@ -3,17 +3,22 @@
 //! which states it understands.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, SealFlags, fcntl_get_seals, fcntl_setfl, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
+use super::Server;
 use crate::sys;
 
 /// What the machine should give up before the keeper; only a privileged user may lower it.
 const OOM_SCORE: &str = "-500";
 const OOM_FILE: &str = "/proc/self/oom_score_adj";
+
+/// How long after a birth the next one is waited for: writing the file twice for each would cost as much as the birth.
+const BACK: Duration = Duration::from_secs(1);
 
 /// What a new program finds on descriptor 0.
 pub(super) enum Beginning {
@@ -84,6 +89,34 @@ impl Origin {
         let lower =
             before.trim().parse::<i32>().is_ok_and(|score| score > -500) && std::fs::write(OOM_FILE, OOM_SCORE).is_ok();
         Origin { nofile, oom: lower.then(|| before.into_bytes()), fds_max: fds_max() }
+    }
+}
+
+impl Server {
+    /// A child has its place in the queue of the out-of-memory killer from us, and may not change it before its program runs:
+    /// while it shares our memory, the change would be ours too. So we take its place for a while before it is born.
+    pub(super) fn step_back(&mut self) {
+        let Some(theirs) = &self.origin.oom else { return };
+        if self.back_until.is_none() {
+            // Where it fails they have ours, which harms nobody but the machine.
+            let _ = std::fs::write(OOM_FILE, theirs);
+        }
+        self.back_until = Some(Instant::now() + BACK);
+    }
+
+    /// Takes our own place again, when nobody was born for a while.
+    pub(super) fn step_forward(&mut self, now: Instant) {
+        if self.back_until.is_none_or(|until| until > now) {
+            return;
+        }
+        if !self.children.starting().is_empty() {
+            self.back_until = Some(now + BACK);
+            return;
+        }
+        self.back_until = None;
+        if self.origin.oom.is_some() {
+            let _ = std::fs::write(OOM_FILE, OOM_SCORE);
+        }
     }
 }
 

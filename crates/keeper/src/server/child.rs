@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::spec::{ChildIo, Exit, Listed};
+use crate::spec::{ChildIo, Exit, Listed, Step};
+use crate::sys::Launch;
 use crate::wire::{ChildWire, Role};
 
 /// Requests that may wait for one spawn: a daemon asks once, its impatient retry again.
@@ -44,6 +45,10 @@ pub(super) struct Start {
     pub(super) waiters: Vec<u64>,
     /// The connected daemon was told of it at adoption.
     pub(super) announced: bool,
+    /// The step that failed, once it was told.
+    pub(super) failed: Option<(Step, i32)>,
+    /// What it reads until its program runs.
+    pub(super) launch: Launch,
 }
 
 impl Child {

@@ -166,7 +166,6 @@ impl Server {
                 oldest: OLDEST,
                 pid: std::process::id(),
                 program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
-                marks: true,
             }),
         };
         if let (Some(host), Some(daemon)) = (host, &mut self.daemon) {

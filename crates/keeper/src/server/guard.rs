@@ -143,10 +143,11 @@ impl Server {
             nofile: self.origin.nofile,
             oom: self.origin.oom.as_deref(),
             log: (!mapped.log.is_empty()).then_some(mapped.log),
+            shares: false,
             group: None,
         };
         match sys::spawn(&plan) {
-            Ok(pid) => self.guard.running = Some(pid),
+            Ok((pid, _)) => self.guard.running = Some(pid),
             Err(_) => self.guard.schedule(now),
         }
     }

@@ -81,6 +81,8 @@ struct Server {
     idle_since: Instant,
     /// How many children were acknowledged or abandoned.
     forgotten: u32,
+    /// Until when our place in the queue of the out-of-memory killer is that of our children; nothing: it is our own.
+    back_until: Option<Instant>,
 }
 
 /// Who is ready.
@@ -117,6 +119,7 @@ impl Server {
             deaf_until: None,
             idle_since: Instant::now(),
             forgotten: 0,
+            back_until: None,
         })
     }
 
@@ -132,6 +135,7 @@ impl Server {
             self.send_strangers_away(now);
             self.watch_over(now);
             self.hunt();
+            self.step_forward(now);
             self.tidy(now);
             self.flush(now);
             self.hand_over();
@@ -243,7 +247,14 @@ impl Server {
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
         // What is over needs no waking: a deadline that nobody clears would turn the wait into a spin.
         let deaf = self.deaf_until.filter(|until| *until > Instant::now());
-        let single = [idle, deaf, self.guard.due, self.groups.due, self.daemon.as_ref().and_then(Daemon::retry_at)];
+        let single = [
+            idle,
+            deaf,
+            self.back_until,
+            self.guard.due,
+            self.groups.due,
+            self.daemon.as_ref().and_then(Daemon::retry_at),
+        ];
         errands.chain(strangers).chain(single.into_iter().flatten()).min()
     }
 }

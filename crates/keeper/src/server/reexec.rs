@@ -269,6 +269,8 @@ impl Server {
             deaf_until: None,
             idle_since: Instant::now(),
             forgotten: 0,
+            // The program before us may have been in its children's place.
+            back_until: Some(Instant::now()),
         };
         server.groups.keep(state.groups.spent);
         for old in state.children {
@@ -303,6 +305,9 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
             errors: sys::inherit(start.errors)?,
             waiters: start.waiters,
             announced: start.announced,
+            failed: None,
+            // It reads the memory of the program before us.
+            launch: sys::Launch::default(),
         })
     });
     let child = Child {

@@ -46,12 +46,7 @@ struct Ends {
 
 impl Server {
     /// Answers now if the child exists or cannot be made, else when it runs.
-    pub(super) fn spawn(&mut self, id: u64, spec: SpawnWire, meta: &[u8], fds: Vec<OwnedFd>) {
-        if let Some(command) = fds.first() {
-            // Before anything that the next keeper must not do a second time. What is no command is refused below.
-            let _ = blob::mark_begun(command);
-            hook!("keeper.begun");
-        }
+    pub(super) fn spawn(&mut self, id: u64, spec: SpawnWire, raw: &[u8], fds: Vec<OwnedFd>) {
         if let Some(child) = self.children.get_mut(&spec.key) {
             if let Some(start) = &mut child.start {
                 if start.waiters.len() < WAITERS_MAX {
@@ -72,7 +67,7 @@ impl Server {
             }
             return;
         }
-        match self.make(spec, meta, fds) {
+        match self.make(spec, raw, fds) {
             Ok((key, mut child)) => {
                 if let Some(start) = &mut child.start {
                     start.waiters.push(id);
@@ -87,14 +82,20 @@ impl Server {
         }
     }
 
-    fn make(&mut self, spec: SpawnWire, meta: &[u8], fds: Vec<OwnedFd>) -> Result<(Rc<str>, Child), Failure> {
+    fn make(&mut self, spec: SpawnWire, raw: &[u8], fds: Vec<OwnedFd>) -> Result<(Rc<str>, Child), Failure> {
+        let packed = spec.command.unwrap_or(0);
+        let split = raw.len().checked_sub(packed).and_then(|meta| raw.split_at_checked(meta));
+        let (meta, packed) = split.ok_or(Failure::Refused("less than announced"))?;
         if spec.key.is_empty() || spec.key.len() > KEY_MAX || meta.len() > META_MAX {
             return Err(Failure::Refused("key or metadata too long"));
         }
         let cookie =
             CString::new(format!("{COOKIE}={}", spec.key)).map_err(|_| Failure::Refused("a key contains no NUL"))?;
         let mut fds = VecDeque::from(fds);
-        let command = fds.pop_front().ok_or(Failure::Refused("no command"))?;
+        let sealed = match spec.command {
+            Some(_) => None,
+            None => Some(fds.pop_front().ok_or(Failure::Refused("no command"))?),
+        };
         if spec.given > fds.len() {
             return Err(Failure::Refused("fewer descriptors than announced"));
         }
@@ -104,8 +105,8 @@ impl Server {
         }
         let given: Vec<OwnedFd> = fds.into();
 
-        let bytes = blob::open(&command).map_err(at(Step::Setup))?;
-        let command = blob::parse(&bytes).ok_or(Failure::Refused("not a command"))?;
+        let opened = sealed.as_ref().map(blob::open).transpose().map_err(at(Step::Setup))?;
+        let command = blob::parse(opened.as_deref().unwrap_or(packed)).ok_or(Failure::Refused("not a command"))?;
         if command.argv.is_empty() {
             return Err(Failure::Refused("an empty argument vector"));
         }
@@ -116,6 +117,7 @@ impl Server {
             return Err(Failure::Failed(Step::Pipe, Errno::MFILE));
         }
 
+        self.step_back();
         let mut stdio = [self.null.as_fd(); 3];
         for ((slot, kind), theirs) in stdio.iter_mut().zip(spec.stdio).zip(&ends.theirs) {
             *slot = match (kind, theirs) {
@@ -136,11 +138,12 @@ impl Server {
             terminal: ends.terminal,
             umask: spec.umask,
             nofile: spec.nofile.unwrap_or(self.origin.nofile),
-            oom: self.origin.oom.as_deref(),
+            oom: None,
             log: None,
+            shares: true,
             group: group_fd.as_ref().map(AsFd::as_fd),
         };
-        let pid = sys::spawn(&plan).map_err(|errno| {
+        let (pid, launch) = sys::spawn(&plan).map_err(|errno| {
             self.groups.release(group);
             Failure::Failed(Step::Fork, errno)
         })?;
@@ -156,7 +159,7 @@ impl Server {
             io,
             exit: None,
             told: false,
-            start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false }),
+            start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false, failed: None, launch }),
             watch: None,
             group,
             void_exit: spec.void_exit,
@@ -167,17 +170,21 @@ impl Server {
 
     /// Looks at the error pipe of a child that is starting.
     pub(super) fn look_at_start(&mut self, key: &str) {
-        let Some((_, child)) = self.children.get(key) else {
-            return;
-        };
-        let Some(start) = &child.start else { return };
-        let mut report = [0; 8];
-        match rustix::io::read(&start.errors, &mut report) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Ok(8) => self.never_started(key, sys::failure(report)),
+        let Some(start) = self.children.get_mut(key).and_then(|child| child.start.as_mut()) else { return };
+        loop {
+            let mut report = [0; 8];
+            match rustix::io::read(&start.errors, &mut report) {
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                // It still stands on memory of ours; when the pipe ends it does not.
+                Ok(8) => start.failed = Some(sys::failure(report)),
+                _ => break,
+            }
+        }
+        match start.failed {
+            Some(failed) => self.never_started(key, failed),
             // Nothing was written before the pipe closed: exec did it (or a signal, which the exit
             // then tells).
-            _ => self.has_started(key),
+            None => self.has_started(key),
         }
     }
 
@@ -188,6 +195,7 @@ impl Server {
         let Some((key, _)) = self.children.get(key) else {
             return;
         };
+        start.launch.over();
         if let Some(daemon) = &mut self.daemon {
             for id in start.waiters {
                 daemon.answer_spawned(id, Rc::clone(key));
@@ -199,6 +207,7 @@ impl Server {
         let Some(start) = self.children.started(key) else {
             return;
         };
+        start.launch.over();
         let child = self.children.remove(key);
         self.groups.release(child.and_then(|child| child.group));
         for id in start.waiters {

@@ -115,6 +115,7 @@ impl Server {
                 None => self.refuse(id, "no program"),
             },
             Verb::Import(child) => self.import(id, child, raw, fds),
+            Verb::Hold { key } => self.hold(id, &key, fds),
         }
         Ok(())
     }
@@ -126,6 +127,20 @@ impl Server {
         if self.forgotten.is_multiple_of(FORGOTTEN_PER_TRIM) {
             sys::trim();
         }
+    }
+
+    fn hold(&mut self, id: u64, key: &str, fds: Vec<OwnedFd>) {
+        let body = match (self.children.get_mut(key), fds.into_iter().next()) {
+            (None, _) => Body::NoSuchChild,
+            (Some(_), None) => Body::Refused { why: "no descriptor".to_owned(), again: false },
+            (Some(child), Some(fd)) => {
+                if child.io.held.is_empty() {
+                    child.io.held.push(fd);
+                }
+                Body::Done
+            }
+        };
+        self.answer(id, body);
     }
 
     pub(super) fn answer(&mut self, id: u64, body: Body) {

@@ -237,7 +237,11 @@ fn a_keeper_that_hangs_up_is_not_taken_for_gone() {
         let socket = rustix::net::accept(&listener).unwrap();
         let text = br#"{"id":0,"body":{"busy":{"pid":7}}}"#;
         let packet = [&u32::try_from(text.len()).unwrap().to_le_bytes(), text.as_slice()].concat();
+        // Who closes without having read takes back what it said.
+        let mut heard = [0; 4096];
+        assert_ne!(rustix::io::read(&socket, &mut heard).unwrap(), 0);
         rustix::net::send(&socket, &packet, SendFlags::empty()).unwrap();
+        while rustix::io::read(&socket, &mut heard).is_ok_and(|count| count > 0) {}
     });
     let connect = || ostler_keeper::connect(dir.path(), ostler_keeper::Hello::default(), |_| {}).map(|_| ());
     let answer = connect();

@@ -24,7 +24,7 @@ pub(crate) fn sudo_proxy_settings(approvals: &Approvals) -> Settings {
     Settings {
         version: crate::names::sudo_proxy_version(),
         wait: WAIT,
-        limit: Duration::from_secs(limit.filter(|secs| *secs > 0).unwrap_or(LIMIT_SECS)),
+        limit: Duration::from_secs(limit.unwrap_or(LIMIT_SECS)),
         ssh_agent: std::env::var("SSH_AUTH_SOCK").ok().filter(|socket| !socket.is_empty()),
         writable: approvals.writable_programs,
         requesters: approvals.requesters.clone(),

@@ -7,6 +7,8 @@ use crate::output::Paint;
 
 /// Longer values are not shown whole; nobody can approve what nobody has read.
 const SHOWN_MAX: usize = 16 * 1024;
+/// What is shown of those: enough to know what it is, on one page.
+const BEGINNING: usize = 1024;
 
 /// What the prompt offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,11 +78,11 @@ fn variables(question: &Question) -> String {
 }
 
 fn cut(text: &str) -> String {
-    let hidden = text.chars().count().saturating_sub(SHOWN_MAX);
-    if hidden == 0 {
+    let length = text.chars().count();
+    if length <= SHOWN_MAX {
         return text.to_owned();
     }
-    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    let (shown, hidden) = (text.chars().take(BEGINNING).collect::<String>(), length - BEGINNING);
     format!("{shown}… [{hidden} more chars hidden — full command not shown]")
 }
 

@@ -115,7 +115,7 @@ fn a_command_that_does_not_fit_says_so_and_counts_as_not_shown() {
     let long = "x".repeat(SHOWN_MAX);
     let asked = question(vec![(vec!["echo", &long], file("/usr/bin/echo", "/usr/bin/echo"))]);
     assert!(!is_shown_whole(&asked));
-    assert!(shown(&asked, OFFER).contains("x… [5 more chars hidden — full command not shown]\n"));
+    assert!(shown(&asked, OFFER).contains("x… [15365 more chars hidden — full command not shown]\n"));
     let fits = question(vec![(vec!["echo", &long[5..]], file("/usr/bin/echo", "/usr/bin/echo"))]);
     assert!(is_shown_whole(&fits));
 }

@@ -177,7 +177,7 @@ fn ps_is_a_table_for_people_and_json_for_programs() {
     finished(&home, "done", "exit 3");
     let table = home.ok(&["ps", "-a"]);
     let head: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(head, ["ID", "NAME", "STATE", "PID", "STARTED", "OUTPUT", "COMMAND"]);
+    assert_eq!(head, ["ID", "NAME", "STATE", "PID", "STARTED", "OUTPUT", "ATTACHED", "COMMAND"]);
     assert!(table.contains("running") && table.contains("exited 3"), "{table}");
     assert!(!table.contains('\x1b'), "no colour into a pipe");
     assert!(!home.ok(&["ps"]).contains("exited 3"));

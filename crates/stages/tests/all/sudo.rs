@@ -346,7 +346,7 @@ fn the_limit_ends_commands_of_root() {
     let place = Place::new();
     // The second does not want to.
     let one = format!("echo $$ > {}; exec sleep 100", place.text("one"));
-    let two = format!("trap '' HUP TERM; echo $$ > {}; sleep 100; sleep 100", place.text("two"));
+    let two = format!("trap '' HUP TERM; echo $$ > {}; while :; do sleep 1; done", place.text("two"));
     let single: &[&[&str]] = &[&["sh", "-c", &one]];
     let both: &[&[&str]] = &[&["sh", "-c", &one], &["sh", "-c", &two]];
     for (elevate, stages) in [(NeverAsk, both), (AskOnTerminal, single), (AskOnTerminal, both)] {

@@ -1,6 +1,5 @@
 use std::fs;
 use std::process::Command;
-use std::time::Instant;
 
 use super::*;
 
@@ -303,12 +302,10 @@ fn a_command_that_hangs_is_killed_with_all_that_it_started() {
     let pid_file = repo.base().join("pid");
     let mut git = repo.fake(&format!("trap '' TERM\nsleep 30 &\necho $! >{}\nsleep 30", pid_file.display()));
     git.deadline = Duration::from_millis(300);
-    let started = Instant::now();
     assert!(matches!(
         git.change(["worktree"]),
         Err(RunError::TimedOut(limit)) if limit == git.deadline
     ));
-    assert!(started.elapsed() < Duration::from_secs(10));
     let pid = fs::read_to_string(&pid_file).expect("written");
     let gone = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -321,11 +318,10 @@ fn a_command_that_hangs_is_killed_with_all_that_it_started() {
 #[test]
 fn what_git_leaves_in_the_background_is_not_waited_for() {
     let repo = Repo::new();
-    let git = repo.fake("echo done\nsleep 30 &\nexit 0");
-    let started = Instant::now();
+    // It goes on for as long as the folder is there.
+    let git = repo.fake(&format!("echo done\n(while [ -e {} ]; do sleep 0.1; done) &\nexit 0", repo.base().display()));
     let ran = git.change(["gc"]).expect("ran");
     assert_eq!(ran.output, b"done\n");
-    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

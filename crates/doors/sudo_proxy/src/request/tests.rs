@@ -84,6 +84,10 @@ fn only_harmless_variables_may_be_set() {
             format!("environment variable not allowed: {bad}")
         );
     }
+    for name in ["LC_A=B", "LC_A B", "LC_é", "LC_-"] {
+        let message = format!("environment variable not allowed: {name} (no variable can have this name)");
+        assert_eq!(refused(json!({"env": {name: "x"}})), message);
+    }
     let message = "SSH_AUTH_SOCK cannot be set in request env; use forward_agent instead";
     assert_eq!(refused(json!({"env": {"SSH_AUTH_SOCK": "/x", "LD_PRELOAD": "y"}})), message);
 }

@@ -123,6 +123,12 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
                 runtime.block_on(async { (process.write_stdin(None, bytes).await, process.close_stdin().await) });
             json!([written.is_ok(), closed.is_ok()])
         }
+        "feed" => {
+            let process = engine.resolve(what["id"].as_str().unwrap()).unwrap();
+            let bytes = what["bytes"].as_str().unwrap().as_bytes().to_vec();
+            json!(runtime.block_on(process.write_stdin(what["at"].as_i64(), bytes)).is_ok())
+        }
+        "forget process" => json!(engine.forget(&engine.resolve(what["id"].as_str().unwrap()).unwrap())),
         "forget" => json!(engine.sessions().forget(&session())),
         "pending" => engine.inbox().pending().iter().map(|approval| json!(approval.ask.title)).collect(),
         "decide" => {
@@ -144,7 +150,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             let read = process.stdout().read_to_string(&mut said);
             json!({
                 "args": process.about().args.concat().len(), "pid": process.pid(), "running": process.is_running(),
-                "said": said, "read": read.is_ok(),
+                "said": said, "read": read.is_ok(), "exit": format!("{:?}", process.exit()),
             })
         }
         "processes" => engine.list().iter().map(|process| json!(process.id())).collect(),

@@ -34,8 +34,11 @@ pub fn is_alone() -> bool {
         return true;
     }
     let name = std::thread::current().name().unwrap().to_owned();
+    // What it keeps until its end goes with this.
+    let folder = tempfile::tempdir().unwrap();
     let mut again = Command::new(std::env::current_exe().unwrap());
-    let ran = again.args(["--exact", &name, "--nocapture"]).env(ALONE, "yes").output().unwrap();
+    again.args(["--exact", &name, "--nocapture"]).env(ALONE, "yes").env("TMPDIR", folder.path());
+    let ran = again.output().unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     false
@@ -49,6 +52,12 @@ pub fn nonblocking(fd: impl Into<OwnedFd>) -> OwnedFd {
     let flags = fcntl_getfl(&fd).unwrap();
     fcntl_setfl(&fd, flags | OFlags::NONBLOCK).unwrap();
     fd
+}
+
+/// The other side of a terminal, which does not become the one of this program.
+pub fn open_terminal(name: &str) -> OwnedFd {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap()
 }
 
 pub fn pipe() -> (OwnedFd, OwnedFd) {
@@ -92,7 +101,7 @@ impl Proc {
             stderr: Some(nonblocking(child.stderr.take().unwrap())),
             ledger: Some(journal.ledger_reader().unwrap()),
             relays: journal.relays().unwrap(),
-            pty: None,
+            ..PumpIo::default()
         };
         let hosted = pumps.host(Arc::clone(&journal), io, false);
         Self { child, hosted, journal }

@@ -2,6 +2,7 @@
 //! it is asked to: by a client, exit code 0; by a signal, with that very signal and the socket gone.
 
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use ostler_door_mcp::Registry;
 use ostler_door_rpc::Bound;
 use ostler_door_sudo_proxy::{Door, Settings};
 use ostler_engine::{Claim, Ending, Environment, Retention, approval};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::fail;
@@ -63,7 +64,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut signals = Signals::catch().map_err(|error| text(&error))?;
     let running = || format!("sudo-proxy is already running on {}", socket.display());
-    let listener = listen(socket, running)?;
+    let listener = listen(socket, flags.socket.is_some(), running)?;
     let paths = Paths::from_env().map_err(|error| text(&error))?;
     let config = Config::load(paths.config_file()).map_err(|error| text(&error))?;
     if !config.approvals.requesters.is_empty() {
@@ -109,16 +110,28 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     Ok(over)
 }
 
-fn listen(socket: &Path, running: impl Fn() -> String) -> Result<Bound, String> {
+/// The socket; `chosen` says that somebody named this very path.
+fn listen(socket: &Path, chosen: bool, running: impl Fn() -> String) -> Result<Bound, String> {
     if socket.as_os_str().len() > SOCKET_MAX {
         return Err("path must be shorter than SUN_LEN".into());
     }
     // A name alone is a file in the current folder.
     let place = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     ostler_door_rpc::bind(&place).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => running(),
+        io::ErrorKind::AddrInUse => match is_socket(&place) {
+            true => running(),
+            false => format!("{} is not a socket; it was left as it is", place.display()),
+        },
+        io::ErrorKind::NotFound if !chosen && std::env::var_os("XDG_RUNTIME_DIR").is_none() => {
+            let folder = place.ancestors().skip(1).find(|folder| !folder.exists()).unwrap_or(&place);
+            format!("{}: {error}; set XDG_RUNTIME_DIR, or choose a place with --socket PATH", folder.display())
+        }
         _ => error.to_string(),
     })
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
 
 fn plan() -> Plan {
@@ -145,6 +158,7 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    quit: Signal,
     leave: Signal,
 }
 
@@ -154,6 +168,7 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
             leave: signal(SignalKind::from_raw(ostler_engine::LEAVE.as_raw()))?,
         })
     }
@@ -163,6 +178,7 @@ impl Signals {
             _ = self.interrupt.recv() => Over::Signal(SIGINT),
             _ = self.terminate.recv() => Over::Signal(SIGTERM),
             _ = self.hangup.recv() => Over::Signal(SIGHUP),
+            _ = self.quit.recv() => Over::Signal(SIGQUIT),
             _ = self.leave.recv() => Over::Asked(Asked::Leave),
         }
     }

@@ -1,6 +1,7 @@
 //! One request, one answer, with the messages that scripts know. Answers may be as long as their streams can make them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -25,8 +26,11 @@ pub(super) fn patience() -> Duration {
 /// The daemon's answer, or what to tell the person instead.
 pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Result<Answer, String> {
     let line = request.to_line().map_err(|error| error.to_string())?;
-    let mut stream = UnixStream::connect(socket)
-        .map_err(|error| format!("could not connect to {}: {error}", visible(&socket.to_string_lossy())))?;
+    let mut stream = UnixStream::connect(socket).map_err(|error| {
+        let there = std::fs::metadata(socket).is_ok_and(|meta| !meta.file_type().is_socket());
+        let why = if there { "it is not a socket".to_owned() } else { error.to_string() };
+        format!("could not connect to {}: {why}", visible(&socket.to_string_lossy()))
+    })?;
     // Zero is no limit; the kernel would refuse it as one.
     let limit = Some(patience).filter(|limit| !limit.is_zero());
     stream

@@ -8,11 +8,16 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use clap::Args;
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{AuditEntry, AuditReadParams, ChangesParams, methods};
+use ostler_api::{AuditEntry, AuditReadParams, ChangesParams, Timestamp, methods};
+use ostler_engine::Inbox;
+use ostler_engine::approval::{Entry, StoreError};
 
 use super::Context;
 use super::connect::Reached;
+use crate::instances::{self, Found};
 use crate::output::{CommandError, Screen, visible, visible_json};
+
+use verify::LOG_FILE;
 
 pub(super) use verify::{Checked, check_all};
 
@@ -22,7 +27,7 @@ const WAIT_MS: u64 = 25_000;
 const ON_THE_WAY: usize = 1024;
 
 const HELP: &str = "\
-Every entry carries the hash of the one before it, so that none can be changed, removed or put in between unseen.
+Read from every instance, also from those that have ended. Every entry carries the hash of the one before it, so that none can be changed, removed or put in between unseen.
 --verify walks all of it, also for instances that do not run, and exits with 1 if it does not hold. Note the head it prints
 somewhere else: a log that was written anew from its beginning can only be told by that.
 
@@ -53,14 +58,26 @@ impl Audit {
         if self.verify {
             return verify::run(context);
         }
-        let mut reached = context.reach_all()?;
-        if self.after.is_some() && reached.len() > 1 {
-            return Err(CommandError::usage("--after means a place in one log, and several instances run")
+        let ended = ended(context)?;
+        // Without a log of one that has ended, there must be somebody to ask.
+        let mut reached = match context.living()?.is_empty() && !ended.is_empty() && !self.follow {
+            true => Vec::new(),
+            false => context.reach_all()?,
+        };
+        let several = reached.len() + ended.len() > 1;
+        if self.after.is_some() && several {
+            return Err(CommandError::usage("--after means a place in one log, and there are several")
                 .hint("choose one with --instance NAME"));
         }
-        let several = reached.len() > 1;
         let after = self.after.unwrap_or(0);
         let mut entries = Vec::new();
+        for found in ended {
+            match read_file(&found, after) {
+                Ok(read) => entries.extend(read.into_iter().map(|entry| (found.name.clone(), entry))),
+                // One log that cannot be read does not hide the others.
+                Err(error) => context.screen.note(&visible(&format!("ostler: {}: {error}", found.name))),
+            }
+        }
         let mut positions = Vec::new();
         for instance in &mut reached {
             let mut last = after;
@@ -83,6 +100,24 @@ impl Audit {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The instances that do not run and left a log.
+fn ended(context: &Context) -> Result<Vec<Found>, CommandError> {
+    let mut found = instances::find(&context.paths, context.instance.as_deref())?;
+    found.retain(|found| !found.alive && found.dir.join(LOG_FILE).exists());
+    Ok(found)
+}
+
+fn read_file(found: &Found, after: u64) -> Result<Vec<AuditEntry>, StoreError> {
+    let entries = Inbox::audit_file(&found.dir.join(LOG_FILE), after, usize::MAX)?;
+    let entry = |entry: Entry| AuditEntry {
+        seq: entry.seq,
+        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
+        about: entry.about,
+        record: entry.body,
+    };
+    Ok(entries.into_iter().map(entry).collect())
 }
 
 /// Everything after a position, page by page.

@@ -11,7 +11,7 @@ use crate::output::{CommandError, Paint, visible};
 use crate::verbs::Context;
 
 /// The log in an instance's folder.
-const LOG_FILE: &str = "inbox.db";
+pub(super) const LOG_FILE: &str = "inbox.db";
 
 /// One log and what was found.
 pub(in crate::verbs) struct Checked {
