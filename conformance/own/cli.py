@@ -308,7 +308,8 @@ def words(t):
         mcp.stdin.close()
         mcp.wait(30)
         home.good("new", "echo", "--name", "talk")
-        for verb in ("logs", "attach", "kill"):
+        told("attach-of-a-session-says-what-it-is", ["attach", "talk"], 2, "is a session", "ostler watch")
+        for verb in ("logs", "kill"):
             told("%s-of-a-session-says-what-it-is" % verb, [verb, "talk"], 4, "`talk` is a session", "ostler watch talk")
         home.good("run", "-d", "--name", "job", "--", "sleep", "300")
         told("watch-of-a-process-says-what-it-is", ["watch", "job"], 4, "`job` is a process", "ostler logs job")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|hangup|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -20,7 +20,8 @@ SUITES = {
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
-    "cli": ["cli", "hangup", "in_place", "endings"],
+    "cli": ["cli", "endings"],
+    "hangup": ["hangup", "in_place"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_agents"],
     "codecast": ["codecast", "codecast_endings"],
