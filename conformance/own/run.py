@@ -16,7 +16,7 @@ import lib
 
 SUITES = {
     "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
-                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged"],
+                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk"],
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
@@ -28,7 +28,7 @@ SUITES = {
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
-    "zeroclaw": ["zeroclaw"],
+    "zeroclaw": ["zeroclaw", "zeroclaw_live"],
 }
 
 

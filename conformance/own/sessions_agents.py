@@ -79,7 +79,7 @@ def export_turns(t):
         middle = [e["type"] for e in house.events(id)]
         t.ok("the-prompts-came-in-mid-answer", middle.count("prompt") == 3 and "text" not in middle, middle)
         now = house.good("export", id)
-        t.ok("what-waits-stands-behind-the-answer-that-runs", now.index("## Prompt 1") < now.index("(cut off)") < now.index("## Prompt 2"), now)
+        t.ok("what-waits-stands-behind-the-answer-that-runs", now.index("## Prompt 1") < now.index("(so far)") < now.index("## Prompt 2"), now)
         if not wait_for(lambda: house.info(id)["status"] == "idle" and len(house.texts(id)) >= 4, LONG, 0.1):
             t.rec("rest", False, house.info(id))
         answers, document = house.texts(id), house.good("export", id)

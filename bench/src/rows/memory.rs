@@ -1,6 +1,7 @@
 //! Resident memory: of an idle daemon, and of one idle child more. The children are hosted as an ordinary user
 //! with a soft limit of 1024 descriptors, because root hides every such limit.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -16,12 +17,52 @@ use crate::table::{Row, Target};
 /// The login shell has been asked and threads have settled by then.
 const SETTLE: Duration = Duration::from_millis(1500);
 
+/// Enough to have every thread at work that a door may take.
+const CLIENTS: usize = 16;
+const REQUESTS: u64 = 60;
+/// Idle threads end after ten seconds, and memory is looked at every five.
+const BACK_WITHIN: Duration = Duration::from_secs(16);
+
 const MB: f64 = 1e6;
 const KB: f64 = 1e3;
 
 pub(crate) fn rows(bench: &Bench) -> Result<()> {
     bench.show(idle(bench)?);
+    bench.show(after_a_burst(bench)?);
     children(bench)
+}
+
+/// What stays of a burst of requests that each took a thread and some memory.
+fn after_a_burst(bench: &Bench) -> Result<Row> {
+    let mut left = Vec::new();
+    for _ in 0..bench.pairs {
+        let running = Running::start(&bench.bin, "burst")?;
+        std::thread::sleep(SETTLE);
+        let idle = procfs::rss_anon(running.pid())? as f64;
+        let clients = (0..CLIENTS).map(|_| running.connect()).collect::<Result<Vec<_>>>()?;
+        let work: Vec<_> = clients.into_iter().map(|client| std::thread::spawn(move || burst(client))).collect();
+        for client in work {
+            client.join().map_err(|_| anyhow::anyhow!("a client of the burst died"))??;
+        }
+        std::thread::sleep(BACK_WITHIN);
+        left.push((procfs::rss_anon(running.pid())? as f64 - idle) / MB);
+    }
+    let left = median(left).unwrap_or(f64::NAN);
+    let target = Target::at_most(left, 6.0, "MB");
+    Ok(Row::alone("daemon's RssAnon above idle, 16 s after a burst".to_owned(), "MB", left, target))
+}
+
+/// Asks for many listings at once, and reads them all.
+fn burst(client: std::os::unix::net::UnixStream) -> Result<()> {
+    let params = serde_json::json!({"path": "/usr/bin"});
+    let lines: String =
+        (0..REQUESTS).map(|id| crate::wire::request(id, "files.list", Some(&params), crate::instance::TOKEN)).collect();
+    let mut writer = client.try_clone()?;
+    let asking = std::thread::spawn(move || writer.write_all(lines.as_bytes()));
+    let answered = BufReader::new(client).lines().take(usize::try_from(REQUESTS)?).filter(Result::is_ok).count();
+    anyhow::ensure!(answered as u64 == REQUESTS, "{answered} of {REQUESTS} listings came");
+    asking.join().map_err(|_| anyhow::anyhow!("the asking thread died"))??;
+    Ok(())
 }
 
 fn idle(bench: &Bench) -> Result<Row> {

@@ -51,8 +51,14 @@ impl<P> Turns<P> {
 
     /// Nothing follows, because the process or the journal ended: the words that never became whole.
     pub fn cut(&mut self) -> Option<String> {
+        let cut_off = self.is_cut_off();
         let pieces = std::mem::take(&mut self.pieces);
-        (!pieces.trim().is_empty()).then_some(pieces)
+        cut_off.then_some(pieces)
+    }
+
+    /// Whether [`cut`](Self::cut) would give any words.
+    pub fn is_cut_off(&self) -> bool {
+        !self.pieces.trim().is_empty()
     }
 
     /// The prompts whose turn has not come, oldest first.

@@ -65,6 +65,18 @@ wire! {
         pub oldest_unsynced_ms: u64,
         /// Processes held back because the disk is full or failing.
         pub held_back: u64,
+        /// Of these, how many wait because less than `keep_free` is left: the disk is not full.
+        #[serde(default)]
+        pub held_by_floor: u64,
+        /// Bytes free on the disk that journals are on.
+        #[serde(default)]
+        pub disk_free: u64,
+        /// Bytes of that disk; 0 when it cannot be looked at.
+        #[serde(default)]
+        pub disk_size: u64,
+        /// With less than this free the largest writer is held back (`journal.keep_free`).
+        #[serde(default)]
+        pub keep_free: u64,
         /// Processes whose journal may be incomplete because the disk failed.
         pub damaged: u64,
         /// Where journals and records live.
@@ -99,6 +111,9 @@ wire! {
         /// What could not be ended.
         #[serde(default)]
         pub survivors: Vec<String>,
+        /// Of those that were ended, how many the full disk did not take the end of.
+        #[serde(default)]
+        pub unrecorded: u64,
     }
 
     /// Whether to look only.

@@ -3,8 +3,8 @@
 //! killed, which loses nothing.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -53,9 +53,9 @@ pub enum Claimed {
 /// Claims the instance in `dir`, which exists.
 pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
     let path = dir.join(LOCK);
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if try_lock(&file)? {
-        sign(&mut file)?;
+        sign(&file);
         return Ok(Claimed::Free(Lease { _lock: file }));
     }
     // A holder that is not to be seen is just ending: its lock goes with it.
@@ -64,7 +64,7 @@ pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
         match holder(&file)? {
             Some(pid) => break pid,
             None if try_lock(&file)? => {
-                sign(&mut file)?;
+                sign(&file);
                 return Ok(Claimed::Free(Lease { _lock: file }));
             }
             None if Instant::now() > deadline => return Ok(Claimed::Held(None)),
@@ -75,7 +75,7 @@ pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
         return Ok(Claimed::Held(Some(pid)));
     }
     let pid = evict(&file, pid)?;
-    sign(&mut file)?;
+    sign(&file);
     Ok(Claimed::TakenFrom(Lease { _lock: file }, pid))
 }
 
@@ -87,10 +87,11 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The pid in the file is for people; who holds the lock is the kernel's to say.
-fn sign(file: &mut File) -> io::Result<()> {
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())
+/// The pid in the file is for people; who holds the lock is the kernel's to say. So a full disk is no reason to stay away, and
+/// the text is written over the one before, which needs no room.
+fn sign(file: &File) {
+    let text = format!("{}\n", std::process::id());
+    let _ = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
 }
 
 /// The pid that holds the lock on this very file, as the kernel tells it.

@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use ostler_journal::PumpConfig;
+
 use crate::process::Registry;
 use crate::{Engine, Process};
 
@@ -16,11 +18,13 @@ pub struct Retention {
     pub total: u64,
     /// How much of a running process's output is kept; all of it if not given.
     pub live_max: Option<u64>,
+    /// How much of the disk stays free: with less, the largest writer is held back. A share with an upper bound if not given.
+    pub keep_free: Option<u64>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { after_exit: Duration::from_secs(24 * 3600), total: 8 << 30, live_max: None }
+        Self { after_exit: Duration::from_secs(24 * 3600), total: 8 << 30, live_max: None, keep_free: None }
     }
 }
 
@@ -33,6 +37,17 @@ pub struct PruneReport {
     pub freed: u64,
     /// Ended processes that stay.
     pub kept: usize,
+}
+
+impl Retention {
+    /// How the pumps keep to it.
+    pub(crate) fn pumps(&self, sync_every: Duration) -> PumpConfig {
+        let usual = PumpConfig { sync_every, ..PumpConfig::default() };
+        match self.keep_free {
+            Some(bytes) => PumpConfig { floor_bytes: bytes, floor_percent: 100, ..usual },
+            None => usual,
+        }
+    }
 }
 
 impl Engine {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ostler_journal::{HeldReason, Space};
+
 use crate::Engine;
 
 /// A look at the whole engine.
@@ -13,6 +15,8 @@ pub struct Stats {
     pub ended: usize,
     /// Processes whose output waits because the disk is full or failing.
     pub held_back: usize,
+    /// Of these, how many only wait for others to find room: the disk is not full.
+    pub held_by_floor: usize,
     /// Processes whose journal may be incomplete because the disk failed.
     pub damaged: usize,
     /// The age of the oldest byte that is not on the disk yet.
@@ -28,6 +32,7 @@ impl Engine {
             running: 0,
             ended: 0,
             held_back: 0,
+            held_by_floor: 0,
             damaged: 0,
             oldest_unsynced: self.inner.pumps.oldest_unsynced(),
             keeper_pid: self.inner.keeper().pid(),
@@ -39,9 +44,16 @@ impl Engine {
                 None => stats.running += 1,
             }
             stats.held_back += usize::from(bounds.held_back.is_some());
+            stats.held_by_floor += usize::from(bounds.held_back.is_some_and(|held| held.reason == HeldReason::Floor));
             stats.damaged += usize::from(bounds.damaged_from.is_some());
         }
         stats
+    }
+
+    /// The disk that journals are on. Not for threads that must not wait.
+    pub fn space(&self) -> std::io::Result<Space> {
+        let config = &self.inner.config;
+        config.retention.pumps(config.sync_every).space(std::fs::File::open(&config.dir)?)
     }
 
     /// What all journals occupy on the disk. Walks their folder: not for threads that must not wait.

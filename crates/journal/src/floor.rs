@@ -9,20 +9,42 @@ use rustix::fs::fstatvfs;
 
 use crate::pump::{Message, PumpConfig, Shared};
 
+/// A disk as whoever writes journals sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that may still be written.
+    pub free: u64,
+    /// Bytes of the whole file system.
+    pub size: u64,
+    /// With less than this free the largest writer is held back.
+    pub keep_free: u64,
+}
+
+impl PumpConfig {
+    /// The disk that `file` is on.
+    pub fn space(&self, file: impl std::os::fd::AsFd) -> std::io::Result<Space> {
+        let stat = fstatvfs(file)?;
+        let size = stat.f_blocks.saturating_mul(stat.f_frsize);
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+        // A share, so that a small disk can be used, with a bound, so that a large one can.
+        let share = size / 100 * u64::from(self.floor_percent.min(100));
+        Ok(Space { free, size, keep_free: self.floor_bytes.min(share) })
+    }
+}
+
 /// Who wrote less than this since the last pass is not worth holding back (200 ms: 1.25 MB/s).
 const LARGE: u64 = 256 * 1024;
 /// Let go only with this much more than the floor, so that nobody is held back and let go in turns.
 const MARGIN: u64 = 64 << 20;
 
 pub(crate) struct Floor {
-    bytes: u64,
-    percent: u64,
+    config: PumpConfig,
     held: Vec<Arc<Shared>>,
 }
 
 impl Floor {
     pub(crate) fn new(config: &PumpConfig) -> Self {
-        Self { bytes: config.floor_bytes, percent: u64::from(config.floor_percent.min(100)), held: Vec::new() }
+        Self { config: config.clone(), held: Vec::new() }
     }
 
     /// Somebody is held back, so free space must be looked at although nothing is written.
@@ -32,7 +54,7 @@ impl Floor {
 
     /// Looks at the free space of the file systems that were written to: one call each.
     pub(crate) fn check(&mut self, written: &[Arc<Shared>]) {
-        if self.bytes == 0 && self.percent == 0 {
+        if self.config.floor_bytes == 0 || self.config.floor_percent == 0 {
             return;
         }
         let mut held = std::mem::take(&mut self.held);
@@ -74,10 +96,7 @@ impl Floor {
         shared.journal.dir()?;
         let files = shared.journal.files().ok()?;
         let device = files.out.metadata().ok()?.dev();
-        let stat = fstatvfs(&files.out).ok()?;
-        let size = stat.f_blocks.saturating_mul(stat.f_frsize);
-        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-        let floor = self.bytes.max(size / 100 * self.percent);
-        Some((device, free < floor + margin.min(floor / 8)))
+        let space = self.config.space(&files.out).ok()?;
+        Some((device, space.free < space.keep_free + margin.min(space.keep_free / 8)))
     }
 }

@@ -40,6 +40,7 @@ mod sys;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use derived::{ENGINE, EventBounds, EventCursor, EventHead, EventJournal, EventStep, PAYLOAD_MAX};
+pub use floor::Space;
 pub use probe::{FsKind, Probe, probe};
 pub use pump::{
     AppendDone, Appended, DuplicateDone, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,

@@ -105,15 +105,16 @@ pub(crate) struct Plan<'a> {
 /// what a start costs. Unlike a vfork, nobody waits for it, so a folder or a program that hangs holds up nobody else. What it
 /// reads meanwhile is in the [`Launch`].
 pub(crate) fn spawn(plan: &Plan<'_>) -> Result<(u32, Launch), Errno> {
-    let born = plan.group.map_or(-1, fork_into);
-    match born {
+    #[cfg(target_arch = "x86_64")]
+    if plan.shares
+        && let Some(born) = Launch::begin(plan)
+    {
+        return Ok(born);
+    }
+    match plan.group.map_or(-1, fork_into) {
         0 => start(&Order::of(plan)),
         pid if pid > 0 => return Ok((pid.unsigned_abs(), Launch::default())),
         _ => {}
-    }
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    if plan.shares {
-        return Launch::begin(plan);
     }
     // SAFETY: this process has one thread, and the child calls only `start`, which allocates nothing.
     match unsafe { libc::fork() } {
@@ -185,8 +186,9 @@ impl Launch {
         drop(self.0.take());
     }
 
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn begin(plan: &Plan<'_>) -> Result<(u32, Launch), Errno> {
+    /// Nothing where it can not be done.
+    #[cfg(target_arch = "x86_64")]
+    fn begin(plan: &Plan<'_>) -> Option<(u32, Launch)> {
         /// A few frames of system calls, and room for those of a build without optimisation.
         const STACK: usize = 16 * 1024;
         let mut text = Vec::new();
@@ -206,21 +208,24 @@ impl Launch {
             offsets.iter().map(at).chain(std::iter::once(std::ptr::null())).collect()
         };
         let (argv, env) = (pointers(argv), pointers(env));
-        let order =
-            Order { program: at(&program), cwd: at(&cwd), argv: argv.as_ptr(), env: env.as_ptr(), ..Order::of(plan) };
+        let (program, cwd) = (at(&program), at(&cwd));
+        let order = Order { program, cwd, argv: argv.as_ptr(), env: env.as_ptr(), ..Order::of(plan) };
         let mut shared =
             Box::new(Shared { order, _text: text, _argv: argv, _env: env, stack: Vec::with_capacity(STACK) });
-        let top = shared.stack.as_mut_ptr().wrapping_add(STACK);
-        let top = top.wrapping_sub(top.addr() % 16).cast();
-        let order = (&raw mut shared.order).cast();
-        // SAFETY: the child runs `born` on a stack of its own, on memory that nobody changes and that lives until it has
-        // left ours: `shared` is given back by `over` only. It makes system calls and nothing else, and touches no
-        // thread-local variable: not even the error number.
-        let pid = unsafe { libc::clone(born, top, libc::CLONE_VM | libc::SIGCHLD, order) };
-        if pid < 0 {
-            return Err(last());
+        let bottom = shared.stack.as_mut_ptr().addr().next_multiple_of(16);
+        for group in [plan.group, None] {
+            let stack = (bottom as u64, (STACK - 32) as u64);
+            let flags = u64::from(libc::CLONE_VM.unsigned_abs());
+            let args = CloneArgs { stack: stack.0, stack_size: stack.1, ..CloneArgs::new(flags, group) };
+            // SAFETY: the child runs `born` on a stack of its own, on memory that nobody changes and that lives until it has
+            // left ours: `shared` is given back by `over` only. It makes system calls and nothing else, and touches no
+            // thread-local variable: not even the error number.
+            let pid = unsafe { clone_onto(&args, &raw const shared.order) };
+            if pid > 0 {
+                return Some((u32::try_from(pid).unwrap_or(0), Launch(Some(shared))));
+            }
         }
-        Ok((pid.unsigned_abs(), Launch(Some(shared))))
+        None
     }
 }
 
@@ -231,10 +236,10 @@ impl Drop for Launch {
     }
 }
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-extern "C" fn born(order: *mut std::ffi::c_void) -> c_int {
+#[cfg(target_arch = "x86_64")]
+extern "C" fn born(order: *const Order) -> ! {
     // SAFETY: the argument that `Launch::begin` passes.
-    start(unsafe { &*order.cast::<Order>() })
+    start(unsafe { &*order })
 }
 
 /// A system call that leaves the error number alone: it is in the answer. The child may share the variable with us.
@@ -258,30 +263,9 @@ unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> i
     result
 }
 
-/// A system call that leaves the error number alone: it is in the answer. The child may share the variable with us.
-///
 /// # Safety
 /// That of the call.
-#[cfg(target_arch = "aarch64")]
-unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> isize {
-    let given = |index: usize| arguments.get(index).copied().unwrap_or(0);
-    let result: isize;
-    // SAFETY: the kernel's calling convention; by the contract of this function the rest is the caller's.
-    unsafe {
-        std::arch::asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") given(0) => result,
-            in("x1") given(1), in("x2") given(2), in("x3") given(3),
-            options(nostack)
-        );
-    }
-    result
-}
-
-/// # Safety
-/// That of the call.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(target_arch = "x86_64"))]
 unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> isize {
     let given = |index: usize| arguments.get(index).copied().unwrap_or(0);
     // SAFETY: by the contract of this function. Here no child shares our memory.
@@ -289,29 +273,69 @@ unsafe fn call<const N: usize>(number: libc::c_long, arguments: [usize; N]) -> i
     if result < 0 { -(last().raw_os_error() as isize) } else { result as isize }
 }
 
+/// `struct clone_args`.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pointers: [u64; 3],
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    more: [u64; 3],
+    cgroup: u64,
+}
+
+impl CloneArgs {
+    fn new(flags: u64, group: Option<BorrowedFd<'_>>) -> CloneArgs {
+        const INTO_CGROUP: u64 = 1 << 33;
+        CloneArgs {
+            flags: flags | group.map_or(0, |_| INTO_CGROUP),
+            exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
+            cgroup: group.map_or(0, |group| u64::from(group.as_raw_fd().unsigned_abs())),
+            ..CloneArgs::default()
+        }
+    }
+}
+
 /// As fork, into a control group (Linux 5.7). The C library does not know of it, which only a child that used its
 /// threads would notice. Negative: it could not be done.
 fn fork_into(group: BorrowedFd<'_>) -> i32 {
-    /// `struct clone_args`.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Args {
-        flags: u64,
-        pointers: [u64; 3],
-        exit_signal: u64,
-        stack: [u64; 5],
-        cgroup: u64,
-    }
-    const INTO_CGROUP: u64 = 1 << 33;
-    let args = Args {
-        flags: INTO_CGROUP,
-        exit_signal: u64::from(libc::SIGCHLD.unsigned_abs()),
-        cgroup: u64::from(group.as_raw_fd().unsigned_abs()),
-        ..Args::default()
-    };
+    let args = CloneArgs::new(0, Some(group));
     // SAFETY: as a fork: no shared memory, no new stack, no thread-local storage; the kernel reads exactly `args`.
-    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<Args>()) };
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
     i32::try_from(pid).unwrap_or(-1)
+}
+
+/// A child on a stack of its own in this very memory, where it calls `born(order)`. The answer is its pid, or what the system
+/// said.
+///
+/// # Safety
+/// `args` name a stack that nobody else uses, and that and `order` live until the child has left our memory.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone_onto(args: &CloneArgs, order: *const Order) -> isize {
+    let result: isize;
+    // SAFETY: the parent goes on behind the call as from any other. The child begins there too, with the same registers and an
+    // empty stack whose top is a multiple of 16; it goes to `born`, which never returns.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call {born}",
+            "ud2",
+            "2:",
+            born = sym born,
+            inlateout("rax") libc::SYS_clone3 as isize => result,
+            in("rdi") std::ptr::from_ref(args),
+            in("rsi") size_of::<CloneArgs>(),
+            in("r12") order,
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    result
 }
 
 /// The child's side: never returns, tells the error pipe the step that failed.
@@ -677,7 +701,7 @@ pub(crate) fn tame_allocator() {
 }
 
 /// Gives free memory back to the kernel.
-pub(crate) fn trim() {
+pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: only touches memory that the allocator holds free.
     unsafe {

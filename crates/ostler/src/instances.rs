@@ -16,6 +16,10 @@ use crate::paths::Paths;
 pub(crate) const RECORD_VERSION: u32 = 1;
 
 const RECORD_FILE: &str = "instance.json";
+/// The beginning of the name of a record that is being written; the writer's pid follows.
+const TEMPORARY: &str = "instance.json.";
+/// What the names of other doors' sockets end with: those are no instances.
+const DOORS: [&str; 4] = ["-claustrum", "-codecast", "-sudo-proxy", "-zeroclaw"];
 
 /// What a running daemon says about itself on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,13 +64,40 @@ pub(crate) struct Found {
 impl InstanceRecord {
     /// Replaces the folder's record in one step, readable by the owner only.
     pub(crate) fn write(&self, dir: &Path) -> io::Result<()> {
-        let temporary = dir.join(format!("{RECORD_FILE}.{}", std::process::id()));
-        let text = serde_json::to_vec_pretty(self)?;
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        file.write_all(&text)?;
-        file.write_all(b"\n")?;
-        std::fs::rename(&temporary, dir.join(RECORD_FILE))
+        remove_temporary(dir);
+        let temporary = dir.join(format!("{TEMPORARY}{}", std::process::id()));
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| std::fs::rename(&temporary, dir.join(RECORD_FILE)));
+        if written.is_err() {
+            // Half a record helps nobody. Gone or not, the first error is the one to tell.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written
+    }
+
+    /// The record of a daemon that answers at its socket and has none that is true: its disk is full, or its folder was deleted.
+    fn of_listener(paths: &Paths, name: &str) -> Option<Self> {
+        let native = paths.native_socket(name);
+        let Ok(ostler_door_rpc::Place::Listener(Some(pid))) = ostler_door_rpc::look(&native) else { return None };
+        Some(Self {
+            version: RECORD_VERSION,
+            name: name.to_owned(),
+            door: String::new(),
+            pid,
+            start_ticks: start_ticks(pid)?,
+            started: Timestamp::now(),
+            program: String::new(),
+            native: Some(native),
+            doors: Vec::new(),
+        })
     }
 
     /// The folder's record; `None` when there is none. A newer version or a broken file is an error.
@@ -75,7 +106,7 @@ impl InstanceRecord {
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
         let broken = |what: String| io::Error::other(format!("{}: {what}", path.display()));
         #[derive(Deserialize)]
@@ -118,19 +149,73 @@ pub(crate) fn start_ticks(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Every instance folder of this user, by name; `only` narrows to one.
+/// Removes what writers left that were killed in the middle. Only the holder of the instance writes.
+fn remove_temporary(dir: &Path) {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let left = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)));
+    // One that stays is in nobody's way.
+    left.for_each(|entry| drop(std::fs::remove_file(entry.path())));
+}
+
+/// Every instance of this user, by name; `only` narrows to one. By their folders, and by the sockets of those whose folder
+/// was deleted or cannot be written.
 pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
+    let mut found = match in_state(paths, only) {
+        Ok(found) => found,
+        Err(error) => {
+            let listening = listening(paths, only);
+            return if listening.is_empty() { Err(error) } else { Ok(listening) };
+        }
+    };
+    for instance in found.iter_mut().filter(|instance| !instance.alive) {
+        if let Some(record) = InstanceRecord::of_listener(paths, &instance.name) {
+            instance.record = Some(record);
+            instance.alive = true;
+        }
+    }
+    for other in listening(paths, only) {
+        if !found.iter().any(|known| known.name == other.name) {
+            found.push(other);
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// The instances that listen in the runtime folder.
+fn listening(paths: &Paths, only: Option<&str>) -> Vec<Found> {
+    let entries = std::fs::read_dir(paths.runtime_dir()).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".sock")?.to_owned()));
+    let wanted = names.filter(|name| {
+        only.is_none_or(|only| only == name)
+            && !DOORS.iter().any(|door| name.ends_with(door))
+            && crate::paths::check_instance_name(name).is_ok()
+    });
+    wanted
+        .filter_map(|name| {
+            let record = InstanceRecord::of_listener(paths, &name)?;
+            Some(Found { dir: paths.instance_dir(&name), name, record: Some(record), problem: None, alive: true })
+        })
+        .collect()
+}
+
+/// The instances that have a folder.
+fn in_state(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
+    let told = |error: io::Error| {
+        let advice = match error.kind() {
+            io::ErrorKind::PermissionDenied => "; set OSTLER_STATE to a folder of yours",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{}: {error}{advice}", paths.instances_dir().display()))
+    };
     let entries = match std::fs::read_dir(paths.instances_dir()) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let text = format!("{}: {error}; set OSTLER_STATE to a folder of yours", paths.state_dir().display());
-            return Err(io::Error::new(error.kind(), text));
-        }
+        Err(error) => return Err(told(error)),
     };
     let mut found = Vec::new();
     for entry in entries {
-        let entry = entry?;
+        let entry = entry.map_err(told)?;
         let Ok(name) = entry.file_name().into_string() else { continue };
         if crate::paths::check_instance_name(&name).is_err() || only.is_some_and(|only| only != name) {
             continue;
@@ -144,7 +229,6 @@ pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> 
         let alive = record.as_ref().is_some_and(InstanceRecord::is_alive);
         found.push(Found { name, dir, record, problem, alive });
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
 }
 
@@ -253,6 +337,15 @@ mod tests {
         assert_eq!(InstanceRecord::read(dir.path()).unwrap().unwrap().start_ticks, 8);
         let mode = std::fs::metadata(dir.path().join(RECORD_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes_with_the_next_record() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("instance.json.4711"), "{").unwrap();
+        record(7, 8).write(dir.path()).unwrap();
+        let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, [RECORD_FILE]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ostler_api::{
     RpcError, SessionStatus, Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::{KillPlan, Process};
+use ostler_engine::{KillPlan, Process, Space};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
@@ -43,6 +43,7 @@ pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcEr
 pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
+    let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
     let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
         instance: identity.name,
@@ -57,6 +58,10 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         journal_bytes: shared.engine.journal_bytes(),
         oldest_unsynced_ms: u64::try_from(stats.oldest_unsynced.as_millis()).unwrap_or(u64::MAX),
         held_back: stats.held_back as u64,
+        held_by_floor: stats.held_by_floor as u64,
+        disk_free: space.free,
+        disk_size: space.size,
+        keep_free: space.keep_free,
         damaged: stats.damaged as u64,
         state_dir: identity.state_dir,
         sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),
@@ -132,11 +137,12 @@ pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Resu
             // A task that died leaves its process among the survivors.
             let _ = ending.await;
         }
-        let survivors: Vec<String> =
-            running.iter().filter(|process| process.is_running()).map(|process| process.id().to_owned()).collect();
+        let (unrecorded, left): (Vec<&Process>, Vec<&Process>) =
+            running.iter().filter(|process| process.is_running()).partition(|process| process.is_unrecorded());
+        let survivors: Vec<String> = left.iter().map(|process| process.id().to_owned()).collect();
         let ended = (running.len() - survivors.len()) as u64;
         end_soon(&shared, false);
-        Later::reply(head.answer(&Ok(Stopped { ended, survivors })))
+        Later::reply(head.answer(&Ok(Stopped { ended, survivors, unrecorded: unrecorded.len() as u64 })))
     });
     Ok(())
 }

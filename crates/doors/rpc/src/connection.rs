@@ -10,6 +10,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinHandle};
 
+use crate::places::{self, Seat};
 use crate::reader::{Found, Reader};
 use crate::socket::{Arrival, Socket};
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong, Watch};
@@ -111,6 +112,8 @@ where
         reading: None,
         next: 0,
         half_closed: false,
+        seat: places::take(),
+        leaving: false,
     };
     connection.run().await
 }
@@ -131,6 +134,9 @@ struct Connection<S: Session> {
     /// Which watch is served next: none starves another.
     next: usize,
     half_closed: bool,
+    seat: Seat,
+    /// Its place is needed for somebody else.
+    leaving: bool,
 }
 
 impl<S: Session> Connection<S>
@@ -158,7 +164,12 @@ where
                 self.read()?;
                 continue;
             }
+            self.seat.busy(self.out.expects() || !self.out.watches.is_empty() || self.pending() > 0);
             self.wait().await?;
+            if self.leaving {
+                tracing::debug!("an idle connection makes room");
+                return Ok(());
+            }
             if self.half_closed && self.input.is_empty() && self.socket.is_gone() {
                 return Ok(());
             }
@@ -190,6 +201,7 @@ where
                 Ok(Some([])) => {}
                 Ok(Some(line)) => {
                     self.out.weight = line.len();
+                    self.seat.heard();
                     if self.session.line(line, &mut self.out) == Flow::Close {
                         return Ok(Flow::Close);
                     }
@@ -363,7 +375,7 @@ where
         let watches = !self.out.watches.is_empty() && pending < OUT_LOW;
         // Whoever sends no more may still read, and the kernel does not tell when it no longer does.
         let looks = self.half_closed && pending == 0;
-        let Self { socket, input, answers, signal, reading, .. } = self;
+        let Self { socket, input, answers, signal, reading, seat, leaving, .. } = self;
         tokio::select! {
             biased;
             (of, read) = finished(reading) => {
@@ -376,6 +388,7 @@ where
             Some(later) = answers.recv(), if expects => self.out.arrived(later),
             () = signal.notify.notified(), if watches => {}
             () = tokio::time::sleep(LOOK_EVERY), if looks => {}
+            () = seat.leave() => *leaving = true,
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod line;
 mod listen;
 mod outbox;
 mod payload;
+mod places;
 mod reader;
 mod shown;
 mod socket;

@@ -34,6 +34,21 @@ pub(crate) struct Shown {
     pub(crate) hash: String,
     /// What was shown is all there is.
     pub(crate) whole: bool,
+    /// What is asked, in the agent's words.
+    pub(crate) title: String,
+    /// The lines that showed it, for a client that shows one request at a time; none for a form.
+    pub(crate) lines: Vec<u8>,
+    /// Those that were shown before it have smaller ones.
+    pub(crate) number: u64,
+}
+
+/// A turn that this connection is told.
+#[derive(Debug, Clone, Copy)]
+struct Followed {
+    /// The prompt's number in its session.
+    number: u64,
+    /// The record at which it began, where the client came while it ran and is told all of it.
+    began: Option<u64>,
 }
 
 /// What a client has said about itself.
@@ -53,6 +68,8 @@ pub(crate) struct Conn {
     pub(crate) turns: Arc<Semaphore>,
     introduced: Mutex<Option<Introduced>>,
     shown: Mutex<HashMap<String, Shown>>,
+    /// By the session's own id. As many as there are places for turns.
+    followed: Mutex<HashMap<String, Vec<Followed>>>,
     forms: Mutex<Forms>,
     greeted: Arc<Notify>,
 }
@@ -93,39 +110,85 @@ impl Conn {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn followed(&self) -> MutexGuard<'_, HashMap<String, Vec<Followed>>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the client is told this turn; `false` if it is already.
+    pub(crate) fn follow(&self, session: &str, number: u64, began: Option<u64>) -> bool {
+        let mut all = self.followed();
+        let turns = all.entry(session.to_owned()).or_default();
+        let fresh = turns.iter().all(|turn| turn.number != number);
+        if fresh {
+            turns.push(Followed { number, began });
+        }
+        fresh
+    }
+
+    fn unfollow(&self, session: &str, number: u64) {
+        let mut all = self.followed();
+        if let Some(turns) = all.get_mut(session) {
+            turns.retain(|turn| turn.number != number);
+            if turns.is_empty() {
+                all.remove(session);
+            }
+        }
+    }
+
+    /// The record at which the turn began that the client is being told from its beginning.
+    pub(crate) fn told_from(&self, session: &str) -> Option<u64> {
+        self.followed().get(session)?.iter().find_map(|turn| turn.began)
+    }
+
     /// Shows a request of an agent that waits in the inbox, if it still does; a question as a form, where the client has any.
     pub(crate) fn show(&self, shared: &Shared, updates: &Updates, approval: &str, asked: &Asked, out: &mut Vec<u8>) {
         let Some(waiting) = waiting(shared, approval) else { return };
-        let (session, hash) = (updates.session().to_owned(), waiting.hash);
+        let (session, hash, title) = (updates.session().to_owned(), waiting.hash, asked.title.clone());
+        let shown = Shown { session, hash, whole: true, title, lines: Vec::new(), number: 0 };
         match asked.ask {
             Ask::Permission => {
-                self.note(shared, approval, Shown { session, hash, whole: Summary::of(asked).whole });
-                updates.approval(approval, asked, waiting.expires_in, out);
+                let mut lines = Vec::new();
+                updates.approval(approval, asked, waiting.expires_in, &mut lines);
+                out.extend_from_slice(&lines);
+                self.note(shared, approval, Shown { whole: Summary::of(asked).whole, lines, ..shown });
             }
             Ask::Question => {
                 let form = self.introduced().is_some_and(|introduced| introduced.form);
                 let Some(elicit) = Elicit::new(approval, updates, &asked.questions).filter(|_| form) else {
                     return updates.waits(&asked.title, out);
                 };
-                self.note(shared, approval, Shown { session, hash, whole: true });
+                self.note(shared, approval, shown);
                 self.forms().ask(elicit, out);
             }
         }
     }
 
     /// What was answered elsewhere, or taken back while nobody here looked, makes room.
-    fn note(&self, shared: &Shared, approval: &str, shown: Shown) {
+    fn note(&self, shared: &Shared, approval: &str, mut shown: Shown) {
         let mut all = self.shown();
         if all.len() >= SHOWN_MAX {
             all.retain(|approval, _| waiting(shared, approval).is_some());
             self.forms().open.retain(|_, elicit| all.contains_key(&elicit.approval));
         }
+        shown.number = all.values().map(|shown| shown.number).max().unwrap_or_default() + 1;
         all.insert(approval.to_owned(), shown);
     }
 
-    fn forget(&self, approval: &str) {
-        self.shown().remove(approval);
+    /// A request that was shown here waits no longer, and it was not answered here. Clients know no word for that, and keep
+    /// their box until a key is pressed: it shows what still waits, or what became of it.
+    fn withdraw(&self, updates: &Updates, approval: &str, how: &str, out: &mut Vec<u8>) {
         self.forms().open.retain(|_, elicit| elicit.approval != approval);
+        let mut all = self.shown();
+        let Some(gone) = all.remove(approval) else { return };
+        if gone.lines.is_empty() {
+            return updates.thought(&format!("{}: {how}\n", gone.title), out);
+        }
+        let others = all.values().filter(|shown| shown.session == gone.session && !shown.lines.is_empty());
+        match others.max_by_key(|shown| shown.number) {
+            Some(newest) if newest.number > gone.number => {}
+            Some(newest) => out.extend_from_slice(&newest.lines),
+            None => updates.settled(approval, &gone.title, how, out),
+        }
     }
 }
 
@@ -150,6 +213,7 @@ impl Client {
             turns: Arc::new(Semaphore::new(TURNS)),
             introduced: Mutex::default(),
             shown: Mutex::default(),
+            followed: Mutex::default(),
             forms: Mutex::default(),
             greeted: Arc::default(),
         };
@@ -246,8 +310,13 @@ impl Session for Client {
         for want in turn.record(head, data, out) {
             match want {
                 Want::Show { approval, asked } => self.conn.show(&self.shared, turn.updates(), &approval, &asked, out),
-                Want::Forget { approval } => self.conn.forget(&approval),
+                Want::Forget { approval, how } => self.conn.withdraw(turn.updates(), &approval, &how, out),
             }
+        }
+        turn.finish(out);
+        if turn.is_over() {
+            let (session, number) = turn.of();
+            self.conn.unfollow(session, number);
         }
         !turn.is_over()
     }
@@ -255,7 +324,10 @@ impl Session for Client {
     fn gap(&mut self, _: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {}
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
-        tag.lock().unwrap_or_else(PoisonError::into_inner).lost(&error.to_string(), out);
+        let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);
+        turn.lost(&error.to_string(), out);
+        let (session, number) = turn.of();
+        self.conn.unfollow(session, number);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, Turns, said};
+use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, Sessions, Turns, said};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,32 +41,87 @@ impl Message {
     }
 }
 
-/// All of them, oldest first: of a conversation and of those that went on under the same name.
-pub(crate) fn of(sessions: &[Session]) -> io::Result<Vec<Message>> {
-    let (mut history, mut payload) = (History::default(), Vec::new());
+/// All of them, oldest first: of a conversation and of those that went on under the same name. Of a session that `upto`
+/// knows a record of, those up to that.
+pub(crate) fn of(sessions: &[Session], upto: impl Fn(&str) -> Option<u64>) -> io::Result<Vec<Message>> {
+    let mut history = History { keeps: true, ..History::default() };
     for session in sessions {
-        let mut cursor = session.events(0)?;
-        loop {
-            payload.clear();
-            match cursor.next_blocking(&mut payload)? {
-                EventStep::Event(head) => said(head.source, &payload).into_iter().for_each(|one| history.take(one)),
-                EventStep::Gap { .. } => {}
-                EventStep::UpToDate | EventStep::WouldBlock => break,
-            }
-        }
+        history.read(session, 0, upto(session.id()))?;
         history.cut();
     }
     Ok(history.messages)
 }
 
+/// How many messages each session holds, so that looking again reads only what was said since. Never more than there are
+/// sessions.
+#[derive(Default)]
+pub(crate) struct Counts(Mutex<HashMap<String, Counted>>);
+
+#[derive(Default)]
+struct Counted {
+    upto: u64,
+    history: History,
+}
+
+impl Counts {
+    /// How many messages [`of`] would give. May wait for the disk.
+    pub(crate) fn of(&self, sessions: &[Session]) -> io::Result<usize> {
+        let mut count = 0;
+        for session in sessions {
+            let known = self.all().remove(session.id());
+            let mut known = known.unwrap_or_default();
+            known.upto = known.history.read(session, known.upto, None)?;
+            count += known.history.count + usize::from(known.history.turns.is_cut_off());
+            self.all().insert(session.id().to_owned(), known);
+        }
+        Ok(count)
+    }
+
+    /// Forgets those that are gone.
+    pub(crate) fn keep(&self, sessions: &Sessions) {
+        let mut all = self.all();
+        if all.len() > sessions.list().len() {
+            all.retain(|id, _| sessions.get(id).is_some());
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Counted>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[derive(Default)]
 struct History {
+    /// Whether the messages are wanted, or only how many there are.
+    keeps: bool,
     messages: Vec<Message>,
+    count: usize,
     turns: Turns<String>,
     tools: HashMap<String, String>,
 }
 
 impl History {
+    /// What a session says after a record, up to another or its last; the last one that was read.
+    fn read(&mut self, session: &Session, after: u64, upto: Option<u64>) -> io::Result<u64> {
+        let (mut cursor, mut payload) = (session.events(after)?, Vec::new());
+        while upto.is_none_or(|upto| cursor.position() < upto) {
+            payload.clear();
+            match cursor.next_blocking(&mut payload)? {
+                EventStep::Event(head) => said(head.source, &payload).into_iter().for_each(|one| self.take(one)),
+                EventStep::Gap { .. } => {}
+                EventStep::UpToDate | EventStep::WouldBlock => break,
+            }
+        }
+        Ok(cursor.position())
+    }
+
+    fn push(&mut self, message: Message) {
+        self.count += 1;
+        if self.keeps {
+            self.messages.push(message);
+        }
+    }
+
     /// What was being said when somebody stopped it was said.
     fn cut(&mut self) {
         let cut_off = self.turns.cut();
@@ -73,7 +129,9 @@ impl History {
     }
 
     fn said(&mut self, text: Option<String>) {
-        self.messages.extend(text.map(|text| Message::said("assistant", cut(&text, MESSAGE_MAX))));
+        if let Some(text) = text {
+            self.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
+        }
     }
 
     fn take(&mut self, one: Said) {
@@ -89,13 +147,15 @@ impl History {
             Said::Fact(Fact::Dropped { number, .. }) => drop(self.turns.dropped(number)),
             Said::Fact(Fact::Turn { number }) => {
                 self.tools.clear();
-                self.messages.extend(self.turns.begins(number).map(|prompt| Message::said("user", prompt)));
+                if let Some(prompt) = self.turns.begins(number) {
+                    self.push(Message::said("user", prompt));
+                }
             }
             Said::Event(Event::Text { text }) => self.said(Some(text)),
             Said::Event(Event::ToolCall { id, name, title, input, .. }) => {
                 self.tools.insert(id.clone(), name.clone());
                 let (tool_call_id, tool_name, tool_input) = (Some(id), Some(name), Some(fits(&input)));
-                self.messages.push(Message {
+                self.push(Message {
                     role: "assistant",
                     kind: "tool_call",
                     content: title,
@@ -106,7 +166,7 @@ impl History {
             }
             Said::Event(Event::ToolResult { id, output, .. }) => {
                 let (tool_name, tool_call_id) = (self.tools.get(&id).cloned(), Some(id));
-                self.messages.push(Message {
+                self.push(Message {
                     role: "tool",
                     kind: "tool_result",
                     content: cut(&output, MESSAGE_MAX),
@@ -150,7 +210,7 @@ mod tests {
             kind: ToolKind::Execute,
             parent: None,
         };
-        let mut history = History::default();
+        let mut history = History { keeps: true, ..History::default() };
         for one in [
             prompt(1, "one"),
             prompt(2, "two"),
@@ -179,7 +239,7 @@ mod tests {
     #[test]
     fn what_was_being_said_when_it_was_stopped_is_kept_and_nothing_comes_twice() {
         let delta = |text: &str| Said::Event(Event::TextDelta { text: text.into() });
-        let mut history = History::default();
+        let mut history = History { keeps: true, ..History::default() };
         let ended = ostler_engine::session::EndReason::Interrupted;
         for one in [
             delta("a "),

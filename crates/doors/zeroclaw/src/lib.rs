@@ -78,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) started: Instant,
     pub(crate) presence: Presence,
+    pub(crate) counts: history::Counts,
     seats: Arc<Semaphore>,
 }
 
@@ -85,7 +86,8 @@ impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings) -> Self {
         let (started, seats) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
-        Self { shared: Arc::new(Shared { engine, settings, started, presence: Presence::default(), seats }) }
+        let (presence, counts) = (Presence::default(), history::Counts::default());
+        Self { shared: Arc::new(Shared { engine, settings, started, presence, counts, seats }) }
     }
 
     /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
@@ -157,11 +159,16 @@ impl Shared {
     /// Every session that clients have called this, oldest first; closed ones too.
     pub(crate) fn lives(&self, id: &str) -> Result<Vec<Session>, SessionError> {
         let sessions = self.engine.sessions();
-        let found = sessions.find(&SPACES, id)?;
-        Ok(match found.view().alias {
+        Ok(self.lives_of(&sessions.find(&SPACES, id)?.view()))
+    }
+
+    /// Every session that has had the name of this one, oldest first.
+    pub(crate) fn lives_of(&self, view: &View) -> Vec<Session> {
+        let sessions = self.engine.sessions();
+        match &view.alias {
             Some(alias) if SPACES.contains(&alias.space.as_str()) => sessions.aliased(&alias.space, &alias.id),
-            _ => vec![found],
-        })
+            _ => sessions.get(&view.id).into_iter().collect(),
+        }
     }
 
     /// Every open session, whichever door it came through.

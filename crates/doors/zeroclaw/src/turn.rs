@@ -1,9 +1,9 @@
-//! One prompt's turn, told to the client that sent it: a fold over the session's records, from the one at which the prompt
-//! was accepted to the one that ends its turn.
+//! One prompt's turn, told to the client that sent it, or to one that comes while it runs: a fold over the session's records,
+//! from the one at which the prompt was accepted, or its turn began, to the one that ends its turn.
 
 use std::collections::HashMap;
 
-use ostler_engine::session::{Ask, Asked, CLOSED, EndReason, Event, EventHead, Fact, Said, said};
+use ostler_engine::session::{Answer, Ask, Asked, CLOSED, EndReason, Event, EventHead, Fact, Said, Usage, said};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -15,6 +15,8 @@ use crate::update::{Outcome, Updates, cut};
 pub(crate) const WAITED: &str = "the turn before it did not end in time";
 /// Tools and requests that are remembered within a turn: more than a client could make sense of.
 const KNOWN_MAX: usize = 1024;
+/// What is held back of what was missed: fewer lines than a client that just came could be behind with.
+const HELD_MAX: usize = 64 * 1024;
 /// Of the answer so much comes with the result; all of it was told before.
 const ANSWER_MAX: usize = 2 * 1024 * 1024;
 
@@ -23,17 +25,24 @@ const ANSWER_MAX: usize = 2 * 1024 * 1024;
 pub(crate) enum Want {
     /// The agent asks, and the inbox has it under this id.
     Show { approval: String, asked: Box<Asked> },
-    /// The agent no longer waits for this one.
-    Forget { approval: String },
+    /// The agent no longer waits for this one: it was answered, or taken back.
+    Forget { approval: String, how: String },
+}
+
+/// The request that is answered with a turn's end, and the client's own number of that turn.
+pub(crate) struct Request {
+    pub(crate) head: Head,
+    pub(crate) generation: Option<u64>,
 }
 
 /// A prompt that was accepted, until its turn is over.
 pub(crate) struct Turn {
     updates: Updates,
-    head: Head,
-    /// The prompt's number in the session.
+    /// Nothing, for a client that came while the turn ran.
+    request: Option<Request>,
+    /// The session's own id, and the prompt's number in it.
+    session: String,
     number: u64,
-    generation: Option<u64>,
     begun: bool,
     /// The agent has the prompt: what becomes of its process matters from here on.
     sent: bool,
@@ -49,22 +58,36 @@ pub(crate) struct Turn {
     /// Who stopped it.
     cause: Option<&'static str>,
     failure: Option<String>,
+    missing: bool,
+    /// Up to this record it is told what had been said before it came: in as few words as that takes.
+    missed: u64,
+    /// What was said up to here, and is not told yet.
+    held: Option<(Voice, String)>,
+    usage: Option<Usage>,
+    /// The turn's last words, once it is over: nothing is told after them.
+    end: Vec<u8>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Turn {
+    /// The turn of this prompt. Whoever comes while it runs is told what it missed, up to this record.
     pub(crate) fn new(
         updates: Updates,
-        head: Head,
-        number: u64,
-        generation: Option<u64>,
+        request: Option<Request>,
+        (session, number): (String, u64),
+        missed: u64,
         place: OwnedSemaphorePermit,
     ) -> Self {
         Self {
             updates,
-            head,
+            request,
+            session,
             number,
-            generation,
+            missing: missed > 0,
+            missed,
+            held: None,
+            usage: None,
+            end: Vec::new(),
             begun: false,
             sent: false,
             over: false,
@@ -83,6 +106,16 @@ impl Turn {
         &self.updates
     }
 
+    /// The session's own id, and the prompt's number in it.
+    pub(crate) fn of(&self) -> (&str, u64) {
+        (&self.session, self.number)
+    }
+
+    /// Tells how it ended, if it has; whatever it wanted beside its lines comes before that.
+    pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.end);
+    }
+
     /// The turn's last words were written.
     pub(crate) fn is_over(&self) -> bool {
         self.over
@@ -91,6 +124,9 @@ impl Turn {
     /// Tells what a record says.
     pub(crate) fn record(&mut self, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) -> Vec<Want> {
         let mut wants = Vec::new();
+        if head.record > self.missed {
+            self.catch_up(out);
+        }
         for one in said(head.source, payload) {
             if self.over {
                 break;
@@ -105,14 +141,36 @@ impl Turn {
         }
         if self.over {
             let left = self.asks.drain().filter_map(|(_, (_, approval))| approval);
-            wants.extend(left.map(|approval| Want::Forget { approval }));
+            wants.extend(left.map(|approval| Want::Forget { approval, how: TAKEN_BACK.to_owned() }));
         }
+        if head.record >= self.missed {
+            self.catch_up(out);
+        }
+        self.missing = head.record < self.missed;
         wants
+    }
+
+    /// What was held back is told.
+    fn catch_up(&mut self, out: &mut Vec<u8>) {
+        self.missing = false;
+        self.flush(out);
+        if let Some(usage) = self.usage.take() {
+            self.updates.usage(&usage, out);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) {
+        match self.held.take() {
+            Some((Voice::Answer, text)) => self.updates.message(&text, out),
+            Some((Voice::Thought, text)) => self.updates.thought(&text, out),
+            None => {}
+        }
     }
 
     /// The journal can not be read any further.
     pub(crate) fn lost(&mut self, why: &str, out: &mut Vec<u8>) {
         self.failed(format!("the session's journal can not be read: {why}"), out);
+        self.finish(out);
     }
 
     fn fact(&mut self, fact: Fact, wants: &mut Vec<Want>, out: &mut Vec<u8>) {
@@ -127,14 +185,15 @@ impl Turn {
             Fact::Closed {} => self.cause = Some("session_removed"),
             _ if !self.begun => {}
             Fact::Approval { request, approval, .. } => {
+                self.flush(out);
                 if let Some((asked, known)) = self.asks.get_mut(&request) {
                     *known = Some(approval.clone());
                     wants.push(Want::Show { approval, asked: Box::new(asked.clone()) });
                 }
             }
-            Fact::Answered { request, approval, .. } => {
+            Fact::Answered { request, approval, by, decision, .. } => {
                 self.asks.remove(&request);
-                wants.push(Want::Forget { approval });
+                wants.push(Want::Forget { approval, how: answered(&decision, &by) });
             }
             Fact::Sent { number, .. } => self.sent |= number == self.number,
             Fact::Exited { code, signal, stderr, .. } if self.sent => {
@@ -153,21 +212,25 @@ impl Turn {
             Event::Text { text } => self.whole(Voice::Answer, &text, out),
             Event::Thought { text } => self.whole(Voice::Thought, &text, out),
             Event::ToolCall { id, name, input, .. } => {
+                self.flush(out);
                 self.pieces.cut();
                 self.answer.clear();
                 self.updates.tool_call(&id, &name, &input, out);
                 remember(&mut self.tools, id, name);
             }
             Event::ToolResult { id, output, .. } => {
+                self.flush(out);
                 let name = self.tools.remove(&id).unwrap_or_else(|| "tool".to_owned());
                 self.updates.tool_result(&id, &name, &output, out);
             }
             Event::Plan { entries } => self.updates.plan(&entries, out),
+            Event::Usage(usage) if self.missing => self.usage = Some(usage),
             Event::Usage(usage) => self.updates.usage(&usage, out),
             Event::Asked(asked) => {
                 // A request for a tool that was not announced is announced by the request.
                 let call = asked.tool_call.clone().unwrap_or_else(|| asked.request.clone());
                 if asked.ask == Ask::Permission && !self.tools.contains_key(&call) {
+                    self.flush(out);
                     self.updates.tool_call(&call, &asked.tool, &asked.input, out);
                     remember(&mut self.tools, call, asked.tool.clone());
                 }
@@ -175,7 +238,7 @@ impl Turn {
             }
             Event::Unasked { request } => {
                 let approval = self.asks.remove(&request).and_then(|(_, approval)| approval);
-                wants.extend(approval.map(|approval| Want::Forget { approval }));
+                wants.extend(approval.map(|approval| Want::Forget { approval, how: TAKEN_BACK.to_owned() }));
             }
             Event::Error { message, .. } => self.failure = Some(message),
             Event::TurnEnded { reason, message } => self.ended(reason, message, out),
@@ -198,15 +261,28 @@ impl Turn {
 
     fn tell(&mut self, voice: Voice, text: &str, out: &mut Vec<u8>) {
         match voice {
-            Voice::Thought => self.updates.thought(text, out),
+            Voice::Thought => self.speak(voice, text, out),
             Voice::Answer => {
                 let apart = std::mem::take(&mut self.ended) && !self.answer.is_empty();
                 let text = if apart { &format!("\n\n{text}") } else { text };
                 if self.answer.len() <= ANSWER_MAX {
                     self.answer.push_str(text);
                 }
-                self.updates.message(text, out);
+                self.speak(voice, text, out);
             }
+        }
+    }
+
+    /// At once; what was missed with what follows it.
+    fn speak(&mut self, voice: Voice, text: &str, out: &mut Vec<u8>) {
+        if self.held.as_ref().is_some_and(|(held, told)| *held != voice || told.len() > HELD_MAX) {
+            self.flush(out);
+        }
+        match (&mut self.held, voice) {
+            (Some((_, told)), _) => told.push_str(text),
+            (held, _) if self.missing => *held = Some((voice, text.to_owned())),
+            (_, Voice::Answer) => self.updates.message(text, out),
+            (_, Voice::Thought) => self.updates.thought(text, out),
         }
     }
 
@@ -252,12 +328,25 @@ impl Turn {
 
     fn over(&mut self, outcome: Outcome, note: &str, result: Result<(&str, &str), RpcError>, out: &mut Vec<u8>) {
         self.over = true;
-        self.updates.turn_complete(outcome, note, self.generation, out);
+        self.catch_up(out);
+        let generation = self.request.as_ref().and_then(|request| request.generation);
+        self.updates.turn_complete(outcome, note, generation, &mut self.end);
         let session = self.updates.session();
-        out.extend(self.head.answer(result.map(
-            |(stop_reason, content)| json!({"session_id": session, "stop_reason": stop_reason, "content": cut(content, ANSWER_MAX)}),
-        )));
+        if let Some(Request { head, .. }) = &self.request {
+            self.end.extend(head.answer(result.map(
+                |(stop_reason, content)| json!({"session_id": session, "stop_reason": stop_reason, "content": cut(content, ANSWER_MAX)}),
+            )));
+        }
     }
+}
+
+/// Why a request that waits no longer does, where nobody has answered it.
+const TAKEN_BACK: &str = "the agent asks no more";
+
+/// Who answered a request, and how.
+fn answered(decision: &Answer, by: &str) -> String {
+    let how = if matches!(decision, Answer::Deny { .. }) { "denied" } else { "answered" };
+    format!("{how} by {by}")
 }
 
 const INTERRUPTED: &str = "the agent was stopped before the turn was over";

@@ -20,7 +20,14 @@ impl Told {
             panic!()
         };
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Self { turn: Turn::new(Updates::of("s"), head, 2, generation, place), out: Vec::new(), record: 0 }
+        let request = Some(Request { head, generation });
+        Self { turn: Turn::new(Updates::of("s"), request, ("s1".into(), 2), 0, place), out: Vec::new(), record: 0 }
+    }
+
+    /// For a client that comes when so many records are there.
+    fn come_at(missed: u64) -> Self {
+        let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+        Self { turn: Turn::new(Updates::of("s"), None, ("s1".into(), 2), missed, place), out: Vec::new(), record: 0 }
     }
 
     fn begun() -> Self {
@@ -34,7 +41,13 @@ impl Told {
         self.record += 1;
         let payload = serde_json::to_vec(object).unwrap();
         let head = EventHead { record: self.record, source, src_end: 1, time_ns: 0, len: payload.len() };
-        self.turn.record(&head, &payload, &mut self.out)
+        let wants = self.turn.record(&head, &payload, &mut self.out);
+        self.turn.finish(&mut self.out);
+        wants
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.lines().iter().filter_map(|line| line["params"]["text"].as_str().map(str::to_owned)).collect()
     }
 
     fn fact(&mut self, fact: &Fact) -> Vec<Want> {
@@ -94,10 +107,26 @@ fn a_block_is_told_once_whether_it_came_in_pieces_or_whole() {
     }
     told.event(&Event::Thought { text: "hm".into() });
     told.event(&ended(EndReason::Completed));
-    let texts: Vec<_> =
-        told.lines().iter().filter_map(|line| line["params"]["text"].as_str().map(str::to_owned)).collect();
-    assert_eq!(texts, ["a ", "b", " c", "\n\nd", "hm"]);
+    assert_eq!(told.texts(), ["a ", "b", " c", "\n\nd", "hm"]);
     assert_eq!(told.last()["result"]["content"], "a b c\n\nd");
+}
+
+#[test]
+fn who_comes_to_a_running_turn_is_told_what_it_missed_in_few_words_and_the_rest_as_it_happens() {
+    let mut told = Told::come_at(6);
+    told.fact(&Fact::Turn { number: 2 });
+    for text in ["a ", "b ", "c "] {
+        told.event(&delta(text));
+    }
+    told.event(&Event::Usage(Usage { context_used: Some(1), ..Usage::default() }));
+    assert!(told.out.is_empty(), "{:?}", told.kinds());
+    told.event(&delta("d "));
+    assert_eq!((told.texts(), told.kinds().len()), (vec!["a b c d ".to_owned()], 2));
+    told.event(&delta("live"));
+    told.event(&ended(EndReason::Completed));
+    assert_eq!(told.texts(), ["a b c d ", "live"]);
+    assert_eq!(told.kinds().last().map(String::as_str), Some("turn_complete"), "it has asked for nothing");
+    assert!(told.turn.is_over());
 }
 
 #[test]
@@ -181,4 +210,27 @@ fn a_request_is_shown_once_the_inbox_has_it_and_its_tool_is_announced() {
     assert_eq!(told.kinds(), ["tool_call"]);
     let wants = told.fact(&Fact::Approval { request: "r".into(), source: 1, approval: "a1".into() });
     assert!(matches!(wants.as_slice(), [Want::Show { approval, .. }] if approval == "a1"));
+}
+
+#[test]
+fn a_request_that_was_answered_is_forgotten_with_who_did_it_before_the_turn_ends() {
+    let mut told = Told::begun();
+    let asked: Asked =
+        serde_json::from_value(json!({"request": "r", "ask": "permission", "tool": "bash", "title": "run ls",
+        "input": null, "can": {}}))
+        .unwrap();
+    told.event(&Event::Asked(asked));
+    told.fact(&Fact::Approval { request: "r".into(), source: 1, approval: "a1".into() });
+    let answered = Fact::Answered {
+        request: "r".into(),
+        source: 1,
+        approval: "a1".into(),
+        decision: Answer::Once,
+        by: "somebody".into(),
+        intent: ostler_engine::session::Intent { at: 0, len: 1 },
+    };
+    let wants = told.fact(&answered);
+    assert!(
+        matches!(wants.as_slice(), [Want::Forget { approval, how }] if approval == "a1" && how == "answered by somebody")
+    );
 }

@@ -101,6 +101,20 @@ impl Updates {
         self.push("approval_request", update, out);
     }
 
+    /// A request that was shown waits no longer. There is no word for that but the request itself, which takes the place of
+    /// the one that is on the screen: whatever is answered to it comes to nothing.
+    pub(crate) fn settled(&self, id: &str, title: &str, how: &str, out: &mut Vec<u8>) {
+        let summary = format!("{title}\nNothing is left to decide: {how}. Any of these keys closes this.");
+        let update = json!({
+            "request_id": id,
+            "tool_name": how,
+            "arguments_summary": cut(&summary, SUMMARY_MAX),
+            "timeout_secs": 0,
+            "resolved": true,
+        });
+        self.push("approval_request", update, out);
+    }
+
     pub(crate) fn turn_complete(&self, outcome: Outcome, content: &str, generation: Option<u64>, out: &mut Vec<u8>) {
         let outcome = match outcome {
             Outcome::Completed => "completed",

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
-use super::store::{Store, StoreError};
+use super::store::{self, Store, StoreError};
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
@@ -57,9 +57,33 @@ impl Inbox {
         };
         let inbox = Self { shared: Arc::new(shared) };
         if inbox.shared.path.exists() {
-            inbox.with(|_| Ok::<_, StoreError>(()))?;
+            match inbox.with(|_| Ok::<_, StoreError>(())) {
+                Err(error) if error.is_full() => {
+                    tracing::error!("{error}: nothing can be asked or decided until there is room");
+                    inbox.open_later();
+                }
+                opened => opened?,
+            }
         }
         Ok(inbox)
+    }
+
+    /// Takes the log up when the disk lets it; whoever needs it meanwhile tries too, and is told.
+    fn open_later(&self) {
+        let shared = Arc::downgrade(&self.shared);
+        let again = move || {
+            while let Some(inbox) = shared.upgrade().map(|shared| Self { shared }) {
+                match inbox.with(|_| Ok::<_, StoreError>(())) {
+                    Err(error) if error.is_full() => {}
+                    Err(error) => return tracing::error!("{error}"),
+                    Ok(()) => return tracing::info!("{}: taken up", inbox.shared.path.display()),
+                }
+                drop(inbox);
+                std::thread::sleep(LOOK_EVERY);
+            }
+        };
+        // Without the thread, the first who asks takes it up.
+        let _ = std::thread::Builder::new().name("inbox".into()).spawn(again);
     }
 
     /// Does something with the open desk, and tells everybody if that changed anything.
@@ -68,7 +92,13 @@ impl Inbox {
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
-                let desk = Desk::open(&self.shared.path, self.shared.settings, &self.shared.tracer)?;
+                let open = || Desk::open(&self.shared.path, self.shared.settings, &self.shared.tracer);
+                let desk = open().or_else(|error| {
+                    // On a full disk decisions have the room that was set aside.
+                    let given_up =
+                        error.is_full() && std::fs::remove_file(store::reserve_of(&self.shared.path)).is_ok();
+                    if given_up { open() } else { Err(error) }
+                })?;
                 self.shared.watch_deadlines();
                 slot.insert(desk)
             }

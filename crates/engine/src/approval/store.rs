@@ -16,8 +16,9 @@ const VERSION: i64 = 1;
 /// A second program that looks at the file holds it for moments only.
 const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Set aside beside the log: on a full disk decisions are the last thing that may fail.
+/// Set aside beside the log: on a full disk decisions are the last thing that may fail. No more than a share of the disk.
 const RESERVE: u64 = 64 * 1024 * 1024;
+const RESERVE_PERCENT: u64 = 5;
 
 /// Why the log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +51,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether room on the disk would help.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         let Self::Sqlite { source: rusqlite::Error::SqliteFailure(error, _), .. } = self else { return false };
         // A write-ahead log that can not grow is told as an I/O error.
         matches!(error.code, rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure)
@@ -91,7 +92,9 @@ impl Store {
         let taken = (|| {
             let file =
                 OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(self.reserve_path())?;
-            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE)?;
+            let disk = rustix::fs::fstatvfs(&file)?;
+            let share = disk.f_blocks.saturating_mul(disk.f_frsize) / 100 * RESERVE_PERCENT;
+            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE.min(share).max(1))?;
             std::io::Result::Ok(())
         })();
         if let Err(error) = taken {
@@ -258,12 +261,17 @@ impl Store {
     }
 
     fn reserve_path(&self) -> PathBuf {
-        self.path.with_extension("reserve")
+        reserve_of(&self.path)
     }
 
     fn head_path(&self) -> PathBuf {
         self.path.with_extension("head")
     }
+}
+
+/// What is set aside beside the log at `path`.
+pub(super) fn reserve_of(path: &Path) -> PathBuf {
+    path.with_extension("reserve")
 }
 
 fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
-use ostler_journal::{EndOnRoll, ExitStatusRecord, Journal, JournalOptions, Listed, PumpConfig, Pumps, Roll};
+use ostler_journal::{EndOnRoll, ExitStatusRecord, Journal, JournalOptions, Listed, Pumps, Roll};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 
 use tokio::runtime::Handle;
@@ -27,6 +27,10 @@ const ROLL: &str = "roll";
 const POLL: Duration = Duration::from_millis(2);
 /// How often the files of ended processes are closed again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Every how many sweeps memory is looked at: long against a pause in the work, short against a person's patience.
+const TRIM_TURNS: u64 = 5;
+/// Free memory that is kept: it is not worth the faults of taking it again.
+const TRIM_FROM: u64 = 2 << 20;
 
 impl Engine {
     /// Starts the engine in `config.dir`: finds or starts the keeper, and takes up every child it holds.
@@ -41,8 +45,7 @@ impl Engine {
         let at = config.dir.join(ROLL);
         let (roll, listed) =
             Roll::open(&at).map_err(|error| StartError::Io { path: at, source: io::Error::other(error) })?;
-        let pumps = Pumps::start(PumpConfig { sync_every: config.sync_every, ..PumpConfig::default() })
-            .map_err(StartError::Pumps)?;
+        let pumps = Pumps::start(config.retention.pumps(config.sync_every)).map_err(StartError::Pumps)?;
         // Bounded by the number of children: each of them ends once.
         let (queue, events) = mpsc::channel();
         let report = Report { queue, registry: Arc::default() };
@@ -150,10 +153,23 @@ fn renew(keeper: &Keeper) {
 }
 
 fn sweep(registry: &Weak<Registry>) {
-    while let Some(registry) = registry.upgrade() {
+    for turn in 0_u64.. {
+        let Some(registry) = registry.upgrade() else { return };
         registry.close_idle_files();
         drop(registry);
+        if turn % TRIM_TURNS == 0 {
+            give_back_memory();
+        }
         std::thread::sleep(SWEEP_EVERY);
+    }
+}
+
+/// What a burst of work left in the allocator's hands goes back to the system. Not while as much is in use: then it is
+/// wanted again at once.
+fn give_back_memory() {
+    let (used, held) = ostler_keeper::heap().unwrap_or_default();
+    if held.saturating_sub(used) > TRIM_FROM.max(used / 2) {
+        ostler_keeper::trim();
     }
 }
 

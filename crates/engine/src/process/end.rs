@@ -14,6 +14,9 @@ pub(super) const KILL: i32 = 9;
 /// After a KILL to the whole tree only the kernel is left to wait for.
 const KILLED_WITHIN: Duration = Duration::from_secs(3);
 
+/// How often a process whose end the disk does not take is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// Between an end that is journaled and its acknowledgement.
 const SETTLE: Duration = Duration::from_millis(1);
 
@@ -143,7 +146,28 @@ impl Process {
     }
 
     async fn ended_within(&self, grace: Duration) -> bool {
-        tokio::time::timeout(grace, self.wait_exit()).await.is_ok()
+        tokio::time::timeout(grace, self.over()).await.is_ok()
+    }
+
+    /// Waits until its end has been journaled, or until it is gone and the disk does not take that.
+    async fn over(&self) {
+        while tokio::time::timeout(LOOK_EVERY, self.wait_exit()).await.is_err() {
+            if self.is_unrecorded() {
+                return;
+            }
+        }
+    }
+
+    /// Whether it is gone, and the disk has not taken its end yet: to who reads its journal it still runs.
+    pub fn is_unrecorded(&self) -> bool {
+        let bounds = self.bounds();
+        bounds.exit.is_none() && bounds.held_back.is_some() && !self.is_alive()
+    }
+
+    /// Whether the system knows it; one that was ended and not reaped is dead.
+    fn is_alive(&self) -> bool {
+        let known = ostler_keeper::procfs::stat(self.pid());
+        known.is_ok_and(|known| known.start_ticks == self.inner.start_ticks && !known.is_zombie())
     }
 }
 
@@ -160,15 +184,19 @@ impl Engine {
         }
         let all = async {
             for process in &running {
-                process.wait_exit().await;
+                process.over().await;
                 // The keeper stays while it has an end that was not acknowledged.
-                while process.hosted().is_some() {
+                while process.hosted().is_some() && !process.is_unrecorded() {
                     tokio::time::sleep(SETTLE).await;
                 }
             }
         };
-        if tokio::time::timeout(KILLED_WITHIN, all).await.is_err() {
-            let left: Vec<&Process> = running.iter().filter(|process| process.hosted().is_some()).collect();
+        let in_time = tokio::time::timeout(KILLED_WITHIN, all).await.is_ok();
+        let left: Vec<&Process> = running.iter().filter(|process| process.hosted().is_some()).collect();
+        if in_time {
+            // Their end is for a disk that has no room.
+            left.iter().for_each(|process| self.inner.keeper().abandon(process.id()));
+        } else {
             let ids: Vec<_> = left.iter().map(|process| process.id()).collect();
             tracing::warn!("still not gone after SIGKILL, and given up: {}", ids.join(", "));
             for process in left {

@@ -179,6 +179,8 @@ pub struct View {
     pub queued: usize,
     /// The prompt that runs.
     pub turn: Option<u64>,
+    /// The record at which its turn began; nothing once the agent has said that it is over.
+    pub turn_began: Option<u64>,
     /// Requests in the inbox that wait for an answer.
     pub approvals: Vec<String>,
     /// When it was made, in milliseconds since 1970.
@@ -230,6 +232,7 @@ impl Session {
             prompts: desk.state.prompts,
             queued: desk.state.queue.len(),
             turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),
+            turn_began: desk.state.turn.as_ref().filter(|turn| !turn.ended).map(|turn| turn.began),
             approvals: desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect(),
             created_ms: desk.state.created_ms,
             activity_ms: desk.state.activity_ms,
@@ -314,6 +317,10 @@ impl Session {
         let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
         desk.state.take(record, 0, 0, now_ms(), &[Said::Fact(fact)]);
         self.changed(desk, record);
+        if !desk.driven {
+            // No thread will do so when it leaves.
+            self.inner.folder.rest();
+        }
         Ok(record)
     }
 

@@ -46,6 +46,9 @@ pub(super) struct Queued {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) prompt: Queued,
+    /// The record at which it began.
+    #[serde(default)]
+    pub(super) began: u64,
     /// The process that has the prompt, and the bytes.
     pub(super) sent: Option<(u32, Intent)>,
     /// Somebody wants it to stop; `true`: by ending its process.
@@ -213,7 +216,7 @@ impl State {
                 if let Some(at) = self.queue.iter().position(|queued| queued.number == *number)
                     && let Some(prompt) = self.queue.remove(at)
                 {
-                    self.turn = Some(Turn { prompt, sent: None, interrupt: None, ended: false });
+                    self.turn = Some(Turn { prompt, began: record, sent: None, interrupt: None, ended: false });
                     self.outcome = None;
                     self.meter.begin();
                 }

@@ -89,6 +89,8 @@ impl Folder {
             return Ok(Arc::clone(journal));
         }
         let journal = EventJournal::open(&self.dir)?;
+        // Who only reads opens them for as long as that takes.
+        journal.close_files();
         self.pumps.keep_synced(&journal);
         Ok(Arc::clone(slot.insert(journal)))
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use ostler_hooks::hook;
 
 use super::EventJournal;
+use super::files::Files;
 use super::record::Record;
 use super::types::{EventHead, EventStep};
 use crate::index::Walk;
@@ -17,13 +18,15 @@ use crate::sys::{self, Wait};
 pub struct EventCursor {
     journal: Arc<EventJournal>,
     walk: Walk<Record>,
+    /// Open while there is something to read: a reader that waits, or is gone, costs a session that rests no descriptor.
+    files: Option<Arc<Files>>,
 }
 
 impl EventCursor {
     /// Stands after record `after` (0 = before the first). A place beyond the end waits until the journal has grown past
     /// it.
     pub fn new(journal: Arc<EventJournal>, after: u64) -> Self {
-        Self { journal, walk: Walk::after(after) }
+        Self { journal, walk: Walk::after(after), files: None }
     }
 
     /// The record it stands after.
@@ -50,6 +53,7 @@ impl EventCursor {
     fn next(&mut self, buf: &mut Vec<u8>, wait: Wait) -> io::Result<EventStep> {
         let last = self.journal.last.load(Ordering::SeqCst);
         if self.walk.at() >= last {
+            self.files = None;
             return Ok(EventStep::UpToDate);
         }
         if let Some(gap) = self.gap() {
@@ -59,7 +63,10 @@ impl EventCursor {
             // Neither opening nor reading can be asked not to wait for the server.
             return Ok(EventStep::WouldBlock);
         }
-        let files = self.journal.home.files()?;
+        let files = match &self.files {
+            Some(files) => Arc::clone(files),
+            None => Arc::clone(self.files.insert(self.journal.home.files_once()?)),
+        };
         if !self.walk.look_ahead(&files.idx, &files.nowait, last, wait)? {
             return Ok(self.gap().unwrap_or(EventStep::WouldBlock));
         }

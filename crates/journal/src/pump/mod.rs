@@ -46,7 +46,7 @@ pub struct PumpConfig {
     pub spool_waiters: usize,
     /// Below this much free space the largest writer is held back; zero = never.
     pub floor_bytes: u64,
-    /// The same as a share of the file system, in percent; the larger one counts.
+    /// The same as a share of the file system, in percent; the smaller one counts.
     pub floor_percent: u8,
     /// How long after the child's exit open pipes may delay the exit record.
     pub exit_grace: Duration,

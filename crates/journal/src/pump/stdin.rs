@@ -50,6 +50,8 @@ pub(crate) struct Spool {
     token: Token,
     /// Waiting for room in the pipe.
     blocked: bool,
+    /// Has waited for it, and is in the set.
+    armed: bool,
     accepted: u64,
     delivered: u64,
     /// Stdin ends here, once everything before was delivered.
@@ -80,6 +82,7 @@ impl Spool {
             ledger,
             token,
             blocked: false,
+            armed: false,
             accepted: journal.bounds().applied,
             delivered,
             close_at: journal.stdin_closed_at(),
@@ -263,6 +266,7 @@ impl Spool {
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     poller.arm_writable(sink.fd().as_fd(), self.token)?;
+                    self.armed = true;
                     self.blocked = true;
                     return Ok(());
                 }
@@ -310,9 +314,10 @@ impl Spool {
 
     /// Takes the descriptor out of the set; `deliver` puts it back when needed.
     pub(crate) fn unpoll(&mut self, poller: &Poller) {
-        if let Some(sink) = &self.sink {
+        if let Some(sink) = self.sink.as_ref().filter(|_| self.armed) {
             poller.remove(sink.fd().as_fd());
         }
+        self.armed = false;
         self.blocked = false;
     }
 

@@ -59,7 +59,12 @@ fn below_the_floor_the_largest_writer_is_held_back_and_small_ones_go_on() {
     let Some(_mount) = Mount::tmpfs(dir.path(), 64) else { return };
     let filler = dir.path().join("filler");
     std::fs::write(&filler, vec![0; 20 * MIB]).unwrap();
-    let config = PumpConfig { floor_bytes: 24 * MIB as u64, sync_every: Duration::from_millis(20), ..quick() };
+    let config = PumpConfig {
+        floor_bytes: 24 * MIB as u64,
+        floor_percent: 100,
+        sync_every: Duration::from_millis(20),
+        ..quick()
+    };
     let pumps = Pumps::start(config).unwrap();
     let slow = "while :; do head -c 1000000 /dev/zero; sleep 0.03; done";
     let large = Proc::start(&pumps, &dir.path().join("large"), slow);
@@ -74,6 +79,25 @@ fn below_the_floor_the_largest_writer_is_held_back_and_small_ones_go_on() {
     std::fs::remove_file(&filler).unwrap();
     wait_until("the release", || large.journal.bounds().out_end > end);
     assert_eq!(small.journal.bounds().held_back, None);
+}
+
+#[test]
+fn a_small_disk_with_half_of_it_free_holds_nobody_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::tmpfs(dir.path(), 200) else { return };
+    std::fs::write(dir.path().join("filler"), vec![0; 104 * MIB]).unwrap();
+    let config = PumpConfig { sync_every: Duration::from_millis(10), ..PumpConfig::default() };
+    let space = config.space(std::fs::File::open(dir.path()).unwrap()).unwrap();
+    assert!(space.keep_free == space.size / 100 * 5 && space.free > space.keep_free, "{space:?}");
+    let pumps = Pumps::start(config).unwrap();
+    // Slow enough for many looks at the disk, each with more written than a small writer does.
+    let script = "i=0; while [ $i -lt 40 ]; do head -c 1048576 /dev/zero; sleep 0.02; i=$((i+1)); done";
+    let mut proc = Proc::start(&pumps, &dir.path().join("j"), script);
+    while proc.journal.bounds().out_end < 40 * MIB as u64 {
+        assert_eq!(proc.journal.bounds().held_back, None);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    proc.reap();
 }
 
 #[test]

@@ -65,7 +65,9 @@ impl From<ConnectError> for Attempt {
 }
 
 /// The connection, who is at its other end (its pid and its protocol), and what it handed over.
-fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<(OwnedFd, (u32, u32), Vec<Adopted>), Attempt> {
+type Connected = (OwnedFd, (u32, u32), Vec<Adopted>);
+
+fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
     let socket = reach(dir)?;
     let (pid, program) = (std::process::id(), hello.program.clone());
     say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;

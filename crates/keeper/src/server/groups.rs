@@ -49,6 +49,9 @@ impl Groups {
     /// A new group, and the descriptor by which a child is born into it.
     pub(super) fn make(&mut self) -> Option<(u32, OwnedFd)> {
         self.base.as_ref()?;
+        if let Some(used) = self.reuse() {
+            return Some(used);
+        }
         self.last = self.last.wrapping_add(1);
         let path = self.path(Some(self.last))?;
         // Also the folder around it, should somebody have tidied that away.
@@ -57,6 +60,21 @@ impl Groups {
             Ok(fd) => Some((self.last, fd)),
             Err(_) => {
                 self.release(Some(self.last));
+                None
+            }
+        }
+    }
+
+    /// The group of a child that was forgotten, if nobody is in it: making and removing one costs as much as a birth.
+    fn reuse(&mut self) -> Option<(u32, OwnedFd)> {
+        let number = self.spent.pop()?;
+        let path = self.path(Some(number))?;
+        let empty = std::fs::read_to_string(path.join("cgroup.events")).is_ok_and(|text| text.contains("populated 0"));
+        let opened = empty.then(|| open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()));
+        match opened {
+            Some(Ok(fd)) => Some((number, fd)),
+            _ => {
+                self.spent.push(number);
                 None
             }
         }

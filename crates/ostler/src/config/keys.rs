@@ -53,6 +53,15 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_duration(text).map(|value| config.journal.sync_every = value),
     },
     Key {
+        name: "journal.keep_free",
+        default: "auto",
+        doc: "With less than this free on the disk the largest writer waits: `auto` (5 % of the disk, at most 1GiB), a size, or 0 for never.",
+        apply: |config, text| {
+            config.journal.keep_free = if text == "auto" { None } else { Some(parse_size(text)?) };
+            Ok(())
+        },
+    },
+    Key {
         name: "process.kill_grace",
         default: "5s",
         doc: "How long a process may take to end after the first signal before it is killed.",

@@ -12,7 +12,7 @@ mod value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_engine::SessionConfig;
+use ostler_engine::{Retention, SessionConfig};
 
 pub(crate) use agents::OwnAgent;
 pub(crate) use detach_key::DetachKey;
@@ -100,6 +100,16 @@ pub(crate) struct Journal {
     pub(crate) total_max: u64,
     /// The longest a byte stays in memory only.
     pub(crate) sync_every: Duration,
+    /// What stays free of the disk; a share with an upper bound if not given.
+    pub(crate) keep_free: Option<u64>,
+}
+
+impl Journal {
+    /// The same as the engine knows it.
+    pub(crate) fn retention(&self) -> Retention {
+        let Self { live_max, keep_for, total_max, keep_free, .. } = *self;
+        Retention { after_exit: keep_for, total: total_max, live_max, keep_free }
+    }
 }
 
 #[derive(Clone, Debug, Default)]

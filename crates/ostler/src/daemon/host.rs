@@ -21,6 +21,8 @@ use crate::paths::{Paths, PathsError};
 const SYNC_EVERY: Duration = Duration::from_millis(200);
 /// How long a process of a stand-in may take to end when the command line ends it.
 const KILL_GRACE: Duration = Duration::from_secs(5);
+/// How soon a register that could not be written is tried again.
+const REGISTER_EVERY: Duration = Duration::from_secs(2);
 /// How often ended processes are looked at for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(300);
 
@@ -78,7 +80,7 @@ impl Plan {
     pub(crate) fn of_agents(door: &'static str, settings: &Config) -> Self {
         let journal = &settings.journal;
         Self {
-            retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
+            retention: journal.retention(),
             approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
             sessions: settings.sessions.clone(),
             ..Self::of_stand_in(door, Environment::of_this_process(&["OSTLER_PROCESS"]))
@@ -192,7 +194,17 @@ impl Host {
             native: Some(native),
             doors,
         };
-        record.write(&self.dir).map_err(|source| HostError::Io { path: self.dir.clone(), source })
+        match record.write(&self.dir) {
+            Err(error) if is_trouble(&error) => {
+                tracing::error!(
+                    "{}: not entered in the register: {error}; the command line finds the socket all the same",
+                    self.dir.display()
+                );
+                tokio::spawn(enter_later(record, self.dir.clone()));
+                Ok(())
+            }
+            written => written.map_err(|source| HostError::Io { path: self.dir.clone(), source }),
+        }
     }
 
     /// Asks a login shell for its PATH, beside everything else; what is to be started from now on waits for it.
@@ -251,6 +263,25 @@ impl Ours {
         let Self { lease, paths, name, dir, .. } = self;
         let (door, kill_grace, started) = (plan.door, plan.kill_grace, Timestamp::now());
         Ok(Host { engine, paths, name, dir, door, kill_grace, started, _lease: lease })
+    }
+}
+
+/// The disk's trouble, which may pass, and not a mistake of ours.
+fn is_trouble(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let known = [Errno::NOSPC, Errno::DQUOT, Errno::IO].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|code| known.contains(&code))
+}
+
+/// Enters the instance in the register when the disk takes it.
+async fn enter_later(record: InstanceRecord, dir: PathBuf) {
+    loop {
+        tokio::time::sleep(REGISTER_EVERY).await;
+        let (record, to) = (record.clone(), dir.clone());
+        if tokio::task::spawn_blocking(move || record.write(&to)).await.is_ok_and(|written| written.is_ok()) {
+            tracing::info!("{}: entered in the register", dir.display());
+            return;
+        }
     }
 }
 

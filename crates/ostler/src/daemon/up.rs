@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ostler_door_claustrum as claustrum;
-use ostler_engine::{Claim, Ending, Environment, GuardSpec, Retention, approval};
+use ostler_engine::{Claim, Ending, Environment, GuardSpec, approval};
 
 use super::codecast::Codecast;
 use super::host::{Host, HostError, Plan};
@@ -55,7 +55,8 @@ pub(crate) fn run(options: Options) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ostler: {error}");
+            // The log may be on the disk that is full.
+            let _ = writeln!(io::stderr(), "ostler: {error}");
             ExitCode::FAILURE
         }
     }
@@ -74,7 +75,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             door: "up",
             environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
             guard: options.config.daemon.restart.then(|| guard(options)).flatten(),
-            retention: Retention { after_exit: journal.keep_for, total: journal.total_max, live_max: journal.live_max },
+            retention: journal.retention(),
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
             approvals: approval::Settings {

@@ -63,7 +63,7 @@ impl Markdown {
     /// What never became whole, and what nobody has answered yet.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
-        cut_off(self.turns.cut(), &mut out);
+        pieces(self.turns.cut(), "so far", &mut out);
         for (number, prompt) in self.turns.waiting() {
             prompted(number, &prompt, &mut out);
             paragraph(&mut out, "*it waits for its turn*");
@@ -72,7 +72,7 @@ impl Markdown {
     }
 
     fn event(&mut self, event: &Event, out: &mut String) {
-        cut_off(self.turns.heard(event), out);
+        pieces(self.turns.heard(event), "cut off", out);
         match event {
             Event::Text { text } => paragraph(out, &visible_lines(text)),
             Event::Usage(usage) => self.usage.update(usage),
@@ -129,8 +129,9 @@ impl Markdown {
             }
             Fact::Turn { number } => {
                 self.usage = Usage::default();
-                if let Some(prompt) = self.turns.begins(*number) {
-                    prompted(*number, &prompt, out);
+                match self.turns.begins(*number) {
+                    Some(prompt) => prompted(*number, &prompt, out),
+                    None => paragraph(out, &format!("## Prompt {number}\n\n*its words are no longer kept*")),
                 }
             }
             Fact::Dropped { number, why } => {
@@ -139,7 +140,7 @@ impl Markdown {
                 }
                 paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(&word(why))));
             }
-            Fact::Exited { .. } => cut_off(self.turns.cut(), out),
+            Fact::Exited { .. } => pieces(self.turns.cut(), "cut off", out),
             Fact::Answered { decision, by, .. } => {
                 let by = Some(word(by))
                     .filter(|by| !by.is_empty())
@@ -152,9 +153,10 @@ impl Markdown {
     }
 }
 
-fn cut_off(words: Option<String>, out: &mut String) {
+/// Words that are not, or not yet, a whole block.
+fn pieces(words: Option<String>, why: &str, out: &mut String) {
     if let Some(words) = words {
-        paragraph(out, &format!("{}\n\n*(cut off)*", visible_lines(&words)));
+        paragraph(out, &format!("{}\n\n*({why})*", visible_lines(&words)));
     }
 }
 

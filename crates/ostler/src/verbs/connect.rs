@@ -127,7 +127,15 @@ impl Context {
         if let Some(held) = self.kept(name) {
             return absent(held.message).hint(held.hint);
         }
-        let all = instances::find(&self.paths, None).unwrap_or_default();
+        let all = match instances::find(&self.paths, None) {
+            Ok(all) => all,
+            Err(error) => return error.into(),
+        };
+        let problem = |found: &Found| found.problem.clone().filter(|_| found.name == name && !found.alive);
+        if let Some(problem) = all.iter().find_map(problem) {
+            return CommandError::failed(format!("whether instance `{name}` runs cannot be told: {problem}"))
+                .hint("ostler doctor looks at the disk");
+        }
         let running: Vec<&str> = all.iter().filter(|found| found.alive).map(|found| found.name.as_str()).collect();
         if !running.is_empty() {
             let flags: Vec<String> = running.iter().map(|name| format!("--instance {name}")).collect();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::client::ClientError;
-use ostler_api::{Empty, KeyParams, methods};
+use ostler_api::{Empty, KeyParams, Stopped, methods};
 
 use super::Context;
 use super::connect::Reached;
@@ -18,6 +18,8 @@ use crate::output::{CommandError, Kind};
 /// A daemon that was asked to leave has answered everybody by then.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(5);
+/// A daemon looks every two seconds whether its socket is where it was.
+const REOPENED_WITHIN: Duration = Duration::from_secs(6);
 
 /// Stop the daemon
 #[derive(Debug, Args)]
@@ -41,7 +43,7 @@ pub(crate) struct Down {
 
 impl Down {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let mut reached = match context.reach_one() {
+        let mut reached = match context.reach_one().or_else(|error| reopened(context).ok_or(error)) {
             Err(error) if self.kill && error.kind == Kind::NoInstance => come_back(context, error)?,
             reached => reached?,
         };
@@ -51,11 +53,17 @@ impl Down {
             (_, true, _) | (_, _, 0) => false,
             (_, _, running) => ask(context, running)?,
         };
-        let ended = if kill || status.running == 0 { stop(&mut reached)? } else { leave(&mut reached)? };
+        let stopped = if kill || status.running == 0 { stop(&mut reached)? } else { leave(&mut reached)? };
         wait_until_gone(&reached, status.pid)?;
-        let (pid, kept) = (status.pid, if kill { 0 } else { status.running });
+        if !stopped.survivors.is_empty() {
+            return Err(CommandError::failed(format!("could not be ended: {}", stopped.survivors.join(", ")))
+                .hint("they need root, or wait for a device; the rest has ended"));
+        }
+        let (pid, ended, kept) = (status.pid, stopped.ended, if kill { 0 } else { status.running });
         if context.json() {
-            context.screen.value(&serde_json::json!({"pid": pid, "ended": ended, "kept": kept}))?;
+            let unrecorded = stopped.unrecorded;
+            let told = serde_json::json!({"pid": pid, "ended": ended, "kept": kept, "unrecorded": unrecorded});
+            context.screen.value(&told)?;
             return Ok(ExitCode::SUCCESS);
         }
         let flag = instances::flag(context.instance_name());
@@ -67,6 +75,12 @@ impl Down {
             (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up{flag}"),
         };
         context.screen.line(&format!("ostler is down (pid {pid}){children}"))?;
+        if stopped.unrecorded > 0 {
+            context.screen.note(&format!(
+                "the disk did not take how {} of them ended: they will be listed as ended, exit unknown",
+                stopped.unrecorded
+            ));
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -84,22 +98,55 @@ fn come_back(context: &Context, nobody: CommandError) -> Result<Reached, Command
     context.reach_one()
 }
 
-fn leave(reached: &mut Reached) -> Result<u64, CommandError> {
+/// The instance's folder was deleted, and the socket with it: a daemon opens its socket again, which is waited for where there
+/// is one that could be meant.
+fn reopened(context: &Context) -> Option<Reached> {
+    let name = context.instance_name();
+    if context.paths.instance_dir(name).join("lock").exists() || !runs_somewhere(name) {
+        return None;
+    }
+    let deadline = Instant::now() + REOPENED_WITHIN;
+    while Instant::now() < deadline {
+        if let Ok(reached) = context.reach_one() {
+            return Some(reached);
+        }
+        std::thread::sleep(POLL);
+    }
+    None
+}
+
+/// Whether a daemon of this user runs an instance of this name, wherever its folder was.
+fn runs_somewhere(name: &str) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let own = rustix::process::getuid().as_raw();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter(|entry| entry.metadata().is_ok_and(|meta| meta.uid() == own)).any(|entry| {
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+        let has = |word: &str| words.contains(&word.as_bytes());
+        has("up") && has("--foreground") && has(name)
+    })
+}
+
+/// What is known of the children of a daemon that went before it answered.
+fn nothing() -> Stopped {
+    Stopped { ended: 0, survivors: Vec::new(), unrecorded: 0 }
+}
+
+fn leave(reached: &mut Reached) -> Result<Stopped, CommandError> {
     match reached.client.call::<methods::InstanceLeave>(&KeyParams { key: None }) {
         // It may be gone before its answer is.
-        Ok(_) | Err(ClientError::Closed) => Ok(0),
+        Ok(_) | Err(ClientError::Closed) => Ok(nothing()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn stop(reached: &mut Reached) -> Result<u64, CommandError> {
+fn stop(reached: &mut Reached) -> Result<Stopped, CommandError> {
     // Ending the children takes as long as their grace.
     reached.client.answer_within(None)?;
     match reached.client.call::<methods::InstanceStop>(&KeyParams { key: None }) {
-        Ok(stopped) if stopped.survivors.is_empty() => Ok(stopped.ended),
-        Ok(stopped) => Err(CommandError::failed(format!("could not be ended: {}", stopped.survivors.join(", ")))
-            .hint("they need root, or wait for a device; the rest has ended")),
-        Err(ClientError::Closed) => Ok(0),
+        Ok(stopped) => Ok(stopped),
+        Err(ClientError::Closed) => Ok(nothing()),
         Err(error) => Err(error.into()),
     }
 }

@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Context;
-use crate::instances::{self, InstanceRecord};
+use ostler_api::{Door, Empty, methods};
+
+use crate::instances::{self, DoorRecord, Found, InstanceRecord};
 use crate::output::{CommandError, visible};
 
 /// Recovery of many journals takes a moment; a daemon that says nothing for this long will not.
@@ -43,7 +45,7 @@ pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord,
     // A folder that is busy because a daemon stands in it is a nuisance.
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let mut child = command.spawn()?;
-    wait_until_ready(context, &mut child, &dir).map_err(|mut error| {
+    wait_until_ready(context, &mut child).map_err(|mut error| {
         let quote = quote(&log_path, from);
         if !quote.is_empty() {
             error.message = format!("{}:\n{quote}", error.message);
@@ -52,19 +54,27 @@ pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord,
     })
 }
 
-fn wait_until_ready(context: &Context, child: &mut Child, dir: &Path) -> Result<InstanceRecord, CommandError> {
+fn wait_until_ready(context: &Context, child: &mut Child) -> Result<InstanceRecord, CommandError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
         if let Some(status) = child.try_wait()? {
             return Err(CommandError::failed(format!("the daemon ended before it was ready ({status})"))
                 .hint("`ostler doctor` checks this machine; `ostler up --foreground` shows what happens"));
         }
-        let record = InstanceRecord::read(dir)?.filter(|record| record.pid == child.id());
-        if let Some(record) = record {
-            let found = instances::find(&context.paths, Some(context.instance_name()))?;
-            if found.into_iter().any(|found| context.reach(found).is_ok()) {
-                return Ok(record);
+        let found = instances::find(&context.paths, Some(context.instance_name()))?.pop();
+        let ours = |found: &Found| found.record.as_ref().is_some_and(|record| record.pid == child.id());
+        if let Some(found) = found.filter(ours)
+            && let Ok(mut reached) = context.reach(found)
+            && let Some(mut record) = reached.found.record
+        {
+            if record.doors.is_empty()
+                && let Ok(status) = reached.client.call::<methods::InstanceStatus>(&Empty {})
+            {
+                // Its disk takes no record: what it says of itself is as good.
+                let door = |door: Door| DoorRecord { name: door.name, address: door.address, connect: door.connect };
+                record.doors = status.doors.into_iter().map(door).collect();
             }
+            return Ok(record);
         }
         if Instant::now() > deadline {
             return Err(CommandError::failed(format!(

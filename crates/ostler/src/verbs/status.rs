@@ -53,18 +53,51 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         status.state_dir,
         status.oldest_unsynced_ms,
     ))?;
-    if status.held_back > 0 {
-        let text = format!(
-            "  {} processes are held back: the disk is full or failing; nothing is lost, they wait",
-            status.held_back
-        );
-        screen.line(&screen.paint(Paint::Warn, &text))?;
+    for (line, is_good) in disk(status) {
+        screen.line(&screen.paint(if is_good { Paint::Plain } else { Paint::Warn }, &line))?;
     }
     if status.damaged > 0 {
         let text = format!("  {} journals may be incomplete: the disk failed; see `ostler ps`", status.damaged);
         screen.line(&screen.paint(Paint::Bad, &text))?;
     }
     doors(context, status.doors.iter().map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())))
+}
+
+/// Below this a journal cannot even be begun: its files take a block each.
+const FULL: u64 = 64 * 1024;
+
+/// How the disk is doing, and whether that is good.
+fn disk(status: &ostler_api::Status) -> Vec<(String, bool)> {
+    let (free, size, keep) = (status.disk_free, status.disk_size, status.keep_free);
+    let room = format!("{} of {} free", show_size(free), show_size(size));
+    let mut lines = match (free, size) {
+        (_, 0) => Vec::new(),
+        (..FULL, _) => vec![(
+            format!(
+                "  disk       full ({room}): nothing new is started or recorded until there is room; what runs goes on"
+            ),
+            false,
+        )],
+        _ if free < keep => {
+            vec![(
+                format!(
+                    "  disk       {room}: below {} the largest writer is held back (journal.keep_free)",
+                    show_size(keep)
+                ),
+                false,
+            )]
+        }
+        _ => vec![(format!("  disk       {room}"), true)],
+    };
+    let floor = status.held_by_floor;
+    let mut held = |count: u64, why: &str| match count {
+        0 => {}
+        1 => lines.push((format!("  1 process is held back: {why}; nothing is lost, it waits"), false)),
+        many => lines.push((format!("  {many} processes are held back: {why}; nothing is lost, they wait"), false)),
+    };
+    held(floor, &format!("less than {} is free (journal.keep_free)", show_size(keep)));
+    held(status.held_back.saturating_sub(floor), "the disk is full or failing");
+    lines
 }
 
 /// What goes on, and what waits for the person.

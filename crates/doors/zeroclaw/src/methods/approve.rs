@@ -8,9 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{blocking, meant};
-use crate::connection::Conn;
+use crate::connection::{Conn, Shown};
 use crate::frame::RpcError;
 use crate::{DOOR, Shared};
+
+const ANSWERED: &str = "it was not shown on this connection, or has been answered";
 
 #[derive(Deserialize)]
 struct Params {
@@ -35,19 +37,24 @@ pub(super) async fn approve(
         }
         reply
     };
-    let Some(shown) = conn.shown().get(&request_id).filter(|shown| shown.session == session_id).cloned() else {
-        return Ok(reply(false, Some("it was not shown on this connection, or has been answered".to_owned())));
+    let fits = |shown: &Shown| shown.session == session_id;
+    let Some(whole) = conn.shown().get(&request_id).filter(|shown| fits(shown)).map(|shown| shown.whole) else {
+        return Ok(reply(false, Some(ANSWERED.to_owned())));
     };
-    if meant == Decision::Always && !shown.whole {
+    if meant == Decision::Always && !whole {
         return Err(RpcError::params(
             "only a part of it was shown here, and a yes for ever needs all of it: allow_once, or `ostler approvals`",
         ));
     }
     let (shared, conn, id) = (Arc::clone(shared), Arc::clone(conn), request_id.clone());
     let decided = blocking(move || {
-        let decided = decide(&shared, &conn, &id, &shown.hash, meant)?;
-        conn.shown().remove(&id);
-        Ok(decided)
+        // Taken away first: who has answered here need not be told that it was answered.
+        let Some(shown) = conn.shown().remove(&id) else { return Ok(Err(ANSWERED.to_owned())) };
+        let decided = decide(&shared, &conn, &id, &shown.hash, meant);
+        if decided.is_err() {
+            conn.shown().insert(id, shown);
+        }
+        decided
     });
     Ok(match decided.await? {
         Ok(()) => reply(true, None),

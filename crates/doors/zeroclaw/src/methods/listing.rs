@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{About, blocking, failed, known, lives, meant};
+use crate::connection::Conn;
 use crate::frame::RpcError;
 use crate::{CHAT, Shared, history, name_of};
 
@@ -18,24 +19,30 @@ const PAGE: usize = 500;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Conversations that were begun as such.
-pub(super) fn chats(shared: &Shared) -> Value {
-    listed(shared, true)
+pub(super) async fn chats(shared: &Arc<Shared>) -> Result<Value, RpcError> {
+    listed(shared, true).await
 }
 
 /// Work on code: what was begun as such, and whatever came through another door.
-pub(super) fn code(shared: &Shared) -> Value {
-    listed(shared, false)
+pub(super) async fn code(shared: &Arc<Shared>) -> Result<Value, RpcError> {
+    listed(shared, false).await
 }
 
-fn listed(shared: &Shared, chats: bool) -> Value {
-    let is_chat = |view: &View| view.alias.as_ref().is_some_and(|alias| alias.space == CHAT);
-    let sessions = shared.sessions();
-    let listed = sessions.iter().rev().filter(|view| is_chat(view) == chats);
-    json!({"sessions": listed.map(entry).collect::<Vec<_>>()})
+async fn listed(shared: &Arc<Shared>, chats: bool) -> Result<Value, RpcError> {
+    let shared = Arc::clone(shared);
+    blocking(move || {
+        shared.counts.keep(&shared.engine.sessions());
+        let is_chat = |view: &View| view.alias.as_ref().is_some_and(|alias| alias.space == CHAT);
+        let sessions = shared.sessions();
+        let listed = sessions.iter().rev().filter(|view| is_chat(view) == chats);
+        let entries: Result<Vec<Value>, RpcError> = listed.map(|view| entry(&shared, view)).collect();
+        Ok(json!({"sessions": entries?}))
+    })
+    .await
 }
 
-fn entry(view: &View) -> Value {
-    json!({
+fn entry(shared: &Shared, view: &View) -> Result<Value, RpcError> {
+    Ok(json!({
         "session_id": name_of(view),
         "session_key": name_of(view),
         "agent_alias": view.agent.name(),
@@ -43,9 +50,9 @@ fn entry(view: &View) -> Value {
         "state": state_of(view.status),
         "created_at": time(view.created_ms),
         "last_activity": time(view.activity_ms),
-        "message_count": view.prompts,
+        "message_count": shared.counts.of(&shared.lives_of(view)).map_err(failed)?,
         "workspace_dir": view.workspace,
-    })
+    }))
 }
 
 fn time(millis: u64) -> String {
@@ -77,12 +84,18 @@ struct Messages {
     before_index: Option<usize>,
 }
 
-/// The last of them, or those before one that the client has.
-pub(super) async fn messages(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+/// The last of them, or those before one that the client has. Of a turn to which it came while that ran the client has, or
+/// gets, all there is: what was said in it is not told twice.
+pub(super) async fn messages(
+    shared: &Arc<Shared>,
+    conn: &Arc<Conn>,
+    params: Map<String, Value>,
+) -> Result<Value, RpcError> {
+    let conn = Arc::clone(conn);
     let Messages { session_id, limit, before_index } = meant(params)?;
     let lives = lives(shared, &session_id)?;
     blocking(move || {
-        let all = history::of(&lives).map_err(failed)?;
+        let all = history::of(&lives, |session| conn.told_from(session)).map_err(failed)?;
         let end = before_index.unwrap_or(all.len()).min(all.len());
         let start = page(all.get(..end).unwrap_or_default(), limit.unwrap_or(PAGE).min(PAGE));
         let messages = all.get(start..end).unwrap_or_default();

@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::{About, blocking, failed, known, lives, meant, unknown};
 use crate::attachments::{self, FileEntry};
-use crate::connection::{Answer, Conn};
+use crate::connection::{Answer, Conn, Tag};
 use crate::frame::{Head, RpcError};
-use crate::turn::{Turn, WAITED};
+use crate::turn::{Request, Turn, WAITED};
 use crate::update::{Outcome, Updates};
-use crate::{CHAT, CODE, DOOR, Shared, name_of};
+use crate::{CHAT, CODE, DOOR, Shared, history, name_of};
 
 /// Sessions whose agent runs, at most: what clients of this protocol expect, and more than a machine runs with joy.
 const LIVE_MAX: usize = 64;
@@ -39,33 +39,51 @@ struct New {
     chat_mode: Option<String>,
 }
 
-/// A session that has the name already is the one that is meant; what waits for its people is shown again.
+/// A session that has the name already is the one that is meant. Who comes to a turn that runs is told all of it, from its
+/// beginning to its end, and what waits for its people is shown again.
 pub(super) async fn new(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, params: Map<String, Value>) -> Answer {
     let (ours, theirs) = (Arc::clone(shared), Arc::clone(conn));
     let made = blocking(move || {
         let (session, view) = opened(&ours, &theirs, meant(params)?)?;
-        let mut waiting = Vec::new();
         let updates = Updates::of(name_of(&view));
-        for (approval, asked) in session.asked() {
-            theirs.show(&ours, &updates, &approval, &asked, &mut waiting);
+        let watch = come_to(&theirs, &session, &view, updates.clone())?;
+        let mut waiting = Vec::new();
+        if watch.is_none() {
+            for (approval, asked) in session.asked() {
+                theirs.show(&ours, &updates, &approval, &asked, &mut waiting);
+            }
         }
+        let told = history::of(&ours.lives_of(&view), |session| theirs.told_from(session)).map_err(failed)?;
         let reply = json!({
             "session_id": name_of(&view),
             "agent_alias": view.agent.name(),
-            "message_count": lives(&ours, name_of(&view))?.iter().map(|life| life.view().prompts).sum::<u64>(),
+            "message_count": told.len(),
             "workspace_dir": view.workspace,
         });
-        Ok((reply, waiting))
+        Ok((reply, waiting, watch))
     })
     .await;
     match made {
-        Ok((reply, waiting)) => {
-            let mut answer = head.answer(Ok(reply));
-            answer.extend(waiting);
-            Answer::reply(answer)
+        Ok((reply, waiting, watch)) => {
+            let mut answer = Answer::reply(head.answer(Ok(reply)));
+            answer.reply.extend(waiting);
+            answer.watch = watch;
+            answer
         }
         Err(error) => Answer::reply(head.answer(Err(error))),
     }
+}
+
+/// What the client is told of the turn that runs; nothing if none does, or the client is being told already.
+fn come_to(conn: &Conn, session: &Session, view: &View, updates: Updates) -> Result<Option<Watch<Tag>>, RpcError> {
+    let (Some(number), Some(began)) = (view.turn, view.turn_began) else { return Ok(None) };
+    let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else { return Ok(None) };
+    let cursor = session.events(began.saturating_sub(1)).map_err(failed)?;
+    if !conn.follow(session.id(), number, Some(began)) {
+        return Ok(None);
+    }
+    let turn = Turn::new(updates, None, (session.id().to_owned(), number), view.last, place);
+    Ok(Some(Watch::events(session.id().to_owned(), Mutex::new(turn), cursor)))
 }
 
 fn opened(shared: &Shared, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
@@ -181,7 +199,9 @@ pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, p
     match accepted.await {
         Ok((accepted, cursor)) => {
             wait_only_so_long(&session, accepted);
-            let turn = Mutex::new(Turn::new(updates, head, accepted.number, generation, place));
+            conn.follow(session.id(), accepted.number, None);
+            let (of, request) = ((session.id().to_owned(), accepted.number), Request { head, generation });
+            let turn = Mutex::new(Turn::new(updates, Some(request), of, 0, place));
             let mut answer = Answer::reply(Vec::new());
             answer.watch = Some(Watch::events(session.id().to_owned(), turn, cursor).owed());
             answer

@@ -9,6 +9,7 @@ mod stop;
 mod token;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -60,7 +61,8 @@ pub(crate) fn version() -> String {
 }
 
 fn complain(message: &str) {
-    eprintln!("claustrum: {message}");
+    // Standard error may be a file on a disk that is full.
+    let _ = writeln!(std::io::stderr(), "claustrum: {message}");
 }
 
 fn fail(message: &str) -> ExitCode {

@@ -16,8 +16,8 @@ use crate::paths::{Paths, ensure_private_dir};
 /// What a power loss may take by default; a disk slower than this breaks that promise.
 const SYNC_PROMISE: Duration = Duration::from_millis(200);
 const SYNC_TRIES: usize = 5;
-/// Below this much free space the largest writer is held back.
-const FREE_MIN: u64 = 1 << 30;
+/// Each process takes about five files: with fewer inodes than this the next hundred are not sure to start.
+const INODES_MIN: u64 = 500;
 
 /// File systems by the number the kernel gives them.
 const KNOWN: &[(u64, &str)] = &[
@@ -36,22 +36,22 @@ const KNOWN: &[(u64, &str)] = &[
     (0x6573_5546, "fuse"),
 ];
 
-pub(super) fn checks(paths: &Paths) -> Vec<Check> {
+pub(super) fn checks(paths: &Paths, keep_free: Option<u64>) -> Vec<Check> {
     let dir = paths.state_dir();
     if let Err(error) = ensure_private_dir(dir) {
         return vec![Check::broken("state folder", format!("{error}; set OSTLER_STATE to a folder of yours"))];
     }
     let probe = dir.join(format!(".doctor-{}", std::process::id()));
-    let checks = probe_with(dir, &probe);
+    let checks = probe_with(dir, &probe, keep_free);
     // Made by us a moment ago.
     let _ = std::fs::remove_file(&probe);
     checks
 }
 
-fn probe_with(dir: &Path, probe: &Path) -> Vec<Check> {
+fn probe_with(dir: &Path, probe: &Path, keep_free: Option<u64>) -> Vec<Check> {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(probe);
     let mut checks = match statfs(dir) {
-        Ok(found) => vec![file_system(dir, &found), space(&found)],
+        Ok(found) => vec![file_system(dir, &found), space(&found, keep_free), inodes(&found)],
         Err(error) => vec![Check::broken("file system", format!("{}: {error}", dir.display()))],
     };
     match file {
@@ -83,18 +83,34 @@ fn file_system(dir: &Path, found: &StatFs) -> Check {
     }
 }
 
-fn space(found: &StatFs) -> Check {
+fn space(found: &StatFs, keep_free: Option<u64>) -> Check {
     let block = u64::try_from(found.f_bsize).unwrap_or(4096);
     let (free, all) = (found.f_bavail.saturating_mul(block), found.f_blocks.saturating_mul(block));
-    let least = FREE_MIN.max(all / 20);
+    let least = keep_free.unwrap_or_else(|| (all / 20).min(1 << 30));
     let text = format!("{} of {} free", show_size(free), show_size(all));
     if free < least {
         Check::weak(
             "space",
-            format!("{text}: below {} the largest writer is held back (nothing is lost, it waits)", show_size(least)),
+            format!(
+                "{text}: below {} (journal.keep_free) the largest writer is held back; nothing is lost, it waits",
+                show_size(least)
+            ),
         )
     } else {
         Check::good("space", text)
+    }
+}
+
+/// A disk with room for bytes and none for files is full as well. Some file systems make inodes as they go, and tell none.
+fn inodes(found: &StatFs) -> Check {
+    let (free, all) = (found.f_ffree, found.f_files);
+    match (free, all) {
+        (_, 0) => Check::good("inodes", "made as needed here"),
+        (..INODES_MIN, _) => Check::weak(
+            "inodes",
+            format!("{free} of {all} free: soon nothing new can be started; delete files, or see `ostler prune`"),
+        ),
+        _ => Check::good("inodes", format!("{free} of {all} free")),
     }
 }
 

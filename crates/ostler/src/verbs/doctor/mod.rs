@@ -56,10 +56,15 @@ impl Check {
 #[command(after_help = "Exit code 1 if a promise does not hold.\n\nExample:\n  ostler doctor")]
 pub(crate) struct Doctor {}
 
+/// What the settings say; settings that cannot be read are told apart.
+fn keep_free(context: &Context) -> Option<u64> {
+    Config::load(context.paths.config_file()).ok().and_then(|config| config.journal.keep_free)
+}
+
 impl Doctor {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let mut checks = vec![settings(context)];
-        checks.extend(disk::checks(&context.paths));
+        checks.extend(disk::checks(&context.paths, keep_free(context)));
         checks.extend(limits::checks());
         checks.push(daemon(context));
         checks.extend(kept(context));
