@@ -10,6 +10,7 @@ import concurrent.futures
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -18,7 +19,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import clis
 import codecast
-from kit import Fail, House, Session, wait_for
+from kit import Fail, House, Session, alive, wait_for
 
 AREAS = []
 
@@ -147,6 +148,50 @@ def trouble(run):
            s.events(after))
     after, end = s.turn("still here")
     run.ok("goes-on-after-an-error", end["reason"] == "completed" and "still here" in s.said(after), s.events(after))
+
+
+def family(session):
+    """The process of a session that the keeper started, and everybody who carries its mark."""
+    hosted = [p for p in session.house.door.call("process.list")["processes"] if p.get("name", "").startswith(session.id + ".") and p["state"] == "running"]
+    if not hosted:
+        return 0, []
+    mark = ("OSTLER_PROCESS=%s" % hosted[-1]["id"]).encode()
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/environ" % name, "rb") as f:
+                if mark in f.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            pass
+    return hosted[-1]["pid"], found
+
+
+@area("launcher")
+def launcher(run):
+    """The process that is started is not always the agent: whoever dies, nobody of the old tree is there when the next one speaks."""
+    s = run.session("all")
+    s.turn("hello")
+    leader, before = family(s)
+    os.kill(leader, signal.SIGKILL)
+    after, end = s.turn("and once more")
+    run.ok("the-next-prompt-is-not-the-old-ones", end["reason"] == "completed" and "and once more" in s.said(after), s.events(after))
+    left = [pid for pid in before if alive(pid)]
+    run.ok("nobody-of-the-old-tree-is-left", not left, (leader, before, left))
+    tool = os.path.join(s.workspace, "tool")
+    after = s.prompt("RUN:echo $$ > %s; exec sleep 300" % tool)
+    wait_for("the tool", lambda: lines(tool) == 1)
+    with open(tool) as f:
+        pid = int(f.read())
+    run.house.door.call("session.interrupt", id=s.id)
+    end = s.rest(after)
+    run.ok("interrupt-ends-the-tool", end["reason"] == "interrupted" and wait_for("the end of the tool", lambda: not alive(pid)), (end, pid))
+    after, end = s.turn("still here")
+    run.ok("and-it-goes-on", end["reason"] == "completed" and "still here" in s.said(after), s.events(after))
+    leader, before = family(s)
+    run.house.door.call("session.close", id=s.id)
+    wait_for("nobody is left behind by close", lambda: not [pid for pid in before if alive(pid)])
+    run.ok("close-leaves-nobody", before and not [pid for pid in before if alive(pid)], before)
 
 
 @area("all")

@@ -20,7 +20,7 @@ SUITES = {
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
-    "cli": ["cli"],
+    "cli": ["cli", "endings"],
     "hangup": ["hangup", "in_place"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_agents"],

@@ -15,6 +15,7 @@ use super::replay;
 use super::terminal::Terminal;
 use super::terminal_client::{self, TerminalClient};
 use super::track::Track;
+use super::victims::Victims;
 use crate::child::Kind;
 use crate::instance::Instance;
 use crate::rng::Rng;
@@ -37,6 +38,7 @@ pub(crate) struct Battery {
     /// The one on a terminal.
     pub(crate) terminal: Option<Terminal>,
     pub(crate) findings: Findings,
+    pub(crate) victims: Victims,
 }
 
 /// How far the clients are; written by them, read by the battery.
@@ -72,8 +74,9 @@ impl Progress {
 }
 
 impl Battery {
-    pub(crate) fn new(instance: &Instance) -> Self {
-        Self { socket: instance.socket(), children: Vec::new(), terminal: None, findings: Findings::default() }
+    pub(crate) fn new(instance: &Instance, victims: Victims) -> Self {
+        let (socket, findings) = (instance.socket(), Findings::default());
+        Self { socket, children: Vec::new(), terminal: None, findings, victims }
     }
 
     /// Starts the daemon and its children.

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use super::battery::{Battery, Progress};
 use super::hosted::Hosted;
+use super::victims::replace_keeper;
 use crate::instance::Instance;
 use crate::rng::Rng;
 
@@ -41,6 +42,7 @@ impl<'a> Killer<'a> {
     pub(crate) fn kill_all(&mut self, kills: u64) -> Result<()> {
         let daemon = self.instance.daemon()?;
         self.wait_and_surge();
+        self.kill_keeper()?;
         daemon.kill()?;
         let endgame = kills - kills * ENDGAME / 100;
         for kill in 1..kills {
@@ -73,7 +75,17 @@ impl<'a> Killer<'a> {
         launcher.wait_success(self.instance)?;
         let daemon = self.instance.daemon()?;
         self.wait_and_surge();
+        self.kill_keeper()?;
         daemon.kill()
+    }
+
+    /// The keeper, where it is its turn; the daemon lives and replaces it. Nobody to know it by: the children have ended.
+    fn kill_keeper(&mut self) -> Result<()> {
+        let alive = |child: &&Hosted| !child.is_quitting();
+        match self.battery.children.iter().find(alive) {
+            Some(child) if self.battery.victims.keeper_first(&mut self.rng) => replace_keeper(child.identity.pid),
+            _ => Ok(()),
+        }
     }
 
     fn wait_and_surge(&mut self) {

@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Step};
+use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Missing, Step};
 
 /// Flipped bits that the check of a record must notice.
 const MAX_FLIPS: usize = 3;
@@ -142,6 +142,7 @@ fn read_open(journal: &std::sync::Arc<Journal>) -> io::Result<Found> {
         match cursor.next_blocking(&mut bytes)? {
             Step::Frame(head) => found.frames.push((head.kind, bytes)),
             Step::UpToDate => return Ok(found),
+            Step::Gap { missing: Missing::Damaged, .. } => return Err(io::Error::other("said to be damaged")),
             Step::Gap { .. } | Step::WouldBlock => return Err(io::Error::other("a gap that nobody cut")),
         }
     }

@@ -58,7 +58,7 @@ impl BareKeeper {
         let (sender, named) = (self.sender.clone(), key.clone());
         self.alive.insert(key.clone());
         let Some(keeper) = &self.keeper else { return };
-        keeper.spawn(&key, spec, Vec::new(), move |result| {
+        keeper.spawn(&key, &spec, Vec::new(), move |result| {
             // The receiver is gone only when this program ends.
             let _ = sender.send(News::Spawned(named, result.map_err(|error| error.to_string())));
         });

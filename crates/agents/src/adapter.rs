@@ -73,6 +73,11 @@ pub trait Adapter: Send + Debug {
     /// Asks the agent to stop its turn. `None`: it can not be asked (now), use signals.
     fn interrupt(&mut self) -> Option<Vec<u8>>;
 
+    /// Whether tools of a turn that it was asked to stop run on: then they are ended for it.
+    fn leaves_tools(&self) -> bool {
+        false
+    }
+
     /// A line that already went to the agent's stdin: rebuilding only.
     fn sent(&mut self, line: &[u8]);
 

@@ -28,6 +28,11 @@ impl Splitter {
         Splitter { offset, ..Splitter::default() }
     }
 
+    /// How many bytes of the stream it has taken, those before it included.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Takes bytes; gives each line that ends in them, with the offset after it.
     pub fn push(&mut self, mut bytes: &[u8], mut take: impl FnMut(u64, Piece<'_>)) {
         while let Some(end) = bytes.iter().position(|&b| b == b'\n') {

@@ -16,7 +16,7 @@ pub fn document(program: &str) -> Value {
     let notifications = [
         ("process.frame", "Bytes that a watched process wrote.", Frame::schema()),
         ("process.exit", "A watched process ended; the last notification of a watch.", Exited::schema()),
-        ("process.gap", "Frames were let go by retention; the watch goes on at first_seq.", Gap::schema()),
+        ("process.gap", "Output is missing here, and why; the watch goes on at first_seq.", Gap::schema()),
         ("process.lost", "The journal cannot be read any further; the watch ends.", Lost::schema()),
         ("session.events", "One record of a watched session.", SessionEvents::schema()),
         ("session.gap", "Records were let go by retention; the watch goes on at first.", SessionGap::schema()),

@@ -21,6 +21,16 @@ words! {
         Tree = "tree",
     }
 
+    /// Why output cannot be read.
+    pub enum Missing {
+        /// Retention let it go.
+        LetGo = "let_go",
+        /// Its record in the index is damaged.
+        Damaged = "damaged",
+        /// The keeper and the daemon died together: it was never written down.
+        Lost = "lost",
+    }
+
     /// Whether the process still runs.
     pub enum ProcessState {
         Running = "running",
@@ -107,6 +117,10 @@ wire! {
         /// Who is attached to it.
         #[serde(default)]
         pub attached: Vec<Viewer>,
+        /// What it wrote after this frame is lost: the keeper and the daemon died together. If it runs, it does so without
+        /// its pipes.
+        #[serde(default)]
+        pub lost_after: Option<u64>,
     }
 
     /// Somebody who is attached to a process.
@@ -290,10 +304,13 @@ wire! {
         pub message: String,
     }
 
-    /// Frames before `first_seq` are no longer kept; the watch goes on there.
+    /// Output before `first_seq` is missing; the watch goes on there.
     pub struct Gap {
         pub watch: u64,
         pub first_seq: u64,
+        /// Why; an older daemon knows retention only, and does not say.
+        #[serde(default)]
+        pub missing: Option<Missing>,
     }
 }
 

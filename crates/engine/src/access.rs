@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-use ostler_keeper::procfs::{self, Stat};
+use ostler_keeper::procfs::{self, Stat, Variable};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{By, Engine};
@@ -218,7 +218,7 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         if stat.name == ostler_keeper::NAME {
             return Ok(Some(mark.unwrap_or_else(|| format!("keeper {current}"))));
         }
-        mark = cookie(current).or(mark);
+        mark = cookie(current).ok_or(NotAPlace::Unknown(pid))?.or(mark);
     }
     Ok(mark)
 }
@@ -244,15 +244,18 @@ fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), rustix::io::Err
     std::iter::successors(Some(look(pid)), parent)
 }
 
-/// The mark that every hosted process inherits. Processes of other users, which we may not look into, are nobody's agents.
-fn cookie(pid: u32) -> Option<String> {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mark = format!("{}=", ostler_keeper::COOKIE);
-    let value = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(mark.as_bytes()))?;
+/// The mark that every hosted process inherits, if it has one; nothing at all where that cannot be said yet. Processes of
+/// other users, which we may not look into, are nobody's agents.
+fn cookie(pid: u32) -> Option<Option<String>> {
+    let value = match procfs::variable(pid, ostler_keeper::COOKIE) {
+        Variable::Is(value) => value,
+        Variable::Unset | Variable::Hidden => return Some(None),
+        Variable::NotYet => return None,
+    };
     // Anybody can write there: it is never taken for anything but the id of a process.
-    let value = String::from_utf8_lossy(value).into_owned();
+    let value = String::from_utf8_lossy(&value).into_owned();
     let is_process = value.starts_with('p') && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    Some(if is_process { value } else { format!("a false mark in pid {pid}") })
+    Some(Some(if is_process { value } else { format!("a false mark in pid {pid}") }))
 }
 
 /// The device of the controlling terminal.

@@ -37,7 +37,7 @@ pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
 pub use ostler_journal::{
-    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Space, Step,
+    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Missing, Space, Step,
     Subscription, Wake,
 };
 pub use ostler_keeper::{GuardSpec, Scope, heap};

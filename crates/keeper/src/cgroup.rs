@@ -55,6 +55,19 @@ fn outside(place: &Path) -> PathBuf {
     place.components().take_while(|part| !is_ours(part)).collect()
 }
 
+/// The group that a keeper made for the child `pid`, whichever keeper that was.
+pub fn group_of(pid: u32) -> Option<PathBuf> {
+    let read = |path: String| std::fs::read_to_string(path).ok();
+    made_for_child(&place(&read(format!("/proc/{pid}/cgroup"))?, &read("/proc/self/mountinfo".into())?)?)
+}
+
+/// A keeper's folder, and the one below it: what the child made for itself goes with that.
+fn made_for_child(place: &Path) -> Option<PathBuf> {
+    let below = place.strip_prefix(outside(place)).ok()?;
+    let mut parts = below.components();
+    Some(outside(place).join(parts.next()?).join(parts.next()?))
+}
+
 /// Ends everything in a group and below it, whatever it does meanwhile.
 pub(crate) fn kill(group: &Path) {
     // A kernel before 5.14 can not; the members are then killed one by one.
@@ -111,5 +124,14 @@ mod tests {
         let inner = Path::new("/cg/a.scope/ostler-keeper-7/c3/ostler-keeper-9/c1");
         assert_eq!(outside(inner), Path::new("/cg/a.scope"));
         assert_eq!(outside(Path::new("/cg/a.scope")), Path::new("/cg/a.scope"));
+    }
+
+    #[test]
+    fn a_childs_group_is_the_one_that_its_keeper_made() {
+        let found = |path: &str| made_for_child(Path::new(path));
+        assert_eq!(found("/cg/a.scope/ostler-keeper-7/c3"), Some("/cg/a.scope/ostler-keeper-7/c3".into()));
+        assert_eq!(found("/cg/a.scope/ostler-keeper-7/c3/own/deep"), Some("/cg/a.scope/ostler-keeper-7/c3".into()));
+        assert_eq!(found("/cg/a.scope/ostler-keeper-7"), None);
+        assert_eq!(found("/cg/a.scope"), None);
     }
 }

@@ -6,7 +6,6 @@
 //! what escapes (a daemon that cleared its environment and lost its parent) is listed; a set-uid descendant always is.
 
 use std::collections::{HashMap, HashSet};
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
-use crate::procfs::{self, Stat};
+use crate::procfs::{self, Stat, Variable};
 use crate::spec::Stray;
 use crate::sys;
 
@@ -29,8 +28,6 @@ const LONG_GRACE: Duration = Duration::from_secs(8);
 const LEFT_MAX: usize = 32;
 /// No honest chain of parents is this long, and a walk must end.
 pub(crate) const ANCESTORS_MAX: usize = 512;
-/// Largest environment searched for the cookie.
-const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
 
 /// A child whose tree is to be signalled.
 #[derive(Clone, Debug)]
@@ -177,8 +174,11 @@ pub(crate) const LOOKED: u8 = b'=';
 pub(crate) fn carried(pid: u32) -> String {
     let mut current = pid;
     for _ in 0..ANCESTORS_MAX {
-        if let Some(key) = cookie(current) {
-            return format!("{}{key}", char::from(LOOKED));
+        match procfs::variable(current, COOKIE) {
+            Variable::Is(value) => return format!("{}{}", char::from(LOOKED), String::from_utf8_lossy(&value)),
+            // It could not be looked at yet, which is not the same as no cookie either.
+            Variable::NotYet => return String::new(),
+            Variable::Unset | Variable::Hidden => {}
         }
         match procfs::stat(current) {
             Ok(stat) if stat.parent > 1 => current = stat.parent,
@@ -186,6 +186,70 @@ pub(crate) fn carried(pid: u32) -> String {
         }
     }
     char::from(LOOKED).into()
+}
+
+/// How long a tool has between TERM and KILL.
+const TOOL_GRACE: Duration = Duration::from_secs(1);
+
+/// Ends what the living child `key` (its pid and start time) has started since `ticks`, and waits for it; gives how many.
+/// What it started before, it still needs. Reads the whole of `/proc`, and may wait.
+pub fn end_younger(key: &str, (pid, start_ticks): Name, ticks: u64) -> usize {
+    let target =
+        Target { id: 0, key: key.to_owned(), pid, start_ticks, group_only: false, signal: libc::SIGTERM, group: None };
+    let (mut seen, mut known, mut met) = (Seen::new(), HashMap::new(), HashSet::new());
+    let start = Instant::now();
+    loop {
+        let processes = scan(&mut seen);
+        let young = owned(&processes, std::slice::from_ref(&target), 0, &mut known);
+        let young = young.iter().filter(|found| found.process.pid != pid && found.process.stat.start_ticks >= ticks);
+        let deadly = start.elapsed() >= TOOL_GRACE;
+        let mut left = 0;
+        for found in young {
+            left += 1;
+            let news = met.insert(found.process.name());
+            if news || deadly {
+                let _ = signal(found.process, if deadly { libc::SIGKILL } else { libc::SIGTERM });
+            }
+        }
+        if left == 0 || start.elapsed() > TOOL_GRACE + GRACE {
+            return met.len();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A child of a keeper that is gone, as far as anybody wrote it down.
+#[derive(Clone, Debug, Default)]
+pub struct Orphan {
+    /// Its key.
+    pub key: String,
+    /// Its process id; 0 where that was never heard.
+    pub pid: u32,
+    /// Its start time; 0 where it is not known, or is of another boot of the machine.
+    pub start_ticks: u64,
+}
+
+/// Finds which of these children live, by pid and start time or by their cookie; gives pid and start time of each, by key.
+/// Reads the whole of `/proc`, and may wait.
+pub fn find(orphans: &[Orphan]) -> HashMap<String, (u32, u64)> {
+    if orphans.is_empty() { HashMap::new() } else { living(orphans, &scan(&mut Seen::new())) }
+}
+
+fn living(orphans: &[Orphan], processes: &[Process]) -> HashMap<String, (u32, u64)> {
+    let alive: HashMap<u32, &Process> =
+        processes.iter().filter(|process| !process.stat.is_zombie()).map(|process| (process.pid, process)).collect();
+    let marked = |process: &Process, orphan: &Orphan| process.cookie.as_deref() == Some(&orphan.key);
+    let find = |orphan: &Orphan| match (orphan.pid, orphan.start_ticks) {
+        // It led a group, and was the first to carry its cookie.
+        (0, _) => alive
+            .values()
+            .filter(|process| marked(process, orphan) && process.stat.group == process.pid)
+            .min_by_key(|process| (process.stat.start_ticks, process.pid))
+            .map(|process| process.name()),
+        (pid, 0) => alive.get(&pid).filter(|process| marked(process, orphan)).map(|process| process.name()),
+        (pid, ticks) => alive.get(&pid).filter(|process| process.stat.start_ticks == ticks).map(|found| found.name()),
+    };
+    orphans.iter().filter_map(|orphan| Some((orphan.key.clone(), find(orphan)?))).collect()
 }
 
 fn stray(process: &Process, key: Option<String>, why: String) -> Stray {
@@ -304,13 +368,10 @@ fn scan(seen: &mut Seen) -> Vec<Process> {
 }
 
 fn cookie(pid: u32) -> Option<String> {
-    let file = std::fs::File::open(format!("/proc/{pid}/environ")).ok()?;
-    let mut environ = Vec::new();
-    file.take(ENVIRON_MAX).read_to_end(&mut environ).ok()?;
-    let entry = environ
-        .split(|byte| *byte == 0)
-        .find_map(|entry| entry.strip_prefix(COOKIE.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")))?;
-    String::from_utf8(entry.to_vec()).ok()
+    match procfs::variable(pid, COOKIE) {
+        Variable::Is(value) => String::from_utf8(value).ok(),
+        Variable::Unset | Variable::NotYet | Variable::Hidden => None,
+    }
 }
 
 #[cfg(test)]
@@ -370,6 +431,25 @@ mod tests {
         gone.start_ticks = 0;
         gone.group_only = true;
         assert_eq!(pids(&processes, gone), [21]);
+    }
+
+    #[test]
+    fn an_orphan_is_found_by_its_numbers_or_its_cookie_and_nobody_else_is() {
+        let processes = [
+            process(20, 1, 20, None),
+            process(21, 20, 20, Some("b")),
+            process(30, 1, 30, Some("b")),
+            process(40, 1, 40, Some("c")),
+        ];
+        let found = |key: &str, pid, start_ticks| {
+            living(&[Orphan { key: key.into(), pid, start_ticks }], &processes).remove(key)
+        };
+        assert_eq!(found("a", 20, 1), Some((20, 1)), "it cleared its environment");
+        assert_eq!(found("a", 20, 2), None, "another process has its number");
+        assert_eq!(found("a", 20, 0), None, "the number alone says nothing");
+        assert_eq!(found("b", 0, 0), Some((30, 1)), "not the one in somebody's group");
+        assert_eq!(found("c", 40, 0), Some((40, 1)));
+        assert_eq!(found("c", 41, 0), None, "a descendant that lives on is not the child");
     }
 
     #[test]

@@ -23,9 +23,9 @@ mod spec;
 mod sys;
 mod wire;
 
-pub use cgroup::{Custody, custody_of};
+pub use cgroup::{Custody, custody_of, group_of};
 pub use client::{Keeper, connect, launch};
-pub use custody::COOKIE;
+pub use custody::{COOKIE, Orphan, end_younger, find};
 pub use server::run;
 pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,

@@ -1,8 +1,12 @@
 //! The little of `/proc/PID` that tells one process from another. Reads into a buffer on the stack:
 //! the poll loop may ask for `stat` of its own child; `environ` can block and is for helpers only.
 
+use std::io::Read;
+use std::time::{Duration, Instant};
+
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::spec::Exit;
 use crate::sys;
@@ -43,6 +47,14 @@ impl Stat {
     }
 }
 
+/// This moment, in clock ticks since boot as [`Stat::start_ticks`] counts them.
+pub fn now_ticks() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    let per_second = rustix::param::clock_ticks_per_second();
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds * per_second + nanos * per_second / 1_000_000_000
+}
+
 /// Reads the state of one process.
 pub fn stat(pid: u32) -> Result<Stat, Errno> {
     let path = format!("/proc/{pid}/stat");
@@ -51,6 +63,62 @@ pub fn stat(pid: u32) -> Result<Stat, Errno> {
     let mut buffer = [0; 1200];
     let length = rustix::io::read(&file, &mut buffer)?;
     parse(buffer.get(..length).unwrap_or_default()).ok_or(Errno::ILSEQ)
+}
+
+/// Largest environment that is looked at.
+const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
+/// How long the moment between the start of a program and its environment may last: the loading of its interpreter.
+const ENVIRON_WITHIN: Duration = Duration::from_millis(500);
+
+/// What can be said of a variable of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Variable {
+    /// It has this value.
+    Is(Vec<u8>),
+    /// There is no such variable.
+    Unset,
+    /// The process runs a program whose environment the kernel does not show yet.
+    NotYet,
+    /// We may not look, or the process is gone.
+    Hidden,
+}
+
+/// The value of a variable as the process was given it. Waits while a program starts: it has its name, and for a moment no
+/// environment. May block for longer on a process whose memory is in use, so never in the poll loop.
+pub fn variable(pid: u32, name: &str) -> Variable {
+    let deadline = Instant::now() + ENVIRON_WITHIN;
+    loop {
+        match look(pid, name) {
+            Variable::NotYet if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            found => return found,
+        }
+    }
+}
+
+fn look(pid: u32, name: &str) -> Variable {
+    let mut environ = Vec::new();
+    let read = std::fs::File::open(format!("/proc/{pid}/environ"))
+        .and_then(|file| file.take(ENVIRON_MAX).read_to_end(&mut environ));
+    if read.is_err() {
+        return Variable::Hidden;
+    }
+    if environ.is_empty() {
+        // Who was started with an empty environment still has arguments; they come into sight together.
+        return match std::fs::read(format!("/proc/{pid}/cmdline")) {
+            Ok(arguments) if arguments.is_empty() && has_memory(pid) => Variable::NotYet,
+            Ok(_) => Variable::Unset,
+            Err(_) => Variable::Hidden,
+        };
+    }
+    let mut entries = environ.split(|byte| *byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+    value.map_or(Variable::Unset, |value| Variable::Is(value.to_vec()))
+}
+
+/// Neither a thread of the kernel nor dead: those never have an environment.
+fn has_memory(pid: u32) -> bool {
+    let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    pages.split(' ').next().is_some_and(|size| size != "0" && !size.is_empty())
 }
 
 /// The name is in parentheses and may itself contain parentheses and spaces.
@@ -87,6 +155,30 @@ mod tests {
         assert_eq!(stat.name, "a) b (c");
         assert_eq!((stat.parent, stat.group, stat.session), (7, 8, 9));
         assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
+    }
+
+    #[test]
+    fn a_program_that_was_just_started_has_the_environment_it_was_given() {
+        for _ in 0..200 {
+            let mut child = std::process::Command::new("sleep").arg("30").env("MARK", "m").spawn().unwrap();
+            // From the first moment on: as soon as the program has a name it is asked.
+            while stat(child.id()).unwrap().name != "sleep" {}
+            let found = variable(child.id(), "MARK");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found, Variable::Is(b"m".to_vec()));
+        }
+    }
+
+    #[test]
+    fn an_empty_environment_is_known_to_be_empty() {
+        let mut child = std::process::Command::new("/bin/sleep").arg("30").env_clear().spawn().unwrap();
+        let found = variable(child.id(), "MARK");
+        child.kill().unwrap();
+        assert_eq!(variable(child.id(), "MARK"), Variable::Unset, "dying or dead");
+        child.wait().unwrap();
+        assert_eq!(found, Variable::Unset);
+        assert_eq!(variable(child.id(), "MARK"), Variable::Hidden, "gone");
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct SpawnSpec {
     pub own: Own,
     /// `RLIMIT_NOFILE` (soft, hard) of the child; `None` restores what the keeper was started with.
     pub nofile: Option<(u64, u64)>,
+    /// A child that ends with this code has done nothing: while no daemon is there it is forgotten at once.
+    pub void_exit: Option<i32>,
     /// Opaque to the keeper, returned at adoption. At most [`crate::META_MAX`] bytes.
     pub meta: Vec<u8>,
     /// The descriptors that [`StdioKind::Given`] points to. The keeper closes its copies once the
@@ -210,9 +212,13 @@ pub enum SpawnError {
     /// The keeper cannot make sense of the request.
     #[error("the keeper refused the spawn: {0}")]
     Refused(String),
-    /// The keeper is gone; whether the child was made is told by the next adoption or never.
+    /// The keeper is gone.
     #[error("the keeper is gone")]
-    KeeperGone,
+    KeeperGone {
+        /// It may have made the child before: whether it did is told by the next adoption, or never. If not, the same
+        /// spawn may be asked of the next keeper.
+        begun: bool,
+    },
 }
 
 /// Why a request about a child was not carried out.
@@ -293,6 +299,8 @@ pub struct Import {
     pub io: ChildIo,
     /// How it ended, if the daemon already knows.
     pub exit: Option<Exit>,
+    /// The control group in which the dead keeper had put it, see [`crate::group_of`].
+    pub group: Option<PathBuf>,
 }
 
 /// One line of [`crate::Keeper::list`].

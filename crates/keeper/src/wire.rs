@@ -3,6 +3,8 @@
 //! ignore fields they do not know, and a verb the keeper does not know is answered by name, so an
 //! old keeper serves a newer daemon.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
@@ -108,6 +110,8 @@ pub(crate) struct SpawnWire {
     pub(crate) given: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) void_exit: Option<i32>,
 }
 
 /// What a descriptor beside a child is for.
@@ -140,6 +144,9 @@ pub(crate) struct ChildWire {
     pub(crate) exit: Option<Exit>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) starting: bool,
+    /// The control group in which a keeper that is gone has put it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) group: Option<PathBuf>,
 }
 
 /// A keeper's message: the answer to request `id`, or news when `id` is 0.

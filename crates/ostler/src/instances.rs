@@ -253,29 +253,30 @@ pub(crate) fn is_stale(socket: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(socket).is_err_and(refused)
 }
 
-/// How many processes live with a keeper that waits without a daemon, as far as that shows without disturbing it: by the
-/// instance's own notes, and the mark or the parent that tells a hosted process from a stranger with its pid.
+/// How many processes live without a daemon, with a keeper that waits or without one, as far as that shows without
+/// disturbing anybody: by the instance's own notes, and what tells a hosted process from a stranger with its pid.
 pub(crate) fn kept(dir: &Path) -> usize {
-    if !keeper_answers(dir) {
-        return 0;
-    }
     let noted = ostler_engine::noted(dir).into_iter();
-    let hosted = noted.filter(|(id, pid)| is_hosted(*pid, id)).map(|(_, pid)| pid);
+    let hosted = noted.filter(|(id, pid, ticks)| is_hosted(*pid, *ticks, id)).map(|(_, pid, _)| pid);
     hosted.collect::<std::collections::HashSet<u32>>().len()
 }
 
-fn is_hosted(pid: u32, id: &str) -> bool {
+fn is_hosted(pid: u32, start_ticks: u64, id: &str) -> bool {
     let Ok(stat) = ostler_keeper::procfs::stat(pid) else { return false };
-    let mark = format!("{}={id}", ostler_keeper::COOKIE);
     let marked = || {
-        let variables = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        variables.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
+        use ostler_keeper::procfs::{Variable, variable};
+        match variable(pid, ostler_keeper::COOKIE) {
+            Variable::Is(key) => key == id.as_bytes(),
+            // Somebody starts a program at this moment under the number that was written down.
+            Variable::NotYet => true,
+            Variable::Unset | Variable::Hidden => false,
+        }
     };
     let below_keeper = || {
         let name = std::fs::read_to_string(format!("/proc/{}/comm", stat.parent)).unwrap_or_default();
         name.trim_end() == ostler_keeper::NAME
     };
-    !stat.is_zombie() && (below_keeper() || marked())
+    !stat.is_zombie() && (stat.start_ticks == start_ticks || below_keeper() || marked())
 }
 
 /// Whether a keeper that waits without a daemon holds anything: it is asked in a daemon's place. One that holds nothing

@@ -31,9 +31,10 @@ fn main() -> ExitCode {
         [verb, spec, sha256] if verb == "__stages" => {
             return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
         }
-        [verb, spec, sha256, word] if verb == "__stages" => {
+        [verb, spec, sha256, word, daemon @ ..] if verb == "__stages" => {
             let (sha256, word) = (sha256.to_string_lossy(), word.to_string_lossy());
-            return ostler_stages::run_when_told(Path::new(spec), &sha256, &word);
+            let daemon = daemon.first().and_then(|pid| pid.to_string_lossy().parse().ok());
+            return ostler_stages::run_when_told(Path::new(spec), &sha256, &word, daemon);
         }
         _ => {}
     }

@@ -46,14 +46,17 @@ pub fn run(spec_path: &Path, sha256_hex: &str) -> ExitCode {
 }
 
 /// The same for a spec that is not approved yet: first waits for a line on stdin whose SHA-256 is `word_hex`. Without it
-/// nothing is run, and nothing is said. A runner whose daemon died is told by nobody, and leaves by itself.
-pub fn run_when_told(spec_path: &Path, sha256_hex: &str, word_hex: &str) -> ExitCode {
+/// nothing is run, and nothing is said. A runner whose daemon (this pid) died is told by nobody, and leaves by itself.
+pub fn run_when_told(spec_path: &Path, sha256_hex: &str, word_hex: &str, daemon: Option<u32>) -> ExitCode {
     let loaded = runner::load(spec_path, sha256_hex);
-    match told::comes_in_time(std::io::stdin()) && told::waits_for(word_hex, std::io::stdin().lock()) {
+    match told::comes_in_time(std::io::stdin(), daemon) && told::waits_for(word_hex, std::io::stdin().lock()) {
         true => report(loaded),
-        false => ExitCode::FAILURE,
+        false => ExitCode::from(UNTOLD),
     }
 }
+
+/// How a runner ends that was never told to go, and did nothing.
+pub const UNTOLD: u8 = 75;
 
 fn report(loaded: Result<runner::Loaded, failure::Failure>) -> ExitCode {
     let Ok(mut sink) = sink::Sink::stdout() else { return ExitCode::FAILURE };

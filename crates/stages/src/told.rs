@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sha2::{Digest, Sha256};
 
 use crate::capture::hex;
@@ -16,15 +17,37 @@ const WORD_MAX: u64 = 256;
 /// Longer than any question waits for its answer: who is not told by then never will be.
 const TOLD_WITHIN: Duration = Duration::from_secs(15 * 60);
 
-/// Waits until there is something to read.
-pub(crate) fn comes_in_time(source: impl AsFd) -> bool {
-    let deadline = Instant::now() + TOLD_WITHIN;
+/// How long a runner waits whose daemon has died. The next one tells it what was decided before, or ends it, as soon as it
+/// is there.
+const ORPHANED_FOR: Duration = Duration::from_secs(20);
+
+/// Waits until there is something to read; not for long once the process `daemon`, who alone knows the word, is gone.
+pub(crate) fn comes_in_time(source: impl AsFd, daemon: Option<u32>) -> bool {
+    comes_before(source, daemon, Instant::now() + TOLD_WITHIN, ORPHANED_FOR)
+}
+
+fn comes_before(source: impl AsFd, daemon: Option<u32>, mut deadline: Instant, orphaned_for: Duration) -> bool {
+    let gone = |deadline: Instant| deadline.min(Instant::now() + orphaned_for);
+    let open = |pid: u32| pidfd_open(Pid::from_raw(i32::try_from(pid).unwrap_or(0))?, PidfdFlags::empty()).ok();
+    let mut life = daemon.and_then(open);
+    if daemon.is_some() && life.is_none() {
+        deadline = gone(deadline);
+    }
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match poll(&mut [PollFd::new(&source, PollFlags::IN)], Some(&timespec(left))) {
-            Ok(ready) => return ready > 0,
-            Err(Errno::INTR) => {}
+        let left = timespec(deadline.saturating_duration_since(Instant::now()));
+        let mut fds = vec![PollFd::new(&source, PollFlags::IN)];
+        fds.extend(life.as_ref().map(|life| PollFd::new(life, PollFlags::IN)));
+        match poll(&mut fds, Some(&left)) {
+            Ok(0) => return false,
+            Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return false,
+        }
+        if fds.first().is_some_and(|source| !source.revents().is_empty()) {
+            return true;
+        }
+        if fds.get(1).is_some_and(|life| !life.revents().is_empty()) {
+            life = None;
+            deadline = gone(deadline);
         }
     }
 }
@@ -45,12 +68,28 @@ mod tests {
     fn what_is_said_already_or_never_will_be_is_not_waited_for() {
         let (reader, writer) = std::io::pipe().unwrap();
         std::io::Write::write_all(&mut &writer, b"word\n").unwrap();
-        assert!(comes_in_time(&reader));
+        assert!(comes_in_time(&reader, None));
         let (reader, writer) = std::io::pipe().unwrap();
         drop(writer);
         let started = Instant::now();
-        let _ = comes_in_time(&reader);
+        let _ = comes_in_time(&reader, None);
         assert!(started.elapsed() < Duration::from_secs(60), "a hang-up is not waited out");
+    }
+
+    #[test]
+    fn a_runner_whose_daemon_is_gone_waits_a_little_and_no_longer() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut daemon = std::process::Command::new("sleep").arg("300").spawn().unwrap();
+        let soon = Duration::from_millis(200);
+        let ages = || Instant::now() + Duration::from_secs(300);
+        daemon.kill().unwrap();
+        let started = Instant::now();
+        assert!(!comes_before(&reader, Some(daemon.id()), ages(), soon), "nobody said anything");
+        assert!((soon..Duration::from_secs(100)).contains(&started.elapsed()));
+        daemon.wait().unwrap();
+        assert!(!comes_before(&reader, Some(daemon.id()), ages(), soon), "gone before it was looked for");
+        std::io::Write::write_all(&mut writer, b"word\n").unwrap();
+        assert!(comes_before(&reader, Some(daemon.id()), ages(), soon), "what the next daemon says is heard");
     }
 
     #[test]

@@ -149,6 +149,10 @@ impl Adapter for Codex {
         Some(line)
     }
 
+    fn leaves_tools(&self) -> bool {
+        true
+    }
+
     fn sent(&mut self, line: &[u8]) {
         match Message::read(line) {
             Some(Message::Request { id, .. }) => self.sent.note(&id),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_door_rpc::{Flow, Outbox, Session};
-use ostler_engine::FrameHead;
+use ostler_engine::{FrameHead, Missing};
 
 use crate::envelope::{Envelope, members};
 use crate::error::RpcError;
@@ -126,8 +126,8 @@ impl Session for Client {
     }
 
     /// This protocol has no word for it: the sequence number jumps, and reattach tells `firstSeq`.
-    fn gap(&mut self, _: &Tag, first_seq: u64, _: &mut Vec<u8>) {
-        tracing::warn!("frames before {first_seq} are no longer kept");
+    fn gap(&mut self, _: &Tag, first_seq: u64, missing: Missing, _: &mut Vec<u8>) {
+        tracing::warn!("output before frame {first_seq} is missing: {missing}");
     }
 }
 

@@ -95,7 +95,9 @@ fn refusal(error: &SpawnError) -> String {
         SpawnError::Refused { program, source, .. } => {
             format!("fork/exec {}: {}", program.display(), goos::errno(source))
         }
-        SpawnError::Journal(_) | SpawnError::KeeperGone => error.to_string(),
+        SpawnError::Journal(_) | SpawnError::KeeperGone | SpawnError::Stopping | SpawnError::Unsure { .. } => {
+            error.to_string()
+        }
     }
 }
 

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     fn head(kind: Kind, code: i32, signal: bool) -> FrameHead {
-        FrameHead { seq: 7, kind, time_ns: 0, len: 0, code, signal, unknown: false, late: false }
+        FrameHead { seq: 7, kind, time_ns: 0, from: 0, len: 0, code, signal, unknown: false, late: false }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
-use ostler_engine::{EventHead, FrameHead, Kind};
+use ostler_engine::{EventHead, FrameHead, Kind, Missing};
 use serde_json::value::RawValue;
 
 use crate::approval::{Caller, Personal};
@@ -200,9 +200,9 @@ impl Session for Client {
         true
     }
 
-    fn gap(&mut self, tag: &Tag, first: u64, out: &mut Vec<u8>) {
+    fn gap(&mut self, tag: &Tag, first: u64, missing: Missing, out: &mut Vec<u8>) {
         match *tag {
-            Tag::Process(watch) => frame::push_gap(watch, first, out),
+            Tag::Process(watch) => frame::push_gap(watch, first, missing, out),
             Tag::Session(watch) => record::push_gap(watch, first, out),
         }
     }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use ostler_api::{Exit, Timestamp};
 use ostler_door_rpc::push_base64;
-use ostler_engine::{FrameHead, Kind};
+use ostler_engine::{FrameHead, Kind, Missing};
 
 const MICRO: u64 = 1000;
 
@@ -32,10 +32,15 @@ pub(crate) fn push_exit(watch: u64, head: &FrameHead, out: &mut Vec<u8>) {
     );
 }
 
-pub(crate) fn push_gap(watch: u64, first_seq: u64, out: &mut Vec<u8>) {
+pub(crate) fn push_gap(watch: u64, first_seq: u64, missing: Missing, out: &mut Vec<u8>) {
+    let missing = match missing {
+        Missing::LetGo => "let_go",
+        Missing::Damaged => "damaged",
+        Missing::Lost => "lost",
+    };
     let _ = writeln!(
         out,
-        r#"{{"jsonrpc":"2.0","method":"process.gap","params":{{"watch":{watch},"first_seq":{first_seq}}}}}"#
+        r#"{{"jsonrpc":"2.0","method":"process.gap","params":{{"watch":{watch},"first_seq":{first_seq},"missing":"{missing}"}}}}"#
     );
 }
 
@@ -61,7 +66,17 @@ mod tests {
     use ostler_api::{Notification, Stream};
 
     fn head(kind: Kind) -> FrameHead {
-        FrameHead { seq: 7, kind, time_ns: 1_500_000, len: 2, code: 9, signal: true, unknown: false, late: false }
+        FrameHead {
+            seq: 7,
+            kind,
+            time_ns: 1_500_000,
+            from: 0,
+            len: 2,
+            code: 9,
+            signal: true,
+            unknown: false,
+            late: false,
+        }
     }
 
     #[test]

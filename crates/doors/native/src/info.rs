@@ -36,6 +36,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         held_back: bounds.held_back.map(|held| held_back(held.reason).to_owned()),
         damaged_from: bounds.damaged_from,
         attached: process.viewers().into_iter().map(viewer).collect(),
+        lost_after: bounds.lost_after,
     }
 }
 

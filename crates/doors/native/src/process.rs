@@ -69,6 +69,7 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
         // A name space of its own: no client may take a key that the engine gives.
         key: params.key.map(|key| format!("client:{key}")),
         relayed_terminal: false,
+        void_exit: None,
         session: None,
     };
     let (shared, head) = (Arc::clone(shared), call.head.clone());
@@ -94,9 +95,11 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
         SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
             RpcError::new(ErrorKind::BadParams, error.to_string())
         }
-        SpawnError::NotInPath(_) | SpawnError::Journal(_) | SpawnError::KeeperGone => {
-            RpcError::new(ErrorKind::Failed, error.to_string())
-        }
+        SpawnError::NotInPath(_)
+        | SpawnError::Journal(_)
+        | SpawnError::KeeperGone
+        | SpawnError::Stopping
+        | SpawnError::Unsure { .. } => RpcError::new(ErrorKind::Failed, error.to_string()),
     }
 }
 

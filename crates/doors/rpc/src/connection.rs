@@ -297,8 +297,8 @@ where
                 self.out.held_back -= watch.advance(head.record, ready);
                 !more
             }
-            Ok(Found::Gap(first)) => {
-                self.session.gap(watch.tag(), first, ready);
+            Ok(Found::Gap(first, missing)) => {
+                self.session.gap(watch.tag(), first, missing, ready);
                 self.out.held_back -= watch.advance(first.saturating_sub(1), ready);
                 false
             }

@@ -27,7 +27,7 @@ pub use payload::{NotBase64, decode_base64, push_base64};
 pub use shown::{is_hidden, is_plain};
 pub use watch::Watch;
 
-use ostler_engine::{EventHead, FrameHead};
+use ostler_engine::{EventHead, FrameHead, Missing};
 
 /// What a session wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,8 @@ pub trait Session: Send {
         false
     }
 
-    /// Frames or records before `first_seq` are no longer kept.
-    fn gap(&mut self, tag: &Self::Tag, first_seq: u64, out: &mut Vec<u8>);
+    /// Something before `first_seq` cannot be read.
+    fn gap(&mut self, tag: &Self::Tag, first_seq: u64, missing: Missing, out: &mut Vec<u8>);
 
     /// The journal cannot be read any further; the watch ends.
     fn lost(&mut self, _tag: &Self::Tag, _error: &std::io::Error, _out: &mut Vec<u8>) {}

@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 
-use ostler_engine::{Cursor, EventCursor, EventHead, EventStep, FrameHead, Step, Subscription, Wake};
+use ostler_engine::{Cursor, EventCursor, EventHead, EventStep, FrameHead, Missing, Step, Subscription, Wake};
 
 /// Where a watch stands.
 pub(crate) enum Reader {
@@ -18,8 +18,8 @@ pub(crate) enum Reader {
 pub(crate) enum Found {
     Frame(FrameHead),
     Record(EventHead),
-    /// Everything before this number was let go.
-    Gap(u64),
+    /// Something before this number is missing.
+    Gap(u64, Missing),
     UpToDate,
     /// It is on the disk only: to be read where waiting harms nobody.
     WouldBlock,
@@ -54,7 +54,7 @@ impl From<Step> for Found {
     fn from(step: Step) -> Self {
         match step {
             Step::Frame(head) => Self::Frame(head),
-            Step::Gap { first_seq } => Self::Gap(first_seq),
+            Step::Gap { first_seq, missing } => Self::Gap(first_seq, missing),
             Step::UpToDate => Self::UpToDate,
             Step::WouldBlock => Self::WouldBlock,
         }
@@ -65,7 +65,7 @@ impl From<EventStep> for Found {
     fn from(step: EventStep) -> Self {
         match step {
             EventStep::Event(head) => Self::Record(head),
-            EventStep::Gap { first } => Self::Gap(first),
+            EventStep::Gap { first } => Self::Gap(first, Missing::LetGo),
             EventStep::UpToDate => Self::UpToDate,
             EventStep::WouldBlock => Self::WouldBlock,
         }

@@ -55,7 +55,7 @@ impl Session for Door {
         true
     }
 
-    fn gap(&mut self, tag: &usize, first: u64, out: &mut Vec<u8>) {
+    fn gap(&mut self, tag: &usize, first: u64, _: ostler_engine::Missing, out: &mut Vec<u8>) {
         out.extend(format!("{tag} gap {first}\n").bytes());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::approval::Approval;
 use ostler_engine::session::{Ask, Asked};
-use ostler_engine::{Decision, EventHead, FrameHead, Peer};
+use ostler_engine::{Decision, EventHead, FrameHead, Missing, Peer};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
@@ -321,7 +321,7 @@ impl Session for Client {
         !turn.is_over()
     }
 
-    fn gap(&mut self, _: &Tag, _: u64, _: &mut Vec<u8>) {}
+    fn gap(&mut self, _: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {}
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
         let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);

@@ -53,10 +53,17 @@ impl Engine {
         let word = crate::id::uuid().ok()?;
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
-            args: vec![RUNNER_VERB.into(), path.into_os_string(), spec_hash.clone().into(), content_hash(&word).into()],
+            args: vec![
+                RUNNER_VERB.into(),
+                path.into_os_string(),
+                spec_hash.clone().into(),
+                content_hash(&word).into(),
+                std::process::id().to_string().into(),
+            ],
             cwd: Some(PathBuf::from("/")),
             name: Some(format!("command of {}", ticket.id())),
             key: Some(key),
+            void_exit: Some(ostler_stages::UNTOLD.into()),
             relayed_terminal: elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
         };

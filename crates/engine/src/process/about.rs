@@ -1,9 +1,11 @@
 //! What a process was started as: kept by the keeper while it lives, and on the instance's roll for as long as its output is.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use ostler_keeper::META_MAX;
+use ostler_keeper::procfs::{self, Stat};
+use ostler_keeper::{META_MAX, Orphan};
 use serde::{Deserialize, Serialize};
 
 /// The file in a process's folder that said what it was, before there was a roll.
@@ -74,6 +76,27 @@ pub struct About {
     /// The pid, once there was one.
     #[serde(default)]
     pub pid: u32,
+    /// When the kernel started it, and in which boot of the machine: with the pid, a name that is never given again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    start_ticks: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    boot: String,
+    /// Its keeper died while it was starting it: it has no pid, and may have run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
+    /// It was let go on purpose while it ran: it is nobody's any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) abandoned: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// This boot of the machine.
+fn this_boot() -> &'static str {
+    static BOOT: OnceLock<String> = OnceLock::new();
+    BOOT.get_or_init(crate::approval::boot_id)
 }
 
 impl About {
@@ -96,7 +119,29 @@ impl About {
             // Microseconds: more digits than that are noise in a 64-bit float.
             started: now.as_micros() as f64 / 1e6,
             pid: 0,
+            start_ticks: 0,
+            boot: String::new(),
+            unsure: false,
+            abandoned: false,
         }
+    }
+
+    /// It runs, and this is how the kernel knows it.
+    pub(super) fn runs_as(&mut self, pid: u32, start_ticks: u64) {
+        this_boot().clone_into(&mut self.boot);
+        (self.pid, self.start_ticks, self.unsure) = (pid, start_ticks, false);
+    }
+
+    /// What it is looked for by when no keeper holds it.
+    pub(super) fn orphan(&self) -> Orphan {
+        let start_ticks = if self.boot == this_boot() { self.start_ticks } else { 0 };
+        Orphan { key: self.id.clone(), pid: self.pid, start_ticks }
+    }
+
+    /// Whether it may live although no keeper holds it; says yes too often rather than too rarely.
+    pub(super) fn may_live(&self) -> bool {
+        let is_it = |stat: Stat| self.start_ticks == 0 || self.start_ticks == stat.start_ticks;
+        !self.abandoned && !self.private && (self.unsure || procfs::stat(self.pid).is_ok_and(is_it))
     }
 
     /// Of a process whose description is lost, and whose journal is not.

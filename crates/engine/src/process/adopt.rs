@@ -16,7 +16,7 @@ use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
 use tokio::runtime::Handle;
 
 use super::about::Unreadable;
-use super::{About, Registry};
+use super::{About, Process, Registry};
 use crate::approval::{Inbox, Trace};
 use crate::{Engine, EngineConfig, Sessions, StartError};
 
@@ -189,12 +189,12 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Repo
 }
 
 /// A process that something on the disk tells of.
-struct Found {
-    about: About,
+pub(super) struct Found {
+    pub(super) about: About,
     /// How it ended, if it never said or heard a word.
-    end: Option<EndOnRoll>,
+    pub(super) end: Option<EndOnRoll>,
     /// The roll says what it was.
-    on_roll: bool,
+    pub(super) on_roll: bool,
 }
 
 #[derive(Default)]
@@ -259,24 +259,28 @@ fn holds_bytes(folder: &Path) -> bool {
     ["out", "err", "idx", "in"].iter().any(|name| folder.join(name).metadata().is_ok_and(|file| file.len() > 0))
 }
 
-/// What an instance has noted of its processes, with nobody asked and nothing changed: their ids and pids.
-pub fn noted(dir: &Path) -> Vec<(String, u32)> {
+/// What an instance has noted of its processes, with nobody asked and nothing changed: their ids, pids and start times.
+pub fn noted(dir: &Path) -> Vec<(String, u32, u64)> {
     let listed = Roll::read(&dir.join(ROLL)).unwrap_or_default();
     let founds = found(&dir.join("procs"), &listed);
-    founds.described.into_iter().map(|found| (found.about.id, found.about.pid)).collect()
+    let noted = founds.described.into_iter().map(|found| found.about).filter(|about| !about.abandoned);
+    noted.map(|about| (about.id.clone(), about.pid, about.orphan().start_ticks)).collect()
 }
 
 impl Registry {
     fn take_up(self: &Arc<Self>, adopted: Vec<Adopted>, founds: Founds) {
         let mut alive: HashMap<String, Adopted> = adopted.into_iter().map(|child| (child.key.clone(), child)).collect();
         let Founds { described: mut found, lost, mut bare } = founds;
+        self.find_cut_off(&alive, &mut found, &mut bare);
         // Oldest first, so that the newest bearer of an alias ends up with it.
         found.sort_by(|a, b| a.about.started.total_cmp(&b.about.started));
         for found in found {
             let result = match alive.remove(&found.about.id) {
                 Some(child) => self.resume(found, child),
+                // Taken up before.
+                None if self.get(&found.about.id).is_some() => continue,
                 // Described before it was started, which then came to nothing.
-                None if found.about.pid == 0 => {
+                None if found.about.pid == 0 && !found.about.unsure => {
                     bare.push(self.dir_of(&found.about.id));
                     continue;
                 }
@@ -324,7 +328,7 @@ impl Registry {
         }
         .map_err(io::Error::other)?;
         if about.pid == 0 || !on_roll {
-            about.pid = child.pid;
+            about.runs_as(child.pid, child.start_ticks);
             journal.to_be_described(about.encode());
         }
         if about.relayed {
@@ -349,9 +353,14 @@ impl Registry {
         if !on_roll {
             journal.to_be_described(about.encode());
         }
+        self.enter_ended(about, journal).map(drop)
+    }
+
+    /// One that is over. Whoever saw its end has journaled it; if nobody did, what it said last is lost with that.
+    pub(super) fn enter_ended(self: &Arc<Self>, about: About, journal: Arc<Journal>) -> io::Result<Process> {
+        journal.record_lost()?;
         journal.record_exit(ExitStatusRecord::Unknown)?;
         journal.close_files();
-        self.enter(about, 0, journal, None);
-        Ok(())
+        Ok(self.enter(about, 0, journal, None))
     }
 }

@@ -1,9 +1,10 @@
 //! How processes end: by themselves, by a signal that escalates, or with the whole engine.
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use ostler_journal::ExitRecord;
-use ostler_keeper::Scope;
+use ostler_keeper::{Scope, procfs};
 
 use super::Process;
 use crate::Engine;
@@ -18,6 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Between an end that is journaled and its acknowledgement.
 const SETTLE: Duration = Duration::from_millis(1);
+
+/// Between the end of both pipes, which makes an exit known, and the word that nobody holds them.
+const DRAINED_WITHIN: Duration = Duration::from_millis(300);
+/// Longer than a keeper's helper takes to hunt down a tree, or to give up.
+const TREE_GONE_WITHIN: Duration = Duration::from_secs(15);
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +110,41 @@ impl Process {
         }
     }
 
+    /// Whether the child itself is over, whoever else still holds its pipes and keeps its end from being journaled.
+    pub(crate) fn has_left(&self) -> bool {
+        let lives = |stat: procfs::Stat| !stat.is_zombie() && stat.start_ticks == self.inner.start_ticks;
+        !procfs::stat(self.pid()).is_ok_and(lives)
+    }
+
+    /// Ends whatever of its tree outlived it and still holds its pipes, and waits until that is gone. It has ended itself.
+    pub(crate) fn end_tree(&self) {
+        let drained = Instant::now() + DRAINED_WITHIN;
+        while self.hosted().is_some() && Instant::now() < drained {
+            std::thread::sleep(SETTLE);
+        }
+        let Some(keeper) = self.keeper().filter(|_| self.hosted().is_some()) else { return };
+        let (tell, told) = mpsc::sync_channel(1);
+        keeper.signal(self.id(), KILL, Scope::Tree, move |outcome| {
+            // Nobody waits any more when this is late.
+            let _ = tell.send(outcome);
+        });
+        match told.recv_timeout(TREE_GONE_WITHIN) {
+            Ok(Ok(signalled)) if signalled.left.is_empty() => {}
+            Ok(Ok(signalled)) => tracing::warn!("{}: cannot be ended: {:?}", self.id(), signalled.left),
+            Ok(Err(error)) => tracing::warn!("{}: its tree was not ended: {error}", self.id()),
+            Err(_) => tracing::warn!("{}: its tree takes too long to end", self.id()),
+        }
+    }
+
+    /// Ends what this process, which lives on, started since `ticks` (clock ticks since boot): the tools of a turn that was
+    /// stopped. Waits until they are gone.
+    pub(crate) fn end_since(&self, ticks: u64) {
+        let ended = ostler_keeper::end_younger(self.id(), (self.pid(), self.inner.start_ticks), ticks);
+        if ended > 0 {
+            tracing::info!("{}: {ended} processes of a turn that was stopped have been ended", self.id());
+        }
+    }
+
     async fn ended_within(&self, grace: Duration) -> bool {
         tokio::time::timeout(grace, self.over()).await.is_ok()
     }
@@ -167,6 +208,7 @@ impl Engine {
     /// Ends the engine's work as `ending` says; gives back how many children were running.
     pub async fn stop(&self, ending: Ending) -> usize {
         self.sessions().halt();
+        self.inner.gate.close().await;
         let running: Vec<Process> = self.list().into_iter().filter(Process::is_running).collect();
         match ending {
             Ending::Leave => {

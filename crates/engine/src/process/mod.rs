@@ -3,12 +3,15 @@
 
 mod about;
 mod adopt;
+mod cut_off;
 mod end;
+mod gate;
 mod input;
 mod output;
 mod registry;
 mod replace;
 mod spawn;
+mod unheard;
 mod viewers;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -63,7 +63,9 @@ impl Read for Stdout {
             match self.cursor.next_blocking(&mut self.frame)? {
                 Step::Frame(head) if head.kind == Kind::Stdout => {}
                 Step::Frame(_) => self.frame.clear(),
-                Step::Gap { .. } => return Err(io::Error::other("the beginning of the output is no longer kept")),
+                Step::Gap { missing, .. } => {
+                    return Err(io::Error::other(format!("a part of the output cannot be read: {missing}")));
+                }
                 Step::UpToDate | Step::WouldBlock => return Ok(0),
             }
         }

@@ -5,14 +5,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps, Roll};
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
+use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
+
+/// How long an agent that ended may be survived by whoever else holds its pipes: a launcher that is gone while the agent
+/// that it started lives on. Its session waits for that; a pipe that nobody holds is read to its end much sooner.
+const AGENT_GRACE: Duration = Duration::from_secs(2);
 
 /// What the engine tells those who watch all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +56,7 @@ pub(crate) struct Registry {
     keeper: RwLock<Keeper>,
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
+    pub(super) gate: Gate,
     table: Mutex<Table>,
     observers: RwLock<Vec<Weak<Observer>>>,
     pub(crate) keys: crate::keys::Keys,
@@ -102,6 +109,7 @@ impl Registry {
             roll,
             keeper: RwLock::new(keeper),
             keepers: watch::Sender::new(0),
+            gate: Gate::default(),
             table: Mutex::default(),
             observers: RwLock::default(),
             keys,
@@ -151,7 +159,8 @@ impl Registry {
     pub(super) fn journal_options(&self, about: &About) -> JournalOptions {
         let keep_stdin = about.session.is_some();
         let live_max = about.live_max.or(self.config.retention.live_max).filter(|_| !keep_stdin);
-        JournalOptions { live_max, keep_stdin }
+        let exit_grace = keep_stdin.then_some(AGENT_GRACE);
+        JournalOptions { live_max, keep_stdin, exit_grace }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -219,6 +228,13 @@ impl Registry {
             self.supersede(&old);
         }
         process
+    }
+
+    /// Whether a process that runs is called this.
+    pub(super) fn is_used(&self, alias: &Alias) -> bool {
+        let table = self.table();
+        let bearer = table.aliases.get(alias).and_then(|id| table.processes.get(id));
+        bearer.is_some_and(Process::is_running)
     }
 
     /// The keeper reaped a child.
@@ -321,6 +337,9 @@ impl Registry {
     /// Closes all ends of its pipes, here and at the keeper, whoever holds the others.
     pub(super) fn abandon(&self, process: &Process) {
         if let Some(hosted) = process.hosted() {
+            if process.is_running() {
+                process.disown();
+            }
             hosted.release();
             process.let_go();
             self.keeper().abandon(process.id());
@@ -350,6 +369,18 @@ impl Process {
     /// Over, but a descendant still holds a pipe of it.
     pub(super) fn is_lingering(&self) -> bool {
         !self.is_running() && self.hosted().is_some()
+    }
+
+    /// Writes down that it is let go while it runs, so that nobody takes it up again.
+    fn disown(&self) {
+        let mut about = self.about().clone();
+        about.abandoned = true;
+        if !about.private
+            && let Some(registry) = self.inner.registry.upgrade()
+            && let Err(error) = registry.roll.describe(&about.id, &about.encode())
+        {
+            tracing::warn!("{}: not written down that it was let go: {error}", self.id());
+        }
     }
 
     pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {

@@ -77,6 +77,7 @@ impl Registry {
                 Exit::Signal(signal) => ostler_keeper::Exit::Signal(signal),
                 Exit::Unknown => ostler_keeper::Exit::Unknown,
             }),
+            group: ostler_keeper::group_of(process.pid()),
         })
     }
 }

@@ -3,7 +3,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
+use super::gate::Pass;
 use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::{Engine, id, lookup};
@@ -22,8 +22,6 @@ use crate::{Engine, id, lookup};
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
 const FORK_SOON: Duration = Duration::from_millis(50);
-/// How long a spawn whose keeper went waits for the next: that one is there within a second or two, or hangs.
-const KEEPER_BACK: Duration = Duration::from_secs(15);
 /// How long the same key waits for whoever is starting its process: longer than any folder that answers at all takes.
 const SAME_KEY: Duration = Duration::from_secs(30);
 
@@ -53,6 +51,8 @@ pub struct SpawnRequest {
     /// Its stderr is a terminal of its own session that [`Engine::command`] gives access to, never journaled: where sudo asks
     /// for a password.
     pub relayed_terminal: bool,
+    /// The exit by which it says that it did nothing, see [`SpawnSpec::void_exit`].
+    pub void_exit: Option<i32>,
     /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
     pub session: Option<String>,
 }
@@ -85,22 +85,34 @@ pub enum SpawnError {
     /// The process folder could not be made.
     #[error("journal: {0}")]
     Journal(#[source] io::Error),
-    /// The keeper is gone; a new one is being started.
-    #[error("the keeper is not there")]
+    /// The keeper is gone, and no other came in time.
+    #[error("nothing was started: the keeper died, and no new one could be reached. Try again, or see `ostler doctor`")]
     KeeperGone,
+    /// The engine stops.
+    #[error("nothing was started: ostler is stopping")]
+    Stopping,
+    /// The keeper died while it was at it. What was asked for has an id, its name and its key, and a journal that says what
+    /// is known of it.
+    #[error("the keeper died while it started {program:?}: whether it ran is not known. See `ostler ps -a`, {id}")]
+    Unsure {
+        /// Under which it is listed.
+        id: String,
+        /// What was to be started.
+        program: String,
+    },
 }
 
 /// A folder and journal made ready before the fork.
 struct Prepared {
     dir: PathBuf,
     journal: Arc<Journal>,
-    held: Vec<OwnedFd>,
 }
 
 impl Engine {
     /// Starts a process.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
         let registry = &self.inner;
+        let pass = registry.gate.enter().ok_or(SpawnError::Stopping)?;
         let reserved = match &request.key {
             None => None,
             Some(key) => match reserve(registry, key, &request.program).await? {
@@ -123,6 +135,7 @@ impl Engine {
             umask: None,
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
+            void_exit: request.void_exit,
             meta: about.for_keeper(),
             given: Vec::new(),
         };
@@ -131,7 +144,8 @@ impl Engine {
             // It touches no disk, so nobody waits for a thread that may.
             let prepared = prepare(&registry, &about).map_err(SpawnError::Journal)?;
             hook!("spawn.prepared");
-            return Asked::of(registry, about, program, spec, prepared, reserved).see_through().await;
+            let asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved));
+            return asked.map_err(SpawnError::Journal)?.see_through().await;
         }
         let asked = blocking(move || {
             let prepared = prepare(&registry, &about)?;
@@ -143,13 +157,17 @@ impl Engine {
                     .inspect_err(|_| clear(&registry, &prepared.dir, &about.id))?;
             }
             hook!("spawn.prepared");
-            let mut asked = Asked::of(registry, about, program, spec, prepared, reserved);
+            let mut asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved))?;
             Ok(match asked.answer_soon() {
                 Some(answer) => Ok(asked.finish(answer)),
                 None => Err(asked),
             })
         });
-        match asked.await.map_err(SpawnError::Journal)? {
+        // Cancelled: it had not begun when everything ended.
+        match asked
+            .await
+            .map_err(|error| cancelled(&error, SpawnError::Stopping).unwrap_or(SpawnError::Journal(error)))?
+        {
             Ok(done) => done,
             Err(asked) => asked.see_through().await,
         }
@@ -179,19 +197,22 @@ async fn reserve(
 }
 
 /// What a keeper answers to a spawn.
-type Answer = Result<Spawned, ostler_keeper::SpawnError>;
+pub(super) type Answer = Result<Spawned, ostler_keeper::SpawnError>;
 
 /// A spawn that the keeper has been asked for.
-struct Asked {
-    registry: Arc<Registry>,
-    about: About,
+pub(super) struct Asked {
+    pub(super) registry: Arc<Registry>,
+    pub(super) about: About,
     program: PathBuf,
+    spec: SpawnSpec,
     dir: PathBuf,
-    journal: Arc<Journal>,
+    pub(super) journal: Arc<Journal>,
     told: oneshot::Receiver<Answer>,
-    keepers: watch::Receiver<u32>,
-    /// Goes last: whoever waits for the same key then finds its process.
-    _reserved: Option<Reservation>,
+    /// What was told already, and is not the end of it.
+    heard: Option<Answer>,
+    pub(super) keepers: watch::Receiver<u32>,
+    /// Goes last: whoever waits for the same key then finds its process, and whoever waits for the end all that began.
+    _held: (Pass, Option<Reservation>),
 }
 
 impl Asked {
@@ -201,17 +222,44 @@ impl Asked {
         program: PathBuf,
         spec: SpawnSpec,
         prepared: Prepared,
-        reserved: Option<Reservation>,
-    ) -> Self {
-        let Prepared { dir, journal, held } = prepared;
+        held: (Pass, Option<Reservation>),
+    ) -> io::Result<Self> {
+        let Prepared { dir, journal } = prepared;
+        // Subscribed before anybody is asked, so that no keeper is missed.
+        let (keepers, told) = (registry.later_keepers(), oneshot::channel().1);
+        let mut asked = Self { registry, about, program, spec, dir, journal, told, heard: None, keepers, _held: held };
+        if let Err(error) = asked.ask() {
+            clear(&asked.registry, &asked.dir, &asked.about.id);
+            return Err(error);
+        }
+        Ok(asked)
+    }
+
+    /// Asks the keeper of the moment.
+    pub(super) fn ask(&mut self) -> io::Result<()> {
         let (tell, told) = oneshot::channel();
         let asker = std::thread::current();
-        let keepers = registry.later_keepers();
-        registry.keeper().spawn(&about.id, spec, held, move |result| {
+        let journal = &self.journal;
+        let held = match self.registry.may_be_silent(&self.about) {
+            true => Vec::new(),
+            false => {
+                std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect()
+            }
+        };
+        self.told = told;
+        self.registry.keeper().spawn(&self.about.id, &self.spec, held, move |result| {
             let _ = tell.send(result);
             asker.unpark();
         });
-        Self { registry, about, program, dir, journal, told, keepers, _reserved: reserved }
+        Ok(())
+    }
+
+    /// What the keeper that was asked last says, however long it takes.
+    pub(super) async fn answer(&mut self) -> Answer {
+        match self.heard.take() {
+            Some(answer) => answer,
+            None => (&mut self.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone { begun: true })),
+        }
     }
 
     /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual, or when
@@ -220,10 +268,15 @@ impl Asked {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
-                Ok(Err(ostler_keeper::SpawnError::KeeperGone)) | Err(oneshot::error::TryRecvError::Closed) => {
+                Ok(answer @ Err(ostler_keeper::SpawnError::KeeperGone { .. })) => {
+                    self.heard = Some(answer);
                     return None;
                 }
                 Ok(answer) => return Some(answer),
+                Err(oneshot::error::TryRecvError::Closed) => {
+                    self.heard = Some(Err(ostler_keeper::SpawnError::KeeperGone { begun: true }));
+                    return None;
+                }
                 Err(oneshot::error::TryRecvError::Empty) => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -237,22 +290,18 @@ impl Asked {
     /// Waits for the answer, however long it takes, and goes on with it. On its own: who asked may go meanwhile, and what was
     /// asked for is seen through all the same.
     async fn see_through(mut self) -> Result<Process, SpawnError> {
+        let unsure = SpawnError::Unsure { id: self.about.id.clone(), program: self.about.program.clone() };
         let seen_through = tokio::spawn(async move {
-            let answer = (&mut self.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone));
-            let gone = matches!(answer, Err(ostler_keeper::SpawnError::KeeperGone));
-            if gone && tokio::time::timeout(KEEPER_BACK, self.keepers.changed()).await.is_err() {
-                // It may run. Its folder stays, for whoever finds it at a keeper.
-                return Ok(Err(SpawnError::KeeperGone));
-            }
-            match answer {
+            match self.answer_of_some_keeper().await {
                 Ok(spawned) => {
                     hook!("spawn.forked");
                     Ok(Ok(begin(&self.registry, self.about, self.journal, spawned)))
                 }
-                Err(_) => blocking(move || Ok(self.finish(answer))).await,
+                answer => blocking(move || Ok(self.finish(answer))).await,
             }
         });
-        seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost))).map_err(SpawnError::Journal)?
+        let seen = seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+        seen.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
     }
 
     /// Touches the disk where it failed.
@@ -268,7 +317,13 @@ impl Asked {
                     self.registry.tell(&process, Happening::Started);
                     return Ok(process);
                 }
+                if error == (ostler_keeper::SpawnError::KeeperGone { begun: true }) {
+                    return self.search();
+                }
                 clear(&self.registry, &self.dir, &self.about.id);
+                if error == (ostler_keeper::SpawnError::KeeperGone { begun: false }) && self.registry.gate.is_closed() {
+                    return Err(SpawnError::Stopping);
+                }
                 Err(refusal(error, self.program))
             }
         }
@@ -280,6 +335,12 @@ impl Asked {
 fn clear(registry: &Registry, dir: &Path, id: &str) {
     let _ = std::fs::remove_dir_all(dir);
     let _ = registry.roll.forget(id);
+}
+
+/// What to say where work did not go wrong, but was not done because everything ends.
+fn cancelled(error: &io::Error, then: SpawnError) -> Option<SpawnError> {
+    let lost = error.get_ref()?.downcast_ref::<tokio::task::JoinError>()?;
+    lost.is_cancelled().then_some(then)
 }
 
 /// Runs what touches the disk on a thread where it may wait.
@@ -349,18 +410,17 @@ fn prepare(registry: &Registry, about: &About) -> io::Result<Prepared> {
     let (dir, options) = (registry.dir_of(&about.id), registry.journal_options(about));
     if registry.may_be_silent(about) {
         let journal = Journal::later(&dir, options, &registry.roll, None);
-        return Ok(Prepared { dir, journal, held: Vec::new() });
+        return Ok(Prepared { dir, journal });
     }
     let journal = match about.private {
         true => Journal::in_memory(options)?,
         false => Journal::create_on(&dir, options, &registry.roll)?,
     };
-    let held = std::iter::once(journal.ledger_reader()?).chain(journal.held()?).chain(journal.relays()?).collect();
-    Ok(Prepared { dir, journal, held })
+    Ok(Prepared { dir, journal })
 }
 
 fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut spawned: Spawned) -> Process {
-    about.pid = spawned.pid;
+    about.runs_as(spawned.pid, spawned.start_ticks);
     // The keeper holds the same description, so nothing is lost before it is said.
     journal.to_be_described(about.encode());
     if about.relayed {
@@ -445,7 +505,7 @@ impl Registry {
 
 fn refusal(error: ostler_keeper::SpawnError, program: PathBuf) -> SpawnError {
     match error {
-        ostler_keeper::SpawnError::KeeperGone => SpawnError::KeeperGone,
+        ostler_keeper::SpawnError::KeeperGone { .. } => SpawnError::KeeperGone,
         ostler_keeper::SpawnError::Refused(why) => SpawnError::Journal(io::Error::other(why)),
         ostler_keeper::SpawnError::Failed { step, errno } => {
             SpawnError::Refused { program, in_cwd: step == Step::Chdir, source: io::Error::from_raw_os_error(errno) }

@@ -149,6 +149,8 @@ impl Driver {
     /// The process is over, and so is everything that it had to say.
     fn over(&mut self, exit: Exit, shared: &Arc<Shared>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
+        // It may have been a launcher: the agent that it started must not speak into the next one's turn.
+        running.process.end_tree();
         let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
         let mut last = running.adapter.ended();
         let how = ending(exit, &stderr);
@@ -224,6 +226,10 @@ impl Driver {
         if gone_soon || running.stage != Stage::Live || running.held.is_some() {
             return Ok(());
         }
+        if running.process.has_left() {
+            // Its end is told soon. Whoever still listens at its pipes, the agent behind a launcher, goes with it.
+            return Ok(());
+        }
         if !running.adapter.can_prompt() {
             if running.started.elapsed() >= shared.config().start_timeout {
                 let seconds = shared.config().start_timeout.as_secs();
@@ -241,6 +247,7 @@ impl Driver {
                 session.tell(&mut desk, Fact::Sent { number, source: running.source, intent })?;
                 drop(desk);
                 hook!("session.sent");
+                running.prompted = Some(ostler_keeper::procfs::now_ticks());
                 running.write(&session, bytes);
                 if running.closes {
                     running.close_stdin();
@@ -278,6 +285,12 @@ impl Driver {
     fn climb(&mut self, wish: Wish) {
         let Some(running) = &mut self.running else { return };
         let now = Instant::now();
+        if matches!((running.stage, wish), (Stage::Asked(_), Wish::Nothing | Wish::Leave))
+            && let Some(ticks) = running.prompted.filter(|_| running.adapter.leaves_tools())
+        {
+            // Its turn was stopped, and it says so. What it runs for that turn does not know.
+            running.process.end_since(ticks);
+        }
         let late = running.stage.deadline().is_some_and(|at| at <= now);
         running.stage = match (running.stage, wish) {
             // The turn is over: it stays.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use ostler_agents::{Adapter, Lined, Piece, Splitter};
-use ostler_journal::{Cursor, Kind, Step, Subscription};
+use ostler_journal::{Cursor, Kind, Missing, Step, Subscription};
 
 use super::Session;
 use super::bell::Bell;
@@ -53,6 +53,8 @@ pub(super) struct Running {
     pub(super) adapter: Box<dyn Adapter>,
     pub(super) started: Instant,
     pub(super) stage: Stage,
+    /// When it was given its last prompt, in clock ticks since boot; unknown where another daemon gave it.
+    pub(super) prompted: Option<u64>,
     /// Its stdin ends after the prompt.
     pub(super) closes: bool,
     /// What was handed over for its stdin, ever.
@@ -91,6 +93,7 @@ impl Running {
             adapter,
             started: Instant::now(),
             stage: Stage::Live,
+            prompted: None,
             ledger: process.bounds().applied,
             spoke: false,
             heard: std::collections::VecDeque::new(),
@@ -118,6 +121,9 @@ impl Running {
             match self.cursor.next_blocking(&mut frame)? {
                 Step::Frame(head) if head.kind == Kind::Stdout => {
                     self.spoke = true;
+                    // What a damaged record of the index says is missing is in the file all the same.
+                    let missed = self.process.stdout_between(self.splitter.offset().min(head.from), head.from)?;
+                    self.split(&missed);
                     self.split(&frame);
                     if !self.heard.is_empty() {
                         return Ok(News::Lines);
@@ -134,10 +140,11 @@ impl Running {
                     return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
                 }
                 // Cut away by a daemon that did so: what it was is not known, but where the rest stands is.
-                Step::Gap { .. } => {
+                Step::Gap { missing: Missing::LetGo, .. } => {
                     self.spoke = true;
                     self.splitter = Splitter::at(self.process.stdout_start());
                 }
+                Step::Gap { .. } => {}
                 Step::UpToDate | Step::WouldBlock => return Ok(News::Nothing),
             }
         }

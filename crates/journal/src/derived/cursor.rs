@@ -102,7 +102,7 @@ impl EventCursor {
 
     /// The next record, where its payload begins, and how long it is.
     fn peek(&self) -> Option<(Record, u64, usize)> {
-        let (before, record) = self.walk.around()?;
+        let (Some(before), Some(record)) = self.walk.around() else { return None };
         Some((record, before.data_end, record.len_after(&before)?))
     }
 

@@ -54,7 +54,7 @@ impl<R: Record> Walk<R> {
 
     /// Has the next record at hand; there is one, because `last` comes later. `Ok(false)` = would block.
     pub(crate) fn look_ahead(&mut self, idx: &File, nowait: &AtomicBool, last: u64, wait: Wait) -> io::Result<bool> {
-        if self.taken < self.filled {
+        if self.has_next() {
             return Ok(true);
         }
         self.filled = 0;
@@ -75,16 +75,26 @@ impl<R: Record> Walk<R> {
         Ok(ready)
     }
 
-    /// The record before this place and the one after it, if both are sound.
-    pub(crate) fn around(&self) -> Option<(R, R)> {
-        let next = R::decode(self.batch.get(self.taken..self.filled)?, self.at + 1)?;
-        Some((self.before?, next))
+    /// The next record is at hand.
+    pub(crate) fn has_next(&self) -> bool {
+        self.taken < self.filled
+    }
+
+    /// The record before this place and the one after it; nothing for one that is damaged.
+    pub(crate) fn around(&self) -> (Option<R>, Option<R>) {
+        let next = self.batch.get(self.taken..self.filled).and_then(|bytes| R::decode(bytes, self.at + 1));
+        (self.before, next)
+    }
+
+    /// Goes behind the next record, from which nothing can be read but that it is there.
+    pub(crate) fn pass_unread(&mut self, record: Option<R>) {
+        self.at += 1;
+        self.before = record;
+        self.taken += RECORD;
     }
 
     /// Goes behind the next record, which is `record`.
     pub(crate) fn pass(&mut self, record: R) {
-        self.at += 1;
-        self.before = Some(record);
-        self.taken += RECORD;
+        self.pass_unread(Some(record));
     }
 }

@@ -162,7 +162,8 @@ impl Lane {
                 Message::Stdin(request) => self.spool.push(request),
                 Message::OnClose(callback) => self.spool.on_close(callback),
                 Message::Exited(status) => {
-                    let by = now + self.core.config.exit_grace;
+                    let own = self.shared.journal.options.exit_grace;
+                    let by = now + own.unwrap_or(self.core.config.exit_grace);
                     self.exit.get_or_insert(Exit { status, by });
                 }
                 Message::Held(held) => self.spool.held(held, now),

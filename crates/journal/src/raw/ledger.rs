@@ -26,6 +26,9 @@ const STDIN_CLOSED: u16 = 2;
 const FIRST: u16 = 3;
 const DAMAGED: u16 = 4;
 const SENDER: u16 = 5;
+/// In the second word of [`DAMAGED`]: nothing was written down from that frame on. Who does not know the difference takes
+/// it for damage.
+const LOST: u64 = 1;
 
 /// The first frame still kept and where its bytes begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) enum Fact {
     Damaged(u64),
     /// Stdin is another sender's.
     Sender(Turn),
+    /// What was said after this frame is lost.
+    Lost(u64),
 }
 
 /// Everything `ctl` says.
@@ -62,6 +67,7 @@ pub(crate) struct Ctl {
     pub(crate) damaged_from: Option<u64>,
     pub(crate) senders: Senders,
     version: u32,
+    pub(crate) lost_after: Option<u64>,
     records: u64,
 }
 
@@ -126,6 +132,7 @@ impl Ctl {
                 Some((FIRST, _, [seq, out_start, err_start])) => {
                     ctl.first = First { seq, out_start, err_start };
                 }
+                Some((DAMAGED, _, [from, LOST, _])) => ctl.lost_after = Some(from.saturating_sub(1)),
                 Some((DAMAGED, _, [from, ..])) => {
                     ctl.damaged_from = Some(ctl.damaged_from.map_or(from, |old| old.min(from)));
                 }
@@ -147,6 +154,7 @@ impl Ctl {
             Fact::First(first) => (FIRST, [first.seq, first.out_start, first.err_start]),
             Fact::Damaged(from) => (DAMAGED, [from, 0, 0]),
             Fact::Sender(turn) => (SENDER, [turn.sender, turn.at, turn.before]),
+            Fact::Lost(after) => (DAMAGED, [after + 1, LOST, 0]),
         };
         if kind == SENDER && self.version < VERSION {
             sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)?;
@@ -160,6 +168,7 @@ impl Ctl {
             Fact::First(first) => self.first = first,
             Fact::Damaged(from) => self.damaged_from = Some(from),
             Fact::Sender(turn) => self.senders.begin(turn),
+            Fact::Lost(after) => self.lost_after = Some(after),
         }
         Ok(())
     }
@@ -182,6 +191,7 @@ mod tests {
         let first = First { seq: 4, out_start: 5, err_start: 6 };
         ctl.append(&file, Fact::First(first)).unwrap();
         ctl.append(&file, Fact::Damaged(7)).unwrap();
+        ctl.append(&file, Fact::Lost(11)).unwrap();
         (file, ctl)
     }
 
@@ -190,6 +200,7 @@ mod tests {
         let (file, ctl) = written();
         assert_eq!(Ctl::read(&file).unwrap(), ctl);
         assert_eq!(ctl.stdin_closed, Some(9));
+        assert_eq!((ctl.damaged_from, ctl.lost_after), (Some(7), Some(11)));
     }
 
     #[test]

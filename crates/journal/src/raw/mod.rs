@@ -40,7 +40,8 @@ pub use reader::Cursor;
 use recovery::Recovered;
 pub use retention::disk_usage;
 pub use types::{
-    Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, OpenError, Step,
+    Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, Missing, OpenError,
+    Step,
 };
 pub(crate) use writer::Writer;
 
@@ -54,6 +55,8 @@ pub struct Journal {
     /// What readers look at for every frame; the rest is in `state`.
     last_seq: AtomicU64,
     first_seq: AtomicU64,
+    /// What was said after this frame is lost; the largest number where nothing is.
+    lost_after: AtomicU64,
     state: Mutex<Bounds>,
     writer: Mutex<Writer>,
     ctl: Mutex<Ctl>,
@@ -154,12 +157,14 @@ impl Journal {
             exit: found.exit,
             held_back: None,
             damaged_from,
+            lost_after: ctl.lost_after,
         };
         Self {
             home,
             options,
             last_seq: AtomicU64::new(bounds.last_seq),
             first_seq: AtomicU64::new(bounds.first_seq),
+            lost_after: AtomicU64::new(bounds.lost_after.unwrap_or(u64::MAX)),
             state: Mutex::new(bounds),
             writer: Mutex::new(found.writer),
             ctl: Mutex::new(ctl),
@@ -231,6 +236,19 @@ impl Journal {
     /// Journals the exit of a process that nobody hosts (found dead at start). Does nothing if there is one.
     pub fn record_exit(&self, status: ExitStatusRecord) -> io::Result<()> {
         self.end(status)
+    }
+
+    /// Notes that nobody held the pipes of this process any more: what it wrote after its last frame is lost, and readers
+    /// are told so there. Does nothing if it was noted before, or if the process had ended.
+    pub fn record_lost(&self) -> io::Result<()> {
+        let bounds = self.bounds();
+        if bounds.lost_after.is_some() || bounds.exit.is_some() {
+            return Ok(());
+        }
+        self.record(Fact::Lost(bounds.last_seq))?;
+        self.lost_after.store(bounds.last_seq, Ordering::SeqCst);
+        self.update(|changed| changed.lost_after = Some(bounds.last_seq));
+        Ok(())
     }
 
     /// Closes the files until the next use; an exited process then costs no descriptor.

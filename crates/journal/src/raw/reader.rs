@@ -9,7 +9,7 @@ use ostler_hooks::hook;
 
 use super::Journal;
 use super::record::Record;
-use super::types::{FrameHead, Kind, Step};
+use super::types::{FrameHead, Missing, Step};
 use crate::index::Walk;
 use crate::sys::{self, Wait};
 
@@ -17,13 +17,15 @@ use crate::sys::{self, Wait};
 pub struct Cursor {
     journal: Arc<Journal>,
     walk: Walk<Record>,
+    /// It has said that what comes after this place is lost.
+    said_lost: bool,
 }
 
 impl Cursor {
     /// Stands after frame `after_seq` (0 = before the first). A place beyond the end waits until the journal has grown
     /// past it.
     pub fn new(journal: Arc<Journal>, after_seq: u64) -> Self {
-        Self { journal, walk: Walk::after(after_seq) }
+        Self { journal, walk: Walk::after(after_seq), said_lost: false }
     }
 
     /// The frame it stands after.
@@ -36,8 +38,7 @@ impl Cursor {
         &self.journal
     }
 
-    /// The next frame, its bytes appended to `buf`; never blocks. An error of kind `InvalidData` names a frame whose
-    /// index record is damaged.
+    /// The next frame, its bytes appended to `buf`; never blocks.
     pub fn try_next(&mut self, buf: &mut Vec<u8>) -> io::Result<Step> {
         self.next(buf, Wait::Never)
     }
@@ -48,6 +49,10 @@ impl Cursor {
     }
 
     fn next(&mut self, buf: &mut Vec<u8>, wait: Wait) -> io::Result<Step> {
+        if !self.said_lost && self.walk.at() == self.journal.lost_after.load(Ordering::SeqCst) {
+            self.said_lost = true;
+            return Ok(Step::Gap { first_seq: self.walk.at() + 1, missing: Missing::Lost });
+        }
         let last = self.journal.last_seq.load(Ordering::SeqCst);
         if self.walk.at() >= last {
             return Ok(Step::UpToDate);
@@ -69,14 +74,14 @@ impl Cursor {
         if !self.walk.look_ahead(&files.idx, &files.nowait, last, wait)? {
             return Ok(self.gap().unwrap_or(Step::WouldBlock));
         }
-        let Some((frame, record, from)) = self.peek() else {
-            return self.broken();
+        let Some((frame, record)) = self.peek() else {
+            return Ok(self.skip_damaged());
         };
         let start = buf.len();
         if frame.len > 0 {
             buf.resize(start + frame.len, 0);
             let bytes = buf.get_mut(start..).unwrap_or_default();
-            let read = sys::read_at(files.raw(frame.kind), bytes, from, wait, &files.nowait);
+            let read = sys::read_at(files.raw(frame.kind), bytes, frame.from, wait, &files.nowait);
             hook!("cursor.read");
             // Only now: a hole punched meanwhile reads as zeros.
             let gap = self.gap();
@@ -95,25 +100,31 @@ impl Cursor {
     /// If the next frame was cut: moves behind the gap and says so.
     fn gap(&mut self) -> Option<Step> {
         let first_seq = self.journal.first_seq.load(Ordering::SeqCst);
-        self.walk.skip_to(first_seq).then_some(Step::Gap { first_seq })
+        self.walk.skip_to(first_seq).then_some(Step::Gap { first_seq, missing: Missing::LetGo })
     }
 
-    /// The next frame, its record, and where its bytes begin.
-    fn peek(&self) -> Option<(FrameHead, Record, u64)> {
-        let (before, record) = self.walk.around()?;
-        let frame = record.frame(&before, self.walk.at() + 1)?;
-        let from = if frame.kind == Kind::Exit { 0 } else { before.end(frame.kind) };
-        Some((frame, record, from))
+    /// The next frame and its record.
+    fn peek(&self) -> Option<(FrameHead, Record)> {
+        let (before, record) = self.walk.around();
+        let (record, seq) = (record?, self.walk.at() + 1);
+        let frame = match before {
+            Some(before) => record.frame(&before, seq)?,
+            None => record.frame_alone(seq)?,
+        };
+        Some((frame, record))
     }
 
-    /// The next record is not one that a pump wrote: it was cut meanwhile, or it is damaged.
-    fn broken(&mut self) -> io::Result<Step> {
+    /// The next record is not one that a pump wrote: it was cut meanwhile, or it is damaged. Goes behind it and those like
+    /// it that were read with it.
+    fn skip_damaged(&mut self) -> Step {
         if let Some(gap) = self.gap() {
-            return Ok(gap);
+            return gap;
         }
-        let seq = self.walk.at() + 1;
-        self.walk.stand_after(self.walk.at());
-        self.journal.damaged(seq);
-        Err(io::Error::new(io::ErrorKind::InvalidData, format!("the index record of frame {seq} is damaged")))
+        self.journal.damaged(self.walk.at() + 1);
+        while self.walk.has_next() && self.peek().is_none() {
+            let (_, record) = self.walk.around();
+            self.walk.pass_unread(record);
+        }
+        Step::Gap { first_seq: self.walk.at() + 1, missing: Missing::Damaged }
     }
 }

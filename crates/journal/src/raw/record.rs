@@ -1,7 +1,8 @@
 //! What a record of `idx` says.
 //!
 //! Layout, little endian: `out_end u64, err_end u64, time_ns u64, kind u16, check u16, code i32`. The sequence number
-//! is the record's position + 1. A frame is the difference to the record before it.
+//! is the record's position + 1. A frame is the difference to the record before it; its length stands in `code` too, so
+//! that a damaged record costs no frame but its own. (0 there: written before that was so.)
 
 use super::types::{ExitStatusRecord, FrameHead, Kind};
 use crate::FRAME_MAX;
@@ -31,7 +32,8 @@ pub(crate) struct Record {
 impl Record {
     /// The frame that moves `kind` up to `end`, after `self`.
     pub(crate) fn next_output(&self, kind: Kind, end: u64, time_ns: u64) -> Self {
-        let mut next = Self { time_ns, code: 0, bits: self.after_exit(), ..*self };
+        let len = i32::try_from(end.saturating_sub(self.end(kind))).unwrap_or(0);
+        let mut next = Self { time_ns, code: len, bits: self.after_exit(), ..*self };
         if kind == Kind::Stderr {
             next.err_end = end;
             next.bits |= STDERR;
@@ -94,6 +96,16 @@ impl Record {
         (kind == Kind::Exit || head.late == before.ends_process()).then_some(head)
     }
 
+    /// The frame that this record says by itself, whatever stood before it.
+    pub(crate) fn frame_alone(&self, seq: u64) -> Option<FrameHead> {
+        let kind = self.kind()?;
+        if kind == Kind::Exit {
+            return Some(self.head(kind, seq, 0));
+        }
+        let len = usize::try_from(self.code).ok().filter(|len| (1..=FRAME_MAX).contains(len))?;
+        (len as u64 <= self.end(kind)).then(|| self.head(kind, seq, len))
+    }
+
     /// The exit this record is, whatever stands before it.
     pub(crate) fn exit(&self, seq: u64) -> Option<FrameHead> {
         (self.kind()? == Kind::Exit).then(|| self.head(Kind::Exit, seq, 0))
@@ -104,8 +116,9 @@ impl Record {
             seq,
             kind,
             time_ns: self.time_ns,
+            from: self.end(kind).saturating_sub(len as u64),
             len,
-            code: self.code,
+            code: if kind == Kind::Exit { self.code } else { 0 },
             signal: self.bits & SIGNAL != 0,
             unknown: self.bits & UNKNOWN != 0,
             late: self.bits & LATE != 0,

@@ -49,7 +49,7 @@ impl Journal {
         let (mut low, mut high) = (first.seq, bounds.last_seq);
         while low < high {
             let middle = low + (high - low) / 2;
-            let start = self.record_of(&files, middle - 1)?;
+            let (_, start) = self.record_from(&files, middle - 1)?;
             if end.saturating_sub(start.out_end + start.err_end) > max {
                 low = middle + 1;
             } else {
@@ -64,7 +64,8 @@ impl Journal {
         if seq <= lock(&self.ctl).first.seq {
             return Ok(());
         }
-        let base = self.record_of(files, seq - 1)?;
+        let (before, base) = self.record_from(files, seq - 1)?;
+        let seq = before + 1;
         let first = First { seq, out_start: base.out_end, err_start: base.err_end };
         // `first` must never point past the end of what a power loss leaves: data, index, and the mark that both are judged by.
         let lengths = self.raw_lengths();
@@ -86,12 +87,16 @@ impl Journal {
         sys::punch(&files.idx, 0, seq.saturating_sub(2) * RECORD as u64)
     }
 
-    /// The record of a frame that is kept, or of the one before the first.
-    fn record_of(&self, files: &Files, seq: u64) -> io::Result<Record> {
-        read_record(files, seq)?.ok_or_else(|| {
-            self.damaged(seq);
-            io::Error::new(io::ErrorKind::InvalidData, format!("the index record of frame {seq} is damaged"))
-        })
+    /// The record of this frame, which is kept or the one before the first; or the next one that is not damaged.
+    fn record_from(&self, files: &Files, seq: u64) -> io::Result<(u64, Record)> {
+        let last = self.last_seq.load(Ordering::SeqCst);
+        for at in seq..=last {
+            match read_record(files, at)? {
+                Some(record) => return Ok((at, record)),
+                None => self.damaged(at),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, format!("every index record from {seq} on is damaged")))
     }
 }
 

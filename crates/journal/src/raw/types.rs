@@ -1,6 +1,7 @@
 //! What a journal says about itself.
 
 use std::io;
+use std::time::Duration;
 
 /// Which stream a frame belongs to, or that it is the exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +89,8 @@ pub struct Bounds {
     pub held_back: Option<HeldBack>,
     /// First frame that may not survive a power loss although it was synced, or that is unreadable.
     pub damaged_from: Option<u64>,
+    /// What the process wrote after this frame was lost with everybody who held its pipes.
+    pub lost_after: Option<u64>,
 }
 
 /// Options of a journal.
@@ -97,6 +100,8 @@ pub struct JournalOptions {
     pub live_max: Option<u64>,
     /// Keep delivered stdin instead of punching it out (needed where state is derived from it).
     pub keep_stdin: bool,
+    /// How long after the child's exit open pipes may delay the exit record, if not as long as for everybody.
+    pub exit_grace: Option<Duration>,
 }
 
 /// Why a journal cannot be opened.
@@ -136,6 +141,8 @@ pub struct FrameHead {
     pub kind: Kind,
     /// When it was journaled (nanoseconds since the epoch).
     pub time_ns: u64,
+    /// Where its bytes begin in their stream.
+    pub from: u64,
     /// Bytes appended to the buffer.
     pub len: usize,
     /// Exit: code, or the signal's number.
@@ -148,6 +155,27 @@ pub struct FrameHead {
     pub late: bool,
 }
 
+/// Why something that was said cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Retention let it go.
+    LetGo,
+    /// Its record in the index is damaged.
+    Damaged,
+    /// It was in a pipe that nobody held any more: from here on nothing was written down.
+    Lost,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::LetGo => "it is no longer kept",
+            Self::Damaged => "the index is damaged",
+            Self::Lost => "it was lost when the keeper and the daemon died together",
+        })
+    }
+}
+
 /// What a cursor found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -155,10 +183,12 @@ pub enum Step {
     Frame(FrameHead),
     /// Nothing new yet.
     UpToDate,
-    /// Frames were cut; the cursor now stands before `first_seq`.
+    /// Something is missing here; the cursor now stands before `first_seq`.
     Gap {
-        /// The first frame still kept.
+        /// The frame that comes next.
         first_seq: u64,
+        /// What became of what is missing.
+        missing: Missing,
     },
     /// The bytes are not in memory: call `next_blocking` on a thread that may block.
     WouldBlock,

@@ -1,7 +1,7 @@
 //! The connected socket, what waits to be sent, who waits for an answer, and the thread that
 //! serves all three. No lock is held while a callback runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ impl Pending {
         let plain = match &error {
             SpawnError::Failed { errno, .. } => RequestError::System(*errno),
             SpawnError::Refused(why) => RequestError::Refused(why.clone()),
-            SpawnError::KeeperGone => RequestError::KeeperGone,
+            SpawnError::KeeperGone { .. } => RequestError::KeeperGone,
         };
         match self {
             Pending::Spawn(done) => done(Err(error)),
@@ -102,6 +102,8 @@ struct State {
     last_id: u64,
     queue: VecDeque<Outgoing>,
     pending: HashMap<u64, Pending>,
+    /// Requests that were never sent, because the keeper was gone before.
+    unsent: HashSet<u64>,
     /// Answers that need no keeper, to be given on the client's thread like all others.
     refused: Vec<(Pending, SpawnError)>,
     gone: bool,
@@ -109,6 +111,13 @@ struct State {
     leaving: bool,
     /// Nobody can ask anything any more.
     released: bool,
+}
+
+impl State {
+    /// The keeper is gone: what waits will not be sent.
+    fn drop_queue(&mut self) {
+        self.unsent.extend(self.queue.drain(..).map(|next| next.id));
+    }
 }
 
 pub(super) struct Link {
@@ -171,6 +180,7 @@ impl Link {
             state.pending.insert(id, pending);
         }
         if state.gone {
+            state.unsent.insert(id);
             self.wake();
             return;
         }
@@ -235,7 +245,7 @@ impl Link {
                 Err(Errno::AGAIN) => return false,
                 Err(Errno::TOOMANYREFS) => return true,
                 // The reader sees the end of the connection and tells everybody.
-                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => state.queue.clear(),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => state.drop_queue(),
                 // A packet that cannot be sent must not hold up the others.
                 Err(errno) => {
                     let failed = SpawnError::Failed { step: Step::Setup, errno: errno.raw_os_error() };
@@ -274,7 +284,7 @@ impl Link {
         let leaving = {
             let mut state = lock(&self.state);
             state.gone = true;
-            state.queue.clear();
+            state.drop_queue();
             self.drained.notify_all();
             state.leaving || state.released
         };
@@ -283,12 +293,14 @@ impl Link {
         }
         loop {
             self.answer_refused();
-            let (waiting, released) = {
+            let (waiting, unsent, released) = {
                 let mut state = lock(&self.state);
-                (std::mem::take(&mut state.pending), state.released)
+                (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
             };
-            for (_, pending) in waiting {
-                pending.fail(SpawnError::KeeperGone);
+            for (id, pending) in waiting {
+                // What never left us, no keeper has begun.
+                let begun = !unsent.contains(&id);
+                pending.fail(SpawnError::KeeperGone { begun });
             }
             if released {
                 return;

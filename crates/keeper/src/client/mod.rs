@@ -49,31 +49,32 @@ impl Keeper {
     pub fn spawn(
         &self,
         key: &str,
-        spec: SpawnSpec,
+        spec: &SpawnSpec,
         held: Vec<OwnedFd>,
         done: impl FnOnce(Result<Spawned, SpawnError>) + Send + 'static,
     ) {
         let done = Box::new(done);
-        match prepare(key, &spec, held.len(), self.handle.link().speaks(2)) {
-            Ok(command) => {
+        match prepare(key, spec, held.len(), self.handle.link().speaks(2)) {
+            Ok((command, given)) => {
                 let verb = Verb::Spawn(SpawnWire {
                     key: key.to_owned(),
                     stdio: spec.stdio,
                     umask: spec.umask,
                     own: spec.own,
                     nofile: spec.nofile,
-                    given: spec.given.len(),
+                    given: given.len(),
+                    void_exit: spec.void_exit,
                     command: match &command {
                         Prepared::Packed(bytes) => Some(bytes.len()),
                         Prepared::Sealed(_) => None,
                     },
                 });
-                let (mut fds, mut raw) = (Vec::new(), spec.meta);
+                let (mut fds, mut raw) = (Vec::new(), spec.meta.clone());
                 match command {
                     Prepared::Packed(bytes) => raw.extend(bytes),
                     Prepared::Sealed(file) => fds.push(file),
                 }
-                fds.extend(spec.given);
+                fds.extend(given);
                 fds.extend(held);
                 self.submit(verb, &raw, fds, Some(Pending::Spawn(done)));
             }
@@ -200,6 +201,7 @@ impl Keeper {
                 fds: roles,
                 exit: child.exit,
                 starting: false,
+                group: child.group,
             });
             self.submit(verb, &child.meta, fds, Some(Pending::Plain(group.member())));
         }
@@ -238,7 +240,7 @@ enum Prepared {
 }
 
 /// Checks what the keeper would refuse and seals the command, unless it is short enough for the packet.
-fn prepare(key: &str, spec: &SpawnSpec, held: usize, may_pack: bool) -> Result<Prepared, SpawnError> {
+fn prepare(key: &str, spec: &SpawnSpec, held: usize, may_pack: bool) -> Result<(Prepared, Vec<OwnedFd>), SpawnError> {
     let refuse = |why: &str| Err(SpawnError::Refused(why.to_owned()));
     if key.is_empty() || key.len() > KEY_MAX || key.contains('\0') {
         return refuse("a key has 1 to 128 bytes and no NUL");
@@ -260,6 +262,7 @@ fn prepare(key: &str, spec: &SpawnSpec, held: usize, may_pack: bool) -> Result<P
         true => Ok(Prepared::Packed(bytes)),
         false => blob::sealed(&bytes).map(Prepared::Sealed),
     })
+    .and_then(|command| Ok((command, spec.given.iter().map(OwnedFd::try_clone).collect::<std::io::Result<_>>()?)))
     .map_err(|error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         failed(Step::Setup, errno)

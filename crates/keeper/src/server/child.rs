@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::spec::{ChildIo, Exit, Listed, Step};
@@ -29,6 +30,10 @@ pub(super) struct Child {
     pub(super) watch: Option<OwnedFd>,
     /// The number of its control group, where there are any.
     pub(super) group: Option<u32>,
+    /// The exit that says that it did nothing.
+    pub(super) void_exit: Option<i32>,
+    /// The control group in which another keeper had put it.
+    pub(super) inherited: Option<PathBuf>,
 }
 
 /// A child whose program does not run yet.
@@ -47,6 +52,11 @@ pub(super) struct Start {
 }
 
 impl Child {
+    /// It ended, and nobody will ever ask how.
+    pub(super) fn is_void(&self) -> bool {
+        self.void_exit.is_some_and(|code| self.exit == Some(Exit::Code(code)))
+    }
+
     /// Its descriptors and what they are for.
     pub(super) fn fds(&self) -> Vec<(Role, BorrowedFd<'_>)> {
         let io = &self.io;
@@ -73,6 +83,7 @@ impl Child {
             fds: fds.iter().map(|(role, _)| *role).collect(),
             exit: self.exit,
             starting: self.start.is_some(),
+            group: None,
         }
     }
 

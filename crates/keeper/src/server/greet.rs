@@ -201,6 +201,7 @@ impl Server {
         } else {
             self.guard_lost(daemon.life);
         }
+        self.forget_void();
         sys::trim();
     }
 }

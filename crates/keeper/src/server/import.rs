@@ -42,6 +42,8 @@ impl Server {
             start: None,
             watch,
             group: None,
+            void_exit: None,
+            inherited: wire.group,
         };
         let key: Rc<str> = wire.key.into();
         self.children.insert(Rc::clone(&key), child);

@@ -34,8 +34,8 @@ use groups::Groups;
 use guard::Guard;
 
 /// A keeper without daemon, guard and children ends after this time: whoever comes later starts
-/// another one and misses nothing.
-const IDLE_MAX: Duration = Duration::from_secs(600);
+/// another one and misses nothing. Long enough for a stand-in whose client starts it again at once.
+const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the keeper. To be called first thing by a program whose `argv[0]` is [`crate::NAME`];
 /// descriptor 0 is the listening socket.

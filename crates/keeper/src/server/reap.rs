@@ -56,5 +56,16 @@ impl Server {
         {
             daemon.tell_exit(Rc::clone(key));
         }
+        self.forget_void();
+    }
+
+    /// Forgets children that did nothing, if there is nobody to be told of them: whoever comes finds that in their folders.
+    pub(super) fn forget_void(&mut self) {
+        if self.daemon.is_none() {
+            let void = self.children.iter().filter(|(_, child)| child.is_void());
+            for key in void.map(|(key, _)| Rc::clone(key)).collect::<Vec<_>>() {
+                self.forget(&key);
+            }
+        }
     }
 }

@@ -90,6 +90,10 @@ struct ChildState {
     watch: Option<RawFd>,
     #[serde(default)]
     group: Option<u32>,
+    #[serde(default)]
+    void_exit: Option<i32>,
+    #[serde(default)]
+    inherited: Option<PathBuf>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -206,6 +210,8 @@ impl Server {
                 }),
                 watch: child.watch.as_ref().map(AsRawFd::as_raw_fd),
                 group: child.group,
+                void_exit: child.void_exit,
+                inherited: child.inherited.clone(),
             }
         });
         let state = State {
@@ -314,6 +320,8 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
         start: start.transpose()?,
         watch: old.watch.map(sys::inherit).transpose()?,
         group: old.group,
+        void_exit: old.void_exit,
+        inherited: old.inherited,
     };
     Ok((old.key.into(), child))
 }

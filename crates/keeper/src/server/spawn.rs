@@ -162,6 +162,8 @@ impl Server {
             start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false, failed: None, launch }),
             watch: None,
             group,
+            void_exit: spec.void_exit,
+            inherited: None,
         };
         Ok((spec.key.into(), child))
     }

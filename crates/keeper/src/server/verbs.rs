@@ -120,7 +120,7 @@ impl Server {
         Ok(())
     }
 
-    fn forget(&mut self, key: &str) {
+    pub(super) fn forget(&mut self, key: &str) {
         let child = self.children.remove(key);
         self.groups.release(child.and_then(|child| child.group));
         self.forgotten = self.forgotten.wrapping_add(1);
@@ -188,7 +188,7 @@ impl Server {
             start_ticks: child.start_ticks,
             group_only: scope == Scope::Group,
             signal,
-            group: self.groups.path(child.group).filter(|_| scope == Scope::Tree),
+            group: self.groups.path(child.group).or_else(|| child.inherited.clone()).filter(|_| scope == Scope::Tree),
         };
         if alive {
             let reached = match (scope, signal) {

@@ -140,7 +140,7 @@ pub(crate) fn play(name: &str, dir: &Path) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let (sender, receiver) = channel();
-    keeper.spawn("child", sh("cat"), Vec::new(), answer(sender));
+    keeper.spawn("child", &sh("cat"), Vec::new(), answer(sender));
     receiver.recv_timeout(PATIENCE).unwrap().unwrap();
     kill(std::process::id());
     ExitCode::FAILURE
@@ -250,6 +250,7 @@ fn a_new_keeper_takes_over_from_a_living_daemon() {
         meta: key.as_bytes().to_vec(),
         io,
         exit: None,
+        group: None,
     };
     let io = |stdin, stdout: &Option<std::os::fd::OwnedFd>| ostler_keeper::ChildIo {
         stdin,
@@ -282,7 +283,7 @@ fn a_lost_keeper_is_news_and_fails_every_request() {
     kill(daemon.keeper.pid());
     assert_eq!(daemon.event(), Event::KeeperLost);
     let error = daemon.spawn_with("b", command(&["/bin/true"]), Vec::new());
-    assert_eq!(error.unwrap_err(), ostler_keeper::SpawnError::KeeperGone);
+    assert_eq!(error.unwrap_err(), ostler_keeper::SpawnError::KeeperGone { begun: false });
     let error = daemon.signal("a", 9, Scope::Group);
     assert_eq!(error.unwrap_err(), RequestError::KeeperGone);
 }

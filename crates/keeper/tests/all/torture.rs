@@ -54,7 +54,7 @@ fn a_thousand_children_of_an_unprivileged_user() {
 /// Spawns without waiting.
 fn ask(daemon: &Daemon, key: &str, spec: SpawnSpec, held: Vec<OwnedFd>) -> Receiver<Result<Spawned, SpawnError>> {
     let (sender, receiver) = channel();
-    daemon.keeper.spawn(key, spec, held, answer(sender));
+    daemon.keeper.spawn(key, &spec, held, answer(sender));
     receiver
 }
 
@@ -305,6 +305,7 @@ fn the_exits_of_imported_children_are_not_lost() {
         meta: Vec::new(),
         io: ChildIo { stdin: child.io.stdin.as_ref().map(|fd| fd.try_clone().unwrap()), ..ChildIo::default() },
         exit: None,
+        group: None,
     });
     let (sender, receiver) = channel();
     daemon.keeper.import(imports.collect(), answer(sender));

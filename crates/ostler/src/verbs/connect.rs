@@ -152,13 +152,13 @@ impl Context {
     pub(crate) fn kept(&self, name: &str) -> Option<Kept> {
         let held = match instances::kept(&self.paths.instance_dir(name)) {
             0 => return None,
-            1 => "1 process".to_owned(),
-            many => format!("{many} processes"),
+            1 => "1 process still runs".to_owned(),
+            many => format!("{many} processes still run"),
         };
         let flag = instances::flag(name);
         Some(Kept {
-            message: format!("instance `{name}` is down, and its keeper holds {held}"),
-            hint: format!("come back with: ostler up{flag}; end what it holds with: ostler down --kill{flag}"),
+            message: format!("instance `{name}` is down, and {held}"),
+            hint: format!("come back with: ostler up{flag}; end what runs with: ostler down --kill{flag}"),
         })
     }
 }

@@ -85,13 +85,15 @@ impl Down {
     }
 }
 
-/// A daemon for what a keeper holds without one: only a daemon ends it with everything that it still says on record.
+/// A daemon for what lives without one, with its keeper or alone: only a daemon ends it with everything that it still says
+/// on record.
 fn come_back(context: &Context, nobody: CommandError) -> Result<Reached, CommandError> {
-    if !instances::keeper_holds(&context.paths.instance_dir(context.instance_name())) {
+    let dir = context.paths.instance_dir(context.instance_name());
+    if !instances::keeper_holds(&dir) && instances::kept(&dir) == 0 {
         return Err(nobody);
     }
     Config::load(context.paths.config_file())?;
-    context.screen.note("its keeper holds what still runs: a daemon is started to end it");
+    context.screen.note("something still runs without a daemon: one is started to end it");
     start::launch(context, &Start { drop_in: false, take_over: false })?;
     context.reach_one()
 }

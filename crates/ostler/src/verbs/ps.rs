@@ -114,6 +114,7 @@ fn command(process: &ProcessInfo) -> String {
 /// One word or two about how a process is.
 pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
     match &process.exit {
+        None if process.lost_after.is_some() => ("running, no pipes".to_owned(), Paint::Warn),
         None if process.damaged_from.is_some() => ("running, damaged".to_owned(), Paint::Bad),
         None => match &process.held_back {
             Some(_) => ("held back".to_owned(), Paint::Warn),

@@ -205,9 +205,9 @@ fn down_kill_ends_what_a_keeper_holds_without_a_daemon() {
     assert!(said.contains("come back to it with: ostler up --instance lab"), "{said}");
     let said = home.run(&["down", "--instance", "lab"]);
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.err.contains("instance `lab` is down, and its keeper holds 1 process"), "{said:?}");
+    assert!(said.err.contains("instance `lab` is down, and 1 process still runs"), "{said:?}");
     assert!(said.err.contains("ostler up --instance lab") && said.err.contains("ostler down --kill --instance lab"));
-    assert!(home.run(&["doctor"]).out.contains("`lab` is down, and its keeper holds 1 process"));
+    assert!(home.run(&["doctor"]).out.contains("`lab` is down, and 1 process still runs"));
     let said = home.run(&["uninstall"]);
     assert_eq!(said.code, 5, "{said:?}");
     assert!(said.err.contains("holding processes: lab") && said.err.contains("--kill --instance lab"), "{said:?}");

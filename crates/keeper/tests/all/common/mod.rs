@@ -148,7 +148,7 @@ impl Drop for Stable {
 impl Daemon {
     pub fn spawn_with(&self, key: &str, spec: SpawnSpec, held: Vec<OwnedFd>) -> Result<Spawned, SpawnError> {
         let (sender, receiver) = channel();
-        self.keeper.spawn(key, spec, held, answer(sender));
+        self.keeper.spawn(key, &spec, held, answer(sender));
         receiver.recv_timeout(PATIENCE).expect("an answer")
     }
 

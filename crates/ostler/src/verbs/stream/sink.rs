@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ostler_api::{Exited, Frame, Stream, Timestamp};
+use ostler_api::{Exited, Frame, Gap, Missing, Stream, Timestamp};
 
 use crate::output::escape::{Filter, Policy};
 
@@ -71,12 +71,21 @@ impl Sink {
         self.format == Format::Raw && self.terminal
     }
 
-    pub(super) fn gap(&mut self, first_seq: u64) -> io::Result<()> {
+    pub(super) fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+        let first_seq = gap.first_seq;
         if self.format == Format::Json {
-            return json_line(&serde_json::json!({"gap": true, "first_seq": first_seq}));
+            return json_line(&serde_json::json!({"gap": true, "first_seq": first_seq, "missing": gap.missing}));
         }
         // What is missing must not look as if it had never been.
-        let text = format!("ostler: output before {first_seq} is no longer kept\n");
+        let text = match gap.missing {
+            None | Some(Missing::LetGo) => format!("ostler: output before {first_seq} is no longer kept\n"),
+            Some(Missing::Damaged) => {
+                format!("ostler: output is missing here, before {first_seq}: the journal's index is damaged\n")
+            }
+            Some(Missing::Lost) => {
+                "ostler: what it wrote after this is lost: the keeper and the daemon died together\n".to_owned()
+            }
+        };
         write_all(&mut io::stderr().lock(), text.as_bytes())
     }
 

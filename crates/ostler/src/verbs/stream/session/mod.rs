@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
-use ostler_api::{AttachParams, Attached, Exit, Notification, RpcError, ViewerParams, WinSize, methods};
+use ostler_api::{AttachParams, Attached, Exit, Missing, Notification, RpcError, ViewerParams, WinSize, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use serde_json::value::RawValue;
@@ -77,6 +77,8 @@ pub(in crate::verbs) struct Session<'a> {
     next: u64,
     /// Up to this frame the journal's past goes.
     past_end: u64,
+    /// What it wrote after some frame is lost, and that was not said yet.
+    loss_due: bool,
     /// Frames of the past that wait for a repaint.
     past: Option<Vec<u8>>,
     /// When to set the true size after a nudge.
@@ -103,6 +105,7 @@ impl<'a> Session<'a> {
             raw: None,
             next: 1,
             past_end: 0,
+            loss_due: false,
             past: None,
             nudge: None,
             size: None,
@@ -240,9 +243,11 @@ impl<'a> Session<'a> {
             }
             Incoming::Notification(Notification::Gap(gap)) => {
                 self.next = gap.first_seq;
+                let let_go = matches!(gap.missing, None | Some(Missing::LetGo));
+                self.loss_due &= let_go;
                 // Who asked for the end of the journal knows that there was more.
-                if self.view.from.is_some() || self.view.tail.is_none() {
-                    self.sink.gap(gap.first_seq)?;
+                if !let_go || self.view.from.is_some() || self.view.tail.is_none() {
+                    self.sink.gap(&gap)?;
                 }
                 self.repaint_if_due()?;
             }
@@ -267,7 +272,7 @@ impl<'a> Session<'a> {
             // This connection watches no session.
             Incoming::Notification(_) => {}
         }
-        let done = self.view.until_now && self.next > self.past_end;
+        let done = self.view.until_now && self.next > self.past_end && !self.loss_due;
         if done {
             self.sink.finish()?;
         }
@@ -306,6 +311,7 @@ impl<'a> Session<'a> {
         let attached = self.link.client.call::<methods::ProcessAttach>(&params)?;
         self.next = attached.from;
         self.past_end = attached.process.last_seq;
+        self.loss_due = attached.process.lost_after.is_some_and(|after| after + 1 >= attached.from);
         self.size = attached.size.clone();
         Ok(attached)
     }

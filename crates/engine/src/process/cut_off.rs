@@ -1,0 +1,91 @@
+//! Children that outlived both their keeper and their daemon. Nobody holds their pipes any more: what they said since is
+//! lost, nothing can be said to them, and how they end is not always told. But they live, and are listed, signalled and
+//! ended like any other.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ostler_journal::{Journal, PumpIo};
+use ostler_keeper::{Adopted, ChildIo, Import, Orphan};
+
+use super::adopt::Found;
+use super::end::KILL;
+use super::{About, Process, Registry};
+
+impl Registry {
+    /// Looks for children that the keeper does not hold (their own one is gone), and takes up those that live: of the
+    /// `found`, whose description says how the kernel knows them, and of the `bare` folders, whose spawn nobody heard the
+    /// end of.
+    pub(super) fn find_cut_off(
+        self: &Arc<Self>,
+        held: &HashMap<String, Adopted>,
+        found: &mut Vec<Found>,
+        bare: &mut Vec<PathBuf>,
+    ) {
+        let unheard = |folder: &PathBuf| Some(folder.file_name()?.to_str()?.to_owned());
+        let unheard = bare.iter().filter_map(unheard).map(|key| Orphan { key, ..Orphan::default() });
+        let described = found.iter().map(|found| &found.about).filter(|about| about.may_live()).map(About::orphan);
+        let orphans: Vec<Orphan> = described.chain(unheard).filter(|orphan| !held.contains_key(&orphan.key)).collect();
+        let alive = ostler_keeper::find(&orphans);
+        found.extend(bare.extract_if(.., |folder| is_among(&alive, folder)).filter_map(|folder| of_bare(&folder)));
+        for (id, (pid, start_ticks)) in alive {
+            let Some(Found { about, end, .. }) = found.iter_mut().find(|found| found.about.id == id) else { continue };
+            about.runs_as(pid, start_ticks);
+            let (about, end) = (about.clone(), *end);
+            let taken = self.roll.describe(&id, &about.encode()).and_then(|()| {
+                let options = self.journal_options(&about);
+                let journal =
+                    Journal::open_on(&self.dir_of(&id), options, &self.roll, end).map_err(io::Error::other)?;
+                // Somebody saw its end: whoever has its number now is another.
+                let lives = journal.bounds().exit.is_none();
+                lives.then(|| self.take_up_cut_off(about, journal)).transpose()
+            });
+            match taken {
+                Ok(None) => {}
+                Ok(Some(_)) => tracing::warn!("{id} (pid {pid}) lives on without its pipes"),
+                Err(error) => tracing::error!("{id} (pid {pid}) lives on, but is not taken up: {error}"),
+            }
+        }
+    }
+
+    /// Takes up a child that lives without its pipes.
+    pub(super) fn take_up_cut_off(self: &Arc<Self>, about: About, journal: Arc<Journal>) -> io::Result<Process> {
+        journal.record_lost()?;
+        let orphan = about.orphan();
+        let hosted = self.pumps.host(Arc::clone(&journal), PumpIo::default(), true);
+        let import = Import {
+            key: about.id.clone(),
+            pid: about.pid,
+            start_ticks: orphan.start_ticks,
+            meta: about.for_keeper(),
+            io: ChildIo::default(),
+            exit: None,
+            group: ostler_keeper::group_of(about.pid),
+        };
+        let id = about.id.clone();
+        let process = self.enter(about, orphan.start_ticks, journal, Some(hosted));
+        self.keeper().import(vec![import], move |result| {
+            if let Err(error) = result {
+                tracing::error!("{id} is not watched: {error}");
+            }
+        });
+        if process.about().session.is_some() {
+            // An agent that can neither hear nor be heard.
+            process.kill(KILL);
+        }
+        Ok(process)
+    }
+}
+
+fn is_among<T>(alive: &HashMap<String, T>, folder: &Path) -> bool {
+    folder.file_name().and_then(|id| id.to_str()).is_some_and(|id| alive.contains_key(id))
+}
+
+/// The description of a child whose spawn nobody heard the end of; all that is known is that it lives.
+fn of_bare(folder: &Path) -> Option<Found> {
+    let since = folder.metadata().and_then(|folder| folder.modified()).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
+    let about = About::lost(folder.file_name()?.to_str()?.to_owned(), since);
+    Some(Found { about, end: None, on_roll: false })
+}
