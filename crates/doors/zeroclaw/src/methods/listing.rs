@@ -31,7 +31,7 @@ pub(super) async fn code(shared: &Arc<Shared>) -> Result<Value, RpcError> {
 async fn listed(shared: &Arc<Shared>, chats: bool) -> Result<Value, RpcError> {
     let shared = Arc::clone(shared);
     blocking(move || {
-        shared.counts.keep(&shared.engine.sessions());
+        shared.counts.keep(shared.engine.sessions());
         let is_chat = |view: &View| view.alias.as_ref().is_some_and(|alias| alias.space == CHAT);
         let sessions = shared.sessions();
         let listed = sessions.iter().rev().filter(|view| is_chat(view) == chats);
