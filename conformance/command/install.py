@@ -39,7 +39,7 @@ def plan():
     if not os.path.exists(os.path.join(codecast_root(), "bin", "python")):
         found.append("codecast %s from PyPI" % CODECAST)
     if not os.path.exists(os.path.join(sudo_proxy_root(), "bin", "sudo-proxy")):
-        found.append("sudo-proxy %s from crates.io, compiled" % SUDO_PROXY)
+        found.append("sudo-proxy %s from the crate registry, compiled" % SUDO_PROXY)
     return found
 
 
@@ -164,4 +164,4 @@ def sudo_proxy(work):
     target = os.path.join(places.CACHE, "sudo-proxy-target")
     work.run(["cargo", "install", "sudo-proxy", "--version", SUDO_PROXY, "--locked", "--features", "mcp", "--force", "--root", sudo_proxy_root(), "--target-dir", target])
     shutil.rmtree(target, ignore_errors=True)
-    return Counts() if has_sudo_proxy(work) else work.missing("sudo-proxy %s could not be installed from crates.io" % SUDO_PROXY)
+    return Counts() if has_sudo_proxy(work) else work.missing("sudo-proxy %s could not be installed from the crate registry" % SUDO_PROXY)

@@ -105,10 +105,11 @@ def main(report, grace, argv):
     try:
         signal.signal(signal.SIGTERM, stop)
         # Not the leader of a session: such a program would make any terminal that it opens its own, and be hung up with it.
-        command = subprocess.Popen(argv, preexec_fn=os.setpgrp).pid
+        # Held on to: a Popen that is dropped takes the end of its process with it, if that was quick.
+        command = subprocess.Popen(argv, preexec_fn=os.setpgrp)
         threading.Thread(target=watch, args=(seen,), daemon=True).start()
         pid, how = os.waitpid(-1, 0)
-        while pid != command:
+        while pid != command.pid:
             pid, how = os.waitpid(-1, 0)
         status = os.waitstatus_to_exitcode(how)
         until = time.monotonic() + grace
