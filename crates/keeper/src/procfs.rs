@@ -26,19 +26,36 @@ pub struct Stat {
     pub terminal: i32,
     /// When it was started, in clock ticks since boot.
     pub start_ticks: u64,
+    flags: u64,
+    pending: u64,
+    /// Where its environment ends in its memory; 0 before it has one, and to who may not look.
+    env_end: u64,
     exit_code: i32,
 }
+
+/// The kernel's mark of a process that is on its way out.
+const EXITING: u64 = 0x4;
+/// SIGKILL in a set of signals.
+const KILL_BIT: u64 = 1 << 8;
 
 impl Stat {
     /// A sleeping process, for tests.
     #[cfg(test)]
     pub(crate) fn fake(parent: u32, group: u32) -> Stat {
-        Stat { name: "fake".into(), state: b'S', parent, group, session: 0, terminal: 0, start_ticks: 1, exit_code: 0 }
+        let (state, start_ticks) = (b'S', 1);
+        let (session, terminal, flags, pending, env_end, exit_code) = (0, 0, 0, 0, 0, 0);
+        let name = "fake".into();
+        Stat { name, state, parent, group, session, terminal, start_ticks, flags, pending, env_end, exit_code }
     }
 
     /// It is dead and only waits to be reaped.
     pub fn is_zombie(&self) -> bool {
         matches!(self.state, b'Z' | b'X')
+    }
+
+    /// It is dead, or nothing can keep it from dying: a large one needs a while to give its memory back.
+    pub fn is_dying(&self) -> bool {
+        self.is_zombie() || self.flags & EXITING != 0 || self.pending & KILL_BIT != 0
     }
 
     /// How a zombie ended.
@@ -96,6 +113,8 @@ pub fn variable(pid: u32, name: &str) -> Variable {
 }
 
 fn look(pid: u32, name: &str) -> Variable {
+    // First: an environment that is there now is also in what is read after this.
+    let is_there = stat(pid).is_ok_and(|stat| stat.env_end != 0);
     let mut environ = Vec::new();
     let read = std::fs::File::open(format!("/proc/{pid}/environ"))
         .and_then(|file| file.take(ENVIRON_MAX).read_to_end(&mut environ));
@@ -103,12 +122,7 @@ fn look(pid: u32, name: &str) -> Variable {
         return Variable::Hidden;
     }
     if environ.is_empty() {
-        // Who was started with an empty environment still has arguments; they come into sight together.
-        return match std::fs::read(format!("/proc/{pid}/cmdline")) {
-            Ok(arguments) if arguments.is_empty() && has_memory(pid) => Variable::NotYet,
-            Ok(_) => Variable::Unset,
-            Err(_) => Variable::Hidden,
-        };
+        return if !is_there && has_memory(pid) { Variable::NotYet } else { Variable::Unset };
     }
     let mut entries = environ.split(|byte| *byte == 0);
     let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
@@ -137,6 +151,9 @@ fn parse(line: &[u8]) -> Option<Stat> {
         session: field(6)?.parse().ok()?,
         terminal: field(7)?.parse().ok()?,
         start_ticks: field(22)?.parse().ok()?,
+        flags: field(9)?.parse().ok()?,
+        pending: field(31)?.parse().ok()?,
+        env_end: field(51)?.parse().ok()?,
         exit_code: field(52).and_then(|code| code.parse().ok()).unwrap_or(0),
     })
 }
@@ -179,6 +196,21 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found, Variable::Unset);
         assert_eq!(variable(child.id(), "MARK"), Variable::Hidden, "gone");
+    }
+
+    #[test]
+    fn who_was_killed_is_dying_before_it_is_dead() {
+        let mut early = 0;
+        for _ in 0..200 {
+            let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+            assert!(!stat(child.id()).unwrap().is_dying());
+            child.kill().unwrap();
+            // The kernel takes the signal off its list just before it sets the mark.
+            let dying = std::iter::repeat_with(|| stat(child.id()).unwrap()).find(Stat::is_dying).unwrap();
+            early += usize::from(!dying.is_zombie());
+            child.wait().unwrap();
+        }
+        assert!(early > 0, "only the dead were seen");
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn listening(paths: &Paths, only: Option<&str>) -> Vec<Found> {
 fn in_state(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
     let told = |error: io::Error| {
         let advice = match error.kind() {
-            io::ErrorKind::PermissionDenied => "; set OSTLER_STATE to a folder of yours",
+            io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => "; set OSTLER_STATE to a folder of yours",
             _ => "",
         };
         io::Error::new(error.kind(), format!("{}: {error}{advice}", paths.instances_dir().display()))

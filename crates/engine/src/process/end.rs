@@ -112,7 +112,7 @@ impl Process {
 
     /// Whether the child itself is over, whoever else still holds its pipes and keeps its end from being journaled.
     pub(crate) fn has_left(&self) -> bool {
-        let lives = |stat: procfs::Stat| !stat.is_zombie() && stat.start_ticks == self.inner.start_ticks;
+        let lives = |stat: procfs::Stat| !stat.is_dying() && stat.start_ticks == self.inner.start_ticks;
         !procfs::stat(self.pid()).is_ok_and(lives)
     }
 

@@ -28,6 +28,10 @@ pub(super) struct Groups {
     pub(super) last: u32,
     /// Of children that were forgotten: as many as still have somebody in them, and a few.
     pub(super) spent: Vec<u32>,
+    /// Those of them that the next child may be born into.
+    pub(super) again: Vec<u32>,
+    /// Of children whose tree somebody was sent to end: whoever came into such a group later would be ended too.
+    pub(super) aimed: Vec<u32>,
     pub(super) due: Option<Instant>,
 }
 
@@ -67,17 +71,20 @@ impl Groups {
 
     /// The group of a child that was forgotten, if nobody is in it: making and removing one costs as much as a birth.
     fn reuse(&mut self) -> Option<(u32, OwnedFd)> {
-        let number = self.spent.pop()?;
+        let number = self.again.pop()?;
         let path = self.path(Some(number))?;
-        let empty = std::fs::read_to_string(path.join("cgroup.events")).is_ok_and(|text| text.contains("populated 0"));
-        let opened = empty.then(|| open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()));
-        match opened {
-            Some(Ok(fd)) => Some((number, fd)),
-            _ => {
-                self.spent.push(number);
-                None
-            }
+        let text = std::fs::read_to_string(path.join("cgroup.events")).ok()?;
+        if !text.contains("populated 0") {
+            return None;
         }
+        let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        self.spent.retain(|spent| *spent != number);
+        Some((number, fd))
+    }
+
+    /// Somebody is sent to end the tree of the child in this group.
+    pub(super) fn aim(&mut self, number: Option<u32>) {
+        self.aimed.extend(number.filter(|number| !self.aimed.contains(number)));
     }
 
     pub(super) fn path(&self, number: Option<u32>) -> Option<PathBuf> {
@@ -88,6 +95,10 @@ impl Groups {
     pub(super) fn release(&mut self, number: Option<u32>) {
         if let Some(number) = number {
             self.spent.push(number);
+            match self.aimed.iter().position(|aimed| *aimed == number) {
+                Some(at) => drop(self.aimed.swap_remove(at)),
+                None => self.again.push(number),
+            }
             let soon = Instant::now() + SOON;
             self.due = Some(self.due.map_or(soon, |due| due.min(soon)));
         }
@@ -133,6 +144,7 @@ impl Server {
             return;
         }
         self.groups.due = None;
+        self.groups.again.clear();
         let spent = std::mem::take(&mut self.groups.spent);
         let paths: Vec<(u32, PathBuf)> =
             spent.iter().filter_map(|number| Some((*number, self.groups.path(Some(*number))?))).collect();

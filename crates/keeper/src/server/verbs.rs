@@ -180,6 +180,9 @@ impl Server {
         if !(0..=libc::SIGRTMAX()).contains(&signal) {
             return self.refuse(id, "no such signal");
         }
+        if scope == Scope::Tree {
+            self.groups.aim(child.group);
+        }
         let alive = child.exit.is_none();
         let target = Target {
             id,

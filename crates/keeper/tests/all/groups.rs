@@ -19,6 +19,7 @@ pub(crate) fn tests() -> &'static [Test] {
     tests![
         a_descendant_that_left_everything_behind_ends_with_its_tree,
         a_polite_signal_to_a_tree_reaches_it_too,
+        who_comes_after_a_tree_that_was_killed_lives,
         groups_go_with_their_children_and_the_keeper,
         what_a_dead_keeper_left_is_cleared_up,
         without_delegation_a_fugitive_lives_and_is_listed,
@@ -83,6 +84,21 @@ fn a_polite_signal_to_a_tree_reaches_it_too() {
     assert_eq!(daemon.signal("a", 15, Scope::Tree).unwrap().strays, 1);
     assert_eq!(daemon.exit("a"), Exit::Signal(15));
     wait_until("the fugitive has ended", || !alive(fugitive));
+}
+
+fn who_comes_after_a_tree_that_was_killed_lives() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    for number in 0..20 {
+        let (doomed, next) = (format!("doomed {number}"), format!("next {number}"));
+        daemon.sh(&doomed, "sleep 100");
+        daemon.signal(&doomed, 9, Scope::Tree).unwrap();
+        assert_eq!(daemon.exit(&doomed), Exit::Signal(9));
+        daemon.keeper.ack(&doomed);
+        daemon.sh(&next, "exit 7");
+        assert_eq!(daemon.exit(&next), Exit::Code(7), "{number}");
+        daemon.keeper.ack(&next);
+    }
 }
 
 fn groups_go_with_their_children_and_the_keeper() {

@@ -32,27 +32,18 @@ fn a_daemon_killed_before_the_fork_leaves_nothing_behind() {
     assert_eq!(left, [all[0]["id"].as_str().unwrap()], "a folder of a process that never was");
 }
 
-fn survives_its_own_birth(hook: &str) {
+#[test]
+fn a_child_forked_just_before_the_kill_is_taken_up() {
     let hooked = Hooked::up();
-    hooked.set(hook);
+    hooked.set("spawn.forked");
     let mut run = hooked.home.command(&["run", "-d", "--name", "w", "--", "sh", "-c", COUNTER]).spawn().unwrap();
-    hooked.kill_at(hook);
+    hooked.kill_at("spawn.forked");
     // The caller asks the next daemon the same again, and gets the process that was already started.
     assert!(run.wait().unwrap().success());
     assert_eq!(hooked.home.json(&["ps", "-a"]).as_array().unwrap().len(), 1);
     assert_eq!(hooked.home.process("w")["state"], "running");
     assert_counts_on(&hooked);
     hooked.home.ok(&["kill", "w", "--wait"]);
-}
-
-#[test]
-fn a_child_forked_just_before_the_kill_is_taken_up() {
-    survives_its_own_birth("spawn.forked");
-}
-
-#[test]
-fn a_child_described_just_before_the_kill_is_taken_up_once() {
-    survives_its_own_birth("spawn.described");
 }
 
 fn survives_a_second_kill(hook: &str) {
