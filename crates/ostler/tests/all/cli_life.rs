@@ -162,7 +162,9 @@ fn a_restart_by_another_program_changes_the_keeper_too_and_loses_nothing() {
     let (before, keeper) = (home.process("ticker"), home.keeper_pid());
     assert!(!home.run(&["restart"]).err.contains("keeper"), "nothing to say about the same program");
     let upgraded = home.path("upgraded");
-    std::fs::copy(crate::cli_kit::OSTLER, &upgraded).unwrap();
+    // By another process: a test beside this one may fork while the file is open for writing, and who holds it then keeps it from being run.
+    let copied = std::process::Command::new("cp").arg(crate::cli_kit::OSTLER).arg(&upgraded).status();
+    assert!(copied.unwrap().success());
     let mut command = std::process::Command::new(&upgraded);
     home.prepare(&mut command);
     let output = command.arg("restart").output().unwrap();
