@@ -142,7 +142,9 @@ fn read_open(journal: &std::sync::Arc<Journal>) -> io::Result<Found> {
         match cursor.next_blocking(&mut bytes)? {
             Step::Frame(head) => found.frames.push((head.kind, bytes)),
             Step::UpToDate => return Ok(found),
-            Step::Gap { missing: Missing::Damaged, .. } => return Err(io::Error::other("said to be damaged")),
+            Step::Gap { missing: Missing::Damaged, .. } => {
+                return Err(io::Error::new(ErrorKind::InvalidData, "said to be damaged"));
+            }
             Step::Gap { .. } | Step::WouldBlock => return Err(io::Error::other("a gap that nobody cut")),
         }
     }

@@ -378,7 +378,8 @@ async fn a_full_disk_still_takes_decisions() {
     while std::io::Write::write_all(&mut filler, &[0]).is_ok() {}
     inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
     for number in 0..20 {
-        let content = format!("{number}").repeat(100_000);
+        // Well within the twentieth of the disk that is set aside.
+        let content = format!("{number}").repeat(10_000);
         inbox.ask(ask(&content)).await.unwrap();
     }
     assert!(!disk.0.path().join("inbox.reserve").exists());

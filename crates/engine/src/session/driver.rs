@@ -152,6 +152,7 @@ impl Driver {
         // It may have been a launcher: the agent that it started must not speak into the next one's turn.
         running.process.end_tree();
         let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
+        let served = running.prompted.is_some();
         let mut last = running.adapter.ended();
         let how = ending(exit, &stderr);
         let name = self.session.desk().state.created.agent.name().to_owned();
@@ -170,9 +171,10 @@ impl Driver {
         desk.process = None;
         desk.end = desk.end && desk.state.closed;
         // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended. One that
-        // nobody saw end may never have begun, because a daemon died while it was started: the next takes the prompt.
+        // nobody saw end may never have begun, because a daemon died while it was started, and one that took others before was
+        // ended between two of them: the next process takes the prompt.
         let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
-        if unsent && unasked && exit != Exit::Unknown && !desk.state.closed {
+        if unsent && unasked && !served && exit != Exit::Unknown && !desk.state.closed {
             fail(&self.session, &mut desk, format!("{name} ended before it took the prompt{how}"))?;
         }
         drop(desk);
