@@ -336,7 +336,7 @@ def words(t):
         rc, o, e = home("rules", "add", "--", "true")
         t.ok("rules-are-made-at-a-terminal", rc == 5 and "ostler rules" in e and "ostler approvals" not in e, (rc, o, e))
         home.good("down", "--keep")
-        told("a-keeper-without-a-daemon", ["ps"], 3, "keeper holds", "ostler up")
+        told("what-runs-without-a-daemon", ["ps"], 3, "still runs", "ostler up")
         told("uninstall-says-the-way", ["uninstall"], 5, "first: ostler down --kill")
         home.good("up")
     finally:

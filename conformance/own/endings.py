@@ -1,4 +1,5 @@
 """Endings told truthfully: keeper and daemon killed at once, spawns caught by the death of a keeper, launchers, damage."""
+import json
 import os
 import signal
 import subprocess
@@ -114,6 +115,13 @@ def both_killed_down(t):
     end(pid)
 
 
+def next_keeper(home, before):
+    """The keeper that lives now, if it is another one than before."""
+    rc, out, _ = home("--json", "status")
+    pid = json.loads(out)[0].get("keeper_pid") if rc == 0 else None
+    return pid if pid and pid != before and not ended(pid) else None
+
+
 @area("spawn-in-flight")
 def spawn_in_flight(t):
     """The keeper is killed again and again while things are started: each answer is a process, or says what is not known."""
@@ -135,16 +143,13 @@ def spawn_in_flight(t):
     workers = [threading.Thread(target=starter, args=(w,)) for w in range(4)]
     for w in workers:
         w.start()
-    kills = 0
-    keeper = parent_of(holder)
+    kills, keeper = 0, parent_of(holder)
     while kills < 25:
         os.kill(keeper, signal.SIGKILL)
         kills += 1
-        home("run", "-d", "--name", "probe%d" % kills, "sleep", "600")
-        pids = [p["pid"] for n, p in processes(home).items() if n == "probe%d" % kills and p["state"] == "running"]
-        if not pids:
-            continue
-        keeper = parent_of(pids[0])
+        if not wait_for(lambda: next_keeper(home, keeper), 30):
+            raise Fail("no keeper took the place of %d" % keeper)
+        keeper = next_keeper(home, keeper)
     stop.set()
     for w in workers:
         w.join()
@@ -169,8 +174,9 @@ def spawn_at_sigterm(t):
     said, left = b"", []
     for attempt in range(16):
         d = t.daemon()
-        mark = os.path.join(d.home, "sigterm")
-        command = {"command": "sh", "args": ["-c", ": %s; exec sleep 300" % mark]} if attempt % 2 else {"command": "true"}
+        # A time that nobody else sleeps for.
+        mark = "300.0%d%02d" % (os.getpid(), attempt)
+        command = {"command": "sleep", "args": [mark]} if attempt % 2 else {"command": "true"}
         socks = [raw_socket(d.sock) for _ in range(10)]
         for k, s in enumerate(socks):
             s.sendall(b"".join(request(n, "process.spawn", dict(command, id="s%d-%d" % (k, n))) for n in range(20)))

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, watch};
 
-/// How long a stop waits for spawns under way. A fork takes less than a millisecond; one that hangs is not waited for.
-const UNDER_WAY: Duration = Duration::from_millis(500);
+/// How long a stop waits for spawns under way. A fork takes less than a millisecond, but hundreds may wait in line on a busy
+/// machine; one that hangs is not waited for.
+const UNDER_WAY: Duration = Duration::from_secs(4);
 
 /// A spawn that is under way.
 pub(super) type Pass = OwnedRwLockReadGuard<()>;
