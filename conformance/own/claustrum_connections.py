@@ -234,7 +234,7 @@ def dead_mount(t):
     d = t.daemon(start=False)
     os.mkdir(d.dir + "/bin")
     with open(d.dir + "/bin/git", "w") as f:
-        f.write("#!/bin/sh\nexec sleep 25\n")
+        f.write("#!/bin/sh\nexec sleep 15\n")
     os.chmod(d.dir + "/bin/git", 0o755)
     # A login shell would bring back the real git.
     d.env.update(PATH=d.dir + "/bin:" + d.env["PATH"], SHELL="/bin/false")
