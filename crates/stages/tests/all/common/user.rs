@@ -118,15 +118,17 @@ impl User {
 impl Drop for User {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.policy());
-        for path in self.ticket_files() {
-            let _ = fs::remove_file(path);
-        }
+        let tickets = self.ticket_files();
         for _ in 0..50 {
             let gone = Command::new("userdel").args(["-f", &self.name]).stderr(Stdio::null()).status();
             if gone.is_ok_and(|status| status.success()) {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        // Last: a sudo that was on its way out may have written one.
+        for path in tickets {
+            let _ = fs::remove_file(path);
         }
     }
 }
