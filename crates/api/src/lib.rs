@@ -7,6 +7,7 @@
 mod approval;
 pub mod client;
 mod error;
+mod hosted;
 mod instance;
 mod method;
 mod openrpc;
@@ -17,6 +18,7 @@ mod time;
 
 pub use approval::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
+pub use hosted::*;
 pub use instance::*;
 pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};
 pub use openrpc::document;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, instance, process, session};
+use crate::{approval, hosted, instance, process, session};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -97,6 +97,8 @@ pub mod methods {
         InstanceStop = "instance.stop" (instance::KeyParams) -> instance::Stopped;
         /// Lets go of exited processes' journals that are past their retention.
         InstancePrune = "instance.prune" (instance::PruneParams) -> instance::PruneResult;
+        /// Lists sessions, terminal programs and commands together, oldest first.
+        HostedList = "hosted.list" (hosted::HostedListParams) -> hosted::HostedList;
         /// Starts a process. The answer comes once it runs, or says why it cannot.
         ProcessSpawn = "process.spawn" (process::SpawnParams) -> process::ProcessInfo;
         /// Lists processes, oldest first.

@@ -1,5 +1,6 @@
 //! `process.*`: hosted commands, and what their watchers are told.
 
+use crate::hosted::Claim;
 use crate::schema::{Schema, wire, words};
 use crate::time::Timestamp;
 
@@ -121,6 +122,9 @@ wire! {
         /// its pipes.
         #[serde(default)]
         pub lost_after: Option<u64>,
+        /// What it says about itself, if it is a terminal program that does.
+        #[serde(default)]
+        pub claim: Option<Claim>,
     }
 
     /// Somebody who is attached to a process.

@@ -16,6 +16,7 @@ mod environment;
 mod id;
 mod instance;
 mod keys;
+mod lines;
 mod login;
 mod lookup;
 pub mod process;

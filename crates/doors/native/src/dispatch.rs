@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::approval::{Caller, Personal};
 use crate::reply::Head;
 use crate::watches::Watches;
-use crate::{Shared, approval, frame, instance, process, record, rules, session};
+use crate::{Shared, approval, frame, hosted, instance, process, record, rules, session};
 
 /// What a watch is on, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +66,7 @@ impl Client {
             methods::InstancePrune::NAME => self.blocking::<methods::InstancePrune>(call, out, instance::prune),
             methods::InstanceLeave::NAME => self.now::<methods::InstanceLeave>(call, out, instance::leave),
             methods::InstanceStop::NAME => instance::stop(&self.shared, call, out),
+            methods::HostedList::NAME => self.blocking::<methods::HostedList>(call, out, hosted::list),
             methods::ProcessList::NAME => self.now::<methods::ProcessList>(call, out, process::list),
             methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
             methods::ProcessSignal::NAME => self.blocking::<methods::ProcessSignal>(call, out, process::signal),

@@ -7,6 +7,7 @@ mod approval;
 mod counters;
 mod dispatch;
 mod frame;
+mod hosted;
 mod info;
 mod instance;
 mod process;

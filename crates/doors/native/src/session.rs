@@ -68,7 +68,7 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         ..NewSession::new(agent, PathBuf::from(params.workspace), DOOR)
     };
     let created = shared.engine.sessions().create(new);
-    created.map(|session| describe(session.view())).map_err(|error| match error {
+    created.map(|session| describe_session(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
         CreateError::Unsupported(_) => bad(error.to_string()),
         CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
@@ -114,7 +114,7 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), RpcError> {
 pub(crate) fn list(shared: &Shared, params: SessionListParams) -> Result<SessionList, RpcError> {
     let views = shared.engine.sessions().list().into_iter().map(|session| session.view());
     let wanted = views.filter(|view| params.all || view.status != Status::Closed);
-    Ok(SessionList { sessions: wanted.map(describe).collect() })
+    Ok(SessionList { sessions: wanted.map(describe_session).collect() })
 }
 
 /// How many there are of each status.
@@ -131,7 +131,7 @@ pub(crate) fn count(shared: &Shared) -> [(SessionStatus, u64); 6] {
 }
 
 pub(crate) fn get(shared: &Shared, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
-    Ok(describe(find(shared, &params.id)?.view()))
+    Ok(describe_session(find(shared, &params.id)?.view()))
 }
 
 pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAccepted, RpcError> {
@@ -211,7 +211,7 @@ pub(crate) fn change(
         // Only what was done counts: a refusal is said as often as it is asked for.
         key.iter().for_each(|key| _ = shared.engine.first_use(key));
     }
-    Ok(describe(session.view()))
+    Ok(describe_session(session.view()))
 }
 
 /// Closes, waits for the process, and looks after the work tree.
@@ -227,7 +227,7 @@ async fn closed(shared: Arc<Shared>, params: SessionIdKeyParams) -> Result<Sessi
     let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let ended = session.end(GONE_WITHIN).await;
     let fate = ended.map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
-    Ok(SessionClosed { session: describe(session.view()), worktree: fate.map(fate_of) })
+    Ok(SessionClosed { session: describe_session(session.view()), worktree: fate.map(fate_of) })
 }
 
 fn fate_of(fate: TreeFate) -> WorktreeFate {
@@ -275,7 +275,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 watches.leave(tag);
                 RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()))
             })?;
-            let (session, id) = (describe(session.view()), session.id().to_owned());
+            let (session, id) = (describe_session(session.view()), session.id().to_owned());
             Ok((Watching { watch, session, from: from.max(bounds.first), last: bounds.last }, id, cursor))
         });
         match begun {
@@ -329,7 +329,7 @@ fn status_of(status: Status) -> SessionStatus {
     }
 }
 
-fn describe(view: View) -> SessionInfo {
+pub(crate) fn describe_session(view: View) -> SessionInfo {
     let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     SessionInfo {
         id: view.id,

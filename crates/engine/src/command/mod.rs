@@ -80,6 +80,13 @@ pub enum ApplyError {
     Store(#[from] crate::approval::StoreError),
 }
 
+impl Process {
+    /// The request whose command it carries out.
+    pub fn approval(&self) -> Option<&str> {
+        self.about().key.as_deref()?.strip_prefix(KEY_PREFIX)
+    }
+}
+
 impl Engine {
     /// Starts what was approved (or tells `warm`, where a runner waits for it), or finds it running already.
     pub async fn apply_command(

@@ -6,6 +6,10 @@ use std::os::unix::fs::FileExt;
 use ostler_journal::{Cursor, Kind, Step};
 
 use super::Process;
+use crate::lines::last_lines;
+
+/// As much of the end of a journal as its last lines are looked for in.
+const TAIL: u64 = 8 * 1024;
 
 /// Reads the journaled stdout from its beginning to where it ends now.
 pub struct Stdout {
@@ -43,6 +47,26 @@ impl Process {
         }
         std::fs::File::open(dir.join(name))?.read_exact_at(&mut bytes, from)?;
         Ok(bytes)
+    }
+
+    /// Its last lines, of both streams, as plain text. Reads a bounded part of the journal's end; may wait for the disk.
+    pub fn last_lines(&self, count: usize) -> io::Result<Vec<String>> {
+        let bounds = self.bounds();
+        if count == 0 || bounds.out_end + bounds.err_end == 0 {
+            return Ok(Vec::new());
+        }
+        let mut cursor = self.cursor(self.inner.journal.tail_from(TAIL)?.saturating_sub(1));
+        let mut bytes = Vec::new();
+        while cursor.position() < bounds.last_seq {
+            match cursor.next_blocking(&mut bytes)? {
+                Step::Frame(_) | Step::Gap { .. } => {}
+                Step::UpToDate | Step::WouldBlock => break,
+            }
+        }
+        // Of a screen, bits and pieces are seen; one with a word in it is worth showing.
+        let least = if self.about().tty { 3 } else { 1 };
+        let from = bytes.len().saturating_sub(usize::try_from(TAIL).unwrap_or(usize::MAX));
+        Ok(last_lines(bytes.get(from..).unwrap_or_default(), count, least))
     }
 
     /// Its stdout so far. A part that retention has let go is an error, never a silent gap.

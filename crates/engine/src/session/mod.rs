@@ -18,6 +18,7 @@ mod driver;
 mod fact;
 mod find;
 mod found;
+mod lines;
 mod named;
 mod new;
 mod prompt;
@@ -121,6 +122,8 @@ struct Inner {
     last: AtomicU64,
     /// Told when no thread drives the session any more.
     rests: Notify,
+    /// What was said last, as of which record.
+    lines: Mutex<Option<(u64, lines::Lines)>>,
 }
 
 /// What changes together.

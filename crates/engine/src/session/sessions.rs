@@ -136,6 +136,7 @@ impl Shared {
             bell: Bell::default(),
             last: last.into(),
             rests: tokio::sync::Notify::new(),
+            lines: Mutex::default(),
         };
         Session { inner: Arc::new(inner) }
     }

@@ -17,6 +17,7 @@ mod forget;
 mod interrupt;
 mod kill;
 mod link;
+mod listing;
 mod logs;
 mod mcp;
 mod metrics;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{ListParams, ProcessInfo, methods};
+use ostler_api::{HostedListParams, ProcessInfo};
 
 use super::Context;
 use crate::config::show_size;
@@ -28,13 +28,10 @@ pub(crate) struct Ps {
 
 impl Ps {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let mut rows: Vec<(String, ProcessInfo)> = Vec::new();
-        let mut reached = context.reach_all()?;
-        for instance in &mut reached {
-            let list = instance.client.call::<methods::ProcessList>(&ListParams { all: self.all })?;
-            rows.extend(list.processes.into_iter().map(|process| (instance.found.name.clone(), process)));
-        }
-        rows.sort_by_key(|(_, process)| process.started);
+        let params = HostedListParams { all: self.all, over_max: None, lines: 0, id: None };
+        let (listed, instances) = context.hosted(&params)?;
+        let processes = listed.into_iter().filter_map(|listed| Some((listed.instance, listed.hosted.process?)));
+        let rows: Vec<(String, ProcessInfo)> = processes.collect();
         if context.json() {
             let rows: Vec<serde_json::Value> =
                 rows.iter().map(|(name, process)| with_instance(name, process)).collect();
@@ -47,7 +44,7 @@ impl Ps {
             context.screen.note(&format!("nothing is running; {hint}"));
             return Ok(ExitCode::SUCCESS);
         }
-        table(&rows, reached.len() > 1).print(&context.screen)?;
+        table(&rows, instances > 1).print(&context.screen)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::client::ClientError;
-use ostler_api::{ErrorKind, SessionInfo, SessionListParams, SessionStatus, SessionUsage, methods};
+use ostler_api::{HostedListParams, SessionInfo, SessionStatus, SessionUsage};
 
 use super::Context;
 use super::ps::id_length;
@@ -25,16 +24,10 @@ pub(crate) struct SessionsVerb {
 
 impl SessionsVerb {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let mut rows: Vec<(String, SessionInfo)> = Vec::new();
-        let mut reached = context.reach_all()?;
-        for instance in &mut reached {
-            match instance.client.call::<methods::SessionList>(&SessionListParams { all: self.all }) {
-                Ok(list) => rows.extend(list.sessions.into_iter().map(|info| (instance.found.name.clone(), info))),
-                Err(ClientError::Rpc(error)) if error.kind() == ErrorKind::UnknownMethod => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        rows.sort_by_key(|(_, info)| info.created);
+        let params = HostedListParams { all: self.all, over_max: None, lines: 0, id: None };
+        let (listed, instances) = context.hosted(&params)?;
+        let sessions = listed.into_iter().filter_map(|listed| Some((listed.instance, listed.hosted.session?)));
+        let rows: Vec<(String, SessionInfo)> = sessions.collect();
         if context.json() {
             let rows: Vec<serde_json::Value> =
                 rows.iter().map(|(name, info)| super::approvals::with_instance(name, info)).collect();
@@ -43,7 +36,7 @@ impl SessionsVerb {
             let hint = if self.all { "" } else { ", or ostler sessions --all for the past" };
             context.screen.note(&format!("no session; begin one: ostler new echo -m hello{hint}"));
         } else {
-            table(&rows, reached.len() > 1).print(&context.screen)?;
+            table(&rows, instances > 1).print(&context.screen)?;
             for (_, info) in &rows {
                 if let (SessionStatus::Failed, Some(why)) = (info.status, &info.why) {
                     let text = format!("{} failed: {}", info.id, visible(why));
