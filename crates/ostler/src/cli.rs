@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::names;
 use crate::output::CommandError;
-use crate::paths::Paths;
+use crate::paths::{DEMO_INSTANCE, Paths};
 use crate::verbs::{self, Context, Verb};
 
 const EXAMPLES: &str = "\
@@ -90,7 +90,9 @@ fn act(cli: Cli) -> Result<ExitCode, CommandError> {
     if let Some(name) = &cli.instance {
         crate::paths::check_instance_name(name)?;
     }
-    let context = Context::new(Paths::from_env()?, cli.instance, cli.json);
+    let paths = Paths::from_env()?;
+    let paths = if cli.instance.as_deref() == Some(DEMO_INSTANCE) { paths.of_demo() } else { paths };
+    let context = Context::new(paths, cli.instance, cli.json);
     verbs::run(cli.verb, &context)
 }
 
@@ -113,6 +115,12 @@ fn usage(mut error: clap::Error, verb: Option<OsString>, json: bool) -> ExitCode
     // If nobody reads it, nobody misses it.
     let _ = error.print();
     if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+/// The whole command line, for what is made from it.
+#[cfg(test)]
+pub(crate) fn description() -> clap::Command {
+    Cli::command()
 }
 
 #[cfg(test)]

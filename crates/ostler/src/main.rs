@@ -9,6 +9,8 @@ mod instances;
 mod names;
 mod output;
 mod paths;
+#[cfg(test)]
+mod reference;
 mod request;
 mod transcript;
 mod verbs;

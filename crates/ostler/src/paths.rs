@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The instance that `ostler up` starts when no other name is given.
 pub(crate) const DEFAULT_INSTANCE: &str = "main";
 
+/// The instance of `ostler demo`, which lives in a folder of its own, beside the user's and never in it.
+pub(crate) const DEMO_INSTANCE: &str = "demo";
+
 /// Long enough for every drop-in name plus its hash, short enough that `<name>.sock` is a sane file name.
 const INSTANCE_NAME_MAX: usize = 64;
 
@@ -83,6 +86,20 @@ impl Paths {
             },
         };
         Ok(Self { state, runtime, config_file })
+    }
+
+    /// Where the demo has everything: state, sockets and settings in one folder, so that one removal leaves nothing.
+    pub(crate) fn of_demo(&self) -> Self {
+        let mut name = self.state.file_name().unwrap_or_default().to_owned();
+        name.push("-demo");
+        let root = self.state.with_file_name(name);
+        Self { runtime: root.join("run"), config_file: root.join("config.toml"), state: root }
+    }
+
+    /// Everything in one folder.
+    #[cfg(test)]
+    pub(crate) fn in_folder(root: &Path) -> Self {
+        Self { state: root.to_owned(), runtime: root.join("run"), config_file: root.join("config.toml") }
     }
 
     /// Journals, keepers and everything that must survive a reboot.
@@ -215,6 +232,15 @@ mod tests {
         assert_eq!(paths.state_dir(), Path::new("/h/.local/state/ostler"));
         assert_eq!(paths.runtime_dir(), Path::new("/h/.local/state/ostler/run"));
         assert!(paths.config_file().is_absolute() && paths.config_file().ends_with("c.toml"));
+    }
+
+    #[test]
+    fn the_demo_has_its_own_folder_beside_the_users() {
+        let paths =
+            with(&[("HOME", "/h"), ("XDG_RUNTIME_DIR", "/xr"), ("OSTLER_CONFIG", "/c.toml")]).unwrap().of_demo();
+        assert_eq!(paths.state_dir(), Path::new("/h/.local/state/ostler-demo"));
+        assert_eq!(paths.native_socket("demo"), Path::new("/h/.local/state/ostler-demo/run/demo.sock"));
+        assert_eq!(paths.config_file(), Path::new("/h/.local/state/ostler-demo/config.toml"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! It is a program like any other, hosted and journaled. Its stdout is [`Event`]s, one on each line; its stdin is
 //! [`Input`]s. Any program that speaks these lines can take its place.
 
+mod files;
 mod program;
 mod script;
 

@@ -1,10 +1,12 @@
-//! What a turn of the echo agent consists of: the words it obeys, then the prompt said back.
+//! What a turn of the echo agent consists of: the words it obeys, then the prompt said back. A word may say more after a
+//! colon, with `_` for a space.
 
 use std::io::Write;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::files;
 use super::program::{Stage, Stop};
 use crate::event::{
     Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question, QuestionOption, ToolKind,
@@ -16,27 +18,38 @@ use crate::setup::Block;
 const SLOW: Duration = Duration::from_millis(200);
 /// An hour and a half of slow pieces is enough for any trial.
 const MAX_SLOW: u32 = 30_000;
+/// 40 ms between the words of a file that is read out: as fast as one reads along.
+const READING: Duration = Duration::from_millis(40);
 
 /// Plays a turn; what ends it.
 pub(super) fn play<W: Write>(stage: &mut Stage<W>, blocks: &[Block]) -> Result<Event, Stop> {
-    let text = said(blocks);
-    for word in text.split_whitespace() {
-        match word {
-            "THINK" => think(stage)?,
-            "TOOL" => tool(stage, "look around")?,
-            "PLAN" => plan(stage)?,
-            "QUESTION" => question(stage)?,
-            "ASK" => ask(stage)?,
-            "FAIL" => return fail(stage),
-            slow => {
-                if let Some(n) = slow.strip_prefix("SLOW:").and_then(|n| n.parse::<u32>().ok()) {
+    let (mut text, mut pace) = (said(blocks), Duration::ZERO);
+    for word in text.clone().split_whitespace() {
+        let (verb, more) = word.split_once(':').unwrap_or((word, ""));
+        match (verb, more) {
+            ("THINK", "") => think(stage)?,
+            ("TOOL", "") => tool(stage, "look around")?,
+            ("PLAN", "") => plan(stage)?,
+            ("QUESTION", "") => question(stage)?,
+            ("ASK", "") => ask(stage, "write a file")?,
+            ("ASK", what) => ask(stage, &what.replace('_', " "))?,
+            ("WRITE", file) if files::is_plain(file) => write(stage, file)?,
+            ("READ", file) if files::is_plain(file) => match files::read(file) {
+                Ok(read) => (text, pace) = (read, READING),
+                Err(error) => return fail(stage, &format!("{file}: {error}")),
+            },
+            ("FAIL", "") => return fail(stage, "I was told to fail"),
+            ("FAIL", why) => return fail(stage, &why.replace('_', " ")),
+            ("SLOW", n) => {
+                if let Ok(n) = n.parse::<u32>() {
                     count(stage, n.min(MAX_SLOW))?;
                 }
             }
+            _ => {}
         }
     }
     for piece in text.split_inclusive(char::is_whitespace) {
-        stage.pause(Duration::ZERO)?;
+        stage.pause(pace)?;
         stage.say(&Event::TextDelta { text: piece.to_owned() })?;
     }
     let words = text.split_whitespace().count() as u64;
@@ -78,10 +91,32 @@ fn plan<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
     Ok(stage.say(&Event::Plan { entries })?)
 }
 
-fn call<W: Write>(stage: &mut Stage<W>, id: &str, what: &str) -> Result<(), Stop> {
-    let (name, title) = ("pretend".to_owned(), format!("pretend to {what}"));
-    let input = json!({ "what": what });
-    Ok(stage.say(&Event::ToolCall { id: id.to_owned(), name, title, input, kind: ToolKind::Execute, parent: None })?)
+/// A tool that may be called.
+struct Tool {
+    name: &'static str,
+    title: String,
+    input: Value,
+    kind: ToolKind,
+    /// Whoever allows it may change its input.
+    change: bool,
+}
+
+impl Tool {
+    fn pretend(what: &str) -> Self {
+        let (title, input) = (format!("pretend to {what}"), json!({ "what": what }));
+        Self { name: "pretend", title, input, kind: ToolKind::Execute, change: true }
+    }
+}
+
+/// What came of asking for a call.
+enum Allowed {
+    As(Option<Value>),
+    No,
+}
+
+fn call<W: Write>(stage: &mut Stage<W>, id: &str, tool: &Tool) -> Result<(), Stop> {
+    let (name, title, input) = (tool.name.to_owned(), tool.title.clone(), tool.input.clone());
+    Ok(stage.say(&Event::ToolCall { id: id.to_owned(), name, title, input, kind: tool.kind, parent: None })?)
 }
 
 fn result<W: Write>(stage: &mut Stage<W>, id: &str, output: String, is_error: bool) -> Result<(), Stop> {
@@ -90,36 +125,59 @@ fn result<W: Write>(stage: &mut Stage<W>, id: &str, output: String, is_error: bo
 
 fn tool<W: Write>(stage: &mut Stage<W>, what: &str) -> Result<(), Stop> {
     let id = format!("tool-{}", stage.number());
-    call(stage, &id, what)?;
+    call(stage, &id, &Tool::pretend(what))?;
     stage.say(&Event::ToolUpdate { id: id.clone(), output_delta: "pretending…".to_owned() })?;
     result(stage, &id, format!("pretended to {what}"), false)
 }
 
-fn ask<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
+fn ask<W: Write>(stage: &mut Stage<W>, what: &str) -> Result<(), Stop> {
+    let (id, allowed) = permission(stage, &Tool::pretend(what))?;
+    match allowed {
+        Allowed::No => Ok(()),
+        Allowed::As(Some(input)) => result(stage, &id, format!("pretended with {input}"), false),
+        Allowed::As(None) => result(stage, &id, format!("pretended to {what}"), false),
+    }
+}
+
+/// Adds a line to a file of the workspace, when it may.
+fn write<W: Write>(stage: &mut Stage<W>, file: &str) -> Result<(), Stop> {
+    let line = format!("This line is the echo agent's, number {}.", stage.number());
+    let input = json!({ "file_path": file, "old_string": "", "new_string": line });
+    let tool = Tool { name: "write", title: format!("write {file}"), input, kind: ToolKind::Edit, change: false };
+    let (id, allowed) = permission(stage, &tool)?;
+    if matches!(allowed, Allowed::No) {
+        return Ok(());
+    }
+    match files::add_line(file, &line) {
+        Ok(()) => result(stage, &id, format!("wrote {file}"), false),
+        Err(error) => result(stage, &id, format!("{file}: {error}"), true),
+    }
+}
+
+/// Asks before a tool is called, and waits for the answer; a no is the call's result.
+fn permission<W: Write>(stage: &mut Stage<W>, tool: &Tool) -> Result<(String, Allowed), Stop> {
     let number = stage.number();
     let (request, id) = (format!("ask-{number}"), format!("tool-{number}"));
-    call(stage, &id, "write a file")?;
+    call(stage, &id, tool)?;
     stage.say(&Event::Asked(Asked {
         request: request.clone(),
         ask: Ask::Permission,
-        tool: "pretend".to_owned(),
-        title: "pretend to write a file".to_owned(),
-        input: json!({ "what": "write a file" }),
+        tool: tool.name.to_owned(),
+        title: tool.title.clone(),
+        input: tool.input.clone(),
         tool_call: Some(id.clone()),
         reason: None,
-        can: Can { session: true, always: true, change: true, message: true },
+        can: Can { session: true, always: true, change: tool.change, message: true },
         grants: Vec::new(),
         questions: Vec::new(),
     }))?;
     match stage.answer(&request)? {
         Answer::Deny { message, interrupt } => {
             result(stage, &id, format!("denied: {message}"), true)?;
-            if interrupt { Err(Stop::Interrupted) } else { Ok(()) }
+            if interrupt { Err(Stop::Interrupted) } else { Ok((id, Allowed::No)) }
         }
-        Answer::Changed { input } => result(stage, &id, format!("pretended with {input}"), false),
-        Answer::Once | Answer::Session | Answer::Always | Answer::Answers { .. } => {
-            result(stage, &id, "pretended to write a file".to_owned(), false)
-        }
+        Answer::Changed { input } => Ok((id, Allowed::As(Some(input)))),
+        Answer::Once | Answer::Session | Answer::Always | Answer::Answers { .. } => Ok((id, Allowed::As(None))),
     }
 }
 
@@ -156,8 +214,7 @@ fn question<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
     Ok(stage.say(&Event::Text { text })?)
 }
 
-fn fail<W: Write>(stage: &mut Stage<W>) -> Result<Event, Stop> {
-    let message = "I was told to fail".to_owned();
-    stage.say(&Event::Error { message: message.clone(), fatal: false, kind: ErrorKind::Agent })?;
-    Ok(Event::TurnEnded { reason: EndReason::Failed, message: Some(message) })
+fn fail<W: Write>(stage: &mut Stage<W>, why: &str) -> Result<Event, Stop> {
+    stage.say(&Event::Error { message: why.to_owned(), fatal: false, kind: ErrorKind::Agent })?;
+    Ok(Event::TurnEnded { reason: EndReason::Failed, message: Some(why.to_owned()) })
 }

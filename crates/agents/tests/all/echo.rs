@@ -137,6 +137,45 @@ fn it_asks_and_takes_every_answer() {
 }
 
 #[test]
+fn words_may_say_more_after_a_colon() {
+    let mut agent = Agent1::start(Autonomy::Ask);
+    agent.prompt("ASK:push_the_branch");
+    let asked = agent.until(|event| matches!(event, Event::Asked(_)));
+    let Some(Event::Asked(asked)) = asked.last() else { panic!("{asked:?}") };
+    assert_eq!(asked.title, "pretend to push the branch");
+    let request = asked.request.clone();
+    agent.answer(&request, &Answer::Once);
+    agent.turn();
+    agent.prompt("FAIL:no_tests");
+    let events = agent.turn();
+    assert!(matches!(events.last(), Some(Event::TurnEnded { message: Some(why), .. }) if why == "no tests"));
+    assert_eq!(ended(&events), EndReason::Failed);
+}
+
+#[test]
+fn a_file_of_the_workspace_is_read_out_instead_of_the_prompt() {
+    let mut agent = Agent1::start(Autonomy::Ask);
+    // Tests run in the folder of their crate.
+    agent.prompt("READ:Cargo.toml");
+    let whole = std::fs::read_to_string("Cargo.toml").unwrap();
+    assert!(agent.turn().contains(&Event::Text { text: whole }));
+    agent.prompt("READ:is-not-there");
+    assert_eq!(ended(&agent.turn()), EndReason::Failed);
+    agent.prompt("READ:../Cargo.toml");
+    assert!(agent.turn().contains(&Event::Text { text: "READ:../Cargo.toml".into() }));
+}
+
+#[test]
+fn nothing_is_written_without_a_yes() {
+    let mut agent = Agent1::start(Autonomy::Ask);
+    agent.prompt("WRITE:never-written");
+    let request = agent.request();
+    agent.answer(&request, &Answer::Deny { message: "no".into(), interrupt: false });
+    assert_eq!(ended(&agent.turn()), EndReason::Completed);
+    assert!(!std::path::Path::new("never-written").exists());
+}
+
+#[test]
 fn it_questions_and_is_told() {
     let mut agent = Agent1::start(Autonomy::All);
     agent.prompt("QUESTION");

@@ -9,6 +9,7 @@ mod audit;
 mod close;
 mod config;
 mod connect;
+mod demo;
 mod deny;
 mod doctor;
 mod down;
@@ -81,6 +82,7 @@ impl Context {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Up(up::Up),
+    Demo(demo::Demo),
     Down(down::Down),
     Restart(restart::Restart),
     Status(status::Status),
@@ -117,6 +119,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandError> {
     match verb {
         Verb::Up(verb) => verb.run(context),
+        Verb::Demo(verb) => verb.run(context),
         Verb::Down(verb) => verb.run(context),
         Verb::Restart(verb) => verb.run(context),
         Verb::Status(verb) => verb.run(context),

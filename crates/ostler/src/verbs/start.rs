@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use super::Context;
 use ostler_api::{Door, Empty, methods};
 
+use crate::config::KEYS;
 use crate::instances::{self, DoorRecord, Found, InstanceRecord};
 use crate::output::{CommandError, visible};
+use crate::paths::DEMO_INSTANCE;
 
 /// Recovery of many journals takes a moment; a daemon that says nothing for this long will not.
 pub(super) const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -41,6 +43,12 @@ pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord,
     }
     if start.take_over {
         command.arg("--take-over");
+    }
+    if name == DEMO_INSTANCE {
+        // Its settings are its own; those that the user has exported are for the user's.
+        for key in KEYS {
+            command.env_remove(key.variable());
+        }
     }
     // A folder that is busy because a daemon stands in it is a nuisance.
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

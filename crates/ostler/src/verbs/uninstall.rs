@@ -42,6 +42,7 @@ impl Uninstall {
         let instances = crate::instances::find(paths, None)?;
         if !self.dry_run {
             refuse_while_running(&instances)?;
+            refuse_with_a_demo(paths)?;
         }
         let trees = if self.purge { trees::find(&instances) } else { Vec::new() };
         let unsaved: Vec<&trees::Tree> = trees.iter().filter(|tree| tree.unsaved.is_some()).collect();
@@ -122,6 +123,14 @@ fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
     let ways = alive.iter().chain(&held).map(|found| format!("ostler down --kill{}", flag(&found.name)));
     let ways: Vec<String> = ways.collect();
     Err(CommandError::new(Kind::Refused, message).hint(format!("first: {}", ways.join(" && "))))
+}
+
+/// A demo lives in a folder of its own, and goes in its own way.
+fn refuse_with_a_demo(paths: &Paths) -> Result<(), CommandError> {
+    match paths.of_demo().state_dir().exists() {
+        true => Err(CommandError::new(Kind::Refused, "the demo is still there").hint("first: ostler demo --remove")),
+        false => Ok(()),
+    }
 }
 
 /// The doors' sockets, dead ones included. The folder may hold those of other programs too. Of those elsewhere, the ones that
