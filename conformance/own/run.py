@@ -20,7 +20,7 @@ SUITES = {
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
-    "cli": ["cli", "endings"],
+    "cli": ["cli", "endings", "readme"],
     "hangup": ["hangup", "in_place"],
     "demo": ["demo"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_hosted", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
