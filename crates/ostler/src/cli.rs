@@ -58,6 +58,13 @@ struct Cli {
     verb: Verb,
 }
 
+/// The whole of it, as what completes and describes it must know it.
+pub(crate) fn command() -> clap::Command {
+    let mut command = Cli::command();
+    command.build();
+    command
+}
+
 /// Runs a verb and turns what came of it into an exit code.
 pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     if let Some((name, rest)) = stands_in_for(&args) {

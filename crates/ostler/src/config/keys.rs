@@ -1,6 +1,7 @@
 //! Every setting there is: name, default, meaning, and how its text becomes a value.
 
 use ostler_door_sudo_proxy::Writable;
+use tracing_subscriber::filter::ParseError;
 
 use super::{Config, DetachKey, Forward, parse_duration, parse_size};
 
@@ -224,8 +225,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "info",
         doc: "What the daemon logs: error, warn, info, debug or trace; per module as in `info,ostler_engine=debug`.",
         apply: |config, text| {
-            let filter = tracing_subscriber::EnvFilter::try_new(text);
-            filter.map(|_| config.log.level = text.to_owned()).map_err(|error| error.to_string())
+            text.parse().map(|level| config.log.level = level).map_err(|error: ParseError| error.to_string())
         },
     },
 ];

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ostler_engine::{Retention, SessionConfig};
+use tracing_subscriber::filter::Targets;
 
 pub(crate) use agents::OwnAgent;
 pub(crate) use detach_key::DetachKey;
@@ -188,8 +189,8 @@ impl Forward {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// What the daemon writes to its log, in `tracing` filter syntax.
-    pub(crate) level: String,
+    /// What the daemon writes to its log.
+    pub(crate) level: Targets,
 }
 
 impl Config {

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::sync::mpsc::{self, SyncSender};
 use std::time::Duration;
 
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::prelude::*;
 
 /// Lines that may wait.
 const WAITING: usize = 1024;
@@ -37,6 +39,13 @@ impl LogWriter {
             }
         });
         Self { sender }
+    }
+
+    /// From now on everything that the program says of itself goes here, as far as `level` lets it.
+    pub(crate) fn take_events(&self, level: Targets) {
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(self.clone());
+        // A second call would keep the first logger, which is as good.
+        let _ = tracing_subscriber::registry().with(lines.with_filter(level)).try_init();
     }
 
     /// Waits until everything so far has been written, but not for ever.

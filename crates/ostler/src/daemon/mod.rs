@@ -10,6 +10,7 @@ mod log_writer;
 mod native;
 mod place;
 mod port_file;
+mod service;
 mod signals;
 mod sudo_proxy;
 mod up;

@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) guarded: bool,
     /// Take over from a living daemon of this instance instead of refusing (`ostler restart`).
     pub(crate) take_over: bool,
+    /// A service manager started it, brings it back, and waits to be told that it is ready.
+    pub(crate) service: bool,
 }
 
 /// Runs until told to leave.
@@ -41,13 +43,15 @@ pub(crate) fn run(options: Options) -> ExitCode {
         // Fails only for a group leader, which has a session of its own already.
         let _ = rustix::process::setsid();
     }
+    if options.service
+        && let Ok(dir) = options.paths.prepare_instance(&options.instance)
+        && let Err(error) = super::service::log_to(&dir)
+    {
+        // The manager keeps what comes this way.
+        let _ = writeln!(io::stderr(), "ostler: daemon.log: {error}");
+    }
     let writer = LogWriter::to_stderr();
-    // Checked when the settings were read.
-    let level = tracing_subscriber::EnvFilter::try_new(&options.config.log.level).unwrap_or_default();
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(writer.clone()).finish();
-    // A second call would keep the first logger, which is as good.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    writer.take_events(options.config.log.level.clone());
     let state = options.paths.state_dir().to_owned();
     let outcome = super::run_to_end(async move { serve(&options).await })
         .unwrap_or_else(|source| Err(HostError::Io { path: state, source }));
@@ -73,8 +77,8 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     let host = ours
         .open(Plan {
             door: "up",
-            environment: Environment::of_this_process(&["OSTLER_PROCESS"]),
-            guard: options.config.daemon.restart.then(|| guard(options)).flatten(),
+            environment: Environment::of_this_process(&["OSTLER_PROCESS", super::service::NOTIFY]),
+            guard: (options.config.daemon.restart && !options.service).then(|| guard(options)).flatten(),
             retention: journal.retention(),
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
@@ -93,6 +97,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             return Err(error);
         }
     };
+    super::service::tell_ready();
     host.extract_login_path();
     super::forward(host.engine().inbox().clone(), host.dir(), &options.config.audit.forward);
     let streams = codecast.as_ref().map(Codecast::door);

@@ -18,15 +18,23 @@ pub(super) const REGISTER: &str = "links";
 #[command(after_help = "A file that is not such a link is never replaced.\n\nExample:\n  ostler link ~/.local/bin")]
 pub(crate) struct Link {
     /// Where to put them
-    dir: PathBuf,
+    #[arg(required_unless_present = "list")]
+    dir: Option<PathBuf>,
+
+    /// Print the names, and make no link
+    #[arg(long, conflicts_with = "dir")]
+    list: bool,
 }
 
 impl Link {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let Some(dir) = self.dir else {
+            return Ok(context.screen.line(&names::NAMES.join("\n")).map(|()| ExitCode::SUCCESS)?);
+        };
         let program = std::env::current_exe()?;
-        let dir = std::fs::create_dir_all(&self.dir)
-            .and_then(|()| std::fs::canonicalize(&self.dir))
-            .map_err(|error| CommandError::failed(format!("{}: {error}", self.dir.display())))?;
+        let dir = std::fs::create_dir_all(&dir)
+            .and_then(|()| std::fs::canonicalize(&dir))
+            .map_err(|error| CommandError::failed(format!("{}: {error}", dir.display())))?;
         let links: Vec<PathBuf> = names::NAMES.iter().map(|name| dir.join(name)).collect();
         // Look at all of them before touching one.
         for link in &links {

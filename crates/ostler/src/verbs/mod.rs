@@ -4,9 +4,11 @@ mod api;
 mod approvals;
 mod approve;
 mod r#as;
+mod assets;
 mod attach;
 mod audit;
 mod close;
+mod completions;
 mod config;
 mod connect;
 mod demo;
@@ -29,6 +31,7 @@ mod restart;
 mod rules;
 mod run;
 mod send;
+mod service;
 mod session;
 mod sessions;
 mod set;
@@ -113,6 +116,10 @@ pub(crate) enum Verb {
     Mcp(mcp::Mcp),
     Metrics(metrics::Metrics),
     Api(api::Api),
+    Service(service::Service),
+    Completions(completions::Completions),
+    #[command(hide = true)]
+    Assets(assets::Assets),
     Uninstall(uninstall::Uninstall),
 }
 
@@ -150,6 +157,9 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Mcp(verb) => verb.run(context),
         Verb::Metrics(verb) => verb.run(context),
         Verb::Api(verb) => verb.run(context),
+        Verb::Service(verb) => verb.run(context),
+        Verb::Completions(verb) => verb.run(),
+        Verb::Assets(verb) => verb.run(context),
         Verb::Uninstall(verb) => verb.run(context),
     }
 }

@@ -1,10 +1,10 @@
 //! Starting a daemon in the background and waiting until it answers: what `up` and `restart` share.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::Context;
@@ -30,14 +30,29 @@ pub(super) struct Start {
 
 /// Starts the daemon and comes back when its doors answer.
 pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord, CommandError> {
-    let name = context.instance_name();
-    let dir = context.paths.prepare_instance(name)?;
-    let log_path = dir.join("daemon.log");
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path)?;
+    let dir = context.paths.prepare_instance(context.instance_name())?;
+    let path = dir.join("daemon.log");
+    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
     let from = log.metadata()?.len();
+    let launched = match super::service::start(context, start.take_over, start.drop_in) {
+        Ok(Some(pid)) => wait_until_ready(context, pid, || Ok(None)),
+        Ok(None) => launch_here(context, start, log),
+        Err(error) => Err(error),
+    };
+    launched.map_err(|mut error| {
+        let quote = quote(&path, from);
+        if !quote.is_empty() {
+            error.message = format!("{}:\n{quote}", error.message);
+        }
+        error
+    })
+}
+
+/// In the background, as a process of nobody's service.
+fn launch_here(context: &Context, start: &Start, log: File) -> Result<InstanceRecord, CommandError> {
     // Through /proc, so that a program replaced on disk does not change what is started half-way.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["up", "--foreground", "--detached", "--instance", name]);
+    command.args(["up", "--foreground", "--detached", "--instance", context.instance_name()]);
     if start.drop_in {
         command.arg("--drop-in");
     }
@@ -53,24 +68,22 @@ pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord,
     // A folder that is busy because a daemon stands in it is a nuisance.
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let mut child = command.spawn()?;
-    wait_until_ready(context, &mut child).map_err(|mut error| {
-        let quote = quote(&log_path, from);
-        if !quote.is_empty() {
-            error.message = format!("{}:\n{quote}", error.message);
-        }
-        error
-    })
+    wait_until_ready(context, child.id(), || child.try_wait())
 }
 
-fn wait_until_ready(context: &Context, child: &mut Child) -> Result<InstanceRecord, CommandError> {
+fn wait_until_ready(
+    context: &Context,
+    pid: u32,
+    mut ended: impl FnMut() -> io::Result<Option<ExitStatus>>,
+) -> Result<InstanceRecord, CommandError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = ended()? {
             return Err(CommandError::failed(format!("the daemon ended before it was ready ({status})"))
                 .hint("`ostler doctor` checks this machine; `ostler up --foreground` shows what happens"));
         }
         let found = instances::find(&context.paths, Some(context.instance_name()))?.pop();
-        let ours = |found: &Found| found.record.as_ref().is_some_and(|record| record.pid == child.id());
+        let ours = |found: &Found| found.record.as_ref().is_some_and(|record| record.pid == pid);
         if let Some(found) = found.filter(ours)
             && let Ok(mut reached) = context.reach(found)
             && let Some(mut record) = reached.found.record
@@ -86,8 +99,7 @@ fn wait_until_ready(context: &Context, child: &mut Child) -> Result<InstanceReco
         }
         if Instant::now() > deadline {
             return Err(CommandError::failed(format!(
-                "the daemon (pid {}) has not become ready in {READY_WITHIN:?}",
-                child.id()
+                "the daemon (pid {pid}) has not become ready in {READY_WITHIN:?}"
             ))
             .hint("it goes on trying; follow it with `ostler logs --daemon -f`"));
         }
@@ -103,7 +115,7 @@ pub(super) fn is_drop_in(pid: u32) -> bool {
 
 /// What the daemon wrote since it was started, safe to show.
 fn quote(log: &Path, from: u64) -> String {
-    let read = || -> std::io::Result<Vec<u8>> {
+    let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(log)?;
         let end = file.metadata()?.len();
         file.seek(SeekFrom::Start(from.max(end.saturating_sub(QUOTE))))?;

@@ -22,7 +22,7 @@ a crash and a kill -9 of the daemon.
 Examples:
   ostler up
   ostler up --drop-in               sudo-request, codecast and the like find it by themselves
-  ostler up --foreground            for systemd: KillMode=process, Delegate=yes, Restart=always
+  ostler service install            start it with the machine
   ostler up --instance lab          a second, separate instance")]
 pub(crate) struct Up {
     /// Stay in the foreground and log to stderr
@@ -44,6 +44,10 @@ pub(crate) struct Up {
     /// Take the place of a living daemon; what `restart` passes on
     #[arg(long, hide = true, requires = "foreground")]
     take_over: bool,
+
+    /// Started by a service manager; what the unit of `service install` says
+    #[arg(long, hide = true, requires = "foreground", conflicts_with = "detached")]
+    service: bool,
 }
 
 impl Up {
@@ -77,7 +81,8 @@ impl Up {
             instance: context.instance_name().to_owned(),
             detached: self.detached,
             guarded: self.guarded,
-            take_over: self.take_over,
+            take_over: self.take_over || self.service,
+            service: self.service,
         }))
     }
 }

@@ -6,6 +6,7 @@
 mod download;
 mod facts;
 mod prune;
+mod roots;
 mod stock;
 mod unpack;
 

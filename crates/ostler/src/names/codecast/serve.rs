@@ -9,6 +9,8 @@ use std::process::ExitCode;
 use ostler_door_codecast::{Config, Door, Ready, Settings};
 use ostler_engine::{Claim, Ending};
 use tokio::net::TcpListener;
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
 
 use super::{fail, version};
 use crate::daemon::{Asked, Host, LogWriter, Native, Plan, PortFile, Signals};
@@ -17,12 +19,8 @@ use crate::paths::Paths;
 
 pub(super) fn run(home: &Path) -> ExitCode {
     let log = LogWriter::to_stderr();
-    let level = std::env::var("RUST_LOG").ok().and_then(|text| tracing_subscriber::EnvFilter::try_new(text).ok());
-    let level = level.unwrap_or_else(|| tracing_subscriber::EnvFilter::new("info"));
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).with_writer(log.clone()).finish();
-    // A second call would keep the first logger, which is as good.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    let level = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
+    log.take_events(level.unwrap_or_else(|| Targets::new().with_default(Level::INFO)));
     let home = home.to_owned();
     let served = crate::daemon::run_to_end(async move { serve(&home).await });
     log.flush();

@@ -35,9 +35,18 @@ fn running(context: &Context) -> Option<u32> {
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     if !Path::new("/run/systemd/system").exists() {
-        return vec![Check::good("systemd", "not here: nothing ends processes at logout or with a unit")];
+        return vec![Check::good(
+            "service",
+            "no systemd here: nothing ends processes at logout; `ostler service install` says how to start with the machine",
+        )];
     }
-    vec![linger(), kill_mode(context)]
+    let mut checks = vec![linger(), kill_mode(context)];
+    checks.extend(match crate::verbs::service::told(context.instance_name()) {
+        Some(Ok(text)) => Some(Check::good("service", text)),
+        Some(Err(text)) => Some(Check::weak("service", text)),
+        None => None,
+    });
+    checks
 }
 
 /// Without lingering, systemd removes the runtime folder and ends the user's services at the last logout.
@@ -74,7 +83,7 @@ fn kill_mode(context: &Context) -> Check {
         Some(mode) => Check::broken(
             "KillMode",
             format!(
-                "{who} is in {unit} with KillMode={mode}: a restart of that unit kills every child; set KillMode=process and Delegate=yes"
+                "{who} is in {unit} with KillMode={mode}: a restart of that unit kills every child; make a unit that does not: ostler service install"
             ),
         ),
         None => Check::weak("KillMode", format!("{who} is in {unit} and systemctl does not answer")),

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
@@ -12,20 +13,11 @@ use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
-use super::path_error;
 use super::unpack::SIZE_MAX;
+use super::{path_error, roots};
 
 /// From the first byte sent to the last one received.
 const TIME_MAX: Duration = Duration::from_secs(5 * 60);
-
-/// Where systems keep the certificates that they trust.
-const SYSTEM_ROOTS: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// Downloads `url`. The words of an error are those that callers know.
 pub(super) fn fetch(url: &str, dir: &Path) -> Result<File, String> {
@@ -44,15 +36,15 @@ pub(super) fn fetch(url: &str, dir: &Path) -> Result<File, String> {
 }
 
 fn agent(uri: &Uri) -> Agent {
-    let own_roots = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some());
-    let system = own_roots || SYSTEM_ROOTS.iter().any(|file| Path::new(file).exists());
-    let roots = if system { RootCerts::PlatformVerifier } else { RootCerts::WebPki };
+    let roots = RootCerts::from(roots::trusted(|name| std::env::var_os(name)));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider).root_certs(roots).build();
     let proxy = if is_this_machine(uri) { None } else { Proxy::try_from_env() };
     Agent::config_builder()
         .proxy(proxy)
         .timeout_global(Some(TIME_MAX))
         .http_status_as_error(false)
-        .tls_config(TlsConfig::builder().root_certs(roots).build())
+        .tls_config(tls)
         .build()
         .into()
 }
