@@ -41,6 +41,7 @@ MINUTES = {
     "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "demo": (0.7, 4), "hangup": (1.3, 5), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "codecast-client": (0.3, 3),
     "approvals": (0.6, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
+    "setup": (0.5, 3), "package": (0, 3),
     "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
 }
 # The whole of it, cold, without what `install` fetches.
@@ -196,6 +197,23 @@ def codecast_client(work):
     if not install.has_codecast(work):
         return work.missing("codecast %s is not installed; run ./test install" % install.CODECAST)
     return work.own("codecast-client", "--original", install.codecast_root())
+
+
+@step("setup", "conformance/own: ./install, completions and manual pages, the service under a real user manager, a reboot", BUILT)
+def setup(work):
+    return work.own("setup")
+
+
+@step("package", "packaging/build: a static program and a Debian package (only with --full)", BUILT, home=False)
+def package(work):
+    if not full():
+        work.say("a second whole build: only with --full")
+        return Counts(skipped=1)
+    out = os.path.join(places.ROOT, "target", "packages")
+    counts = work.plain(["packaging/build", "--profile", "release", out])
+    if counts.passed:
+        counts.add(work.own("package", "--original", out))
+    return counts
 
 
 @step("approvals", "conformance/own: requests answered in terminals and by rules, hosted shells refused, a record that holds", BUILT)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|demo|hangup|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|cli|demo|hangup|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -17,6 +17,8 @@ import lib
 SUITES = {
     "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
                   "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk"],
+    "setup": ["setup"],
+    "package": ["package"],
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
@@ -37,7 +39,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--suite", choices=SUITES, default="claustrum")
-    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client)")
+    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client), or what packaging/build made (suite package)")
     ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
     opt = ap.parse_args()

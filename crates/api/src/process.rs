@@ -122,6 +122,9 @@ wire! {
         /// its pipes.
         #[serde(default)]
         pub lost_after: Option<u64>,
+        /// It ended because the machine was restarted; `ostler start` runs its command again.
+        #[serde(default)]
+        pub rebooted: bool,
         /// What it says about itself, if it is a terminal program that does.
         #[serde(default)]
         pub claim: Option<Claim>,

@@ -27,12 +27,8 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 no instance running, 4 not found, 5 refus
 `run` and `attach` end with the hosted command's own code (128 + signal).";
 
 /// What other programs call our verbs: nothing that looks like them would help.
-const OTHER_WORDS: &[(&str, &[&str])] = &[
-    ("stop", &["down", "kill"]),
-    ("start", &["up", "run"]),
-    ("ls", &["ps", "sessions"]),
-    ("list", &["ps", "sessions"]),
-];
+const OTHER_WORDS: &[(&str, &[&str])] =
+    &[("stop", &["down", "kill"]), ("ls", &["ps", "sessions"]), ("list", &["ps", "sessions"])];
 
 /// Hosts coding agents and commands: clients come, go, crash and come back without losing a byte.
 #[derive(Debug, Parser)]
@@ -58,11 +54,9 @@ struct Cli {
     verb: Verb,
 }
 
-/// The whole of it, as what completes and describes it must know it.
-pub(crate) fn command() -> clap::Command {
-    let mut command = Cli::command();
-    command.build();
-    command
+/// The whole command line, for what is made from it.
+pub(crate) fn description() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs a verb and turns what came of it into an exit code.
@@ -122,12 +116,6 @@ fn usage(mut error: clap::Error, verb: Option<OsString>, json: bool) -> ExitCode
     // If nobody reads it, nobody misses it.
     let _ = error.print();
     if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
-}
-
-/// The whole command line, for what is made from it.
-#[cfg(test)]
-pub(crate) fn description() -> clap::Command {
-    Cli::command()
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         damaged_from: bounds.damaged_from,
         attached: process.viewers().into_iter().map(viewer).collect(),
         lost_after: bounds.lost_after,
+        rebooted: about.rebooted,
         claim: None,
     }
 }

@@ -84,6 +84,9 @@ pub struct About {
     /// Its keeper died while it was starting it: it has no pid, and may have run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsure: bool,
+    /// The machine was restarted while it ran: that is how it ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebooted: bool,
     /// It was let go on purpose while it ran: it is nobody's any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) abandoned: bool,
@@ -122,6 +125,7 @@ impl About {
             start_ticks: 0,
             boot: String::new(),
             unsure: false,
+            rebooted: false,
             abandoned: false,
         }
     }
@@ -130,6 +134,11 @@ impl About {
     pub(super) fn runs_as(&mut self, pid: u32, start_ticks: u64) {
         this_boot().clone_into(&mut self.boot);
         (self.pid, self.start_ticks, self.unsure) = (pid, start_ticks, false);
+    }
+
+    /// It ran in a boot of the machine that is over.
+    pub(super) fn is_of_another_boot(&self) -> bool {
+        !self.boot.is_empty() && self.boot != this_boot()
     }
 
     /// What it is looked for by when no keeper holds it.

@@ -347,10 +347,12 @@ impl Registry {
 
     /// A process that the keeper no longer has: over, and if nobody saw how, its end is unknown.
     fn remember(self: &Arc<Self>, found: Found) -> io::Result<()> {
-        let Found { about, end, on_roll } = found;
+        let Found { mut about, end, on_roll } = found;
         let dir = self.dir_of(&about.id);
         let journal = Journal::open_on(&dir, JournalOptions::default(), &self.roll, end).map_err(io::Error::other)?;
-        if !on_roll {
+        let rebooted = about.is_of_another_boot() && journal.bounds().exit.is_none();
+        about.rebooted |= rebooted;
+        if !on_roll || rebooted {
             journal.to_be_described(about.encode());
         }
         self.enter_ended(about, journal).map(drop)

@@ -12,6 +12,7 @@ use ostler_hooks::hook;
 use super::fact::{self, Fact, Intent, Lifetime, Said};
 use super::running::{News, Running, Stage};
 use super::sessions::Shared;
+use super::state::REBOOTED;
 use super::{Session, rebuild};
 use crate::{Exit, Scope};
 
@@ -89,7 +90,7 @@ impl Driver {
     /// Ends the thread if nothing is left to do.
     fn leave(&mut self, shared: &Shared) -> bool {
         let mut desk = self.session.desk();
-        let more = desk.state.is_busy() && !desk.state.closed && !shared.is_halting();
+        let more = desk.state.is_busy() && !desk.state.held && !desk.state.closed && !shared.is_halting();
         if self.running.is_some() || desk.state.living.is_some() || more {
             return false;
         }
@@ -156,7 +157,9 @@ impl Driver {
         let mut last = running.adapter.ended();
         let how = ending(exit, &stderr);
         let name = self.session.desk().state.created.agent.name().to_owned();
-        if unasked && exit != Exit::Unknown {
+        if self.session.desk().state.held {
+            last.iter_mut().for_each(rebooted);
+        } else if unasked && exit != Exit::Unknown {
             let spoke = running.spoke;
             last.iter_mut().for_each(|event| explain(event, &name, spoke, &how));
         }
@@ -188,6 +191,7 @@ impl Driver {
         let session = self.session.clone();
         let mut desk = session.desk();
         if desk.state.turn.is_none()
+            && !desk.state.held
             && !desk.state.closed
             && !shared.is_halting()
             && let Some(next) = desk.state.queue.front().map(|queued| queued.number)
@@ -202,6 +206,9 @@ impl Driver {
         if turn.interrupt.is_some() || desk.state.closed {
             let event = Event::TurnEnded { reason: EndReason::Interrupted, message: None };
             session.tell(&mut desk, Fact::Said { event })?;
+            return Ok(());
+        }
+        if desk.state.held {
             return Ok(());
         }
         let (number, blocks) = (turn.prompt.number, turn.prompt.blocks.clone());
@@ -348,6 +355,13 @@ fn explain(event: &mut Event, name: &str, spoke: bool, how: &str) {
         let when = if spoke { "in the middle of the turn" } else { "before it said anything" };
         *message = Some(format!("{name} ended {when}{how}"));
         *reason = if spoke { EndReason::Interrupted } else { EndReason::Failed };
+    }
+}
+
+/// A turn that ended with the machine says so.
+fn rebooted(event: &mut Event) {
+    if let Event::TurnEnded { reason: EndReason::Interrupted, message: message @ None } = event {
+        *message = Some(REBOOTED.to_owned());
     }
 }
 

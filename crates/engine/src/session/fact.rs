@@ -196,6 +196,8 @@ pub enum Fact {
         /// In the words of all events.
         event: Event,
     },
+    /// The machine was restarted: what waits goes on with the next prompt, not by itself.
+    Held {},
     /// The session is over: no more prompts.
     Closed {},
 }

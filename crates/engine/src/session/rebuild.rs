@@ -11,7 +11,7 @@ use super::fact::{Fact, Intent};
 use super::new::setup;
 use super::running::Running;
 use super::sessions::Shared;
-use super::state::{Living, State};
+use super::state::{Living, REBOOTED, State};
 
 /// The living process of this session, its adapter as it was; nothing if the process never came to be, or is forgotten.
 pub(super) fn take_up(session: &Session, shared: &Arc<Shared>) -> io::Result<Option<Running>> {
@@ -27,7 +27,8 @@ pub(super) fn take_up(session: &Session, shared: &Arc<Shared>) -> io::Result<Opt
         let mut desk = session.desk();
         session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr: String::new() })?;
         if state.turn.is_some_and(|turn| turn.sent.is_some() && !turn.ended) {
-            let event = Event::TurnEnded { reason: EndReason::Interrupted, message: None };
+            let message = state.held.then(|| REBOOTED.to_owned());
+            let event = Event::TurnEnded { reason: EndReason::Interrupted, message };
             session.tell(&mut desk, Fact::Said { event })?;
         }
         return Ok(None);

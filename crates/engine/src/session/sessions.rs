@@ -189,10 +189,33 @@ impl Sessions {
                 Err(error) => tracing::error!("session not taken up: {error}"),
             }
         }
+        self.hold_after_reboot();
         self.settle_inbox();
         let unfinished = |session: &&Session| session.desk().state.has_work();
         for session in self.list().iter().filter(unfinished) {
             session.drive();
+        }
+    }
+
+    /// After a restart of the machine nothing runs by itself: what waits is held until somebody says something.
+    fn hold_after_reboot(&self) {
+        let (file, boot) = (self.shared.registry.config.dir.join("boot"), &self.shared.boot);
+        match fs::read_to_string(&file) {
+            Ok(last) if last == *boot => return,
+            Ok(_) => {
+                for session in self.list().iter().filter(|session| session.desk().state.is_busy()) {
+                    let mut desk = session.desk();
+                    if let Err(error) = session.tell(&mut desk, Fact::Held {}) {
+                        tracing::error!("{}: not held after the restart of the machine: {error}", session.id());
+                    }
+                }
+            }
+            // The first daemon here.
+            Err(_) => {}
+        }
+        // Written last: who dies before holds them all again.
+        if let Err(error) = fs::write(&file, boot) {
+            tracing::warn!("{}: {error}", file.display());
         }
     }
 

@@ -17,6 +17,9 @@ const WHY_MAX: usize = 500;
 /// Answers that may be on their way to an agent at once: more than one that waits for them asks.
 const GIVEN: usize = 64;
 
+/// Why a turn is over, or has not begun.
+pub(super) const REBOOTED: &str = "ended by a restart of the machine";
+
 /// Where a session stands, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -116,6 +119,9 @@ pub(super) struct State {
     /// A conversation that the agent did not know any more.
     pub(super) lost: Option<String>,
     pub(super) closed: bool,
+    /// The machine was restarted, and nobody has said anything since.
+    #[serde(default)]
+    pub(super) held: bool,
     /// What was used.
     pub(super) meter: Meter,
 }
@@ -140,6 +146,7 @@ impl State {
             outcome: None,
             lost: None,
             closed: false,
+            held: false,
             meter: Meter::default(),
         }
     }
@@ -148,6 +155,7 @@ impl State {
     pub(super) fn status(&self) -> Status {
         match (&self.turn, &self.outcome) {
             _ if self.closed => Status::Closed,
+            _ if self.is_held() => Status::Interrupted,
             (Some(_), _) if !self.asks.is_empty() => Status::Waiting,
             (Some(_), _) => Status::Running,
             (None, Some((EndReason::Interrupted, _))) => Status::Interrupted,
@@ -158,6 +166,9 @@ impl State {
 
     /// Why the last turn failed, or stopped by itself.
     pub(super) fn why(&self) -> Option<String> {
+        if self.is_held() {
+            return Some(REBOOTED.to_owned());
+        }
         let told = matches!(self.status(), Status::Failed | Status::Interrupted);
         self.outcome.as_ref().filter(|_| told).and_then(|(_, why)| why.clone())
     }
@@ -169,7 +180,12 @@ impl State {
 
     /// Whether a thread has something to do for it.
     pub(super) fn has_work(&self) -> bool {
-        self.is_busy() || self.living.is_some()
+        (self.is_busy() && !self.held) || self.living.is_some()
+    }
+
+    /// Whether something waits for a person because the machine was restarted.
+    pub(super) fn is_held(&self) -> bool {
+        self.held && self.is_busy() && self.living.is_none()
     }
 
     /// Bytes that wait in the queue.
@@ -204,6 +220,7 @@ impl State {
                 self.given.drain(..self.given.len().saturating_sub(GIVEN));
             }
             Fact::Prompt { number, key, blocks, .. } => {
+                self.held = false;
                 self.prompts = self.prompts.max(*number);
                 self.queue.push_back(Queued { number: *number, blocks: blocks.clone() });
                 if let Some(key) = key {
@@ -259,6 +276,7 @@ impl State {
                 }
             }
             Fact::Said { event } => self.event(0, (0, 0), event),
+            Fact::Held {} => self.held = true,
             Fact::Closed {} => self.closed = true,
         }
     }

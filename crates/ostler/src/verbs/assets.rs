@@ -23,7 +23,9 @@ impl Assets {
         for shell in completions::SHELLS {
             write(context, &share.join(place(shell)), &completions::script(shell))?;
         }
-        pages(context, &crate::cli::command(), "ostler", &share.join("man/man1"))?;
+        let mut command = crate::cli::description();
+        command.build();
+        pages(context, &command, "ostler", &share.join("man/man1"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

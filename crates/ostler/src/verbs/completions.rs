@@ -41,6 +41,6 @@ impl Completions {
 /// The script for one shell.
 pub(super) fn script(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut crate::cli::command(), "ostler", &mut text);
+    clap_complete::generate(shell, &mut crate::cli::description(), "ostler", &mut text);
     text
 }

@@ -36,6 +36,7 @@ mod session;
 mod sessions;
 mod set;
 mod start;
+mod start_again;
 mod status;
 mod stream;
 mod uninstall;
@@ -91,6 +92,8 @@ pub(crate) enum Verb {
     Status(status::Status),
     Run(run::Run),
     Ps(ps::Ps),
+    #[command(name = "start")]
+    StartAgain(start_again::StartAgain),
     Attach(attach::Attach),
     Logs(logs::Logs),
     Kill(kill::Kill),
@@ -132,6 +135,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Status(verb) => verb.run(context),
         Verb::Run(verb) => verb.run(context),
         Verb::Ps(verb) => verb.run(context),
+        Verb::StartAgain(verb) => verb.run(context),
         Verb::Attach(verb) => verb.run(context),
         Verb::Logs(verb) => verb.run(context),
         Verb::Kill(verb) => verb.run(context),

@@ -121,6 +121,7 @@ pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
             (Some(0), _) => ("exited 0".to_owned(), Paint::Dim),
             (Some(code), _) => (format!("exited {code}"), Paint::Bad),
             (None, Some(signal)) => (super::kill::signal_name(signal), Paint::Bad),
+            (None, None) if process.rebooted => ("ended by reboot".to_owned(), Paint::Warn),
             (None, None) => ("exit unknown".to_owned(), Paint::Warn),
         },
     }

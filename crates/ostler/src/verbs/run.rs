@@ -78,6 +78,22 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// The command of a process that has ended, once more and without staying.
+    pub(super) fn again(process: ProcessInfo) -> Self {
+        let command = std::iter::once(process.program).chain(process.args).map(OsString::from).collect();
+        Self {
+            tty: process.tty,
+            detach: true,
+            name: process.name,
+            cwd: process.cwd.map(PathBuf::from),
+            env: Vec::new(),
+            private: process.private,
+            keep: None,
+            key: None,
+            command,
+        }
+    }
+
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
         let params = self.params()?;

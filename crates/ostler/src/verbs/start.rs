@@ -59,7 +59,7 @@ fn launch_here(context: &Context, start: &Start, log: File) -> Result<InstanceRe
     if start.take_over {
         command.arg("--take-over");
     }
-    if name == DEMO_INSTANCE {
+    if context.instance_name() == DEMO_INSTANCE {
         // Its settings are its own; those that the user has exported are for the user's.
         for key in KEYS {
             command.env_remove(key.variable());

@@ -1,0 +1,38 @@
+//! `ostler start`: runs the command of a process that has ended once more, after a reboot for example.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Context;
+use super::run::Run;
+use crate::output::{CommandError, Kind};
+
+/// Run the command of a process that has ended again
+#[derive(Debug, Args)]
+#[command(after_help = "\
+In the same folder, under the same name, with your environment as it is now. What it said before stays in its own record.
+
+Examples:
+  ostler start build
+  ostler ps -a                      what has ended, and can be started again")]
+pub(crate) struct StartAgain {
+    /// Its id or name
+    id: String,
+}
+
+impl StartAgain {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        let (reached, process) = context.find_process(&self.id)?;
+        if process.exit.is_none() {
+            let message = format!("`{}` is running (pid {})", self.id, process.pid);
+            return Err(CommandError::new(Kind::Refused, message).hint(format!("see it: ostler attach {}", self.id)));
+        }
+        if let Some(alias) = &process.alias {
+            let message = format!("`{}` belongs to a client ({})", self.id, alias.endpoint);
+            return Err(CommandError::new(Kind::Refused, message).hint("that client starts it again"));
+        }
+        let there = Context::new(context.paths.clone(), Some(reached.found.name), context.json());
+        Run::again(process).run(&there)
+    }
+}
