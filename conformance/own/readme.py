@@ -5,10 +5,11 @@ import re
 import shutil
 import subprocess
 import sys
+import termios
 
 from cli import Home
 from hangup_kit import Seat
-from lib import area
+from lib import area, wait_for
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 # Written by the program itself.
@@ -118,6 +119,8 @@ def blocks(t):
         with Seat(home, argv=["bash", "-c", "cd clone && " + told], size=(40, 100)) as seat:
             if press:
                 seat.until(wait.encode())
+                # A key before the terminal takes single keys would wait for the end of its line.
+                wait_for(lambda: not termios.tcgetattr(seat.slave)[3] & termios.ICANON, 10, 0.02)
                 seat.type(press)
             rc = seat.wait(60)
         t.ok("works-as-it-stands: %s" % line.split(" -m ")[0], rc == 0, (rc, seat.seen[-600:]))
