@@ -106,6 +106,7 @@ def blocks(t):
     os.mkdir(home.dir + "/project")
     subprocess.run(["git", "init", "-q", home.dir + "/project"], env=home.env, check=True)
     shutil.copy(home.program, home.dir + "/clone/target/release/ostler")
+    shutil.copy(ROOT + "/install", home.dir + "/clone/install")
     home.env["PATH"] = home.dir + "/.local/bin:" + home.env["PATH"]
     before = {"clone", "project"}
     keys = {"ostler approvals": ("waiting", b"q"), "ostler attach fix": ("leave", b"\x1d"), "ostler run -t": ("leave", b"\x1d"), "ostler demo": ("demo --remove", b"")}
@@ -115,6 +116,7 @@ def blocks(t):
         if line == "./test":
             continue
         told = line.replace("cargo run --release --", "target/release/ostler").replace("new claude", "new echo").replace("-- claude", "-- cat")
+        told = told + " --from target/release/ostler" if told == "./install" else told
         wait, press = next((what for begin, what in keys.items() if line.startswith(begin) and "--remove" not in line), ("", b""))
         with Seat(home, argv=["bash", "-c", "cd clone && " + told], size=(40, 100)) as seat:
             if press:
