@@ -78,6 +78,23 @@ def headers(t):
         t.eq("null-origin", status(Origin="null"), 403)
         for name in ("Forwarded", "X-Forwarded-For", "X-Real-IP"):
             t.eq("forwarded-%s" % name.lower(), d.rpc.post(HEALTH, headers={"Content-Type": "application/json", name: "1.2.3.4"})[0], 403)
+        body = HEALTH
+
+        def raw(target, *lines):
+            """The status of a request whose first lines are these, to the letter."""
+            with socket.create_connection(("127.0.0.1", d.port), 20) as s:
+                rest = ("Content-Type: application/json", "Content-Length: %d" % len(body), "Connection: close", "", "")
+                s.sendall("\r\n".join(("POST %s HTTP/1.1" % target, *lines, *rest)).encode() + body)
+                return int(s.makefile("rb").readline().split()[1])
+        t.eq("spelled-out", raw("/rpc", "Host: localhost"), 200)
+        t.eq("no-host", raw("/rpc"), 400)
+        t.eq("two-hosts", raw("/rpc", "Host: localhost", "Host: localhost"), 400)
+        t.eq("another-host-in-the-first-line", raw("http://evil.example/rpc", "Host: localhost"), 400)
+        t.eq("the-same-host-in-the-first-line", raw("http://localhost/rpc", "Host: localhost"), 200)
+        t.eq("two-origins", raw("/rpc", "Host: localhost", "Origin: http://localhost", "Origin: https://evil.example"), 403)
+        with socket.create_connection(("127.0.0.1", d.port), 20) as slow:
+            slow.sendall(b"POST /rpc HTTP/1.1\r\nHost: loc")
+            t.eq("headers-that-do-not-come-are-not-waited-for", slow.recv(1000), b"")
         t.eq("no-content-type", d.rpc.post(HEALTH, headers={})[0], 415)
         t.eq("a-form-of-a-web-page", status(Content_Type="text/plain"), 415)
         t.eq("a-body-that-is-too-large", status(Content_Length=str(64 << 20)), 413)

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -52,8 +52,7 @@ pub enum Claimed {
 
 /// Claims the instance in `dir`, which exists.
 pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
-    let path = dir.join(LOCK);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let file = open(&dir.join(LOCK))?;
     if try_lock(&file)? {
         sign(&file);
         return Ok(Claimed::Free(Lease { _lock: file }));
@@ -77,6 +76,25 @@ pub fn claim(dir: &Path, how: Claim) -> io::Result<Claimed> {
     let pid = evict(&file, pid)?;
     sign(&file);
     Ok(Claimed::TakenFrom(Lease { _lock: file }, pid))
+}
+
+/// Never the file that a link leads to: it would be written to, and locked, wherever that is.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let no_link = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+    let file = options.custom_flags(no_link).open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => not_a_lock(path, "a link"),
+        _ => error,
+    })?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_a_lock(path, "no file")),
+    }
+}
+
+fn not_a_lock(path: &Path, what: &str) -> io::Error {
+    io::Error::other(format!("{} is {what}: nobody's lock. Remove it", path.display()))
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -174,6 +192,21 @@ mod tests {
         );
         drop(lease);
         assert!(matches!(claim(dir.path(), Claim::IfFree).unwrap(), Claimed::Free(_)));
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_or_no_file_is_refused_and_what_it_leads_to_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (lock, elsewhere) = (dir.path().join(LOCK), dir.path().join("elsewhere"));
+        std::fs::write(&elsewhere, "precious").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
+        let refused = claim(dir.path(), Claim::TakeOver).unwrap_err().to_string();
+        assert!(refused.contains("is a link"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "precious");
+        std::fs::remove_file(&lock).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &lock, 0o600.into()).unwrap();
+        let refused = claim(dir.path(), Claim::IfFree).unwrap_err().to_string();
+        assert!(refused.contains("is no file"), "{refused}");
     }
 
     #[test]

@@ -10,7 +10,18 @@ use rustix::fs::{Mode, OFlags};
 /// `sun_path` holds 108 bytes, one of which is the final zero.
 const SOCKET_PATH_MAX: usize = 107;
 
+/// Connects to the daemon of our own user: whoever else listens there is told nothing.
 pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let stream = reach(path)?;
+    let owner = rustix::net::sockopt::socket_peercred(&stream)?.uid;
+    if owner != rustix::process::geteuid() {
+        let what = format!("{} is served by a program of user {}", path.display(), owner.as_raw());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, what));
+    }
+    Ok(stream)
+}
+
+fn reach(path: &Path) -> io::Result<UnixStream> {
     if path.as_os_str().len() <= SOCKET_PATH_MAX {
         return UnixStream::connect(path);
     }

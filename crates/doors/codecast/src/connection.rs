@@ -40,7 +40,8 @@ impl Connection {
 }
 
 async fn serve(State(connection): State<Connection>, request: Request) -> Response {
-    if let Err(refused) = guard::admit(connection.peer, request.headers(), connection.tokens.as_deref()) {
+    if let Err(refused) = guard::admit(connection.peer, request.uri(), request.headers(), connection.tokens.as_deref())
+    {
         tracing::warn!("codecast: {}: {refused}", connection.peer.address);
         return plain(refused.status(), refused.to_string());
     }

@@ -5,7 +5,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 
 use crate::tokens::Tokens;
 
@@ -22,6 +23,8 @@ pub(crate) struct Peer {
 /// Why a request is not served.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
+    #[error("Bad Request: one Host header, and the same host in the request line if it names one")]
+    Form,
     #[error("Unauthorized: missing Bearer token")]
     NoToken,
     #[error("Unauthorized: invalid token")]
@@ -39,6 +42,7 @@ pub(crate) enum Refused {
 impl Refused {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
+            Self::Form => StatusCode::BAD_REQUEST,
             Self::NoToken | Self::BadToken => StatusCode::UNAUTHORIZED,
             _ => StatusCode::FORBIDDEN,
         }
@@ -46,7 +50,8 @@ impl Refused {
 }
 
 /// Lets a request in, or says why not. `tokens` is there in auth mode only.
-pub(crate) fn admit(peer: Peer, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
+pub(crate) fn admit(peer: Peer, uri: &Uri, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
+    let host = the_host(uri, headers).ok_or(Refused::Form)?;
     if let Some(tokens) = tokens {
         match headers.get(header::AUTHORIZATION).map(|value| bearer(value.as_bytes())) {
             Some(Some(token)) if tokens.know(token) => return Ok(()),
@@ -58,14 +63,13 @@ pub(crate) fn admit(peer: Peer, headers: &HeaderMap, tokens: Option<&Tokens>) ->
     if !peer.ours {
         return Err(Refused::Stranger);
     }
-    let text = |name: &header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-    let host = text(&header::HOST);
-    if host.is_some_and(|host| !is_loopback(host)) || headers.get_all(header::HOST).iter().count() > 1 {
+    if !is_loopback(host) {
         return Err(Refused::Host);
     }
-    if let Some(origin) = text(&header::ORIGIN) {
-        let own = origin.split_once("://").map(|(_, host)| host);
-        if own.is_none() || own != host {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    if let Some(origin) = origins.next() {
+        let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        if own.is_none_or(|(_, own)| own != host) || origins.next().is_some() {
             return Err(Refused::Origin);
         }
     }
@@ -73,6 +77,15 @@ pub(crate) fn admit(peer: Peer, headers: &HeaderMap, tokens: Option<&Tokens>) ->
         return Err(Refused::Forwarded);
     }
     Ok(())
+}
+
+/// The host that a request is for, which is said once, or twice in the same words: else whoever stands between a client and us
+/// may have understood another one.
+fn the_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next()?.to_str().ok()?;
+    let same = |named: &Authority| named.as_str().eq_ignore_ascii_case(host);
+    (hosts.next().is_none() && uri.authority().is_none_or(same)).then_some(host)
 }
 
 fn bearer(value: &[u8]) -> Option<&[u8]> {
@@ -110,9 +123,15 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
+    const HERE: (&str, &str) = ("host", "localhost:9100");
+
     fn peer(ours: bool) -> Peer {
         let (address, own) = ("127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap());
         Peer { address, own, ours }
+    }
+
+    fn admit(peer: Peer, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
+        super::admit(peer, &Uri::from_static("/rpc"), headers, tokens)
     }
 
     fn with(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -126,9 +145,8 @@ mod tests {
     #[test]
     fn our_own_user_needs_nothing_and_nobody_else_is_served() {
         assert_eq!(admit(peer(true), &with(&[("host", "127.0.0.1:9100")]), None), Ok(()));
-        assert_eq!(admit(peer(true), &with(&[]), None), Ok(()));
         assert_eq!(admit(peer(false), &with(&[("host", "127.0.0.1:9100")]), None), Err(Refused::Stranger));
-        assert_eq!(admit(peer(false), &with(&[("authorization", "Bearer x")]), None), Err(Refused::Stranger));
+        assert_eq!(admit(peer(false), &with(&[HERE, ("authorization", "Bearer x")]), None), Err(Refused::Stranger));
     }
 
     #[test]
@@ -143,23 +161,46 @@ mod tests {
         {
             assert_eq!(admit(peer(true), &with(&[("host", host)]), None), Err(Refused::Host), "{host}");
         }
-        let two = with(&[("host", "localhost"), ("host", "evil.example")]);
-        assert_eq!(admit(peer(true), &two, None), Err(Refused::Host));
+    }
+
+    #[test]
+    fn the_host_is_said_once_or_twice_in_the_same_words_whoever_asks() {
+        let tokens = Tokens::of(["good"]);
+        let admit = |uri: &str, hosts: &[&str]| {
+            let hosts = hosts.iter().map(|host| ("host", *host));
+            let headers = with(&hosts.chain([("authorization", "Bearer good")]).collect::<Vec<_>>());
+            super::admit(peer(false), &uri.parse().unwrap(), &headers, Some(&tokens))
+        };
+        assert_eq!(admit("/rpc", &["box.example"]), Ok(()));
+        assert_eq!(admit("https://BOX.example/rpc", &["box.example"]), Ok(()));
+        for (uri, hosts) in [
+            ("/rpc", &[] as &[&str]),
+            ("/rpc", &["box.example", "box.example"]),
+            ("/rpc", &["localhost", "evil.example"]),
+            ("https://box.example/rpc", &[]),
+            ("https://box.example/rpc", &["evil.example"]),
+            ("https://box.example:443/rpc", &["box.example"]),
+        ] {
+            assert_eq!(admit(uri, hosts), Err(Refused::Form), "{uri} {hosts:?}");
+        }
     }
 
     #[test]
     fn a_page_of_another_site_is_foreign_also_one_on_this_machine() {
-        let host = ("host", "localhost:9100");
         for origin in ["https://evil.example", "null", "", "http://localhost:3000", "http://127.0.0.1:9100"] {
-            assert_eq!(admit(peer(true), &with(&[host, ("origin", origin)]), None), Err(Refused::Origin), "{origin}");
+            assert_eq!(admit(peer(true), &with(&[HERE, ("origin", origin)]), None), Err(Refused::Origin), "{origin}");
         }
-        assert_eq!(admit(peer(true), &with(&[host, ("origin", "http://localhost:9100")]), None), Ok(()));
+        let own = ("origin", "http://localhost:9100");
+        assert_eq!(admit(peer(true), &with(&[HERE, own]), None), Ok(()));
+        for two in [[HERE, own, ("origin", "https://evil.example")], [HERE, ("origin", "https://evil.example"), own]] {
+            assert_eq!(admit(peer(true), &with(&two), None), Err(Refused::Origin), "{two:?}");
+        }
     }
 
     #[test]
     fn what_a_proxy_passes_on_is_not_from_here() {
         for name in ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"] {
-            assert_eq!(admit(peer(true), &with(&[(name, "1.2.3.4")]), None), Err(Refused::Forwarded), "{name}");
+            assert_eq!(admit(peer(true), &with(&[HERE, (name, "1.2.3.4")]), None), Err(Refused::Forwarded), "{name}");
         }
     }
 
@@ -167,7 +208,7 @@ mod tests {
     fn in_auth_mode_a_token_is_the_way_in_for_everybody_else() {
         let tokens = Tokens::of(["good"]);
         let admit = |ours, value: Option<&str>| {
-            let headers = value.map_or_else(HeaderMap::new, |value| with(&[("authorization", value)]));
+            let headers = value.map_or_else(|| with(&[HERE]), |value| with(&[HERE, ("authorization", value)]));
             admit(peer(ours), &headers, Some(&tokens))
         };
         assert_eq!(admit(false, None), Err(Refused::NoToken));

@@ -10,6 +10,7 @@ mod envelope;
 mod event;
 mod figures;
 mod guard;
+mod guests;
 mod listener;
 mod methods;
 mod outlet;

@@ -1,9 +1,8 @@
 //! The open door: connections come in, each is looked at before it may say anything, and there are never too many.
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -13,21 +12,20 @@ use ostler_engine::Engine;
 use rustix::event::{PollFd, PollFlags};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use crate::connection::Connection;
 use crate::guard::Peer;
+use crate::guests::{Guests, Holder};
 use crate::outlet::Metered;
 use crate::tokens::Tokens;
 use crate::{Config, Settings, Shared, peer, tls};
 
-/// Connections at once: more than all heads of a user have, and fewer than descriptors.
-const CONNECTIONS: usize = 512;
-/// Of one machine elsewhere: what it can not take from the others.
-const OF_ONE_HOST: usize = 64;
+/// Connections that are being looked at. Those that come meanwhile wait in the kernel.
+const ARRIVING: usize = 64;
 /// A client that takes longer for its headers, or between requests, is let go.
-const HEADERS_WITHIN: Duration = Duration::from_secs(60);
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 /// A handshake is two round trips.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Headers, and what is gathered before it is written.
@@ -44,8 +42,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 pub struct Door {
     shared: Arc<Shared>,
     open: Option<Open>,
-    places: Arc<Semaphore>,
-    hosts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    arriving: Arc<Semaphore>,
+    guests: Arc<Guests>,
 }
 
 /// What a door of this configuration needs, read: there is no door without it, and so nothing to start an engine for.
@@ -79,15 +77,18 @@ impl Ready {
 impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings, ready: Ready) -> Self {
-        let (places, hosts) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::default());
-        Self { shared: Arc::new(Shared::new(engine, settings)), open: ready.0, places, hosts }
+        let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::new());
+        Self { shared: Arc::new(Shared::new(engine, settings)), open: ready.0, arriving, guests }
     }
 
     /// Serves every client that comes, until dropped.
     pub async fn serve(&self, listener: &TcpListener) {
-        loop {
+        while let Ok(looking) = Arc::clone(&self.arriving).acquire_owned().await {
             match listener.accept().await {
-                Ok((socket, address)) => self.admit(socket, address),
+                Ok((socket, address)) => {
+                    let door = self.clone();
+                    tokio::spawn(async move { door.connection(socket, address, looking).await });
+                }
                 Err(error) => {
                     tracing::error!("codecast: accept: {error}");
                     tokio::time::sleep(ACCEPT_RETRY).await;
@@ -100,59 +101,31 @@ impl Door {
     /// ended, if that is soon.
     pub async fn close(&self) {
         self.shared.stop.send_replace(true);
-        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(CLOSE_WITHIN, self.places.acquire_many(all)).await;
+        let _ = tokio::time::timeout(CLOSE_WITHIN, self.guests.all_gone()).await;
     }
 
-    fn admit(&self, socket: TcpStream, address: SocketAddr) {
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            tracing::warn!("codecast: {address}: too many connections");
-            return;
-        };
-        let Some(guest) = self.guest(address.ip().to_canonical()) else {
-            tracing::warn!("codecast: {address}: too many connections of this machine");
-            return;
-        };
-        let door = self.clone();
-        tokio::spawn(async move {
-            door.connection(socket, address).await;
-            drop((place, guest));
-        });
-    }
-
-    /// A place among those of one machine; programs of this one are told apart by their user instead.
-    fn guest(&self, host: IpAddr) -> Option<Guest> {
-        if host.is_loopback() {
-            return Some(Guest { hosts: Arc::clone(&self.hosts), host: None });
-        }
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = hosts.entry(host).or_default();
-        if *count >= OF_ONE_HOST {
-            return None;
-        }
-        *count += 1;
-        Some(Guest { hosts: Arc::clone(&self.hosts), host: Some(host) })
-    }
-
-    async fn connection(&self, socket: TcpStream, address: SocketAddr) {
+    async fn connection(&self, socket: TcpStream, address: SocketAddr, looking: OwnedSemaphorePermit) {
         let Ok(own) = socket.local_addr() else { return };
-        let owner = owner(&socket, address, own).await;
-        let ours = owner == Owner::Us;
-        match owner {
-            Owner::Us => {}
+        let Some(holder) = holder(&socket, address, own).await else {
             // Gone before anybody looked: nobody is there to be served, or to be suspected.
-            Owner::Nobody => return tracing::debug!("codecast: {address} closed at once"),
-            Owner::Another(uid) if self.open.is_none() => {
-                return tracing::warn!("codecast: {address} belongs to another user ({uid}): refused");
-            }
-            Owner::Unknown if self.open.is_none() => {
-                return tracing::warn!("codecast: whose program {address} is could not be found out: refused");
-            }
-            Owner::Elsewhere if self.open.is_none() => {
-                return tracing::warn!("codecast: {address} is another machine: refused");
-            }
-            Owner::Another(_) | Owner::Unknown | Owner::Elsewhere => {}
+            return tracing::debug!("codecast: {address} closed at once");
+        };
+        drop(looking);
+        let ours = holder == Holder::Us;
+        if self.open.is_none() && !ours {
+            return match holder {
+                Holder::User(uid) => {
+                    tracing::warn!("codecast: {address} belongs to another user ({uid}): refused");
+                }
+                Holder::Host(_) => tracing::warn!("codecast: {address} is another machine: refused"),
+                Holder::Us | Holder::Unknown => {
+                    tracing::warn!("codecast: whose program {address} is could not be found out: refused");
+                }
+            };
         }
+        let Some(_guest) = self.guests.admit(holder) else {
+            return tracing::warn!("codecast: {address}: too many connections");
+        };
         // Small frames are to arrive when they are sent.
         let _ = socket.set_nodelay(true);
         let (socket, meter) = Metered::new(socket);
@@ -195,57 +168,27 @@ impl Door {
     }
 }
 
-/// A connection of another machine, counted.
-struct Guest {
-    hosts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    host: Option<IpAddr>,
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let Some(host) = self.host else { return };
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = hosts.get_mut(&host) {
-            *count -= 1;
-            if *count == 0 {
-                hosts.remove(&host);
-            }
-        }
-    }
-}
-
-/// Whose program is at the other end.
-#[derive(Debug, PartialEq, Eq)]
-enum Owner {
-    Us,
-    Another(u32),
-    /// Its socket is held by no program any more.
-    Nobody,
-    /// The kernel's table could not be read.
-    Unknown,
-    /// Not on this machine's loopback.
-    Elsewhere,
-}
-
-async fn owner(socket: &TcpStream, address: SocketAddr, own: SocketAddr) -> Owner {
-    if !address.ip().to_canonical().is_loopback() {
-        return Owner::Elsewhere;
+/// Whose connection it is; nobody's when its other end is held by no program any more.
+async fn holder(socket: &TcpStream, address: SocketAddr, own: SocketAddr) -> Option<Holder> {
+    let host = address.ip().to_canonical();
+    if !host.is_loopback() {
+        return Some(Holder::Host(host));
     }
     for _ in 0..LOOKS {
         let found = tokio::task::spawn_blocking(move || peer::uid(address, own)).await;
         match found.unwrap_or_else(|lost| Err(io::Error::other(lost))) {
-            Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw() => return Owner::Us,
-            Ok(Some(uid)) => return Owner::Another(uid),
-            Ok(None) if hung_up(socket) => return Owner::Nobody,
+            Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw() => return Some(Holder::Us),
+            Ok(Some(uid)) => return Some(Holder::User(uid)),
+            Ok(None) if hung_up(socket) => return None,
             // It is there: others that came and went while the table was read have moved its line.
             Ok(None) => {}
             Err(error) => {
                 tracing::error!("codecast: {address}: {error}");
-                return Owner::Unknown;
+                return Some(Holder::Unknown);
             }
         }
     }
-    Owner::Unknown
+    Some(Holder::Unknown)
 }
 
 /// Whether the other end sends no more, whatever it has sent before.

@@ -11,6 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::place::impostor;
 use crate::wire::{Answer, Request, RequestError, VERSION, most_answer_bytes};
 
 /// A unix socket that takes longer is the near end of a dead tunnel.
@@ -28,6 +29,8 @@ pub enum SendError {
     ConnectTimeout(PathBuf),
     #[error("connect to {}: {source}", .socket.display())]
     Connect { socket: PathBuf, source: io::Error },
+    #[error("not asked: the program that listens at {} belongs to user {uid}", .socket.display())]
+    Impostor { socket: PathBuf, uid: u32 },
     #[error("write timed out after {}s — server at {} may be unresponsive", PHASE.as_secs(), .0.display())]
     WriteTimeout(PathBuf),
     #[error("write: {0}")]
@@ -42,6 +45,8 @@ pub enum SendError {
     Closed(u32),
     #[error("answer is longer than {0} bytes, which no answer to this request can be")]
     TooLong(u64),
+    #[error("answer is for another request ({id:?})")]
+    NotOurs { id: String },
     #[error("parse response from sudo-proxy {version} (client {client} {VERSION}): {source}")]
     Parse { version: String, client: String, source: serde_json::Error },
 }
@@ -63,11 +68,12 @@ pub async fn send(socket: &Path, request: &Request, limit: Option<Duration>) -> 
             None => return Err(SendError::Closed(retries)),
         }
     };
-    Answer::parse(&answer).map_err(|source| SendError::Parse {
+    let answer = Answer::parse(&answer).map_err(|source| SendError::Parse {
         version: version_of(&answer),
         client: request.session.clone(),
         source,
-    })
+    })?;
+    if answer.is_to(request) { Ok(answer) } else { Err(SendError::NotOurs { id: answer.id }) }
 }
 
 /// The answer's line, or nothing when the connection ended before its first byte.
@@ -78,6 +84,9 @@ async fn attempt(socket: &Path, line: &[u8], most: u64, limit: Option<Duration>)
         Ok(Err(source)) => return Err(SendError::Connect { socket: socket.to_owned(), source }),
         Ok(Ok(stream)) => stream,
     };
+    if let Some(uid) = impostor(&stream, socket) {
+        return Err(SendError::Impostor { socket: socket.to_owned(), uid });
+    }
     let (read, mut write) = stream.into_split();
     match timeout(PHASE, write.write_all(line)).await {
         Err(_) => return Err(SendError::WriteTimeout(socket.to_owned())),

@@ -17,7 +17,7 @@ mod wording;
 
 pub use exchange::{SendError, send};
 pub use hosts::{Host, Hosts, HostsError, Policy, Registry};
-pub use place::{HostNameError, Places, Target, check_host, runtime_dir};
+pub use place::{HostNameError, Places, Target, check_host, impostor, runtime_dir};
 pub use server::{Identity, PendingSource, ServeError, Server, Settings, serve_stdio};
 pub use stamp::now_iso8601;
 pub use tunnel::{Tunnel, TunnelError};

@@ -5,8 +5,12 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::net::sockopt;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostNameError {
@@ -89,6 +93,15 @@ pub fn runtime_dir() -> PathBuf {
         Some(dir) => PathBuf::from(dir),
         None => PathBuf::from(format!("/run/user/{}", rustix::process::getuid().as_raw())),
     }
+}
+
+/// The user at the other end of `stream`, if nobody of theirs should listen at `socket`: who does is our own user, root, or the
+/// owner of its folder. Anybody else put a socket where we look.
+pub fn impostor(stream: impl AsFd, socket: &Path) -> Option<u32> {
+    let uid = sockopt::socket_peercred(stream).ok()?.uid;
+    let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let owns = || std::fs::metadata(folder).is_ok_and(|folder| folder.uid() == uid.as_raw());
+    (uid != rustix::process::geteuid() && !uid.is_root() && !owns()).then(|| uid.as_raw())
 }
 
 impl Places {

@@ -130,6 +130,9 @@ pub struct Stage {
 /// A daemon's answer.
 #[derive(Debug, Deserialize)]
 pub struct Answer {
+    /// Of the request that it answers; empty when the daemon could not read one.
+    #[serde(default)]
+    pub id: String,
     pub status: Status,
     #[serde(default)]
     pub stages: Vec<Stage>,
@@ -147,6 +150,11 @@ pub struct Answer {
 impl Answer {
     pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(line)
+    }
+
+    /// Whether it may be taken for the answer to `request`. Only a complaint may name no request.
+    pub fn is_to(&self, request: &Request) -> bool {
+        self.id == request.id || (self.id.is_empty() && self.status == Status::Error)
     }
 
     /// The last stage's; a death by signal is -1.
@@ -238,6 +246,20 @@ mod tests {
     fn a_denial_has_no_stages_and_no_output() {
         let answer = Answer::parse(br#"{"id":"1","status":"denied","version":"9"}"#).unwrap();
         assert_eq!((answer.status, answer.exit_code(), answer.stdout.len()), (Status::Denied, 0, 0));
+    }
+
+    #[test]
+    fn an_answer_to_another_request_is_none_to_ours() {
+        let request = Request::exec("me", vec![vec!["true".into()]]).unwrap();
+        let is_ours = |id: &str, status: &str| {
+            let line = format!(r#"{{"id":"{id}","status":"{status}"}}"#);
+            Answer::parse(line.as_bytes()).unwrap().is_to(&request)
+        };
+        assert!(is_ours(&request.id, "ok") && is_ours(&request.id, "error"));
+        assert!(is_ours("", "error"), "it could not read the request");
+        assert!(
+            !is_ours("", "ok") && !is_ours("", "denied") && !is_ours("another", "ok") && !is_ours("another", "error")
+        );
     }
 
     #[test]

@@ -28,11 +28,24 @@ fn request() -> Request {
     Request::exec("tester", vec![vec!["true".into()]]).unwrap()
 }
 
+fn answer_to(id: &str) -> Vec<u8> {
+    let answer = r#"{"id":"ID","status":"ok","stages":[{"exit_code":7,"stderr":""}],"stdout":""}"#;
+    format!("{}\n", answer.replace("ID", id)).into_bytes()
+}
+
+#[tokio::test]
+async fn an_answer_to_another_request_is_refused() {
+    let (_folder, path, _task) = daemon(vec![Some(answer_to("another"))]);
+    let error = send(&path, &request(), None).await.unwrap_err();
+    assert!(matches!(&error, SendError::NotOurs { id } if id == "another"), "{error}");
+}
+
 #[tokio::test]
 async fn a_connection_that_ends_early_is_tried_again_with_the_same_request() {
-    let ok = br#"{"id":"1","status":"ok","stages":[{"exit_code":7,"stderr":""}],"stdout":""}"#;
-    let (_folder, path, task) = daemon(vec![None, None, Some([&ok[..], b"\n"].concat())]);
-    let answer = send(&path, &request(), None).await.unwrap();
+    let request = request();
+    let ok = answer_to(&request.id);
+    let (_folder, path, task) = daemon(vec![None, None, Some(ok)]);
+    let answer = send(&path, &request, None).await.unwrap();
     assert_eq!((answer.status, answer.exit_code()), (Status::Ok, 7));
     let heard = task.await.unwrap();
     assert_eq!(heard.len(), 3);

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use ostler_door_mcp::{Answer, Request, most_answer_bytes};
+use ostler_door_mcp::{Answer, Request, impostor, most_answer_bytes};
 
 use crate::output::visible;
 
@@ -31,6 +31,10 @@ pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Resul
         let why = if there { "it is not a socket".to_owned() } else { error.to_string() };
         format!("could not connect to {}: {why}", visible(&socket.to_string_lossy()))
     })?;
+    if let Some(uid) = impostor(&stream, socket) {
+        let socket = visible(&socket.to_string_lossy());
+        return Err(format!("not asked: the program that listens at {socket} belongs to user {uid}"));
+    }
     // Zero is no limit; the kernel would refuse it as one.
     let limit = Some(patience).filter(|limit| !limit.is_zero());
     stream
@@ -54,8 +58,12 @@ pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Resul
         }
         Err(error) => return Err(format!("read failed: {error}")),
     }
-    Answer::parse(&answer).map_err(|error| {
+    let answer = Answer::parse(&answer).map_err(|error| {
         let said: String = String::from_utf8_lossy(&answer).trim().chars().take(SHOWN).collect();
         format!("invalid response JSON: {}\nraw: {}", visible(&error.to_string()), visible(&said))
-    })
+    })?;
+    match answer.is_to(request) {
+        true => Ok(answer),
+        false => Err(format!("the answer is for another request ({})", visible(&answer.id))),
+    }
 }

@@ -97,17 +97,20 @@ fn pass_on(answer: &Answer) -> ExitCode {
         eprintln!("(stderr truncated at 16 MiB)");
     }
     let code = answer.exit_code();
-    if code != 0 {
-        eprintln!("(exit code: {code})");
+    match code {
+        0 => {}
+        -1..=255 => eprintln!("(exit code: {code})"),
+        _ => eprintln!("(exit code: {code}, which no command can have; this one is 255)"),
     }
     told(written, code)
 }
 
-/// The command's code as a process can have one (-1, a death by signal, is 255), unless its output got lost on the way.
+/// The command's code as a process can have one, unless its output got lost on the way: -1, a death by signal, is 255, and so
+/// is what no command can have.
 fn told(written: io::Result<()>, code: i32) -> ExitCode {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => fail(&format!("write failed: {error}")),
-        _ => ExitCode::from(code.to_le_bytes()[0]),
+        _ => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
     }
 }
 
