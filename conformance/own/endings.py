@@ -10,9 +10,13 @@ import sudo_kit
 from cli import Home
 from kit import end, give_to_nobody, kill9, parent_of, raw_socket, request, unprivileged, Fail
 from lib import area, wait_for
+from sessions_kit import House
 
 # Goes on whatever becomes of its pipes, and says what it does in a file.
 STUBBORN = "trap '' PIPE HUP; echo before; n=0; while :; do n=$((n+1)); echo tick-$n 2>/dev/null; echo $n > %s; sleep 0.05; done"
+
+
+SECRET = "hush-4711"
 
 
 class Poor(Home):
@@ -31,7 +35,12 @@ def poor(t):
 
 
 def processes(home):
-    return {p["name"]: p for p in home.json("ps", "-a")}
+    return {p.get("name"): p for p in home.json("ps", "-a")}
+
+
+def with_pid(home, pid):
+    """The one that runs as this, by whatever name."""
+    return next((p for p in home.json("ps", "-a") if p["state"] == "running" and p.get("pid") == pid), {})
 
 
 def ended(pid):
@@ -67,15 +76,23 @@ def both_killed(t, home, who):
     home.good("run", "-d", "--name", "bare", "env", "-i", "sleep", "300")
     bare = processes(home)["bare"]["pid"]
     home.good("run", "-d", "--name", "quick", "sh", "-c", "echo said; exit 3")
+    # Of these nothing is on the disk but what the kernel calls them.
+    home.good("run", "-d", "--private", "--name", "hush", "sh", "-c", "echo %s-$((40+2)); exec sleep 300" % SECRET)
+    home.good("run", "-d", "--private", "--name", "hush-bare", "env", "-i", "sleep", "300")
+    hush = [processes(home)[name]["pid"] for name in ("hush", "hush-bare")]
+    wait_for(lambda: SECRET in home("logs", "hush")[1], 10)
     wait_for(lambda: processes(home)["quick"]["state"] == "exited", 10)
     kill_both(home, pid)
-    t.ok(who + "-the-child-lives", not ended(pid) and not ended(bare))
+    t.ok(who + "-the-child-lives", not any(ended(p) for p in [pid, bare] + hush))
     rc, _, said = home("ps")
-    t.ok(who + "-what-lives-without-a-daemon-is-counted", rc != 0 and "2 processes" in said, said)
+    t.ok(who + "-what-lives-without-a-daemon-is-counted", rc != 0 and "4 processes" in said, said)
     home.good("up")
     now = processes(home)
     t.eq(who + "-is-found-and-listed-as-alive", (now["stubborn"]["state"], now["stubborn"]["pid"]), ("running", pid))
     t.eq(who + "-is-found-without-its-mark", (now["bare"]["state"], now["bare"]["pid"]), ("running", bare))
+    found = [with_pid(home, p) for p in hush]
+    t.ok(who + "-private-ones-are-found-too", all(found), found)
+    t.eq(who + "-what-they-said-is-on-no-disk", home.holds((SECRET + "-42").encode()), [])
     t.eq(who + "-an-end-that-was-seen-stays-what-it-was", now["quick"].get("exit", {}).get("code"), 3)
     t.ok(who + "-ps-says-that-it-has-no-pipes", "no pipes" in home.good("ps"), home.good("ps"))
     rc, out, err = home("logs", "stubborn")
@@ -90,9 +107,15 @@ def both_killed(t, home, who):
     t.ok(who + "-it-can-be-killed", wait_for(lambda: ended(pid), 10))
     wait_for(lambda: processes(home)["stubborn"]["state"] == "exited", 10)
     t.eq(who + "-then-its-end-is-told", processes(home)["stubborn"]["state"], "exited")
+    if found[0]:
+        home("kill", found[0]["id"], "--signal", "KILL")
+        t.ok(who + "-a-private-one-can-be-killed", wait_for(lambda: ended(hush[0]), 10))
+        # And found again by the daemon after this one, which has a keeper to ask.
+        home.good("restart")
+        t.eq(who + "-and-the-other-is-still-there", with_pid(home, hush[1]).get("id"), found[1].get("id"))
     rc, out, err = home("down", "--kill")
-    t.ok(who + "-down-kill-ends-the-rest", rc == 0 and wait_for(lambda: ended(bare), 10), (rc, out, err))
-    end(pid, bare)
+    t.ok(who + "-down-kill-ends-the-rest", rc == 0 and wait_for(lambda: ended(bare) and ended(hush[1]), 10), (rc, out, err))
+    end(pid, bare, *hush)
 
 
 @area("both-killed")
@@ -171,9 +194,10 @@ def spawn_in_flight(t):
 @area("spawn-at-sigterm")
 def spawn_at_sigterm(t):
     """SIGTERM in the middle of many spawns: each is answered with a process or with words that mean something."""
-    said, left = b"", []
+    said, left, kept = b"", [], []
     for attempt in range(16):
         d = t.daemon()
+        keeper = parent_of(d.conn().call("process.spawn", {"id": "one", "command": "sleep", "args": ["300"], "wantPid": True})["result"]["pid"])
         # A time that nobody else sleeps for.
         mark = "300.0%d%02d" % (os.getpid(), attempt)
         command = {"command": "sleep", "args": [mark]} if attempt % 2 else {"command": "true"}
@@ -187,19 +211,15 @@ def spawn_at_sigterm(t):
         if not wait_for(lambda: ended(d.pid), 20):
             raise Fail("the daemon did not end")
         left += [pid for pid in marked(mark) if not wait_for(lambda: ended(pid), 5)]
-        # What a keeper may still hold of so many is taken from it by the next daemon.
-        with open(d.tf, "w") as f:
-            f.write(d.token)
-        d.start()
-        os.kill(d.pid, signal.SIGTERM)
-        if not wait_for(lambda: ended(d.pid), 20):
-            raise Fail("the next daemon did not end")
+        # It holds nothing that anybody could ask for: not even the end of what ran to its end.
+        kept += [keeper] if not wait_for(lambda: ended(keeper), 5) else []
     bad = [w for w in (b"panic", b"after complete", b"cancelled") if w in said]
     t.ok("no-answer-is-an-accident", not bad, bad)
     t.ok("some-were-started", b'"success":true' in said, said[-300:])
     t.ok("some-were-refused-by-name", b"nothing was started: ostler is stopping" in said, said[-300:])
     t.ok("nothing-that-began-then-lives-on", not left, left)
-    end(*left)
+    t.ok("no-keeper-stays", not kept, kept)
+    end(*left, *kept)
 
 
 def marked(text):
@@ -246,6 +266,35 @@ def damaged_index(t):
     t.eq("it-costs-one-frame", (rc, got), (0, ["line-%d" % i for i in (1, 2, 4, 5, 6, 7, 8)]))
     t.ok("and-that-is-said", "damaged" in err, err)
     home.good("down", "--kill")
+
+
+@area("damaged-events")
+def damaged_events(t):
+    """The same for a conversation: what was said before and after is there, and it goes on."""
+    house = House(t)
+    id = house.new("--name", "talk")
+    for word in ("one", "two", "three"):
+        house.good("send", id, word)
+    records = house.records(id)
+    # In the second answer: a piece of text that nothing else depends on.
+    said = [r["record"] for r in records if any(e["type"] == "text" for e in r["events"])]
+    house.good("down", "--kill")
+    folder = os.path.join(house.state, "instances", "main", "sessions", id)
+    with open(os.path.join(folder, "events.idx"), "r+b") as f:
+        f.seek((said[1] - 1) * 32 + 9)
+        byte = f.read(1)
+        f.seek(-1, 1)
+        f.write(bytes([byte[0] ^ 16]))
+    os.unlink(os.path.join(folder, "snapshot.json"))
+    house.good("up")
+    rc, out, err = house("--json", "export", id)
+    now = json.loads(out)["records"] if rc == 0 else []
+    whole = {r["record"]: r for r in records}
+    t.eq("it-costs-one-record", [r for r in now if r["record"] <= len(records)], [whole[n] for n in sorted(whole) if n != said[1]])
+    t.ok("and-that-is-said", "missing" in err and "damaged" in err, err)
+    rc, out, err = house("send", id, "four")
+    t.ok("it-goes-on", rc == 0 and "four" in out, (rc, out, err))
+    house.good("down", "--kill")
 
 
 @area("left-behind")

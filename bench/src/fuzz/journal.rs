@@ -1,12 +1,13 @@
 //! Journal recovery: whatever is cut off, torn or flipped in the files, what is read afterwards is a prefix of what was
-//! written, or the damage is named. Shared with `fuzz/`, so it uses nothing of this program.
+//! written; a record that was damaged is named and costs its own frame, and the rest stays readable. Shared with `fuzz/`, so
+//! it uses nothing of this program.
 //!
 //! An input is a script. Its first byte is the number of steps that write a journal (stdout, stderr or reopen, each with
 //! a size), the rest is damage. Index damage is at most three bits in all or a cut tail: that much the index promises to
 //! notice.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -35,8 +36,8 @@ impl Workshop {
         let _ = std::fs::remove_dir_all(&dir);
         let mut script = input.iter().copied();
         let truth = Truth::write(&dir, &mut script).map_err(|error| format!("writing: {error}"))?;
-        let flips = damage(&dir, &mut script).map_err(|error| format!("damaging: {error}"))?;
-        truth.compare(&dir, flips)
+        let damage = damage(&dir, &mut script).map_err(|error| format!("damaging: {error}"))?;
+        truth.compare(&dir, damage)
     }
 }
 
@@ -51,7 +52,29 @@ impl Drop for Workshop {
 struct Truth {
     out: Vec<u8>,
     err: Vec<u8>,
-    frames: Vec<(Kind, Vec<u8>)>,
+    frames: Vec<Frame>,
+}
+
+/// A frame as a reader gets it: its stream, its place there, its bytes.
+struct Frame {
+    kind: Kind,
+    from: u64,
+    bytes: Vec<u8>,
+}
+
+impl Frame {
+    fn end(&self) -> u64 {
+        self.from + self.bytes.len() as u64
+    }
+}
+
+/// What was done to the files.
+#[derive(Clone, Copy, Default)]
+struct Damage {
+    /// Bits of the index that were flipped.
+    flips: usize,
+    /// Output was cut off.
+    cut: bool,
 }
 
 /// Sizes from one byte up to a little more than a frame.
@@ -83,26 +106,31 @@ impl Truth {
         Ok(truth)
     }
 
-    fn compare(&self, dir: &Path, flips: usize) -> Result<(), String> {
-        let found = match Journal::open(dir) {
-            Ok(journal) => read_open(&journal),
-            // Refusing a damaged journal by name is an answer.
-            Err(_) if flips > 0 => return Ok(()),
-            Err(error) => return Err(format!("a cut journal was refused: {error}")),
-        };
-        let found = match found {
-            Ok(found) => found,
-            Err(error) if error.kind() == ErrorKind::InvalidData && flips > 0 => return Ok(()),
-            Err(error) => return Err(format!("reading: {error}")),
-        };
+    fn compare(&self, dir: &Path, damage: Damage) -> Result<(), String> {
+        let found = read(dir)?;
         for (name, kind, written) in [("stdout", Kind::Stdout, &self.out), ("stderr", Kind::Stderr, &self.err)] {
-            let bytes = found.stream(kind);
-            if !written.starts_with(&bytes) {
-                let at = bytes.iter().zip(written).take_while(|(a, b)| a == b).count();
-                return Err(format!("{name} differs from what was written at byte {at} of {}", bytes.len()));
+            let mut end = 0;
+            for frame in found.frames.iter().filter(|frame| frame.kind == kind) {
+                if frame.from != end && found.gaps == 0 {
+                    return Err(format!("{name} is not whole at byte {end}, and nobody says so"));
+                }
+                end = frame.end();
+                let from = usize::try_from(frame.from).unwrap_or(usize::MAX);
+                let there = written.get(from..from.saturating_add(frame.bytes.len())).unwrap_or_default();
+                let same = frame.bytes.iter().zip(there).take_while(|(a, b)| a == b).count();
+                if same < frame.bytes.len() {
+                    return Err(format!("{name} differs from what was written at byte {}", from + same));
+                }
             }
         }
-        let exits = found.frames.iter().filter(|(kind, _)| *kind == Kind::Exit).count();
+        if found.gaps > damage.flips {
+            return Err(format!("{} gaps after {} flipped bits", found.gaps, damage.flips));
+        }
+        let lost = self.frames.iter().filter(|frame| !found.holds(frame)).count();
+        if lost > damage.flips && !damage.cut {
+            return Err(format!("{} flipped bits cost {lost} frames", damage.flips));
+        }
+        let exits = found.frames.iter().filter(|frame| frame.kind == Kind::Exit).count();
         if exits > 1 {
             return Err(format!("{exits} exits"));
         }
@@ -120,18 +148,32 @@ fn append(path: &Path, truth: &mut Vec<u8>, length: usize, salt: u8) -> io::Resu
 /// Everything that a reader gets, in order.
 #[derive(Default)]
 struct Found {
-    frames: Vec<(Kind, Vec<u8>)>,
+    frames: Vec<Frame>,
+    /// How often it was said that something is damaged.
+    gaps: usize,
 }
 
 impl Found {
-    fn stream(&self, wanted: Kind) -> Vec<u8> {
-        self.frames.iter().filter(|(kind, _)| *kind == wanted).flat_map(|(_, bytes)| bytes.iter().copied()).collect()
+    /// Whether every byte of this frame was read, in whatever frames it is now.
+    fn holds(&self, wanted: &Frame) -> bool {
+        let mut at = wanted.from;
+        for frame in self.frames.iter().filter(|frame| frame.kind == wanted.kind && frame.end() > wanted.from) {
+            if frame.from > at {
+                return false;
+            }
+            at = frame.end();
+            if at >= wanted.end() {
+                return true;
+            }
+        }
+        // The end of a process has no bytes, and may be noted anew.
+        wanted.bytes.is_empty()
     }
 }
 
 fn read(dir: &Path) -> Result<Found, String> {
-    let journal = Journal::open(dir).map_err(|error| error.to_string())?;
-    read_open(&journal).map_err(|error| error.to_string())
+    let journal = Journal::open(dir).map_err(|error| format!("opening: {error}"))?;
+    read_open(&journal).map_err(|error| format!("reading: {error}"))
 }
 
 fn read_open(journal: &std::sync::Arc<Journal>) -> io::Result<Found> {
@@ -140,34 +182,34 @@ fn read_open(journal: &std::sync::Arc<Journal>) -> io::Result<Found> {
     loop {
         let mut bytes = Vec::new();
         match cursor.next_blocking(&mut bytes)? {
-            Step::Frame(head) => found.frames.push((head.kind, bytes)),
+            Step::Frame(head) => found.frames.push(Frame { kind: head.kind, from: head.from, bytes }),
             Step::UpToDate => return Ok(found),
-            Step::Gap { missing: Missing::Damaged, .. } => {
-                return Err(io::Error::new(ErrorKind::InvalidData, "said to be damaged"));
-            }
+            Step::Gap { missing: Missing::Damaged, .. } => found.gaps += 1,
             Step::Gap { .. } | Step::WouldBlock => return Err(io::Error::other("a gap that nobody cut")),
         }
     }
 }
 
-/// Damages the files as the script says; how many bits of the index were flipped.
-fn damage(dir: &Path, script: &mut impl Iterator<Item = u8>) -> io::Result<usize> {
-    let mut flips = 0;
+/// Damages the files as the script says.
+fn damage(dir: &Path, script: &mut impl Iterator<Item = u8>) -> io::Result<Damage> {
+    let mut damage = Damage::default();
     while let Some(what) = script.next() {
         let (a, b) = (script.next().unwrap_or(0), script.next().unwrap_or(0));
         let at = u64::from(a) | u64::from(b) << 8;
         match what % 6 {
             0 => cut(&dir.join("idx"), at)?,
             1 => cut(&dir.join("idx"), at * RECORD)?,
-            2 => cut(&dir.join("out"), at)?,
-            3 => cut(&dir.join("err"), at)?,
-            4 if flips < MAX_FLIPS => flips += flip(&dir.join("idx"), at, what >> 5)?,
+            2 | 3 => {
+                damage.cut = true;
+                cut(&dir.join(if what % 6 == 2 { "out" } else { "err" }), at)?;
+            }
+            4 if damage.flips < MAX_FLIPS => damage.flips += flip(&dir.join("idx"), at, what >> 5)?,
             // What a crash of the machine leaves behind a file that had grown.
             5 => OpenOptions::new().append(true).open(dir.join("idx"))?.write_all(&vec![0; usize::from(a)])?,
             _ => {}
         }
     }
-    Ok(flips)
+    Ok(damage)
 }
 
 fn cut(path: &Path, length: u64) -> io::Result<()> {
@@ -205,21 +247,21 @@ mod tests {
     fn a_cut_journal_is_a_prefix_and_a_changed_byte_is_found() {
         let workshop = Workshop::new().unwrap();
         let (dir, truth) = written(&workshop);
-        truth.compare(&dir, 0).unwrap();
+        truth.compare(&dir, Damage::default()).unwrap();
 
         cut(&dir.join("idx"), RECORD + 5).unwrap();
-        truth.compare(&dir, 0).unwrap();
+        truth.compare(&dir, Damage::default()).unwrap();
 
         let (dir, truth) = written(&workshop);
         flip(&dir.join("out"), 200, 3).unwrap();
-        let why = truth.compare(&dir, 0).unwrap_err();
+        let why = truth.compare(&dir, Damage::default()).unwrap_err();
         assert!(why.contains("stdout differs from what was written at byte 200"), "{why}");
 
         let (dir, truth) = written(&workshop);
         assert_eq!(flip(&dir.join("idx"), RECORD + 3, 2).unwrap(), 1);
-        truth.compare(&dir, 1).unwrap();
+        truth.compare(&dir, Damage { flips: 1, cut: false }).unwrap();
         let (dir, truth) = written(&workshop);
         flip(&dir.join("idx"), RECORD + 3, 2).unwrap();
-        assert!(truth.compare(&dir, 0).is_err(), "a flipped bit must not pass unnoticed");
+        assert!(truth.compare(&dir, Damage::default()).is_err(), "a flipped bit must not pass unnoticed");
     }
 }

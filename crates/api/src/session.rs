@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::process::Missing;
 use crate::schema::{Schema, wire, words};
 use crate::time::Timestamp;
 
@@ -290,10 +291,13 @@ wire! {
         pub events: Vec<Value>,
     }
 
-    /// Records before `first` are no longer kept; the watch goes on there.
+    /// Records before `first` are missing; the watch goes on there.
     pub struct SessionGap {
         pub watch: u64,
         pub first: u64,
+        /// Why; an older daemon knows retention only, and does not say.
+        #[serde(default)]
+        pub missing: Option<Missing>,
     }
 
     /// The journal cannot be read any further: the last notification of a watch.

@@ -95,8 +95,12 @@ impl Roll {
         }
         let live = listed.live();
         let mut dead = end.saturating_sub(RECORD as u64 + live);
-        if dead > DEAD_MAX && dead > live {
-            (file, end) = rewrite(path, &file, &mut listed.places)?;
+        // A disk that has no room for it now may have some when the next one is forgotten.
+        if dead > DEAD_MAX
+            && dead > live
+            && let Ok(fresh) = rewrite(path, &file, &mut listed.places)
+        {
+            (file, end) = fresh;
             dead = 0;
         }
         // Unknown is not remote: a file system without a number is this kernel's own.
@@ -176,8 +180,10 @@ impl Roll {
         let live = state.end.saturating_sub(state.dead);
         if state.dead > DEAD_MAX && state.dead > live {
             let State { file, places, .. } = &mut *state;
-            let (fresh, end) = rewrite(&self.path, file, places)?;
-            (state.file, state.end, state.dead) = (fresh, end, 0);
+            // It is forgotten all the same; the room is given back when the disk has some.
+            if let Ok((fresh, end)) = rewrite(&self.path, file, places) {
+                (state.file, state.end, state.dead) = (fresh, end, 0);
+            }
         }
         Ok(())
     }
@@ -275,10 +281,14 @@ impl List {
     }
 }
 
-/// Writes what is not forgotten into a new file in the place of the old one.
+/// Writes what is not forgotten into a new file in the place of the old one. Where that fails, nothing has changed.
 fn rewrite(path: &Path, old: &File, places: &mut HashMap<String, Places>) -> io::Result<(File, u64)> {
     let fresh = path.with_extension("new");
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+    write_anew(path, &fresh, old, places).inspect_err(|_| drop(std::fs::remove_file(&fresh)))
+}
+
+fn write_anew(path: &Path, fresh: &Path, old: &File, places: &mut HashMap<String, Places>) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(fresh)?;
     let mut bytes = encode(HEAD, VERSION, [MAGIC, 0, 0], 0).to_vec();
     let mut moved: HashMap<String, Places> = HashMap::with_capacity(places.len());
     let mut kept: Vec<(u64, u64, &String)> = places
@@ -299,7 +309,7 @@ fn rewrite(path: &Path, old: &File, places: &mut HashMap<String, Places>) -> io:
     }
     sys::write_all_at(&file, &bytes, 0)?;
     file.sync_all()?;
-    std::fs::rename(&fresh, path)?;
+    std::fs::rename(fresh, path)?;
     *places = moved;
     Ok((file, bytes.len() as u64))
 }
@@ -407,6 +417,29 @@ mod tests {
         let (_, listed) = Roll::open(&path).unwrap();
         let ids: Vec<&str> = listed.iter().map(|listed| listed.id.as_str()).collect();
         assert_eq!(ids, ["p1", "p2", "p5"]);
+    }
+
+    #[test]
+    fn a_roll_that_can_not_be_written_anew_goes_on_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("roll");
+        let roll = filled(&path);
+        // Where the new one would be made.
+        std::fs::create_dir(dir.path().join("roll.new")).unwrap();
+        let long = vec![b'y'; 64 << 10];
+        for number in 0..40 {
+            roll.describe(&format!("long{number}"), &long).unwrap();
+            roll.forget(&format!("long{number}")).unwrap();
+        }
+        drop(roll);
+        let (roll, listed) = Roll::open(&path).unwrap();
+        assert_eq!(listed.len(), 2);
+        roll.describe("p5", b"five").unwrap();
+        drop(roll);
+        std::fs::remove_dir(dir.path().join("roll.new")).unwrap();
+        let (roll, listed) = Roll::open(&path).unwrap();
+        assert_eq!(listed.len(), 3);
+        assert!(roll.size() < DEAD_MAX, "now there was room: {}", roll.size());
     }
 
     #[test]

@@ -39,14 +39,17 @@ pub(crate) fn send(socket: impl AsFd, packet: &[u8], fds: &[BorrowedFd<'_>], fla
     }
 }
 
-/// Receives one packet. A packet that did not fit is an error.
+/// Receives one packet. A packet that did not fit is an error. That the other side went without having read everything is
+/// told once, before the packets that it had sent: those are still there.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> Result<Received, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut reset = false;
     let message = loop {
         match recvmsg(socket.as_fd(), &mut [IoSliceMut::new(buffer)], &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
             Ok(message) => break message,
             Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) if !reset => reset = true,
             Err(Errno::CONNRESET) => return Ok(Received::Closed),
             Err(errno) => return Err(errno),
         }
@@ -93,6 +96,18 @@ mod tests {
         send(&left, b"0123456789", &[], SendFlags::empty()).unwrap();
         let got = receive(&right, &mut [0; 4], RecvFlags::empty());
         assert_eq!(got.unwrap_err(), Errno::MSGSIZE);
+    }
+
+    #[test]
+    fn what_the_other_side_said_last_is_heard_although_it_left_something_unread() {
+        let (left, right) = pair();
+        send(&right, b"unread", &[], SendFlags::empty()).unwrap();
+        send(&left, b"bye", &[], SendFlags::empty()).unwrap();
+        drop(left);
+        let mut buffer = [0; 16];
+        let got = receive(&right, &mut buffer, RecvFlags::empty()).unwrap();
+        assert!(matches!(got, Received::Packet { length: 3, .. }), "closed");
+        assert!(matches!(receive(&right, &mut buffer, RecvFlags::empty()).unwrap(), Received::Closed));
     }
 
     #[test]

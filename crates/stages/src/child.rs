@@ -45,6 +45,10 @@ impl Child {
         Ok(Self { pid, group, exited, code: None })
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
     pub(crate) fn group(&self) -> Pid {
         self.group
     }

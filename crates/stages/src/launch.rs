@@ -6,12 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::capture::Stream;
 use crate::child::Child;
 use crate::failure::Failure;
 use crate::frame::Kind;
+use crate::kin::Kin;
 use crate::outcome::FailKind;
 use crate::program::Program;
 use crate::spec::{Spec, Stage};
@@ -30,7 +31,8 @@ pub(crate) struct Running {
     pub(crate) children: Vec<Child>,
     /// Stderr of each stage, in order, then stdout of the last.
     pub(crate) streams: Vec<Stream>,
-    through_sudo: bool,
+    /// What the stages became root with, if they did.
+    sudo: Option<Sudo>,
 }
 
 /// A killed process ends at once, unless it is stuck in the kernel.
@@ -39,33 +41,63 @@ const KILL_WAIT: Duration = Duration::from_secs(2);
 /// What a command of root has to end by itself.
 const TERM_WAIT: Duration = Duration::from_secs(1);
 
+/// Between two looks at who is left.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// sudo gives the command two seconds between its last two signals.
 const ALRM_WAIT: Duration = Duration::from_secs(6);
 
 impl Running {
     /// Starts all stages, or none: what had begun when one failed is killed.
     pub(crate) fn start(spec: &Spec, way: &Way) -> Result<Self, Failure> {
-        let mut running =
-            Self { children: Vec::new(), streams: Vec::new(), through_sudo: matches!(way, Way::Sudo { .. }) };
+        let sudo = match way {
+            Way::Sudo { sudo, .. } => Some((*sudo).clone()),
+            Way::Plain(_) => None,
+        };
+        let mut running = Self { children: Vec::new(), streams: Vec::new(), sudo };
         running.start_all(spec, way)?;
         Ok(running)
     }
 
-    /// Ends the stages; gives back those that live on. Never kills sudo itself, which would leave its command running
-    /// with nobody to end it: sudo passes TERM on, and takes ALRM as the order to end its command by all means.
+    /// Ends the stages; gives back those of which something lives on. Never kills sudo itself, which would leave its
+    /// command running with nobody to end it: sudo passes TERM on, and takes ALRM as the order to end its command by all
+    /// means. That command's own children it leaves to us.
     pub(crate) fn end(&mut self) -> Result<Vec<usize>, Failure> {
-        if !self.through_sudo {
+        let Some(sudo) = self.sudo.clone() else {
             self.children.iter().for_each(|child| child.signal_group(Signal::KILL));
             return self.living(KILL_WAIT);
-        }
+        };
+        let mut kin = Kin::of(self.children.len());
         for (signal, wait) in [(Signal::TERM, TERM_WAIT), (Signal::ALARM, ALRM_WAIT)] {
+            kin.look(&self.children);
             let unfinished = self.children.iter().filter(|child| child.code.is_none());
             unfinished.for_each(|child| child.signal(signal));
             if self.living(wait)?.is_empty() {
                 break;
             }
         }
-        self.living(Duration::ZERO)
+        kin.look(&self.children);
+        // Ourselves first, which is enough where we are root; then by sudo, where it needs no password for that.
+        for kill in [None, Some(&sudo)] {
+            let living = kin.living();
+            if !living.is_empty() && self.kill_groups(&living, kill) {
+                wait_for(KILL_WAIT, || kin.living().is_empty());
+            }
+        }
+        Ok(kin.living())
+    }
+
+    /// Kills the groups of these stages; whether any was reached. Each is still that stage's own: its first process was not
+    /// collected.
+    fn kill_groups(&self, stages: &[usize], sudo: Option<&Sudo>) -> bool {
+        let children = stages.iter().filter_map(|&index| self.children.get(index));
+        let mut groups: Vec<Pid> = children.map(Child::group).collect();
+        groups.dedup();
+        let killed = groups.into_iter().filter(|group| match sudo {
+            Some(sudo) => sudo.kill_group(*group, Instant::now() + KILL_WAIT),
+            None => kill_process_group(*group, Signal::KILL).is_ok(),
+        });
+        killed.count() > 0
     }
 
     /// Who has not ended after `wait`.
@@ -107,6 +139,14 @@ impl Drop for Running {
         if self.children.iter().any(|child| child.code.is_none()) {
             let _ = self.end();
         }
+    }
+}
+
+/// Waits until it is so, or no longer.
+fn wait_for(patience: Duration, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + patience;
+    while !is_so() && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 

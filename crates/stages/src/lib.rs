@@ -9,6 +9,7 @@ mod capture;
 mod child;
 mod failure;
 mod frame;
+mod kin;
 mod launch;
 mod outcome;
 mod program;

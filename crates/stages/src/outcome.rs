@@ -19,7 +19,7 @@ pub enum Outcome {
     TimedOut {
         /// The limit.
         secs: u64,
-        /// Stages that live on all the same: they hang in the kernel, or run as somebody else and sudo did not end them.
+        /// Stages of which something lives on all the same: it hangs in the kernel, or runs as root and sudo did not end it.
         /// Where there is a terminal, it hangs up on them when the runner ends.
         left: Vec<usize>,
     },

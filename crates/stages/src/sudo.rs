@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -29,7 +29,11 @@ const NOT_ASKED: [&[u8]; 2] = [b"sudo: a password is required", b"sudo: interact
 /// Longer than any list of rules that a person wrote.
 const LISTING_MAX: usize = 1024 * 1024;
 
+/// sudo asks nobody before it forgets.
+const FORGET_WAIT: Duration = Duration::from_secs(2);
+
 /// The sudo of this machine.
+#[derive(Clone)]
 pub(crate) struct Sudo {
     path: PathBuf,
 }
@@ -162,10 +166,24 @@ impl Sudo {
         Ok(said && !self.agrees(&["-n", "-v"], None, &Check { group: None, deadline })?)
     }
 
+    /// Kills a group of processes of root's, where the policy allows that without a password. One that does not is only asked,
+    /// which it does not record as an attempt. Whether it says to have done so.
+    pub(crate) fn kill_group(&self, group: Pid, deadline: Instant) -> bool {
+        let found = PATH.split(':').map(|folder| Path::new(folder).join("kill")).find(|path| path.is_file());
+        let Some(program) = found else { return false };
+        let argv = ["kill", "-KILL", "--", &format!("-{}", group.as_raw_nonzero())].map(str::to_owned).to_vec();
+        let stage = Stage { program, argv, seal: None };
+        let check = Check { group: None, deadline };
+        let agrees = |options: &[&str]| self.agrees(options, Some(&stage), &check).unwrap_or(false);
+        agrees(&["-n", "-l"]) && agrees(&["-n"])
+    }
+
     /// No password stays remembered for this terminal.
     pub(crate) fn forget(&self, check: &Check) {
+        // Also when the limit is over: that is no reason to remember one.
+        let check = Check { group: check.group, deadline: check.deadline.max(Instant::now() + FORGET_WAIT) };
         // It would outlive neither the session nor the time-out of sudo, so a failure changes nothing.
-        let _ = self.agrees(&["-k"], None, check);
+        let _ = self.agrees(&["-k"], None, &check);
     }
 }
 
@@ -254,7 +272,7 @@ mod tests {
         let argv = ["-x", "-u", "A=b"].map(str::to_owned).to_vec();
         let stage = Stage { program: "/bin/p".into(), argv, seal: None };
         let env = vec![("TZ".to_owned(), "a b".to_owned())];
-        let spec = Spec::new(vec![stage.clone()], env, std::time::Duration::ZERO, Elevate::NeverAsk);
+        let spec = Spec::new(vec![stage.clone()], env, Duration::ZERO, Elevate::NeverAsk);
         let command = sudo.stage("-n", &spec, &stage);
         let given: Vec<_> = command.get_args().collect();
         assert_eq!(given, ["-n", "TZ=a b", "--", "/bin/p", "-u", "A=b"]);

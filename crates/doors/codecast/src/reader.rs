@@ -71,14 +71,18 @@ fn turn_before(session: &Session, after: u64) -> io::Result<u64> {
         let start = end.saturating_sub(BLOCK);
         let mut cursor = session.events(start)?;
         let (mut payload, mut found) = (Vec::new(), None);
-        while let EventStep::Event(head) = cursor.next_blocking(&mut payload)?
-            && head.record <= end
-        {
-            let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
-            if head.source == 0 && said(0, &payload).iter().any(begins) {
-                found = Some(head.record - 1);
-            }
+        while cursor.position() < end {
             payload.clear();
+            match cursor.next_blocking(&mut payload)? {
+                EventStep::Event(head) => {
+                    let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
+                    if head.source == 0 && said(0, &payload).iter().any(begins) {
+                        found = Some(head.record - 1);
+                    }
+                }
+                EventStep::Gap { .. } => {}
+                EventStep::UpToDate | EventStep::WouldBlock => break,
+            }
         }
         match found {
             Some(record) => return Ok(record),

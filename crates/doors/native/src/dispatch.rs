@@ -204,7 +204,7 @@ impl Session for Client {
     fn gap(&mut self, tag: &Tag, first: u64, missing: Missing, out: &mut Vec<u8>) {
         match *tag {
             Tag::Process(watch) => frame::push_gap(watch, first, missing, out),
-            Tag::Session(watch) => record::push_gap(watch, first, out),
+            Tag::Session(watch) => record::push_gap(watch, first, missing, out),
         }
     }
 

@@ -33,15 +33,20 @@ pub(crate) fn push_exit(watch: u64, head: &FrameHead, out: &mut Vec<u8>) {
 }
 
 pub(crate) fn push_gap(watch: u64, first_seq: u64, missing: Missing, out: &mut Vec<u8>) {
-    let missing = match missing {
-        Missing::LetGo => "let_go",
-        Missing::Damaged => "damaged",
-        Missing::Lost => "lost",
-    };
+    let missing = word(missing);
     let _ = writeln!(
         out,
         r#"{{"jsonrpc":"2.0","method":"process.gap","params":{{"watch":{watch},"first_seq":{first_seq},"missing":"{missing}"}}}}"#
     );
+}
+
+/// Why something is missing, in the words of the protocol.
+pub(crate) fn word(missing: Missing) -> &'static str {
+    match missing {
+        Missing::LetGo => "let_go",
+        Missing::Damaged => "damaged",
+        Missing::Lost => "lost",
+    }
 }
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use ostler_api::Timestamp;
-use ostler_engine::EventHead;
+use ostler_engine::{EventHead, Missing};
 
 const MICRO: u64 = 1000;
 /// What the daemon says in the agents' own words is told in those words.
@@ -29,8 +29,12 @@ pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mu
     out.extend_from_slice(b"]}}\n");
 }
 
-pub(crate) fn push_gap(watch: u64, first: u64, out: &mut Vec<u8>) {
-    let _ = writeln!(out, r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first}}}}}"#);
+pub(crate) fn push_gap(watch: u64, first: u64, missing: Missing, out: &mut Vec<u8>) {
+    let missing = crate::frame::word(missing);
+    let _ = writeln!(
+        out,
+        r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first},"missing":"{missing}"}}}}"#
+    );
 }
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
@@ -75,7 +79,7 @@ mod tests {
     #[test]
     fn gaps_and_losses_read_as_their_types_say() {
         let mut out = Vec::new();
-        push_gap(3, 8, &mut out);
+        push_gap(3, 8, Missing::Damaged, &mut out);
         assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::SessionGap(gap) if gap.first == 8));
         out.clear();
         push_lost(3, "a \"b\"", &mut out);

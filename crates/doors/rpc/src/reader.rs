@@ -65,7 +65,7 @@ impl From<EventStep> for Found {
     fn from(step: EventStep) -> Self {
         match step {
             EventStep::Event(head) => Self::Record(head),
-            EventStep::Gap { first } => Self::Gap(first, Missing::LetGo),
+            EventStep::Gap { first, missing } => Self::Gap(first, missing),
             EventStep::UpToDate => Self::UpToDate,
             EventStep::WouldBlock => Self::WouldBlock,
         }

@@ -254,7 +254,15 @@ fn outcome_of(outcome: ostler_stages::Outcome) -> Outcome {
         ostler_stages::Outcome::Done { exit_codes, stdout, stderr } => {
             Outcome::Ran { exit_codes, stdout: stream(stdout), stderr: stderr.into_iter().map(stream).collect() }
         }
-        ostler_stages::Outcome::TimedOut { secs, .. } => Outcome::Broke { why: format!("timed out after {secs}s") },
+        ostler_stages::Outcome::TimedOut { secs, left } => Outcome::Broke { why: timed_out(secs, &left) },
         ostler_stages::Outcome::Failed { message, .. } => Outcome::Broke { why: message },
+    }
+}
+
+fn timed_out(secs: u64, left: &[usize]) -> String {
+    let left: Vec<String> = left.iter().map(|stage| (stage + 1).to_string()).collect();
+    match left.as_slice() {
+        [] => format!("timed out after {secs}s"),
+        _ => format!("timed out after {secs}s; could not be ended and may still run: command {}", left.join(", ")),
     }
 }

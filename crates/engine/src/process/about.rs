@@ -14,6 +14,8 @@ const FILE: &str = "meta.json";
 const VERSION: u32 = 1;
 /// The longest text of a description that is too long for the keeper: enough to know a command by.
 const BRIEF: usize = 1024;
+/// Stands on the roll for a command that is not to be written down.
+const PRIVATE: &str = "(private)";
 /// Room for the words that stand for what was left out.
 const MARKER: usize = 64;
 
@@ -150,7 +152,7 @@ impl About {
     /// Whether it may live although no keeper holds it; says yes too often rather than too rarely.
     pub(super) fn may_live(&self) -> bool {
         let is_it = |stat: Stat| self.start_ticks == 0 || self.start_ticks == stat.start_ticks;
-        !self.abandoned && !self.private && (self.unsure || procfs::stat(self.pid).is_ok_and(is_it))
+        !self.abandoned && (self.unsure || procfs::stat(self.pid).is_ok_and(is_it))
     }
 
     /// Of a process whose description is lost, and whose journal is not.
@@ -167,6 +169,18 @@ impl About {
     pub(super) fn encode(&self) -> Vec<u8> {
         // A struct of strings and numbers always serialises.
         serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// What the roll says of it: all, or of one that is private only how the kernel knows it.
+    pub(super) fn for_roll(&self) -> Vec<u8> {
+        if !self.private {
+            return self.encode();
+        }
+        let Self { started, pid, start_ticks, abandoned, .. } = *self;
+        let bare = Self::new(self.id.clone(), PRIVATE.into(), Vec::new(), "/".into());
+        let boot = self.boot.clone();
+        // Before it has a pid it is looked for by its cookie.
+        Self { private: true, started, pid, start_ticks, boot, abandoned, unsure: pid == 0, ..bare }.encode()
     }
 
     /// Whether the keeper has room for all of it. If not, the whole must be on the roll before anything is started.
@@ -247,6 +261,20 @@ mod tests {
         about.version = VERSION + 1;
         std::fs::write(dir.path().join(FILE), about.encode()).unwrap();
         assert!(matches!(About::read(dir.path()), Err(Unreadable::Newer(_))));
+    }
+
+    #[test]
+    fn the_roll_knows_a_private_process_by_its_pid_and_nothing_else() {
+        let mut about = About::new("p1".into(), "secret-program".into(), vec!["secret-word".into()], "/secret".into());
+        about.name = Some("secret-name".into());
+        assert_eq!(about.for_roll(), about.encode());
+        about.private = true;
+        assert!(About::decode(&about.for_roll()).unwrap().unsure, "it may come to be");
+        about.runs_as(7, 8);
+        let said = about.for_roll();
+        assert!(!String::from_utf8(said.clone()).unwrap().contains("secret"));
+        let said = About::decode(&said).unwrap();
+        assert_eq!((said.orphan().pid, said.orphan().start_ticks, said.private, said.unsure), (7, 8, true, false));
     }
 
     #[test]

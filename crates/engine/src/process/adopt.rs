@@ -276,9 +276,19 @@ impl Registry {
         found.sort_by(|a, b| a.about.started.total_cmp(&b.about.started));
         for found in found {
             let result = match alive.remove(&found.about.id) {
+                // The keeper knows what the disk does not.
+                Some(child) if found.about.private => {
+                    self.take_up_unheard(child);
+                    continue;
+                }
                 Some(child) => self.resume(found, child),
                 // Taken up before.
                 None if self.get(&found.about.id).is_some() => continue,
+                // Gone, and all that was said with it.
+                None if found.about.private => {
+                    bare.push(self.dir_of(&found.about.id));
+                    continue;
+                }
                 // Described before it was started, which then came to nothing.
                 None if found.about.pid == 0 && !found.about.unsure => {
                     bare.push(self.dir_of(&found.about.id));
@@ -323,7 +333,7 @@ impl Registry {
         let Found { mut about, end, on_roll } = found;
         let options = self.journal_options(&about);
         let journal = match about.private {
-            true => Journal::from_held(child.io.held.split_off(1), options),
+            true => Journal::from_held(child.io.held.split_off(child.io.held.len().min(1)), options),
             false => Journal::open_on(&self.dir_of(&about.id), options, &self.roll, end),
         }
         .map_err(io::Error::other)?;

@@ -34,10 +34,16 @@ impl Registry {
             let Some(Found { about, end, .. }) = found.iter_mut().find(|found| found.about.id == id) else { continue };
             about.runs_as(pid, start_ticks);
             let (about, end) = (about.clone(), *end);
-            let taken = self.roll.describe(&id, &about.encode()).and_then(|()| {
-                let options = self.journal_options(&about);
-                let journal =
-                    Journal::open_on(&self.dir_of(&id), options, &self.roll, end).map_err(io::Error::other)?;
+            let taken = self.roll.describe(&id, &about.for_roll()).and_then(|()| {
+                let journal = match about.private {
+                    true => None,
+                    false => {
+                        let options = self.journal_options(&about);
+                        let at = self.dir_of(&id);
+                        Some(Journal::open_on(&at, options, &self.roll, end).map_err(io::Error::other)?)
+                    }
+                };
+                let (about, journal) = self.in_public(about, journal)?;
                 // Somebody saw its end: whoever has its number now is another.
                 let lives = journal.bounds().exit.is_none();
                 lives.then(|| self.take_up_cut_off(about, journal)).transpose()
@@ -48,6 +54,19 @@ impl Registry {
                 Err(error) => tracing::error!("{id} (pid {pid}) lives on, but is not taken up: {error}"),
             }
         }
+    }
+
+    /// One that was private has nothing more to hide once its pipes are gone, and what was said of it went with them: a journal
+    /// on the disk holds that, and how it ends. Any other stays as it is.
+    pub(super) fn in_public(&self, mut about: About, journal: Option<Arc<Journal>>) -> io::Result<(About, Arc<Journal>)> {
+        if let (false, Some(journal)) = (about.private, journal) {
+            return Ok((about, journal));
+        }
+        about = About::decode(&about.for_roll()).map_err(io::Error::other)?;
+        about.private = false;
+        let journal = Journal::later(&self.dir_of(&about.id), self.journal_options(&about), &self.roll, None);
+        journal.to_be_described(about.encode());
+        Ok((about, journal))
     }
 
     /// Takes up a child that lives without its pipes.

@@ -4,7 +4,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use ostler_journal::ExitRecord;
-use ostler_keeper::{Scope, procfs};
+use ostler_keeper::{Listed, Scope, procfs};
+use tokio::sync::{oneshot, watch};
 
 use super::Process;
 use crate::Engine;
@@ -230,8 +231,34 @@ impl Engine {
                 self.abandon_lingering();
             }
         }
+        if ending != Ending::Keep {
+            self.empty_keeper(ending).await;
+        }
         self.inner.keeper().farewell();
         running.len()
+    }
+
+    /// Has the keeper forget whatever it still holds, so that it goes too: what was asked for and not heard of in time, and
+    /// ends that came after everything else.
+    async fn empty_keeper(&self, ending: Ending) {
+        let keeper = self.inner.keeper();
+        let (tell, told) = oneshot::channel();
+        keeper.list(move |listed| drop(tell.send(listed)));
+        let Ok(Ok(Ok(held))) = tokio::time::timeout(KILLED_WITHIN, told).await else {
+            return tracing::warn!("the keeper does not say what it holds; it may stay");
+        };
+        let lives = |child: &&Listed| child.exit.is_none() && ending == Ending::Kill;
+        let (hunted, all_hunted) = watch::channel(());
+        for child in held.iter().filter(lives) {
+            let hunted = all_hunted.clone();
+            keeper.signal(&child.key, KILL, Scope::Tree, move |_| drop(hunted));
+        }
+        drop(all_hunted);
+        // Until every tree was hunted down, or given up.
+        let _ = tokio::time::timeout(KILLED_WITHIN, hunted.closed()).await;
+        for child in held {
+            keeper.abandon(&child.key);
+        }
     }
 
     /// What descendants of ended processes still have to say will have no reader, and no keeper waits for it.

@@ -258,6 +258,11 @@ impl Registry {
             self.tell(process, Happening::Ended(exit));
         }
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner).remove(process.id());
+        if process.about().private
+            && let Err(error) = self.roll.forget(process.id())
+        {
+            tracing::warn!("{}: its number stays on the roll: {error}", process.id());
+        }
         process.inner.journal.close_files();
         process.inner.ended.notify_waiters();
     }
@@ -375,9 +380,8 @@ impl Process {
     fn disown(&self) {
         let mut about = self.about().clone();
         about.abandoned = true;
-        if !about.private
-            && let Some(registry) = self.inner.registry.upgrade()
-            && let Err(error) = registry.roll.describe(&about.id, &about.encode())
+        if let Some(registry) = self.inner.registry.upgrade()
+            && let Err(error) = registry.roll.describe(&about.id, &about.for_roll())
         {
             tracing::warn!("{}: not written down that it was let go: {error}", self.id());
         }

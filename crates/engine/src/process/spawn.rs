@@ -147,13 +147,14 @@ impl Engine {
             let asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved));
             return asked.map_err(SpawnError::Journal)?.see_through().await;
         }
-        let asked = blocking(move || {
+        let unsure = SpawnError::Unsure { id: about.id.clone(), program: about.program.clone() };
+        let asking = blocking(move || {
             let prepared = prepare(&registry, &about)?;
-            if !private && about.is_long() {
-                // The keeper will not know all of it.
+            if private || about.is_long() {
+                // The keeper will not know all of it, or is all that would.
                 registry
                     .roll
-                    .describe(&about.id, &about.encode())
+                    .describe(&about.id, &about.for_roll())
                     .inspect_err(|_| clear(&registry, &prepared.dir, &about.id))?;
             }
             hook!("spawn.prepared");
@@ -163,14 +164,16 @@ impl Engine {
                 None => Err(asked),
             })
         });
-        // Cancelled: it had not begun when everything ended.
-        match asked
-            .await
-            .map_err(|error| cancelled(&error, SpawnError::Stopping).unwrap_or(SpawnError::Journal(error)))?
-        {
-            Ok(done) => done,
-            Err(asked) => asked.see_through().await,
-        }
+        // On its own: who asked may go meanwhile.
+        let seen_through = tokio::spawn(async move {
+            // Cancelled: it had not begun when everything ended.
+            let stopping = |error| cancelled(&error, SpawnError::Stopping).unwrap_or(SpawnError::Journal(error));
+            match asking.await.map_err(stopping)? {
+                Ok(done) => done,
+                Err(asked) => asked.see_through().await,
+            }
+        });
+        seen_through.await.unwrap_or(Err(unsure))
     }
 }
 
@@ -421,8 +424,11 @@ fn prepare(registry: &Registry, about: &About) -> io::Result<Prepared> {
 
 fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut spawned: Spawned) -> Process {
     about.runs_as(spawned.pid, spawned.start_ticks);
-    // The keeper holds the same description, so nothing is lost before it is said.
-    journal.to_be_described(about.encode());
+    match about.private {
+        true => note_private(registry, &about),
+        // The keeper holds the same description, so nothing is lost before it is said.
+        false => journal.to_be_described(about.encode()),
+    }
     if about.relayed {
         registry.keep_terminal(&about.id, &mut spawned.io);
     }
@@ -432,6 +438,21 @@ fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut 
     let process = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
     registry.tell(&process, Happening::Started);
     process
+}
+
+/// Writes down how the kernel knows a process of which nothing else is on the disk: without its keeper nobody would find it.
+fn note_private(registry: &Registry, about: &About) {
+    let (roll, id, said) = (Arc::clone(&registry.roll), about.id.clone(), about.for_roll());
+    let note = move || {
+        if let Err(error) = roll.describe(&id, &said) {
+            tracing::warn!("{id}: would not be found without its keeper: {error}");
+        }
+    };
+    match tokio::runtime::Handle::try_current() {
+        // Not on a thread that others wait for.
+        Ok(runtime) => drop(runtime.spawn_blocking(note)),
+        Err(_) => note(),
+    }
 }
 
 impl Registry {

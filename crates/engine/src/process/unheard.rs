@@ -47,9 +47,7 @@ impl Asked {
         let (id, program) = (self.about.id.clone(), self.about.program.clone());
         let registry = Arc::clone(&self.registry);
         self.about.unsure = true;
-        if !self.about.private
-            && let Err(error) = registry.roll.describe(&id, &self.about.encode())
-        {
+        if let Err(error) = registry.roll.describe(&id, &self.about.for_roll()) {
             tracing::error!("{id}: description not written: {error}");
         }
         // One that stops leaves it to the next daemon, which asks its keeper or looks for it.
@@ -59,7 +57,8 @@ impl Asked {
         let found = ostler_keeper::find(&[self.about.orphan()]).remove(&id);
         if let Some((pid, start_ticks)) = found {
             self.about.runs_as(pid, start_ticks);
-            let process = registry.take_up_cut_off(self.about, self.journal).map_err(SpawnError::Journal)?;
+            let (about, journal) = registry.in_public(self.about, Some(self.journal)).map_err(SpawnError::Journal)?;
+            let process = registry.take_up_cut_off(about, journal).map_err(SpawnError::Journal)?;
             registry.tell(&process, Happening::Started);
             return Ok(process);
         }

@@ -153,7 +153,6 @@ impl Driver {
         // It may have been a launcher: the agent that it started must not speak into the next one's turn.
         running.process.end_tree();
         let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
-        let served = running.prompted.is_some();
         let mut last = running.adapter.ended();
         let how = ending(exit, &stderr);
         let name = self.session.desk().state.created.agent.name().to_owned();
@@ -170,6 +169,7 @@ impl Driver {
             Exit::Unknown => (None, None),
         };
         let mut desk = self.session.desk();
+        let served = desk.state.living.as_ref().is_some_and(|living| living.prompted.is_some());
         self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr })?;
         desk.process = None;
         desk.end = desk.end && desk.state.closed;
@@ -253,10 +253,10 @@ impl Driver {
         match running.adapter.prompt(&blocks) {
             Ok(bytes) => {
                 let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
-                session.tell(&mut desk, Fact::Sent { number, source: running.source, intent })?;
+                let ticks = Some(ostler_keeper::procfs::now_ticks());
+                session.tell(&mut desk, Fact::Sent { number, source: running.source, ticks, intent })?;
                 drop(desk);
                 hook!("session.sent");
-                running.prompted = Some(ostler_keeper::procfs::now_ticks());
                 running.write(&session, bytes);
                 if running.closes {
                     running.close_stdin();
@@ -292,10 +292,11 @@ impl Driver {
 
     /// One step of the ladder that leads to what is wished.
     fn climb(&mut self, wish: Wish) {
+        let prompted = self.session.desk().state.living.as_ref().and_then(|living| living.prompted);
         let Some(running) = &mut self.running else { return };
         let now = Instant::now();
         if matches!((running.stage, wish), (Stage::Asked(_), Wish::Nothing | Wish::Leave))
-            && let Some(ticks) = running.prompted.filter(|_| running.adapter.leaves_tools())
+            && let Some(ticks) = prompted.filter(|_| running.adapter.leaves_tools())
         {
             // Its turn was stopped, and it says so. What it runs for that turn does not know.
             running.process.end_since(ticks);

@@ -136,6 +136,9 @@ pub enum Fact {
         number: u64,
         /// The agent's process.
         source: u32,
+        /// When, in clock ticks since boot: what the agent starts from now on it starts for this turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ticks: Option<u64>,
         /// The bytes.
         #[serde(flatten)]
         intent: Intent,

@@ -53,8 +53,6 @@ pub(super) struct Running {
     pub(super) adapter: Box<dyn Adapter>,
     pub(super) started: Instant,
     pub(super) stage: Stage,
-    /// When it was given its last prompt, in clock ticks since boot; unknown where another daemon gave it.
-    pub(super) prompted: Option<u64>,
     /// Its stdin ends after the prompt.
     pub(super) closes: bool,
     /// What was handed over for its stdin, ever.
@@ -93,7 +91,6 @@ impl Running {
             adapter,
             started: Instant::now(),
             stage: Stage::Live,
-            prompted: None,
             ledger: process.bounds().applied,
             spoke: false,
             heard: std::collections::VecDeque::new(),

@@ -73,6 +73,9 @@ pub(super) struct Living {
     /// The settings have changed since it was started.
     #[serde(default)]
     pub(super) stale: bool,
+    /// When it was given its last prompt, in clock ticks since boot; nothing if it never had one.
+    #[serde(default)]
+    pub(super) prompted: Option<u64>,
 }
 
 /// A request of the agent that it still waits for.
@@ -195,6 +198,8 @@ impl State {
 
     /// Adds a record.
     pub(super) fn take(&mut self, record: u64, source: u32, src_end: u64, time_ms: u64, said: &[Said]) {
+        // A number that was used is never given again, even where the record that gave it is damaged.
+        self.sources = self.sources.max(source);
         for (index, one) in said.iter().enumerate() {
             match one {
                 Said::Fact(fact) => self.fact(record, fact),
@@ -229,22 +234,21 @@ impl State {
                 }
             }
             Fact::Dropped { number, .. } => self.queue.retain(|queued| queued.number != *number),
-            Fact::Turn { number } => {
-                if let Some(at) = self.queue.iter().position(|queued| queued.number == *number)
-                    && let Some(prompt) = self.queue.remove(at)
-                {
-                    self.turn = Some(Turn { prompt, began: record, sent: None, interrupt: None, ended: false });
-                    self.outcome = None;
-                    self.meter.begin();
-                }
-            }
+            Fact::Turn { number } => self.begin_turn(record, *number),
             Fact::Process { source, drive, resume, settings } => {
                 self.sources = self.sources.max(*source);
                 let (resume, settings) = (resume.clone(), settings.clone());
-                let (broken, stale) = (false, false);
-                self.living = Some(Living { source: *source, drive: *drive, resume, settings, broken, stale });
+                let (broken, stale, prompted) = (false, false, None);
+                self.living = Some(Living { source: *source, drive: *drive, resume, settings, broken, stale, prompted });
             }
-            Fact::Sent { number, source, intent } => {
+            Fact::Sent { number, source, intent, ticks } => {
+                // It waits no more, even where the record that began its turn is damaged: nothing is said to an agent twice.
+                self.begin_turn(record, *number);
+                self.sources = self.sources.max(*source);
+                if let Some(living) = self.living.as_mut().filter(|living| living.source == *source) {
+                    // A record that does not say when: nothing is known to have begun since.
+                    living.prompted = Some(ticks.unwrap_or(u64::MAX));
+                }
                 if let Some(turn) = self.turn.as_mut().filter(|turn| turn.prompt.number == *number) {
                     turn.sent = Some((*source, *intent));
                 }
@@ -278,6 +282,18 @@ impl State {
             Fact::Said { event } => self.event(0, (0, 0), event),
             Fact::Held {} => self.held = true,
             Fact::Closed {} => self.closed = true,
+        }
+    }
+
+    /// The turn of a prompt that waits begins.
+    fn begin_turn(&mut self, record: u64, number: u64) {
+        self.prompts = self.prompts.max(number);
+        if let Some(at) = self.queue.iter().position(|queued| queued.number == number)
+            && let Some(prompt) = self.queue.remove(at)
+        {
+            self.turn = Some(Turn { prompt, began: record, sent: None, interrupt: None, ended: false });
+            self.outcome = None;
+            self.meter.begin();
         }
     }
 

@@ -16,7 +16,7 @@ use super::fact::{Fact, Said, said};
 use super::state::State;
 
 /// An older program refuses a newer snapshot by reading the journal instead.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const SNAPSHOT: &str = "snapshot.json";
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// 32 bytes of index for each record of the journal.

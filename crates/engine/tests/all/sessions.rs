@@ -2,6 +2,7 @@
 
 use crate::stable::{Stable, Test, wait_until};
 use crate::tests;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub(crate) fn tests() -> &'static [Test] {
@@ -31,6 +32,7 @@ pub(crate) fn tests() -> &'static [Test] {
         a_pending_request_survives_and_is_answered_once,
         a_turn_goes_on_while_daemons_die,
         an_agent_that_died_with_the_daemon_is_an_interrupted_turn,
+        a_prompt_that_an_adopted_agent_did_not_live_to_take_goes_to_the_next,
         a_bound_on_live_journals_makes_no_session_deaf,
     ]
 }
@@ -453,8 +455,7 @@ fn an_agent_that_died_with_the_daemon_is_an_interrupted_turn() {
     let keeper = ostler_keeper::procfs::stat(agent).unwrap().parent;
     stable.kill();
     for pid in [agent, keeper] {
-        let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        signal(pid, Signal::KILL);
     }
     stable.up();
     stable.wait(&id, "interrupted");
@@ -463,6 +464,31 @@ fn an_agent_that_died_with_the_daemon_is_an_interrupted_turn() {
     ended(&stable, &id, 2);
     assert_eq!(stable.of(&id, "process")[1]["resume"], stable.view(&id)["uuid"]);
     assert_eq!(reasons(&stable, &id), ["interrupted", "completed"]);
+}
+
+/// Between two turns, and under another daemon than the one that gave it the first.
+fn a_prompt_that_an_adopted_agent_did_not_live_to_take_goes_to_the_next() {
+    let stable = Stable::new();
+    let id = stable.session(json!({}));
+    stable.prompt(&id, "one");
+    ended(&stable, &id, 1);
+    let agent = agent(&stable);
+    stable.restart();
+    wait_until("it is taken up", || stable.view(&id)["process"].is_string());
+    // Nobody is told of its end before the prompt is there.
+    let keeper = ostler_keeper::procfs::stat(agent).unwrap().parent;
+    signal(keeper, Signal::STOP);
+    signal(agent, Signal::KILL);
+    stable.prompt(&id, "two");
+    wait_until("its turn has begun", || stable.of(&id, "turn").len() == 2);
+    signal(keeper, Signal::CONT);
+    wait_until("it was given up or answered", || reasons(&stable, &id).len() == 2);
+    assert_eq!(reasons(&stable, &id), ["completed", "completed"], "{:?}", stable.said(&id));
+    assert_eq!(texts(&stable, &id), ["one", "two"]);
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 /// The pid of the only process.

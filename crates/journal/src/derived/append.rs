@@ -42,7 +42,8 @@ impl EventJournal {
         }
         let files = self.home.files()?;
         let data_end = writer.last.data_end + payload.len() as u64;
-        let record = Record { data_end, src_end, time_ns: sys::now_ns(), source };
+        let size = self.sized.then(|| u32::try_from(payload.len())).and_then(Result::ok);
+        let record = Record { data_end, src_end, time_ns: sys::now_ns(), source, size };
         if let Err(error) = write(&files, &writer, payload, &record) {
             // Gives back what half of it took. Where even that fails: nobody looks there, and the next one overwrites it.
             let _ = files.idx.set_len(writer.count * RECORD as u64);

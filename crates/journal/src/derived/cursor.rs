@@ -12,6 +12,7 @@ use super::files::Files;
 use super::record::Record;
 use super::types::{EventHead, EventStep};
 use crate::index::Walk;
+use crate::raw::Missing;
 use crate::sys::{self, Wait};
 
 /// A reader's place in an event journal.
@@ -39,8 +40,7 @@ impl EventCursor {
         &self.journal
     }
 
-    /// The next record, its payload appended to `buf`; never blocks. An error of kind `InvalidData` names a record that
-    /// is damaged.
+    /// The next record, its payload appended to `buf`; never blocks.
     pub fn try_next(&mut self, buf: &mut Vec<u8>) -> io::Result<EventStep> {
         self.next(buf, Wait::Never)
     }
@@ -71,7 +71,7 @@ impl EventCursor {
             return Ok(self.gap().unwrap_or(EventStep::WouldBlock));
         }
         let Some((record, from, len)) = self.peek() else {
-            return self.broken();
+            return Ok(self.skip_damaged());
         };
         let start = buf.len();
         if len > 0 {
@@ -97,23 +97,31 @@ impl EventCursor {
     /// If the next record was cut: moves behind the gap and says so.
     fn gap(&mut self) -> Option<EventStep> {
         let first = self.journal.first.load(Ordering::SeqCst);
-        self.walk.skip_to(first).then_some(EventStep::Gap { first })
+        self.walk.skip_to(first).then_some(EventStep::Gap { first, missing: Missing::LetGo })
     }
 
     /// The next record, where its payload begins, and how long it is.
     fn peek(&self) -> Option<(Record, u64, usize)> {
-        let (Some(before), Some(record)) = self.walk.around() else { return None };
-        Some((record, before.data_end, record.len_after(&before)?))
+        let (before, record) = self.walk.around();
+        let record = record?;
+        let (from, len) = match before {
+            Some(before) => (before.data_end, record.len_after(&before)?),
+            None => record.alone()?,
+        };
+        Some((record, from, len))
     }
 
-    /// The next record is not one that was written: it was cut meanwhile, or it is damaged.
-    fn broken(&mut self) -> io::Result<EventStep> {
+    /// The next record is not one that was written: it was cut meanwhile, or it is damaged. Goes behind it and those like it
+    /// that were read with it.
+    fn skip_damaged(&mut self) -> EventStep {
         if let Some(gap) = self.gap() {
-            return Ok(gap);
+            return gap;
         }
-        let record = self.walk.at() + 1;
-        self.walk.stand_after(self.walk.at());
-        self.journal.damaged(record);
-        Err(io::Error::new(io::ErrorKind::InvalidData, format!("event record {record} is damaged")))
+        self.journal.damaged(self.walk.at() + 1);
+        while self.walk.has_next() && self.peek().is_none() {
+            let (_, record) = self.walk.around();
+            self.walk.pass_unread(record);
+        }
+        EventStep::Gap { first: self.walk.at() + 1, missing: Missing::Damaged }
     }
 }

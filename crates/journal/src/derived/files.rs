@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use crate::lock;
-use crate::raw::ledger::Ctl;
+use crate::raw::ledger::{Ctl, SIZED};
 
 const DATA: &str = "events";
 const IDX: &str = "events.idx";
@@ -47,7 +47,7 @@ impl Home {
         let mut new = OpenOptions::new();
         new.read(true).write(true).create(true).truncate(true).mode(0o600);
         let files = Files::open(|name| new.open(dir.join(name)))?;
-        Ctl::begin(&new.open(dir.join(CTL))?)?;
+        Ctl::begin(&new.open(dir.join(CTL))?, SIZED)?;
         Ok(Self { dir: dir.to_owned(), open: Mutex::new(Some(Arc::new(files))) })
     }
 

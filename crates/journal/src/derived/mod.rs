@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use crate::index::RECORD;
 use crate::lock;
 use crate::probe::FsKind;
-use crate::raw::ledger::{Ctl, Fact};
+use crate::raw::ledger::{Ctl, Fact, SIZED};
 use crate::raw::mark::{self, Mark, Trust};
 use crate::raw::{OpenError, Subscribers, Subscription, Wake};
 use crate::sync::Sync;
@@ -63,6 +63,8 @@ pub struct EventJournal {
     settled: AtomicBool,
     /// Somebody other than this kernel can make its files stall.
     remote: bool,
+    /// Its records say how long they are: it was begun by a program that knew of that.
+    sized: bool,
 }
 
 impl EventJournal {
@@ -102,6 +104,7 @@ impl EventJournal {
             Mark { out: last.data_end, err: count * RECORD as u64 }.renew(&home.mark())?;
         }
         let damaged_from = found.damaged_from.into_iter().chain(ctl.damaged_from).min();
+        let sized = ctl.version >= SIZED;
         let bounds = EventBounds { first: ctl.first.seq, last: count, damaged_from };
         Ok(Arc::new(Self {
             home,
@@ -118,6 +121,7 @@ impl EventJournal {
             synced: AtomicU64::new(bounds.last),
             settled: AtomicBool::new(false),
             remote,
+            sized,
         }))
     }
 

@@ -24,7 +24,7 @@ impl EventJournal {
             return Ok(());
         }
         let files = self.home.files_once()?;
-        let start = self.record_of(&files, record - 1)?.data_end;
+        let start = self.end_before(&files, record)?;
         // Both files first: `first` must never point past the end of what a power loss leaves.
         files.data.sync_data()?;
         files.idx.sync_data()?;
@@ -36,13 +36,16 @@ impl EventJournal {
         sys::punch(&files.data, 0, start)
     }
 
-    fn record_of(&self, files: &Files, number: u64) -> io::Result<Record> {
-        let Some(position) = number.checked_sub(1) else { return Ok(Record::default()) };
-        let mut bytes = [0; RECORD];
-        files.idx.read_exact_at(&mut bytes, position * RECORD as u64)?;
-        Record::decode(&bytes, number).ok_or_else(|| {
-            self.damaged(number);
-            io::Error::new(io::ErrorKind::InvalidData, format!("event record {number} is damaged"))
-        })
+    /// Where the payload of the record before this one ends; of an earlier one where that is damaged.
+    fn end_before(&self, files: &Files, record: u64) -> io::Result<u64> {
+        for number in (1..record).rev() {
+            let mut bytes = [0; RECORD];
+            files.idx.read_exact_at(&mut bytes, (number - 1) * RECORD as u64)?;
+            match Record::decode(&bytes, number) {
+                Some(record) => return Ok(record.data_end),
+                None => self.damaged(number),
+            }
+        }
+        Ok(0)
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::record::Record;
 use super::*;
 use crate::index::Record as _;
-use crate::raw::disk_usage;
+use crate::raw::{Missing, disk_usage};
 
 /// In memory where there is such a place: hundreds of cases need no disk.
 fn home() -> tempfile::TempDir {
@@ -45,10 +45,17 @@ fn written(dir: &Path, lines: &[Line]) -> Arc<EventJournal> {
     journal
 }
 
-/// Everything after a record, or how far it got.
-fn read_after(journal: &Arc<EventJournal>, after: u64) -> Result<Vec<Line>, (Vec<Line>, io::Error)> {
+/// Everything after a record, of which nothing is missing.
+fn read_after(journal: &Arc<EventJournal>, after: u64) -> Vec<Line> {
+    let (lines, gaps) = read_with_gaps(journal, after);
+    assert_eq!(gaps, []);
+    lines
+}
+
+/// Everything after a record, and what was said to be missing.
+fn read_with_gaps(journal: &Arc<EventJournal>, after: u64) -> (Vec<Line>, Vec<(u64, Missing)>) {
     let mut cursor = EventCursor::new(Arc::clone(journal), after);
-    let mut lines = Vec::new();
+    let (mut lines, mut gaps) = (Vec::new(), Vec::new());
     loop {
         let mut payload = Vec::new();
         match cursor.next_blocking(&mut payload) {
@@ -56,15 +63,15 @@ fn read_after(journal: &Arc<EventJournal>, after: u64) -> Result<Vec<Line>, (Vec
                 assert_eq!((head.record, head.len), (cursor.position(), payload.len()));
                 lines.push((head.source, head.src_end, payload));
             }
-            Ok(EventStep::UpToDate) => return Ok(lines),
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => return Err((lines, error)),
+            Ok(EventStep::UpToDate) => return (lines, gaps),
+            Ok(EventStep::Gap { first, missing }) => gaps.push((first, missing)),
+            other => panic!("{other:?}"),
         }
     }
 }
 
 fn read(journal: &Arc<EventJournal>) -> Vec<Line> {
-    read_after(journal, 0).unwrap()
+    read_after(journal, 0)
 }
 
 fn sizes() -> impl Strategy<Value = Vec<usize>> {
@@ -126,11 +133,12 @@ proptest! {
             prop_assert_eq!(read(&journal), truth);
         } else {
             prop_assert_eq!(journal.bounds().damaged_from, Some(broken as u64 + 1));
-            let (found, error) = read_after(&journal, 0).unwrap_err();
-            prop_assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-            prop_assert!(error.to_string().contains(&format!("record {} ", broken + 1)), "{}", error);
-            prop_assert_eq!(&found[..], &truth[..broken]);
-            prop_assert_eq!(&read_after(&journal, broken as u64 + 2).unwrap()[..], &truth[broken + 2..]);
+            let (found, gaps) = read_with_gaps(&journal, 0);
+            prop_assert_eq!(gaps, [(broken as u64 + 2, Missing::Damaged)]);
+            prop_assert_eq!(found, [&truth[..broken], &truth[broken + 1..]].concat());
+            prop_assert_eq!(&read_after(&journal, broken as u64 + 1)[..], &truth[broken + 1..]);
+            journal.cut_before(broken as u64 + 2).unwrap();
+            prop_assert_eq!(&read_after(&journal, broken as u64 + 1)[..], &truth[broken + 1..]);
         }
     }
 
@@ -144,12 +152,12 @@ proptest! {
         journal.cut_before(first).unwrap();
         for journal in [Arc::clone(&journal), EventJournal::open(home.path()).unwrap()] {
             prop_assert_eq!(journal.bounds().first, first);
-            prop_assert_eq!(&read_after(&journal, first - 1).unwrap()[..], &truth[first as usize - 1..]);
+            prop_assert_eq!(&read_after(&journal, first - 1)[..], &truth[first as usize - 1..]);
             prop_assert_eq!(derive(&journal, &truth), 0, "what was cut is not derived again");
         }
         if (2..=truth.len() as u64).contains(&first) {
             let mut payload = Vec::new();
-            prop_assert_eq!(stale.try_next(&mut payload).unwrap(), EventStep::Gap { first });
+            prop_assert_eq!(stale.try_next(&mut payload).unwrap(), EventStep::Gap { first, missing: Missing::LetGo });
             prop_assert_eq!(stale.position(), first - 1);
         }
     }
@@ -207,7 +215,7 @@ fn what_was_cut_away_was_on_the_disk_whatever_the_mark_says() {
     let journal = EventJournal::new(Home::at(home.path()), Trust::Only(mark)).unwrap();
     assert_eq!((journal.bounds().first, journal.bounds().last), (8, 7));
     assert_eq!(derive(&journal, &truth), 3);
-    assert_eq!(read_after(&journal, 7).unwrap(), truth[7..]);
+    assert_eq!(read_after(&journal, 7), truth[7..]);
     file(home.path(), "events.idx").set_len(5 * RECORD as u64).unwrap();
     assert!(matches!(EventJournal::open(home.path()), Err(OpenError::Damaged { .. })), "a lost index is not hidden");
 }
@@ -228,7 +236,9 @@ fn cutting_gives_the_space_of_payloads_back() {
 fn a_hundred_thousand_records_are_opened_in_one_pass() {
     let home = home();
     drop(EventJournal::create(home.path()).unwrap());
-    let record = |number: u64| Record { data_end: number * 3, src_end: number, time_ns: 1, source: number as u32 % 5 };
+    let size = None;
+    let record =
+        |number: u64| Record { data_end: number * 3, src_end: number, time_ns: 1, source: number as u32 % 5, size };
     let index: Vec<u8> = (1..=100_000).flat_map(|number| record(number).encode(number)).collect();
     file(home.path(), "events.idx").write_all_at(&index, 0).unwrap();
     file(home.path(), "events").set_len(300_002).unwrap();
@@ -293,9 +303,9 @@ fn nothing_unfinished_finished_and_newer_are_told_apart() {
     assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     // Torn: an opener that looked at the index first would cut it.
     file(&dir, "events.idx").set_len(31).unwrap();
-    let newer = crate::raw::ledger::head_of_version(3);
+    let newer = crate::raw::ledger::head_of_version(4);
     file(&dir, "events.ctl").write_all_at(&newer, 0).unwrap();
-    assert!(matches!(EventJournal::open(&dir), Err(OpenError::Version { found: 3, ours: 2 })));
+    assert!(matches!(EventJournal::open(&dir), Err(OpenError::Version { found: 4, ours: 3 })));
     assert_eq!(file(&dir, "events.idx").metadata().unwrap().len(), 31);
 }
 

@@ -1,5 +1,7 @@
 //! What an event journal says about itself.
 
+use crate::raw::Missing;
+
 /// What an event journal holds at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventBounds {
@@ -33,10 +35,12 @@ pub enum EventStep {
     Event(EventHead),
     /// Nothing new yet.
     UpToDate,
-    /// Records were cut; the cursor now stands before `first`.
+    /// Records are missing; the cursor now stands before `first`.
     Gap {
-        /// The first record still kept.
+        /// The next record that may be there.
         first: u64,
+        /// Why.
+        missing: Missing,
     },
     /// The bytes are not in memory: call `next_blocking` on a thread that may block.
     WouldBlock,

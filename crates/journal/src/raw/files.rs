@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags, fadvise, memfd_create};
 
-use super::ledger::Ctl;
+use super::ledger::{Ctl, PLAIN};
 use super::types::{Kind, OpenError};
 use crate::{lock, sys};
 
@@ -87,7 +87,7 @@ impl Home {
         let create =
             |name: &str| OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(dir.join(name));
         let files = Files::open(create)?.with_input(create(IN)?);
-        Ctl::begin(&create(CTL)?)?;
+        Ctl::begin(&create(CTL)?, PLAIN)?;
         Ok(Self { open: Mutex::new(Some(Arc::new(files))), ..Self::at(dir) })
     }
 
@@ -116,7 +116,7 @@ impl Home {
         let files = Files::open(create)?;
         sys::write_all_at(&files.idx, first.unwrap_or_default(), 0)?;
         ostler_hooks::hook!("journal.half_made");
-        Ctl::begin(&create(CTL)?)?;
+        Ctl::begin(&create(CTL)?, PLAIN)?;
         *open = Some(Arc::new(files));
         self.made.store(true, Ordering::Release);
         ostler_hooks::hook!("journal.made");
@@ -144,7 +144,7 @@ impl Home {
         let create = |name: &str| memfd_create(format!("ostler-{name}"), MemfdFlags::CLOEXEC).map(File::from);
         let files = Files::open(create)?.with_input(create(IN)?);
         let ctl = create(CTL)?;
-        Ctl::begin(&ctl)?;
+        Ctl::begin(&ctl, PLAIN)?;
         Ok(Self::held(files, ctl))
     }
 

@@ -13,9 +13,13 @@ use crate::index::check;
 use crate::sys;
 
 /// The newest format that this ostler reads.
-pub(crate) const VERSION: u32 = 2;
-/// What a journal begins as: only one whose stdin had several senders needs more, and an older ostler reads the rest.
-const PLAIN: u32 = 1;
+pub(crate) const VERSION: u32 = 3;
+/// What a journal of a process begins as: only one whose stdin had several senders needs more, and an older ostler reads the
+/// rest.
+pub(crate) const PLAIN: u32 = 1;
+const SENDERS: u32 = 2;
+/// What a journal of events begins as: its records say how long they are.
+pub(crate) const SIZED: u32 = 3;
 
 pub(crate) const RECORD: usize = 32;
 /// "ostlerjn": a head is never mistaken for another program's file.
@@ -66,7 +70,7 @@ pub(crate) struct Ctl {
     pub(crate) first: First,
     pub(crate) damaged_from: Option<u64>,
     pub(crate) senders: Senders,
-    version: u32,
+    pub(crate) version: u32,
     pub(crate) lost_after: Option<u64>,
     records: u64,
 }
@@ -99,11 +103,11 @@ pub(crate) fn decode(bytes: &[u8], position: u64) -> Option<(u16, u32, [u64; 3])
 
 impl Ctl {
     /// Writes the head into an empty file; with it the journal exists.
-    pub(crate) fn begin(file: &File) -> io::Result<()> {
-        sys::write_all_at(file, &encode(HEAD, PLAIN, [MAGIC, 0, 0], 0), 0)
+    pub(crate) fn begin(file: &File, version: u32) -> io::Result<()> {
+        sys::write_all_at(file, &encode(HEAD, version, [MAGIC, 0, 0], 0), 0)
     }
 
-    /// What [`begin`](Self::begin) has written, without reading it back.
+    /// What [`begin`](Self::begin) has written for a process, without reading it back.
     pub(crate) fn begun() -> Self {
         Self { records: 1, version: PLAIN, ..Self::default() }
     }
@@ -156,9 +160,9 @@ impl Ctl {
             Fact::Sender(turn) => (SENDER, [turn.sender, turn.at, turn.before]),
             Fact::Lost(after) => (DAMAGED, [after + 1, LOST, 0]),
         };
-        if kind == SENDER && self.version < VERSION {
-            sys::write_all_at(file, &encode(HEAD, VERSION, [MAGIC, 0, 0], 0), 0)?;
-            self.version = VERSION;
+        if kind == SENDER && self.version < SENDERS {
+            sys::write_all_at(file, &encode(HEAD, SENDERS, [MAGIC, 0, 0], 0), 0)?;
+            self.version = SENDERS;
         }
         let bytes = encode(kind, 0, words, position);
         sys::write_all_at(file, &bytes, position * RECORD as u64)?;
@@ -180,7 +184,7 @@ mod tests {
 
     fn file() -> File {
         let file = tempfile::tempfile().unwrap();
-        Ctl::begin(&file).unwrap();
+        Ctl::begin(&file, PLAIN).unwrap();
         file
     }
 
@@ -213,8 +217,8 @@ mod tests {
         let file = file();
         file.write_all_at(&head_of_version(VERSION + 1), 0).unwrap();
         let error = Ctl::read(&file).unwrap_err();
-        assert!(matches!(error, OpenError::Version { found: 3, ours: 2 }), "{error}");
-        assert!(error.to_string().contains("format 3"), "{error}");
+        assert!(matches!(error, OpenError::Version { found: 4, ours: 3 }), "{error}");
+        assert!(error.to_string().contains("format 4"), "{error}");
     }
 
     #[test]
@@ -228,7 +232,7 @@ mod tests {
         assert_eq!(head(&file), PLAIN, "who needs no senders writes what it always wrote");
         ctl.append(&file, Fact::Sender(Turn { sender: 7, at: 9, before: 0 })).unwrap();
         ctl.append(&file, Fact::Sender(Turn { sender: 8, at: 11, before: 0 })).unwrap();
-        assert_eq!(head(&file), VERSION);
+        assert_eq!(head(&file), SENDERS);
         let read = Ctl::read(&file).unwrap();
         assert_eq!(read, ctl);
         assert_eq!((read.senders.accepted(7, 20), read.senders.accepted(8, 20)), (2, 9));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::mount::Mount;
 use crate::common::*;
-use ostler_journal::{EventCursor, EventJournal, EventStep, PumpConfig, Pumps};
+use ostler_journal::{EventCursor, EventJournal, EventStep, Missing, PumpConfig, Pumps};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 const EIO: i32 = 5;
@@ -175,7 +175,7 @@ fn a_hole_that_is_punched_during_a_read_is_a_gap_and_never_an_event() {
     wait_until("the read", || faults.0.path().join("derived.read.hit").exists());
     journal.cut_before(3).unwrap();
     std::fs::write(&fifo, "x").unwrap();
-    assert_eq!(reader.join().unwrap(), (EventStep::Gap { first: 3 }, Vec::new(), 2));
+    assert_eq!(reader.join().unwrap(), (EventStep::Gap { first: 3, missing: Missing::LetGo }, Vec::new(), 2));
 }
 
 #[test]

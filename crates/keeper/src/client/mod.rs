@@ -23,8 +23,9 @@ use crate::spec::{
 };
 use crate::wire::{ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role, SpawnWire, Verb};
 
-/// How long [`Keeper::farewell`] waits for what was said before to leave.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long [`Keeper::farewell`] waits for what was said before to leave: on a busy machine the keeper may not have its turn
+/// for a while, and what it does not hear it keeps.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A connection to the keeper. Clones share it; the last one to go closes it.
 #[derive(Clone)]
@@ -143,7 +144,7 @@ impl Keeper {
     }
 
     /// The daemon leaves on purpose: no restart, and the keeper ends once it has no child left.
-    /// Returns when everything said before has left (or after a second).
+    /// Returns when everything said before has left (or after five seconds).
     pub fn farewell(&self) {
         self.handle.link().leave();
         self.tell(Verb::Farewell);

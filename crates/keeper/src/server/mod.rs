@@ -178,6 +178,7 @@ impl Server {
         if let Some(daemon) = &mut self.daemon
             && let Err(Broken) = daemon.flush(&mut self.children, now)
         {
+            self.hear_last_words();
             self.lose_daemon();
         }
     }

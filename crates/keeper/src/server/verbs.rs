@@ -19,6 +19,8 @@ use crate::wire::{BATCH_BYTES, Body, Numbered, Request, Verb, split};
 
 /// Packets read before everybody else has a turn.
 const PACKETS_PER_TURN: usize = 64;
+/// More packets than a socket holds.
+const LAST_WORDS_MAX: usize = 4096;
 /// Children forgotten before their memory is given back to the machine.
 const FORGOTTEN_PER_TRIM: u32 = 256;
 
@@ -38,6 +40,18 @@ impl Server {
             };
             if outcome.is_err() {
                 return self.lose_daemon();
+            }
+        }
+    }
+
+    /// Obeys what a daemon had said that takes no answers any more: what it knows to be over, and that it leaves.
+    pub(super) fn hear_last_words(&mut self) {
+        for _ in 0..LAST_WORDS_MAX {
+            let Some(daemon) = &self.daemon else { return };
+            let received = channel::receive(&daemon.socket, &mut self.buffer, RecvFlags::DONTWAIT);
+            let Ok(Received::Packet { length, fds, cut }) = received else { return };
+            if self.hear(length, fds, cut).is_err() {
+                return;
             }
         }
     }

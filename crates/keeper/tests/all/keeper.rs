@@ -8,6 +8,7 @@ use crate::common::half::Half;
 use crate::common::{Stable, Test, alive, command, read_all, read_line, sh, wait_until};
 use crate::tests;
 use ostler_keeper::{ConnectError, Exit, RequestError, Scope, SpawnError, StdioKind, Step};
+use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) fn tests() -> &'static [Test] {
     tests![
@@ -25,6 +26,7 @@ pub(crate) fn tests() -> &'static [Test] {
         no_keeper_is_told_from_a_broken_one,
         a_keeper_that_hangs_up_is_not_taken_for_gone,
         a_stranger_that_is_sent_away_is_told_so,
+        a_daemon_that_leaves_with_answers_unread_is_heard_to_the_end,
     ]
 }
 
@@ -258,4 +260,38 @@ fn a_stranger_that_is_sent_away_is_told_so() {
     // The others stand in nobody's way.
     let (daemon, _) = stable.connect();
     daemon.keeper.farewell();
+}
+
+/// A daemon that is told of hundreds of ends while it stops does not read them all.
+fn a_daemon_that_leaves_with_answers_unread_is_heard_to_the_end() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let keys: Vec<String> = (0..100).map(|number| format!("p{number}")).collect();
+    for key in &keys {
+        daemon.spawn(key, command(&["/bin/true"]));
+    }
+    keys.iter().for_each(|_| drop(daemon.event()));
+    let keeper = daemon.keeper.pid();
+    drop(daemon);
+    let half = Half::welcome(&stable);
+    while half.hear().0["body"]["batch"]["more"] == true {
+        half.say(r#"{"id":0,"verb":"adopted"}"#);
+    }
+    half.say(r#"{"id":0,"verb":"adopted"}"#);
+    signal(keeper, Signal::STOP);
+    // More than the keeper reads before it answers.
+    for number in 1..=80 {
+        half.say(&format!(r#"{{"id":{number},"verb":"list"}}"#));
+    }
+    for key in &keys {
+        half.say(&format!(r#"{{"id":0,"verb":{{"ack":{{"key":"{key}"}}}}}}"#));
+    }
+    half.say(r#"{"id":0,"verb":"farewell"}"#);
+    drop(half);
+    signal(keeper, Signal::CONT);
+    wait_until("the keeper has gone", || !alive(keeper));
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), signal).unwrap();
 }

@@ -12,7 +12,7 @@ use ostler_api::{SessionEvents, SessionInfo};
 use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::session::record_line;
-use super::stream::{Came, Follow, Followed, Link};
+use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{CommandError, visible_json};
 use crate::transcript::{Markdown, Said};
 
@@ -60,9 +60,9 @@ impl Export {
                 last = if last == 0 { watching.last } else { last };
                 Ok((watching.from > last).then_some(()))
             }
-            Came::Gap(first) => {
-                context.screen.note(&format!("ostler: records before {first} are no longer kept"));
-                Ok((first > last).then_some(()))
+            Came::Gap(gap) => {
+                context.screen.note(&missing(gap));
+                Ok((gap.first > last).then_some(()))
             }
             Came::Record(record) => {
                 sink.write(&document.record(record)?)?;

@@ -38,7 +38,7 @@ Examples:
   ostler run -- make -j8
   ostler run -t --name claude -- claude
   ostler run -d --name web --cwd ~/site -- python3 -m http.server
-  ostler run --private -- ./rotate-keys      nothing of it reaches the disk")]
+  ostler run --private -- ./rotate-keys      what it says stays in memory")]
 pub(crate) struct Run {
     /// Give it a terminal
     #[arg(short, long)]

@@ -8,12 +8,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use ostler_api::client::Client;
-use ostler_api::{SessionEvents, SessionRawParams, SessionStatus, Watching, methods};
+use ostler_api::{SessionEvents, SessionGap, SessionRawParams, SessionStatus, Watching, methods};
 
 use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::session::{InPlace, record_line, write_out};
-use super::stream::{Came, Follow, Followed, Link};
+use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{CommandError, visible_bytes};
 use crate::transcript::{Fact, Live, Said};
 
@@ -68,7 +68,7 @@ impl Watch {
                 }
                 Ok(over)
             }
-            Came::Gap(first) => viewer.gap(first),
+            Came::Gap(gap) => viewer.gap(gap),
             Came::Record(record) => viewer.record(record),
             Came::Line(_) | Came::Interrupt => Ok(None),
         })?;
@@ -108,11 +108,13 @@ impl Viewer<'_> {
         Ok(self.end.record(record.record, &said))
     }
 
-    fn gap(&mut self, first: u64) -> Result<Option<()>, CommandError> {
-        let text = format!("ostler: records before {first} are no longer kept");
+    fn gap(&mut self, gap: &SessionGap) -> Result<Option<()>, CommandError> {
         match self.context.json() {
-            true => self.context.screen.line(&serde_json::json!({ "gap": first }).to_string())?,
-            false => self.context.screen.note(&text),
+            true => {
+                let line = serde_json::json!({ "gap": gap.first, "missing": gap.missing });
+                self.context.screen.line(&line.to_string())?;
+            }
+            false => self.context.screen.note(&missing(gap)),
         }
         Ok(None)
     }

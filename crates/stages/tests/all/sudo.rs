@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::common::user::{PASSWORD, Terminal, User};
-use crate::common::{Place, Test, alive, spec, stage, wait_until};
+use crate::common::{Place, Test, alive, kill, spec, stage, wait_until};
 use crate::tests;
 use ostler_stages::Elevate::{AskOnTerminal, NeverAsk};
 use ostler_stages::{FailKind, Outcome};
@@ -37,6 +37,7 @@ pub(crate) fn tests() -> &'static [Test] {
         variables_that_every_stage_may_set_or_that_need_no_right_arrive,
         a_program_that_changed_is_not_run_as_root,
         the_limit_ends_commands_of_root,
+        what_the_limit_could_not_end_is_told,
         the_limit_also_ends_the_question_for_a_password,
         a_runner_that_is_killed_hangs_up_on_commands_of_root,
     ]
@@ -346,11 +347,11 @@ fn the_limit_ends_commands_of_root() {
     let place = Place::new();
     // The second does not want to.
     let one = format!("echo $$ > {}; exec sleep 100", place.text("one"));
-    let two = format!("trap '' HUP TERM; echo $$ > {}; while :; do sleep 1; done", place.text("two"));
+    let two = stubborn(&place, "two");
     let single: &[&[&str]] = &[&["sh", "-c", &one]];
     let both: &[&[&str]] = &[&["sh", "-c", &one], &["sh", "-c", &two]];
     for (elevate, stages) in [(NeverAsk, both), (AskOnTerminal, single), (AskOnTerminal, both)] {
-        let names = ["one", "two"].iter().take(stages.len());
+        let names = ["one", "two", "two.child"].iter().take(stages.len() * 2 - 1);
         let mut spec = spec(elevate, stages);
         spec.limit = Duration::from_secs(2);
         // On a busy machine the limit may come before the stages do; then it was too short to tell anything.
@@ -368,6 +369,31 @@ fn the_limit_ends_commands_of_root() {
             fs::remove_file(place.path(name)).unwrap();
         }
     }
+}
+
+/// A shell that does not want to end, and neither does its child.
+fn stubborn(place: &Place, name: &str) -> String {
+    let (own, child) = (place.text(name), place.text(&format!("{name}.child")));
+    format!("trap '' HUP TERM; echo $$ > {own}; while :; do sleep 100 & echo $! > {child}; wait; done")
+}
+
+fn what_the_limit_could_not_end_is_told() {
+    // Whoever may run a shell may run anything, but nobody else says so for him.
+    let shell = fs::canonicalize("/bin/sh").unwrap();
+    let Some(user) = User::new(&format!("USER ALL=(ALL:ALL) NOPASSWD: /bin/sh, {}", shell.display())) else { return };
+    let place = Place::new();
+    let mut spec = spec(NeverAsk, &[&["sh", "-c", &stubborn(&place, "one")]]);
+    spec.limit = Duration::from_secs(2);
+    let mut outcome = None;
+    while !place.path("one.child").exists() {
+        spec.limit *= 2;
+        outcome = Some(user.run(&place, &spec).outcome());
+    }
+    let child = fs::read_to_string(place.path("one.child")).unwrap();
+    let lives = alive(&child);
+    kill(&child);
+    assert!(lives, "{outcome:?}");
+    assert_eq!(outcome, Some(Outcome::TimedOut { secs: spec.limit.as_secs(), left: vec![0] }));
 }
 
 fn the_limit_also_ends_the_question_for_a_password() {

@@ -14,7 +14,7 @@ use crate::transcript::{Fact, Live, Said};
 use crate::verbs::Context;
 use crate::verbs::attach::code;
 use crate::verbs::connect::Reached;
-use crate::verbs::stream::{Came, Follow, Followed, Lines, Link};
+use crate::verbs::stream::{Came, Follow, Followed, Lines, Link, missing};
 
 /// Records of the past that are shown first: about what was said last.
 const RECENT: u64 = 60;
@@ -68,8 +68,8 @@ impl Talk<'_> {
     fn came(&mut self, came: Came<'_>) -> Result<Option<()>, CommandError> {
         match came {
             Came::Begun(_) => Ok(None),
-            Came::Gap(first) => {
-                self.context.screen.note(&format!("ostler: records before {first} are no longer kept"));
+            Came::Gap(gap) => {
+                self.context.screen.note(&missing(gap));
                 Ok(None)
             }
             Came::Record(record) => self.record(record),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ostler_api::client::{ClientError, Incoming};
-use ostler_api::{Notification, SessionEvents, WatchParams, Watching, methods};
+use ostler_api::{Missing, Notification, SessionEvents, SessionGap, WatchParams, Watching, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::lines::{Line, Lines};
@@ -20,12 +20,23 @@ pub(in crate::verbs) enum Came<'a> {
     /// The watch begins, or goes on after the connection was lost.
     Begun(&'a Watching),
     Record(&'a SessionEvents),
-    /// Everything before this record was let go.
-    Gap(u64),
+    /// Records are missing.
+    Gap(&'a SessionGap),
     /// A line was typed.
     Line(&'a str),
     /// Ctrl-C, where lines are typed.
     Interrupt,
+}
+
+/// What is missing must not look as if it had never been.
+pub(in crate::verbs) fn missing(gap: &SessionGap) -> String {
+    let first = gap.first;
+    match gap.missing {
+        None | Some(Missing::LetGo) => format!("ostler: records before {first} are no longer kept"),
+        Some(Missing::Damaged | Missing::Lost) => {
+            format!("ostler: something is missing here, before record {first}: the journal's index is damaged")
+        }
+    }
 }
 
 /// How following ended.
@@ -169,7 +180,7 @@ impl<'a> Follow<'a> {
                 }
                 Notification::SessionGap(gap) => {
                     self.next = gap.first;
-                    Came::Gap(gap.first)
+                    Came::Gap(gap)
                 }
                 Notification::SessionLost(lost) => {
                     let message =

@@ -19,7 +19,7 @@ mod trouble;
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{AttachParams, Exit, Notification, methods};
 
-pub(super) use follow::{Came, Follow, Followed};
+pub(super) use follow::{Came, Follow, Followed, missing};
 pub(super) use input::Input;
 pub(super) use lines::Lines;
 pub(super) use link::Link;
