@@ -2,6 +2,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -155,3 +156,41 @@ def lives(home, name):
 
 def nobody_attached(home, name):
     return wait_for(lambda: process(home, name).get("attached") == [], LONG, 0.1)
+
+
+SEQUENCE = re.compile(rb"\x1b(?:\[([?0-9;]*)([@-~])|([78D]))|([\r\n\x08\x07])|([^\x1b\r\n\x08\x07]+)")
+
+
+def screen(seen, rows=24, cols=80):
+    """What a terminal shows after these bytes, row by row: as much of one as a line that is typed needs."""
+    grid, row, col, saved = [[" "] * cols for _ in range(rows)], 0, 0, (0, 0)
+
+    def down():
+        nonlocal row
+        if row + 1 < rows:
+            row += 1
+        else:
+            grid.append([" "] * cols)
+            del grid[0]
+
+    for arguments, command, short, control, text in SEQUENCE.findall(seen):
+        if text:
+            for letter in text.decode(errors="replace"):
+                if col == cols:
+                    col = 0
+                    down()
+                grid[row][col] = letter
+                col += 1
+        elif control == b"\r":
+            col = 0
+        elif control == b"\n" or short == b"D":
+            down()
+        elif short == b"7":
+            saved = (row, col)
+        elif short == b"8":
+            row, col = saved
+        elif command == b"A":
+            row = max(0, row - int(arguments or b"1"))
+        elif command == b"K":
+            grid[row] = [" "] * cols if arguments == b"2" else grid[row][:col] + [" "] * (cols - col)
+    return ["".join(letters).rstrip() for letters in grid]

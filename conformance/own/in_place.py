@@ -2,8 +2,9 @@
 import os
 import signal
 import termios
+import time
 
-from hangup_kit import DETACH, LONG, Seat, leave
+from hangup_kit import DETACH, LONG, Seat, leave, screen
 from kit import Fail
 from lib import area, wait_for
 from sessions_kit import House
@@ -142,4 +143,32 @@ def attach(t):
         t.eq("%s-the-turn-goes-on" % way, last_turn(house, id), ["completed"])
     rc, _, err = house("attach", id)
     t.ok("without-a-terminal-it-says-what-to-do", rc == 2 and "ostler send" in err, (rc, err))
+    house.down()
+
+
+@area("in-place-typing")
+def typing(t):
+    """A line that is typed while the agent speaks stands below what it says, and is sent as it was typed."""
+    house = House(t)
+    id = house.new("--name", "talk")
+    with Seat(house, "attach", "talk") as seat:
+        seat.until(b"in session")
+        seat.asks(b"SLOW:60\r", b"3 4 5")
+        for key in b"half a lime":
+            seat.type(bytes([key]))
+            seat.look(0.1)
+        seat.type(b"\x7f\x7fne")
+        stop = time.monotonic() + LONG
+        while b"30" not in seat.seen and time.monotonic() < stop:
+            seat.look(0.1)
+        shown = [row for row in screen(seat.seen) if row]
+        t.eq("it-stands-below-what-is-said", shown[-1:], ["half a line"])
+        t.ok("and-nowhere-in-it", not [row for row in shown[:-1] if "half" in row] and any("5 6 7 8 9 10 11 12" in row for row in shown), shown)
+        seat.until(b"done (")
+        seat.asks(b" more\r", b"done (")
+        t.eq("it-is-sent-as-it-was-typed", house.texts(id)[-1:], ["half a line more"])
+        t.ok("and-stays-where-it-was-typed", "half a line more" in screen(seat.seen), screen(seat.seen))
+        seat.type(DETACH)
+        t.eq("then-it-is-left", seat.wait(), 0)
+        t.ok("with-the-terminal-as-it-was", seat.modes_are_back())
     house.down()

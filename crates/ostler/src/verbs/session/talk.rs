@@ -14,7 +14,7 @@ use crate::transcript::{Fact, Live, Said};
 use crate::verbs::Context;
 use crate::verbs::attach::code;
 use crate::verbs::connect::Reached;
-use crate::verbs::stream::{Came, Follow, Followed, Lines, Link, missing};
+use crate::verbs::stream::{Came, Follow, Followed, LastRow, Lines, Link, missing};
 
 /// Records of the past that are shown first: about what was said last.
 const RECENT: u64 = 60;
@@ -25,6 +25,8 @@ struct Talk<'a> {
     live: Live<'a>,
     /// Prompts that were typed here, which stand on the screen already, and whether they had to wait for their turn.
     own: HashMap<u64, bool>,
+    /// How what was written last ends: a line that is typed stands below it.
+    row: LastRow,
 }
 
 /// Talks until the person leaves or the session is closed.
@@ -45,9 +47,11 @@ pub(in crate::verbs) fn talk(
         visible(info.name.as_deref().unwrap_or(&info.agent))
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
-    let mut talk = Talk { context, id: id.clone(), live: Live::new(&context.screen), own: HashMap::new() };
+    let row = LastRow::default();
+    let (live, own) = (Live::new(&context.screen), HashMap::new());
+    let mut talk = Talk { context, id: id.clone(), live, own, row: row.clone() };
     let follow = Follow::new(Link::new(context, reached), id, from)?.asking(InPlace::new(context));
-    let follow = follow.typing(Lines::read_with(key)?);
+    let follow = follow.typing(Lines::read_with(key, row)?);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;
     let back = || context.screen.note(&format!("ostler: left {id}; come back with: ostler attach {id}"));
@@ -69,7 +73,7 @@ impl Talk<'_> {
         match came {
             Came::Begun(_) => Ok(None),
             Came::Gap(gap) => {
-                self.context.screen.note(&missing(gap));
+                self.note(&missing(gap));
                 Ok(None)
             }
             Came::Record(record) => self.record(record),
@@ -94,7 +98,13 @@ impl Talk<'_> {
             }
         }
         write_out(&text)?;
+        self.row.wrote(&text);
         Ok(closed)
+    }
+
+    fn note(&self, text: &str) {
+        self.context.screen.note(text);
+        self.row.wrote("\n");
     }
 
     fn prompt(&mut self, line: &str) -> Result<(), CommandError> {
@@ -107,7 +117,7 @@ impl Talk<'_> {
             Ok((_, accepted)) => {
                 self.own.insert(accepted.number, accepted.position > 0);
             }
-            Err(error) => self.context.screen.note(&format!("ostler: it was not sent: {}", error.message)),
+            Err(error) => self.note(&format!("ostler: it was not sent: {}", error.message)),
         }
         Ok(())
     }
@@ -117,8 +127,8 @@ impl Talk<'_> {
         let (mut reached, _) = self.context.find_session(&self.id)?;
         match reached.client.call::<methods::SessionInterrupt>(&params) {
             Ok(done) if done.interrupted => {}
-            Ok(_) => self.context.screen.note("ostler: nothing is running"),
-            Err(error) => self.context.screen.note(&format!("ostler: {error}")),
+            Ok(_) => self.note("ostler: nothing is running"),
+            Err(error) => self.note(&format!("ostler: {error}")),
         }
         Ok(())
     }

@@ -114,6 +114,7 @@ impl<'a> Follow<'a> {
         let params = WatchParams { id: self.id.clone(), from: Some(self.next) };
         let watching = self.link.client.call::<methods::SessionWatch>(&params)?;
         if again {
+            self.lines.iter_mut().for_each(Lines::hide);
             say(&match watching.from > self.next {
                 true => format!("connected again; records before {} are no longer kept", watching.from),
                 false => "connected again; nothing was lost".to_owned(),
@@ -122,17 +123,28 @@ impl<'a> Follow<'a> {
         self.past = watching.last;
         self.waiting.clone_from(&watching.session.approvals);
         let done = take(Came::Begun(&watching))?.map(Followed::Over);
-        let gone = self.in_place.as_mut().map_or(Ok(None), InPlace::again)?;
+        let gone = self.with_the_terminal(InPlace::again)?;
         Ok(done.or(gone.map(|gone| self.gone(gone))))
+    }
+
+    /// Lends the terminal to whatever is to be asked there.
+    fn with_the_terminal(
+        &mut self,
+        ask: impl FnOnce(&mut InPlace<'a>) -> Result<Option<Gone>, CommandError>,
+    ) -> Result<Option<Gone>, CommandError> {
+        let Some(in_place) = &mut self.in_place else { return Ok(None) };
+        self.lines.iter_mut().for_each(Lines::give);
+        let gone = ask(in_place)?;
+        self.lines.iter_mut().try_for_each(Lines::take_back)?;
+        Ok(gone)
     }
 
     /// The requests of this record that wait for somebody are put to whoever follows.
     fn ask<T>(&mut self, events: &SessionEvents) -> Result<Option<Followed<T>>, CommandError> {
-        let Some(in_place) = &mut self.in_place else { return Ok(None) };
         for said in events.events.iter().filter_map(Said::read) {
             let Said::Fact(Fact::Approval { approval, .. }) = said else { continue };
             if (events.record > self.past || self.waiting.contains(&approval))
-                && let Some(gone) = in_place.ask(&approval)?
+                && let Some(gone) = self.with_the_terminal(|in_place| in_place.ask(&approval))?
             {
                 return Ok(Some(self.gone(gone)));
             }
@@ -152,19 +164,31 @@ impl<'a> Follow<'a> {
         &mut self,
         take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Option<Followed<T>>, Trouble> {
-        let line = match &self.lines {
+        let lines = match &mut self.lines {
             Some(lines) => lines.read()?,
-            None if terminal::is_gone(rustix::stdio::stdin()) => Line::HungUp,
-            None => Line::Nothing,
+            None if terminal::is_gone(rustix::stdio::stdin()) => vec![Line::HungUp],
+            None => Vec::new(),
         };
-        let done = match line {
-            Line::Nothing => None,
-            Line::Text(text) => take(Came::Line(&text))?,
-            Line::Interrupt => take(Came::Interrupt)?,
-            Line::Leave => return Ok(Some(self.gone(Gone::Left))),
-            Line::HungUp => return Ok(Some(self.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
-        };
-        Ok(done.map(Followed::Over))
+        for line in lines {
+            let came = match &line {
+                Line::Text(text) => Came::Line(text),
+                Line::Interrupt => Came::Interrupt,
+                Line::Leave => return Ok(Some(self.gone(Gone::Left))),
+                Line::HungUp => return Ok(Some(self.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
+            };
+            if let Some(done) = self.above_the_line(|| take(came))? {
+                return Ok(Some(Followed::Over(done)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Does what may write something: above the line that is being typed.
+    fn above_the_line<R>(&mut self, write: impl FnOnce() -> R) -> R {
+        self.lines.iter_mut().for_each(Lines::hide);
+        let done = write();
+        self.lines.iter_mut().for_each(Lines::show);
+        done
     }
 
     /// Handles what has arrived, then waits for more.
@@ -191,7 +215,7 @@ impl<'a> Follow<'a> {
                 }
                 _ => continue,
             };
-            if let Some(done) = take(came)? {
+            if let Some(done) = self.above_the_line(|| take(came))? {
                 return Ok(Some(Followed::Over(done)));
             }
             if let Notification::Events(events) = &notification
@@ -239,16 +263,24 @@ impl<'a> Follow<'a> {
         }
     }
 
-    fn leave<T>(&self, wish: Wish) -> Option<Followed<T>> {
+    fn leave<T>(&mut self, wish: Wish) -> Option<Followed<T>> {
         match wish {
             Wish::Interrupt => Some(Followed::Left { next: self.next }),
             Wish::End(signal) => Some(Followed::Ended { next: self.next, signal }),
             Wish::Suspend => {
-                // Nothing to put in order: stopped like any program.
+                self.lines.iter_mut().for_each(Lines::give);
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
                 None
             }
-            Wish::Resized | Wish::Continued => None,
+            Wish::Continued => {
+                // A terminal that can not be read by lines any more is gone, which is noticed where it is read.
+                let _ = self.lines.iter_mut().try_for_each(Lines::take_back);
+                None
+            }
+            Wish::Resized => {
+                self.above_the_line(|| ());
+                None
+            }
         }
     }
 
@@ -257,10 +289,10 @@ impl<'a> Follow<'a> {
         &mut self,
         take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Option<Followed<T>>, CommandError> {
-        say("connection lost; waiting for ostler to come back");
+        self.above_the_line(|| say("connection lost; waiting for ostler to come back"));
         loop {
-            let (lines, mut gone) = (self.lines.as_ref(), Gone::Left);
-            let back = self.link.reconnect(&mut self.signals, |pause| match lines {
+            let (mut lines, mut gone) = (self.lines.as_mut(), Gone::Left);
+            let back = self.link.reconnect(&mut self.signals, |pause| match &mut lines {
                 Some(lines) => Ok(lines.leaves_within(pause)?.inspect(|how| gone = *how).is_some()),
                 None => {
                     std::thread::sleep(pause);

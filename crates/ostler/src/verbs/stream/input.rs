@@ -56,9 +56,14 @@ pub(super) enum Answered {
     Fine,
     /// Nobody knows whether these bytes were taken.
     Unsure(usize),
-    /// These bytes were not taken: the process has ended, or its stdin has.
+    /// These bytes were not taken: the process has ended.
+    Ended(usize),
+    /// These bytes were not taken: its stdin is closed.
     Refused(usize),
 }
+
+/// What the daemon says of a process that takes no input because it is over; that it is over is told as well.
+const ENDED: &str = "has ended";
 
 /// Where what we read goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,7 +248,9 @@ impl Input {
                 self.held.clear();
                 self.open = self.terminal;
                 self.closing = false;
-                Ok(Answered::Refused(bytes))
+                // Said where the answer is: what is typed from now on needs no words of its own.
+                self.said_ignored = true;
+                Ok(if error.message.contains(ENDED) { Answered::Ended(bytes) } else { Answered::Refused(bytes) })
             }
             // It does not know us any more: what follows is sent under another name.
             ErrorKind::StdinGap => {
@@ -261,6 +268,11 @@ impl Input {
         self.close_sent = false;
         (0..self.sent.len()).try_for_each(|at| self.post(client, id, at))?;
         self.push(client, id)
+    }
+
+    /// What was read and never sent, and what was sent and is not answered: bytes of each.
+    pub(super) fn on_its_way(&self) -> (usize, usize) {
+        (self.held.len(), self.sent.iter().map(|sent| sent.data.len()).sum())
     }
 
     /// Whether something was sent of which nobody has said that it was taken.

@@ -4,6 +4,7 @@
 //! A watch is a position in a journal. Whatever happens to this program or to the daemon, the position is
 //! enough to go on, so a lost connection is taken up again and a person who leaves is told how to come back.
 
+mod edit;
 mod follow;
 mod input;
 mod keys;
@@ -21,7 +22,7 @@ use ostler_api::{AttachParams, Exit, Notification, methods};
 
 pub(super) use follow::{Came, Follow, Followed, missing};
 pub(super) use input::Input;
-pub(super) use lines::Lines;
+pub(super) use lines::{LastRow, Lines};
 pub(super) use link::Link;
 pub(super) use session::{Outcome, Session, View};
 pub(super) use sink::{Format, Sink};

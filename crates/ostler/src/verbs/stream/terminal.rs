@@ -19,8 +19,8 @@ pub(in crate::verbs) enum Mode {
     Raw,
     /// Keys are not shown and not waited for; Ctrl-C and new lines mean what they always mean.
     Quiet,
-    /// Lines are typed as ever; Ctrl-C and this key end one at once, instead of this program.
-    Lines { leave: u8 },
+    /// Keys are not shown and not waited for, and Ctrl-C is one of them; new lines and Ctrl-Z mean what they always mean.
+    Lines,
 }
 
 /// Another mode for as long as this lives.
@@ -41,11 +41,9 @@ impl Raw {
         match mode {
             Mode::Raw => raw.make_raw(),
             Mode::Quiet => raw.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON),
-            Mode::Lines { leave } => {
-                let codes = &mut raw.special_codes;
-                codes[SpecialCodeIndex::VEOL] = leave;
-                codes[SpecialCodeIndex::VEOL2] = codes[SpecialCodeIndex::VINTR];
-                codes[SpecialCodeIndex::VINTR] = 0;
+            Mode::Lines => {
+                raw.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+                raw.special_codes[SpecialCodeIndex::VINTR] = 0;
             }
         }
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);

@@ -78,12 +78,16 @@ impl Session<'_> {
         let unsure = match answered {
             Answered::Fine => None,
             Answered::Unsure(bytes) => Some(format!("the last {bytes} bytes typed may not have arrived")),
-            Answered::Refused(bytes) => Some(format!("the last {bytes} bytes typed were not taken")),
+            Answered::Ended(bytes) | Answered::Refused(bytes) => {
+                Some(format!("the last {bytes} bytes typed were not taken"))
+            }
         };
         let Some(owed) = &self.owed else {
-            // What is refused while the daemon lives is seen in what the process does.
-            if let (Answered::Unsure(_), Some(unsure)) = (answered, unsure) {
-                self.say(&unsure);
+            match (answered, unsure) {
+                (Answered::Unsure(_), Some(unsure)) => self.say(&unsure),
+                (Answered::Refused(_), Some(refused)) => self.say(&format!("{refused}: {}", self.takes_no_input())),
+                // That it has ended is told in its own words.
+                _ => {}
             }
             return;
         };

@@ -24,6 +24,8 @@ use crate::output::escape::Modes;
 
 /// Full-screen programs draw again when their size changes; two changes this far apart are seen as two.
 const NUDGE: Duration = Duration::from_millis(60);
+/// How long somebody who leaves waits for the answers to what was typed last.
+const SETTLE: Duration = Duration::from_millis(500);
 /// How far back modes are looked for that a program set once, at its start.
 const MODES_WITHIN: u64 = 1024 * 1024;
 
@@ -130,6 +132,9 @@ impl<'a> Session<'a> {
             self.repaint_if_due()?;
         }
         let outcome = self.watch();
+        if let Ok(Outcome::Left { .. }) = outcome {
+            self.settle_typed();
+        }
         let shown = self.leave_screen();
         match outcome {
             // Nobody sits there any more to be shown anything.
@@ -209,14 +214,52 @@ impl<'a> Session<'a> {
         match typed {
             Typed::Taken => None,
             Typed::Ignored => {
-                let leave = self.view.keyboard.map_or("Ctrl-C".to_owned(), |(key, _)| key.to_string());
-                self.say(&format!("{} takes no input; {leave} leaves it", self.id));
+                self.say(&self.takes_no_input());
                 None
             }
             Typed::Detach => Some(Outcome::Left { next, interrupted: false }),
             Typed::Interrupt => Some(Outcome::Left { next, interrupted: true }),
             Typed::HungUp => Some(self.hung_up()),
         }
+    }
+
+    fn takes_no_input(&self) -> String {
+        let leave = self.view.keyboard.map_or("Ctrl-C".to_owned(), |(key, _)| key.to_string());
+        format!("{} takes no input; {leave} leaves it", self.id)
+    }
+
+    /// Somebody leaves: waits a moment for the answers to what was typed, and says what went nowhere.
+    fn settle_typed(&mut self) {
+        let deadline = Instant::now() + SETTLE;
+        while self.input.on_its_way() != (0, 0) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut fds = [PollFd::new(&self.link.client, PollFlags::IN)];
+            let ready = Timespec::try_from(left).ok().and_then(|left| poll(&mut fds, Some(&left)).ok());
+            if left.is_zero() || ready.is_none_or(|ready| ready == 0) || self.hear_answers().is_err() {
+                break;
+            }
+        }
+        let words = match self.input.on_its_way() {
+            (0, 0) => return,
+            (0, sent) => format!("the last {sent} bytes typed may not have arrived"),
+            (held, 0) => format!("the last {held} bytes typed were not sent: it does not read"),
+            (held, sent) => {
+                let all = held + sent;
+                format!("of the last {all} bytes typed {held} were not sent, and {sent} may not have arrived: it does not read")
+            }
+        };
+        self.say(&words);
+    }
+
+    /// What the process says meanwhile is shown to whoever comes back.
+    fn hear_answers(&mut self) -> Result<(), Trouble> {
+        self.link.client.fill()?;
+        while let Some(incoming) = self.link.client.take()? {
+            if let Incoming::Reply { id, result } = incoming {
+                self.answered(id, result)?;
+            }
+        }
+        Ok(())
     }
 
     /// The terminal is gone, and with it whoever sat there.
