@@ -65,7 +65,7 @@ wire! {
         /// Give it a terminal of this size instead of three pipes.
         #[serde(default)]
         pub tty: Option<WinSize>,
-        /// Keep its journal in memory: nothing of it reaches the disk, and it ends with the process.
+        /// Keep its journal in memory: nothing that it says or is told reaches the disk, and it ends with the process.
         #[serde(default)]
         pub private: bool,
         /// Keep at most this many bytes of output while it runs.

@@ -35,7 +35,9 @@ impl Kin {
         let known: HashSet<Name> = self.0.iter().flatten().copied().collect();
         for (kin, child) in self.0.iter_mut().zip(children) {
             let group = child.group().as_raw_nonzero().get();
-            kin.extend(seen.iter().filter(|seen| seen.group == group && !known.contains(&seen.name)).map(|seen| seen.name));
+            kin.extend(
+                seen.iter().filter(|seen| seen.group == group && !known.contains(&seen.name)).map(|seen| seen.name),
+            );
         }
     }
 

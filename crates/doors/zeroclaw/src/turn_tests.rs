@@ -33,7 +33,12 @@ impl Told {
     fn begun() -> Self {
         let mut told = Self::new(Some(3));
         told.fact(&Fact::Turn { number: 2 });
-        told.fact(&Fact::Sent { number: 2, source: 1, ticks: None, intent: ostler_engine::session::Intent { at: 0, len: 1 } });
+        told.fact(&Fact::Sent {
+            number: 2,
+            source: 1,
+            ticks: None,
+            intent: ostler_engine::session::Intent { at: 0, len: 1 },
+        });
         told
     }
 

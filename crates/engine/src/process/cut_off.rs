@@ -58,7 +58,11 @@ impl Registry {
 
     /// One that was private has nothing more to hide once its pipes are gone, and what was said of it went with them: a journal
     /// on the disk holds that, and how it ends. Any other stays as it is.
-    pub(super) fn in_public(&self, mut about: About, journal: Option<Arc<Journal>>) -> io::Result<(About, Arc<Journal>)> {
+    pub(super) fn in_public(
+        &self,
+        mut about: About,
+        journal: Option<Arc<Journal>>,
+    ) -> io::Result<(About, Arc<Journal>)> {
         if let (false, Some(journal)) = (about.private, journal) {
             return Ok((about, journal));
         }

@@ -239,7 +239,8 @@ impl State {
                 self.sources = self.sources.max(*source);
                 let (resume, settings) = (resume.clone(), settings.clone());
                 let (broken, stale, prompted) = (false, false, None);
-                self.living = Some(Living { source: *source, drive: *drive, resume, settings, broken, stale, prompted });
+                self.living =
+                    Some(Living { source: *source, drive: *drive, resume, settings, broken, stale, prompted });
             }
             Fact::Sent { number, source, intent, ticks } => {
                 // It waits no more, even where the record that began its turn is damaged: nothing is said to an agent twice.

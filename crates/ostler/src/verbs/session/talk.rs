@@ -41,17 +41,18 @@ pub(in crate::verbs) fn talk(
         return Err(CommandError::usage(format!("{id} is a session, and talking to one needs a terminal"))
             .hint(format!("ostler watch {id} to see it, ostler send {id} 'some words' to say something")));
     }
-    let key = context.settings().attach.detach_key;
+    let (key, row) = (context.settings().attach.detach_key, LastRow::default());
+    // First: a key that is pressed when the words below are read is one already.
+    let lines = Lines::read_with(key, row.clone())?;
     context.screen.note(&format!(
         "ostler: in session {id} with {}; a line is a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
         visible(info.name.as_deref().unwrap_or(&info.agent))
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
-    let row = LastRow::default();
     let (live, own) = (Live::new(&context.screen), HashMap::new());
-    let mut talk = Talk { context, id: id.clone(), live, own, row: row.clone() };
+    let mut talk = Talk { context, id: id.clone(), live, own, row };
     let follow = Follow::new(Link::new(context, reached), id, from)?.asking(InPlace::new(context));
-    let follow = follow.typing(Lines::read_with(key, row)?);
+    let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;
     let back = || context.screen.note(&format!("ostler: left {id}; come back with: ostler attach {id}"));

@@ -298,6 +298,18 @@ mod tests {
             .with_detach_key(Some(DetachKey::default()))
     }
 
+    #[test]
+    fn what_was_typed_and_went_nowhere_is_counted() {
+        let mut input = typing();
+        assert_eq!(input.on_its_way(), (0, 0));
+        assert_eq!(input.take(b"held".to_vec()), Typed::Taken);
+        input.sent.push_back(Sent { request: 7, offset: 0, data: b"abc".to_vec() });
+        assert_eq!(input.on_its_way(), (4, 3));
+        input.answered(7, None).unwrap();
+        assert_eq!(input.on_its_way(), (4, 0));
+        assert_eq!(input.take(vec![b'x'; TYPED_AHEAD]), Typed::Ignored, "beyond what is kept");
+    }
+
     fn refused(input: &mut Input) -> Answered {
         input.sent.push_back(Sent { request: 7, offset: 0, data: b"abc".to_vec() });
         input.answered(7, Some(&RpcError::new(ErrorKind::Refused, "its stdin is closed"))).unwrap()
@@ -308,7 +320,7 @@ mod tests {
         let mut input = typing();
         assert_eq!(refused(&mut input), Answered::Refused(3));
         assert_eq!(input.interest(), Some(PollFlags::IN));
-        assert_eq!((input.take(b"x".to_vec()), input.take(b"y".to_vec())), (Typed::Ignored, Typed::Taken));
+        assert_eq!(input.take(b"x".to_vec()), Typed::Taken, "it was said with the first");
         assert_eq!(input.take(b"\x1d".to_vec()), Typed::Detach);
         assert!(input.held.is_empty());
     }

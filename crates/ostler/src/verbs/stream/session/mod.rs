@@ -245,7 +245,9 @@ impl<'a> Session<'a> {
             (held, 0) => format!("the last {held} bytes typed were not sent: it does not read"),
             (held, sent) => {
                 let all = held + sent;
-                format!("of the last {all} bytes typed {held} were not sent, and {sent} may not have arrived: it does not read")
+                format!(
+                    "of the last {all} bytes typed {held} were not sent, and {sent} may not have arrived: it does not read"
+                )
             }
         };
         self.say(&words);
