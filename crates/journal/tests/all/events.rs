@@ -372,7 +372,8 @@ fn events_are_what_the_raw_bytes_say_however_often_the_daemon_is_killed() {
     assert!(checked.daemons > 0 && seen > 0, "nothing was tried");
 }
 
-/// The negative control: without the rule that a tail is cut, the same check finds events that nobody derived.
+/// The negative control: without the rule that a tail is cut, the same check finds events that nobody derived, or a reader a
+/// record that is longer than it says.
 #[test]
 fn a_recovery_that_does_not_cut_the_tail_is_caught() {
     let mut keeper = Keeper::new();
@@ -383,5 +384,5 @@ fn a_recovery_that_does_not_cut_the_tail_is_caught() {
     assert!(keeper.has_tail());
     keeper.kill_at("derived.indexed", 2);
     let Err(error) = keeper.check() else { panic!("not noticed") };
-    assert!(error.contains("differs"), "{error}");
+    assert!(error.contains("differs") || error.contains("Damaged"), "{error}");
 }
