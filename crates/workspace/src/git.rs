@@ -15,16 +15,17 @@ mod worktree;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use checked_out::checked_out;
 pub use guarded::Left;
 pub use info::{Head, Info};
-pub use run::RunError;
+pub use run::{GitCommand, GitRan, RunError, RunGit};
 pub use worktree::{Created, NewWorktree, WorktreeError};
 
 /// Longest that one git command may take.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Variables that point git at another repository than the one it is asked about.
 const LOCATION: [&str; 9] = [
@@ -45,18 +46,18 @@ pub struct Git {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     dir: PathBuf,
-    deadline: Duration,
+    runner: Arc<dyn RunGit>,
 }
 
 impl Git {
     /// Git as found in `path`, run with the variables `env`, for the repository around `dir` (the
-    /// current directory when empty).
-    pub fn new(dir: &Path, path: &OsStr, env: &[(OsString, OsString)]) -> Self {
+    /// current directory when empty), by `runner`.
+    pub fn new(dir: &Path, path: &OsStr, env: &[(OsString, OsString)], runner: Arc<dyn RunGit>) -> Self {
         let mut env: Vec<_> =
             env.iter().filter(|(name, _)| name != "PATH" && !LOCATION.iter().any(|own| name == own)).cloned().collect();
         env.push(("PATH".into(), path.into()));
         env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
-        Git { program: find(path), env, dir: dir.to_owned(), deadline: DEADLINE }
+        Git { program: find(path), env, dir: dir.to_owned(), runner }
     }
 
     /// Whether the directory lies in a work tree; a bare repository and a `.git` directory do not.

@@ -231,6 +231,7 @@ impl Engine {
             }
         }
         self.inner.keeper().farewell();
+        self.inner.helpers().lose();
         running.len()
     }
 

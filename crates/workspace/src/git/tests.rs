@@ -3,6 +3,20 @@ use std::process::Command;
 
 use super::*;
 
+/// Runs git as a child of the test.
+#[derive(Debug)]
+struct Plain;
+
+impl RunGit for Plain {
+    fn run_git(&self, command: GitCommand) -> Result<GitRan, RunError> {
+        let mut git = Command::new(command.program);
+        git.args(command.args).env_clear().envs(command.env).current_dir(command.cwd);
+        let ran = git.stdin(std::process::Stdio::null()).output()?;
+        let said = if command.with_stderr { ran.stderr } else { Vec::new() };
+        Ok(GitRan { success: ran.status.success(), output: [said, ran.stdout].concat() })
+    }
+}
+
 /// A repository in a temporary directory, and a git that knows nothing of the machine it runs on.
 struct Repo {
     base: tempfile::TempDir,
@@ -62,7 +76,7 @@ impl Repo {
 
     fn at(&self, dir: &Path) -> Git {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        Git::new(dir, &path, &env(&self.base()))
+        Git::new(dir, &path, &env(&self.base()), Arc::new(Plain))
     }
 
     fn here(&self) -> Git {
@@ -83,7 +97,7 @@ impl Repo {
         assert!(status.success());
         let mut path = bin.into_os_string();
         path.push(":/usr/bin:/bin");
-        Git::new(&self.dir(), &path, &[])
+        Git::new(&self.dir(), &path, &[], Arc::new(Plain))
     }
 }
 
@@ -159,7 +173,7 @@ fn variables_that_name_another_repository_are_not_passed_on() {
     let mut vars = env(&repo.base());
     vars.push(("GIT_DIR".into(), repo.dir().join(".git").into()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    assert_eq!(Git::new(&repo.base(), &path, &vars).info(), None);
+    assert_eq!(Git::new(&repo.base(), &path, &vars, Arc::new(Plain)).info(), None);
 }
 
 #[test]
@@ -283,7 +297,7 @@ fn a_nul_byte_is_an_error_and_not_a_shorter_name() {
 #[test]
 fn without_git_nothing_is_a_repository() {
     let repo = Repo::new();
-    let git = Git::new(&repo.dir(), OsStr::new("/nowhere:relative"), &[]);
+    let git = Git::new(&repo.dir(), OsStr::new("/nowhere:relative"), &[], Arc::new(Plain));
     assert_eq!(git.info(), None);
     assert!(matches!(git.change(["gc"]), Err(RunError::NotFound)));
 }
@@ -297,49 +311,11 @@ fn git_is_looked_up_in_the_path_given() {
 }
 
 #[test]
-fn a_command_that_hangs_is_killed_with_all_that_it_started() {
-    let repo = Repo::new();
-    let pid_file = repo.base().join("pid");
-    let mut git = repo.fake(&format!("trap '' TERM\nsleep 30 &\necho $! >{}\nsleep 30", pid_file.display()));
-    git.deadline = Duration::from_millis(300);
-    assert!(matches!(
-        git.change(["worktree"]),
-        Err(RunError::TimedOut(limit)) if limit == git.deadline
-    ));
-    let pid = fs::read_to_string(&pid_file).expect("written");
-    let gone = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        state.is_empty() || state.contains(") Z ")
-    });
-    assert!(gone, "the background process was killed too");
-}
-
-#[test]
-fn what_git_leaves_in_the_background_is_not_waited_for() {
-    let repo = Repo::new();
-    // It goes on for as long as the folder is there.
-    let git = repo.fake(&format!("echo done\n(while [ -e {} ]; do sleep 0.1; done) &\nexit 0", repo.base().display()));
-    let ran = git.change(["gc"]).expect("ran");
-    assert_eq!(ran.output, b"done\n");
-}
-
-#[test]
-fn endless_output_is_cut_off() {
-    let repo = Repo::new();
-    let git = repo.fake("exec cat /dev/zero");
-    assert!(matches!(git.query(["status"]), Err(RunError::TooMuchOutput)));
-}
-
-#[test]
-fn git_has_no_terminal_and_no_input() {
-    let repo = Repo::new();
-    let git = repo.fake("cat; echo \"$GIT_TERMINAL_PROMPT\"; cut -d' ' -f5 </proc/self/stat; echo $$");
-    let ran = git.change(["x"]).expect("ran");
-    let text = String::from_utf8(ran.output).expect("UTF-8");
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "0");
-    assert_eq!(lines[1], lines[2], "a process group of its own");
+fn a_command_is_bounded_and_asks_nobody() {
+    let git = Repo::new().here();
+    let command = git.command(std::iter::empty(), ["gc"]).expect("whole");
+    assert_eq!((command.within, command.with_stderr, command.cwd), (DEADLINE, false, PathBuf::from("/")));
+    assert!(command.env.contains(&("GIT_TERMINAL_PROMPT".into(), "0".into())));
 }
 
 /// A repository whose own configuration names a program at every place where git would run one.
