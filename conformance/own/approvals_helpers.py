@@ -133,7 +133,7 @@ def git(t):
         made = create("one", driver.line)
         t.ok("the-worktree-is-made", "result" in made and os.path.exists(repo.base + "/one/a.txt"), made)
         driver.refused()
-        hook.said(2)
+        t.eq("git-hook-never-runs", hook.said(2), "")
         t.eq("git-hook-gets-no-rule", house.json("rules"), [])
         create("two", late.line)
         open(late.start, "w").close()

@@ -1,7 +1,7 @@
 //! The git repository around a directory, seen and changed through the `git` executable; only what is checked out is
 //! also read without it.
 //!
-//! Values from outside reach a command line only where git cannot take them for options. Nothing
+//! What could run a program that the repository names runs guarded (`guarded`), whoever asks. Values from outside reach a command line only where git cannot take them for options. Nothing
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
 mod checked_out;
@@ -47,6 +47,8 @@ pub struct Git {
     env: Vec<(OsString, OsString)>,
     dir: PathBuf,
     runner: Arc<dyn RunGit>,
+    /// Nothing that the repository names is run.
+    guarded: bool,
 }
 
 impl Git {
@@ -56,8 +58,8 @@ impl Git {
         let mut env: Vec<_> =
             env.iter().filter(|(name, _)| name != "PATH" && !LOCATION.iter().any(|own| name == own)).cloned().collect();
         env.push(("PATH".into(), path.into()));
-        env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
-        Git { program: find(path), env, dir: dir.to_owned(), runner }
+        set(&mut env, "GIT_TERMINAL_PROMPT", "0");
+        Git { program: find(path), env, dir: dir.to_owned(), runner, guarded: false }.quiet()
     }
 
     /// Whether the directory lies in a work tree; a bare repository and a `.git` directory do not.
@@ -90,6 +92,12 @@ impl Git {
         }
         Some(text)
     }
+}
+
+/// Sets a variable, which is there once.
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+    env.retain(|(known, _)| known != name);
+    env.push((name.into(), value.into()));
 }
 
 /// The first `git` that can be run in a list of directories. Relative ones are not searched: they

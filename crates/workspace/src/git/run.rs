@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{DEADLINE, Git};
+use super::{DEADLINE, Git, set};
 
 /// Most bytes taken from one command: a million changed files and more.
 const MAX_OUTPUT: usize = 64 << 20;
@@ -82,14 +82,14 @@ impl GitRan {
 
 impl Git {
     /// A command that only looks, with its standard output. It takes no lock that a person's own git
-    /// could stumble over, and does not run the file monitor that the repository's configuration names.
+    /// could stumble over.
     pub(super) fn query<I, S>(&self, args: I) -> Result<GitRan, RunError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let mut command = self.command(["-c", "core.fsmonitor=false"].map(OsString::from).into_iter(), args)?;
-        command.env.push(("GIT_OPTIONAL_LOCKS".into(), "0".into()));
+        let mut command = self.command(args)?;
+        set(&mut command.env, "GIT_OPTIONAL_LOCKS", "0");
         self.runner.run_git(command)
     }
 
@@ -99,15 +99,11 @@ impl Git {
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let command = self.command(std::iter::empty(), args)?;
+        let command = self.command(args)?;
         self.runner.run_git(GitCommand { with_stderr: true, ..command })
     }
 
-    pub(super) fn command<I, S>(
-        &self,
-        settings: impl Iterator<Item = OsString>,
-        args: I,
-    ) -> Result<GitCommand, RunError>
+    pub(super) fn command<I, S>(&self, args: I) -> Result<GitCommand, RunError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
@@ -117,7 +113,7 @@ impl Git {
         let cwd = if self.dir.is_absolute() { "/".into() } else { std::env::current_dir()? };
         Ok(GitCommand {
             program: self.program.clone().ok_or(RunError::NotFound)?,
-            args: here.into_iter().chain(settings).chain(args.into_iter().map(|arg| arg.as_ref().to_owned())).collect(),
+            args: here.into_iter().chain(args.into_iter().map(|arg| arg.as_ref().to_owned())).collect(),
             env: self.env.clone(),
             cwd,
             with_stderr: false,

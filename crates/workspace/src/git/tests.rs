@@ -313,50 +313,94 @@ fn git_is_looked_up_in_the_path_given() {
 #[test]
 fn a_command_is_bounded_and_asks_nobody() {
     let git = Repo::new().here();
-    let command = git.command(std::iter::empty(), ["gc"]).expect("whole");
+    let command = git.command(["gc"]).expect("whole");
     assert_eq!((command.within, command.with_stderr, command.cwd), (DEADLINE, false, PathBuf::from("/")));
     assert!(command.env.contains(&("GIT_TERMINAL_PROMPT".into(), "0".into())));
+}
+
+/// Writes a program; a child does it, see [`Repo::fake`].
+fn program(path: &Path, line: &str) {
+    let status = Command::new("sh")
+        .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", line])
+        .arg(path)
+        .status()
+        .expect("sh runs");
+    assert!(status.success());
 }
 
 /// A repository whose own configuration names a program at every place where git would run one.
 fn hostile() -> (Repo, PathBuf) {
     let repo = Repo::new();
     let trap = repo.base().join("trapped");
-    let program = format!("touch {}; cat", trap.display());
+    let line = format!("touch {}; cat", trap.display());
     fs::write(repo.dir().join(".gitattributes"), "* filter=trap\n").expect("written");
     repo.git(&["add", "-A"]);
     repo.git(&["commit", "-q", "-m", "attributes"]);
     for key in ["core.fsmonitor", "filter.trap.smudge", "filter.trap.clean"] {
-        repo.git(&["config", key, &program]);
+        repo.git(&["config", key, &line]);
     }
     repo.git(&["config", "filter.trap.required", "true"]);
-    let hook = repo.dir().join(".git/hooks/post-checkout");
-    let status = Command::new("sh")
-        .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", &program])
-        .arg(hook)
-        .status()
-        .expect("sh runs");
-    assert!(status.success());
+    program(&repo.dir().join(".git/hooks/post-checkout"), &line);
+    program(&repo.dir().join(".git/hooks/reference-transaction"), &line);
     let _ = fs::remove_file(&trap);
     (repo, trap)
 }
 
 #[test]
-fn a_guarded_git_runs_nothing_that_the_repository_names() {
+fn nothing_runs_that_the_repository_names() {
     let (repo, trap) = hostile();
-    let tree = repo.base().join("tree");
-    repo.here().create_worktree(&new("plain", tree.to_str().expect("UTF-8"), None)).expect("made");
+    let tree = |name: &str| repo.base().join(name).display().to_string();
+    repo.git(&["worktree", "add", "-q", &tree("plain")]);
     assert!(trap.exists(), "without the guards the trap would not show anything");
     fs::remove_file(&trap).expect("there");
-    let tree = repo.base().join("guarded");
-    let git = repo.here().guarded().expect("guarded");
-    git.create_worktree(&new("ostler/one", tree.to_str().expect("UTF-8"), None)).expect("made");
-    assert_eq!(fs::read_to_string(tree.join("a.txt")).expect("checked out"), "1\n");
-    let git = repo.at(&tree).guarded().expect("guarded");
-    let left = git.leave_worktree(&tree, "ostler/").expect("git runs");
+    let git = repo.here();
+    git.create_worktree(&new("ostler/one", &tree("one"), None)).expect("made");
+    assert_eq!(fs::read_to_string(repo.base().join("one/a.txt")).expect("checked out"), "1\n");
+    // A file whose time has changed is compared anew.
+    fs::write(repo.dir().join("a.txt"), "2\n").expect("written");
+    assert_eq!(git.status().expect("ran"), Some(vec![b"M a.txt".to_vec()]));
+    git.info().expect("a repository");
+    git.branches().expect("ran");
+    assert!(git.remove_worktree(OsStr::new(&tree("one"))).expect("ran"));
+    git.worktree_on(&new("ostler/one", &tree("two"), None)).expect("made");
+    let git = repo.at(&repo.base().join("two")).guarded().expect("guarded");
+    let left = git.leave_worktree(&repo.base().join("two"), "ostler/").expect("git runs");
     assert_eq!(left, Left::Removed { branch: Some("ostler/one".into()), branch_removed: true });
-    assert!(!trap.exists() && !tree.exists());
+    assert!(!trap.exists());
     assert!(!repo.git(&["branch", "--list"]).contains("ostler/one"));
+}
+
+#[test]
+fn what_the_users_own_configuration_names_runs_whatever_the_repository_says_of_it() {
+    let (repo, trap) = hostile();
+    let (smudged, hooked) = (repo.base().join("smudged"), repo.base().join("hooked"));
+    let hooks = repo.base().join("hooks");
+    fs::create_dir(&hooks).expect("made");
+    program(&hooks.join("post-checkout"), &format!("touch {}", hooked.display()));
+    let settings = format!(
+        "[filter \"trap\"]\n\tsmudge = \"touch {}; cat\"\n\tclean = cat\n[core]\n\thooksPath = {}\n",
+        smudged.display(),
+        hooks.display()
+    );
+    fs::write(repo.base().join(".gitconfig"), settings).expect("written");
+    let tree = repo.base().join("tree");
+    repo.here().create_worktree(&new("w", tree.to_str().expect("UTF-8"), None)).expect("made");
+    assert!(smudged.exists() && hooked.exists() && !trap.exists());
+}
+
+#[test]
+fn settings_of_the_environment_stay_and_ours_are_stronger() {
+    let repo = Repo::new();
+    let mut vars = env(&repo.base());
+    for (name, value) in [("COUNT", "1"), ("KEY_0", "remote.origin.url"), ("VALUE_0", "git@github.com:owner/repo.git")]
+    {
+        vars.push((format!("GIT_CONFIG_{name}").into(), value.into()));
+    }
+    vars.push(("GIT_CONFIG_KEY_1".into(), "core.fsmonitor".into()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let git = Git::new(&repo.dir(), &path, &vars, Arc::new(Plain));
+    assert_eq!(git.info().expect("a repository").slug, Some("owner/repo".into()));
+    assert_eq!(git.line(["config", "--get", "core.fsmonitor"]), Some(b"false".to_vec()));
 }
 
 #[test]
