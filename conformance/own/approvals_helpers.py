@@ -3,11 +3,12 @@ and that try to be a person: away from their parents, in an empty environment, o
 import json
 import os
 import shlex
+import signal
 import sys
 import time
 
 from approvals_kit import LONG, House, Terminal
-from kit import kill9
+from kit import kill9, serve_again
 from lib import area, wait_for
 from t_git import Repo
 
@@ -27,6 +28,8 @@ os.close(away)
 null = os.open("/dev/null", os.O_RDWR)
 for fd in (0, 1, 2):
     os.dup2(null, fd)
+with open(answer + ".pid", "w") as f:
+    f.write(str(os.getpid()))
 while start and not os.path.exists(start):
     time.sleep(0.05)
 pid, fd = pty.fork()
@@ -58,17 +61,25 @@ class Attack:
         self.start = self.file + ".start" if wait else ""
         with open(self.file + ".py", "w") as f:
             f.write(ATTACK)
-        words = [sys.executable, self.file + ".py", self.file, self.start, house.dir, house.program]
+        words = ["env", "-i", sys.executable, self.file + ".py", self.file, self.start, house.dir, house.program]
         self.line = " ".join(shlex.quote(word) for word in words)
 
     def said(self, within=LONG):
         wait_for(lambda: os.path.exists(self.file), within, 0.05)
         return open(self.file).read() if os.path.exists(self.file) else ""
 
+    def pid(self):
+        wait_for(lambda: os.path.exists(self.file + ".pid") and os.path.getsize(self.file + ".pid"), LONG, 0.05)
+        return int(open(self.file + ".pid").read())
+
     def refused(self):
         said = self.said()
         self.t.ok(self.name + "-is-hosted", "is hosted by ostler" in said, said or "it never ran")
         self.t.ok(self.name + "-gets-no-rule", self.house.json("rules") == [], self.house.json("rules"))
+
+
+def parent(pid):
+    return int(open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[1])
 
 
 def script(path, text):
@@ -121,6 +132,7 @@ def git(t):
     house = House(t).up()
     hook, driver = Attack(t, house, "git-hook"), Attack(t, house, "git-filter")
     late, orphan = Attack(t, house, "git-filter-later", wait=True), Attack(t, house, "git-filter-without-its-daemon", wait=True)
+    unkept = Attack(t, house, "git-filter-without-its-keeper", wait=True)
     d = t.daemon()
     try:
         repo = trapped(t)
@@ -144,5 +156,17 @@ def git(t):
         time.sleep(11)
         open(orphan.start, "w").close()
         orphan.refused()
+        serve_again(d)
+        create("four", unkept.line)
+        keeper = parent(unkept.pid())
+        kill9(d)
+        os.kill(keeper, signal.SIGKILL)
+        wait_for(lambda: parent(unkept.pid()) != keeper, LONG, 0.05)
+        if "/ostler-keeper-" in open("/proc/%d/cgroup" % unkept.pid()).read():
+            open(unkept.start, "w").close()
+            unkept.refused()
+        else:
+            t.skip("git-filter-without-its-keeper-is-hosted", "no control groups are delegated here")
+            os.kill(unkept.pid(), signal.SIGKILL)
     finally:
         house.down()

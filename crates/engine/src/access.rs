@@ -216,7 +216,8 @@ pub fn own_host() -> Option<String> {
     host_of(std::process::id()).ok().flatten()
 }
 
-/// What hosts a process: the mark that is nearest to the keeper, or the keeper, if it is an orphan that shed its mark.
+/// What hosts a process: the mark that is nearest to the keeper; the keeper, if it is an orphan that shed its mark; or the
+/// control group of a child of a keeper that is gone.
 fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
     let mut mark = None;
     for (depth, step) in lineage(pid).enumerate() {
@@ -230,7 +231,8 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         }
         mark = cookie(current).ok_or(NotAPlace::Unknown(pid))?.or(mark);
     }
-    Ok(mark)
+    // Its keeper may be gone; the control group that it made for its child is not.
+    Ok(mark.or_else(|| ostler_keeper::group_of(pid).map(|group| format!("control group {}", group.display()))))
 }
 
 fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
