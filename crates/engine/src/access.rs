@@ -12,6 +12,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use ostler_keeper::procfs::{self, Stat, Variable};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{By, Engine};
@@ -30,7 +32,8 @@ pub struct Peer {
     pub pid: u32,
     /// When that process started: with the pid, a name that is never used again.
     start_ticks: u64,
-    _process: OwnedFd,
+    /// It, whoever has its number.
+    process: OwnedFd,
 }
 
 /// Where a person sits.
@@ -101,31 +104,38 @@ impl Caller {
 }
 
 impl Peer {
-    /// The process that connected this socket.
+    /// The process that connected this socket. One that has ended is nobody: its number may be another's.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
-        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
-        let process = pidfd_open(credentials.pid, PidfdFlags::empty())?;
+        let credentials = rustix::net::sockopt::socket_peercred(&socket)?;
+        let process = match ostler_keeper::peer_process(&socket) {
+            // An old kernel: whoever has the number now. `ostler doctor` says so.
+            Err(Errno::NOPROTOOPT) => pidfd_open(credentials.pid, PidfdFlags::empty())?,
+            held => held?,
+        };
         let pid = credentials.pid.as_raw_nonzero().get().unsigned_abs();
-        let start_ticks = procfs::stat(pid)?.start_ticks;
-        Ok(Self { uid: credentials.uid.as_raw(), pid, start_ticks, _process: process })
+        let peer = Self { uid: credentials.uid.as_raw(), pid, start_ticks: procfs::stat(pid)?.start_ticks, process };
+        // Looked at afterwards: as long as it lives, the number is its own.
+        if peer.lives() { Ok(peer) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+
+    /// Whether the process that connected has not ended, and is the one that was looked at.
+    fn lives(&self) -> bool {
+        let mut watched = [PollFd::new(&self.process, PollFlags::IN)];
+        let ended = poll(&mut watched, Some(&Timespec::default()));
+        ended == Ok(0) && procfs::stat(self.pid).is_ok_and(|stat| stat.start_ticks == self.start_ticks)
     }
 
     /// The place it is, if a person can be there.
     pub fn place(&self) -> Result<Place, NotAPlace> {
-        match procfs::stat(self.pid) {
-            Ok(stat) if stat.start_ticks == self.start_ticks => place_of(self.pid, self.uid),
-            _ => Err(NotAPlace::Unknown(self.pid)),
-        }
+        let place = place_of(self.pid, self.uid);
+        // Looked at afterwards: whoever has the number now had it all the time.
+        if self.lives() { place } else { Err(NotAPlace::Unknown(self.pid)) }
     }
 
     /// What it is, for what is not for an agent to do to itself.
     pub fn caller(&self) -> Caller {
         let caller = Caller::of(self.pid);
-        // Looked at afterwards: whoever has the number now had it all the time.
-        match procfs::stat(self.pid) {
-            Ok(stat) if stat.start_ticks == self.start_ticks => caller,
-            _ => Caller::Unknown,
-        }
+        if self.lives() { caller } else { Caller::Unknown }
     }
 
     /// What hosts it, if anything does: the process that it is or descends from, or a keeper.
@@ -206,7 +216,8 @@ pub fn own_host() -> Option<String> {
     host_of(std::process::id()).ok().flatten()
 }
 
-/// What hosts a process: the mark that is nearest to the keeper, or the keeper, if it is an orphan that shed its mark.
+/// What hosts a process: the mark that is nearest to the keeper; the keeper, if it is an orphan that shed its mark; or the
+/// control group of a child of a keeper that is gone.
 fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
     let mut mark = None;
     for (depth, step) in lineage(pid).enumerate() {
@@ -220,7 +231,8 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         }
         mark = cookie(current).ok_or(NotAPlace::Unknown(pid))?.or(mark);
     }
-    Ok(mark)
+    // Its keeper may be gone; the control group that it made for its child is not.
+    Ok(mark.or_else(|| ostler_keeper::group_of(pid).map(|group| format!("control group {}", group.display()))))
 }
 
 fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
@@ -235,7 +247,7 @@ fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
 }
 
 /// A process, its parent, and so on up to the first of all; an error where one can not be looked at.
-fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), rustix::io::Errno>> {
+fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), Errno>> {
     let look = |pid: u32| procfs::stat(pid).map(|stat| (pid, stat));
     let parent = move |step: &Result<(u32, Stat), _>| match step {
         Ok((_, stat)) if stat.parent > 1 => Some(look(stat.parent)),
@@ -254,7 +266,7 @@ fn cookie(pid: u32) -> Option<Option<String>> {
     };
     // Anybody can write there: it is never taken for anything but the id of a process.
     let value = String::from_utf8_lossy(&value).into_owned();
-    let is_process = value.starts_with('p') && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_process = value.starts_with(['p', 'h']) && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
     Some(Some(if is_process { value } else { format!("a false mark in pid {pid}") }))
 }
 
@@ -362,6 +374,32 @@ mod tests {
         let caller = Caller::of(pid);
         end(keeper);
         assert_eq!(caller, Caller::Hosted(format!("a false mark in pid {pid}")));
+    }
+
+    /// A program that connects to a socket and tells what it did; nothing where there is no python.
+    fn connected(socket: &std::path::Path, then: &str) -> Option<std::process::Child> {
+        let script =
+            format!("import socket, os, sys, time\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n{then}");
+        Command::new("python3").args(["-c", &script]).arg(socket).stdin(std::process::Stdio::piped()).spawn().ok()
+    }
+
+    #[test]
+    fn a_peer_that_ended_is_nobody_whoever_has_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let Some(mut living) = connected(&path, "sys.stdin.read()") else { return };
+        let stream = listener.accept().unwrap().0;
+        let peer = Peer::of(&stream).unwrap();
+        assert_eq!(peer.pid, living.id());
+        drop(living.stdin.take());
+        living.wait().unwrap();
+        assert_eq!((peer.caller(), peer.place()), (Caller::Unknown, Err(NotAPlace::Unknown(peer.pid))));
+        // Somebody else holds the socket, and the one that connected it is gone before we look.
+        let mut gone = connected(&path, "os.fork() or time.sleep(30)").unwrap();
+        gone.wait().unwrap();
+        let stream = listener.accept().unwrap().0;
+        assert!(Peer::of(&stream).is_err());
     }
 
     #[test]

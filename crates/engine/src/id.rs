@@ -12,6 +12,16 @@ pub(crate) fn process() -> io::Result<String> {
     fresh('p')
 }
 
+/// A fresh key of a short helper.
+pub(crate) fn helper() -> io::Result<String> {
+    fresh('h')
+}
+
+/// Whether a keeper's key is that of a short helper.
+pub(crate) fn is_helper(key: &str) -> bool {
+    key.starts_with('h')
+}
+
 /// A fresh id of a request.
 pub(crate) fn approval() -> io::Result<String> {
     fresh('a')

@@ -32,6 +32,7 @@ use std::time::Duration;
 
 pub use access::{Caller, Host, NotAPlace, Peer, Place};
 pub use approval::{By, Decision, Inbox, Ticket};
+pub use brief::Forker;
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use environment::{Asking, Environment};
 pub use id::uuid;

@@ -2,18 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
-use tokio::io::AsyncReadExt;
+use crate::brief::{Brief, Ended, Forker, Ran};
+use crate::lookup::executable;
 
 /// Marks the one line that holds the answer among whatever profiles print.
 const SENTINEL: &str = "___OSTLER_LOGIN_PATH___";
 /// Long enough for slow profiles; a hung one must not hold the shell for ever.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Profiles print banners, not books.
-const MAX_OUTPUT: u64 = 1 << 20;
+const MAX_OUTPUT: usize = 1 << 20;
 
 /// What asking the login shell brought.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,49 +25,28 @@ pub enum LoginPath {
     Failed(String),
 }
 
-/// Asks `shell` (interactive and login, so that every profile is read) for its PATH.
-pub async fn login_path(shell: &OsStr, variables: &[(OsString, OsString)]) -> LoginPath {
+/// Asks `shell` (interactive and login, so that every profile is read) for its PATH. Blocks.
+pub fn login_path(forker: &Forker, shell: &OsStr, variables: &[(OsString, OsString)]) -> LoginPath {
     let print = format!(r#"/bin/sh -c 'printf "%s%s\n" {SENTINEL} "$PATH"'"#);
-    let child = tokio::process::Command::new(shell)
-        .args(["-l", "-i", "-c", &print])
-        .env_clear()
-        .envs(variables.iter().map(|(name, value)| (name, value)))
-        .env("DISABLE_AUTO_UPDATE", "true")
-        .env("ZSH_DISABLE_COMPFIX", "true")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
+    let path = variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str()).unwrap_or_default();
+    let Ok(program) = executable(shell, path) else {
+        return LoginPath::Failed(format!("{} is not in PATH", shell.display()));
+    };
+    let mut brief = Brief::new(program, &["-l", "-i", "-c", &print], DEADLINE);
+    brief.env = variables.to_vec();
+    brief.set("DISABLE_AUTO_UPDATE", "true");
+    brief.set("ZSH_DISABLE_COMPFIX", "true");
+    brief.with_stderr = false;
+    brief.max = MAX_OUTPUT;
+    let Ran { ended, said } = match forker.run(&brief) {
+        Ok(ran) => ran,
         Err(error) => return LoginPath::Failed(error.to_string()),
     };
-    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    let mut output = Vec::new();
-    let read = async {
-        if let Some(stdout) = child.stdout.take() {
-            // A read error ends the output early: what arrived still counts.
-            let _ = stdout.take(MAX_OUTPUT).read_to_end(&mut output).await;
-        }
-        child.wait().await
-    };
-    let ended = tokio::time::timeout(DEADLINE, read).await;
-    if ended.is_err()
-        && let Some(group) = group
-    {
-        // Gone already is as good as killed.
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        let _ = child.wait().await;
-    }
-    if let Some(path) = answer(&output) {
-        return LoginPath::Found(path);
-    }
-    match ended {
-        Ok(Ok(status)) if status.success() => LoginPath::Missing,
-        Ok(Ok(status)) => LoginPath::Failed(status.to_string()),
-        Ok(Err(error)) => LoginPath::Failed(error.to_string()),
-        Err(_) => LoginPath::Failed(format!("no answer within {} s", DEADLINE.as_secs())),
+    match (answer(&said), ended) {
+        (Some(path), _) => LoginPath::Found(path),
+        (None, Ended::TimedOut) => LoginPath::Failed(format!("no answer within {} s", DEADLINE.as_secs())),
+        (None, ended) if ended.well() => LoginPath::Missing,
+        (None, ended) => LoginPath::Failed(ended.to_string()),
     }
 }
 
@@ -94,9 +72,11 @@ mod tests {
         assert_eq!(answer(b"nothing here\n"), None);
     }
 
-    #[tokio::test]
-    async fn a_missing_shell_is_told_apart_from_a_silent_one() {
-        assert!(matches!(login_path("/no/such/shell".as_ref(), &[]).await, LoginPath::Failed(_)));
-        assert!(matches!(login_path("/bin/true".as_ref(), &[]).await, LoginPath::Missing));
+    #[test]
+    fn a_missing_shell_is_told_apart_from_a_silent_one() {
+        let ask = |shell: &str| login_path(&Forker::here(), shell.as_ref(), &[]);
+        assert!(matches!(ask("/no/such/shell"), LoginPath::Failed(_)));
+        assert!(matches!(ask("/bin/true"), LoginPath::Missing));
+        assert_eq!(ask("/bin/false"), LoginPath::Failed("exit status: 1".into()));
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -60,6 +61,9 @@ pub struct SpawnSpec {
     pub nofile: Option<(u64, u64)>,
     /// A child that ends with this code has done nothing: while no daemon is there it is forgotten at once.
     pub void_exit: Option<i32>,
+    /// A short helper: its tree is ended after this time, also when no daemon is there any more, and its end is nobody's to
+    /// ask for but the daemon's that is there.
+    pub within: Option<Duration>,
     /// Opaque to the keeper, returned at adoption. At most [`crate::META_MAX`] bytes.
     pub meta: Vec<u8>,
     /// The descriptors that [`StdioKind::Given`] points to. The keeper closes its copies once the

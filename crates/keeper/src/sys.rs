@@ -683,6 +683,20 @@ pub fn duplicate(number: RawFd) -> Result<OwnedFd, Errno> {
     unsafe { owned(libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3)) }
 }
 
+/// The process that connected this socket, held as it was then: its number may be another's by now. An old kernel (before
+/// 6.5) knows no such option.
+pub fn peer_process(socket: impl AsFd) -> Result<OwnedFd, Errno> {
+    let mut fd: c_int = -1;
+    let mut length = libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(0);
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes one number of the size that it is told to.
+    check(unsafe {
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERPIDFD, (&raw mut fd).cast(), &raw mut length)
+    })?;
+    // SAFETY: a new descriptor that nobody owns.
+    unsafe { owned(fd) }
+}
+
 /// Lets a descriptor survive the next exec, or not.
 pub(crate) fn survive(fd: impl AsFd, survive: bool) -> Result<(), Errno> {
     let flags = if survive { 0 } else { libc::FD_CLOEXEC };

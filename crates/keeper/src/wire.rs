@@ -112,6 +112,9 @@ pub(crate) struct SpawnWire {
     pub(crate) command: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) void_exit: Option<i32>,
+    /// A short helper, and how long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) within_ms: Option<u64>,
 }
 
 /// What a descriptor beside a child is for.

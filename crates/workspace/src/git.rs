@@ -1,7 +1,7 @@
 //! The git repository around a directory, seen and changed through the `git` executable; only what is checked out is
 //! also read without it.
 //!
-//! Values from outside reach a command line only where git cannot take them for options. Nothing
+//! What could run a program that the repository names runs guarded (`guarded`), whoever asks. Values from outside reach a command line only where git cannot take them for options. Nothing
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
 mod checked_out;
@@ -15,16 +15,17 @@ mod worktree;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use checked_out::checked_out;
 pub use guarded::Left;
 pub use info::{Head, Info};
-pub use run::RunError;
+pub use run::{GitCommand, GitRan, RunError, RunGit};
 pub use worktree::{Created, NewWorktree, WorktreeError};
 
 /// Longest that one git command may take.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Variables that point git at another repository than the one it is asked about.
 const LOCATION: [&str; 9] = [
@@ -45,18 +46,20 @@ pub struct Git {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
     dir: PathBuf,
-    deadline: Duration,
+    runner: Arc<dyn RunGit>,
+    /// Nothing that the repository names is run.
+    guarded: bool,
 }
 
 impl Git {
     /// Git as found in `path`, run with the variables `env`, for the repository around `dir` (the
-    /// current directory when empty).
-    pub fn new(dir: &Path, path: &OsStr, env: &[(OsString, OsString)]) -> Self {
+    /// current directory when empty), by `runner`.
+    pub fn new(dir: &Path, path: &OsStr, env: &[(OsString, OsString)], runner: Arc<dyn RunGit>) -> Self {
         let mut env: Vec<_> =
             env.iter().filter(|(name, _)| name != "PATH" && !LOCATION.iter().any(|own| name == own)).cloned().collect();
         env.push(("PATH".into(), path.into()));
-        env.push(("GIT_TERMINAL_PROMPT".into(), "0".into()));
-        Git { program: find(path), env, dir: dir.to_owned(), deadline: DEADLINE }
+        set(&mut env, "GIT_TERMINAL_PROMPT", "0");
+        Git { program: find(path), env, dir: dir.to_owned(), runner, guarded: false }.quiet()
     }
 
     /// Whether the directory lies in a work tree; a bare repository and a `.git` directory do not.
@@ -89,6 +92,12 @@ impl Git {
         }
         Some(text)
     }
+}
+
+/// Sets a variable, which is there once.
+fn set(env: &mut Vec<(OsString, OsString)>, name: &str, value: &str) {
+    env.retain(|(known, _)| known != name);
+    env.push((name.into(), value.into()));
 }
 
 /// The first `git` that can be run in a list of directories. Relative ones are not searched: they

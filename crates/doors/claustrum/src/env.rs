@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use ostler_engine::Forker;
+
 /// The surroundings of one call, taken when it starts: they may change while the daemon lives.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Env {
@@ -12,4 +14,6 @@ pub(crate) struct Env {
     pub(crate) home: Option<PathBuf>,
     /// The environment that programs get, its PATH entry replaced by `path`.
     pub(crate) vars: Vec<(OsString, OsString)>,
+    /// Who forks programs.
+    pub(crate) forker: Forker,
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use ostler_workspace::git::{Git, Head, NewWorktree, RunError, WorktreeError};
 
@@ -35,12 +36,12 @@ impl<'a> Params<'a> {
 
     /// The repository that is looked at.
     fn seen(&self, env: &Env) -> Git {
-        Git::new(Path::new(self.path.as_ref()), &env.path, &env.vars)
+        Git::new(Path::new(self.path.as_ref()), &env.path, &env.vars, Arc::new(env.forker.clone()))
     }
 
     /// The repository whose work trees change.
     fn base(&self, env: &Env) -> Git {
-        Git::new(Path::new(self.base_repo.as_ref()), &env.path, &env.vars)
+        Git::new(Path::new(self.base_repo.as_ref()), &env.path, &env.vars, Arc::new(env.forker.clone()))
     }
 }
 

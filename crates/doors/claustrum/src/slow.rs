@@ -89,6 +89,11 @@ impl Shared {
     /// What a method may use of the daemon's surroundings, as they are now.
     fn env(&self) -> Env {
         let environment = self.engine.environment();
-        Env { path: environment.path(), home: self.config.home.clone(), vars: environment.snapshot().as_ref().clone() }
+        Env {
+            path: environment.path(),
+            home: self.config.home.clone(),
+            vars: environment.snapshot().as_ref().clone(),
+            forker: self.engine.forker(),
+        }
     }
 }

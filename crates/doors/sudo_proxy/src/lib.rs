@@ -93,11 +93,12 @@ pub(crate) struct Shared {
 impl Door {
     /// A door to `engine`. Looks up the user, which may block: other tasks go on meanwhile.
     pub fn new(engine: Engine, settings: Settings, around: Arc<dyn Around>) -> Self {
+        let login = tokio::task::block_in_place(|| Login::of_this_process(&engine.forker()));
         let shared = Shared {
             engine,
             settings,
             around,
-            login: tokio::task::block_in_place(Login::of_this_process),
+            login,
             places: Arc::new(Semaphore::new(IN_FLIGHT)),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),

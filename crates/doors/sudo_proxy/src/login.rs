@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ostler_engine::brief;
+use ostler_engine::Forker;
 
 /// A directory service that takes longer is down: then the environment must do.
 const GETENT_WITHIN: Duration = Duration::from_secs(5);
@@ -17,10 +17,10 @@ pub(crate) struct Login {
 
 impl Login {
     /// Looks it up in the user file, then wherever else the system keeps users. May block.
-    pub(crate) fn of_this_process() -> Self {
+    pub(crate) fn of_this_process(forker: &Forker) -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let file = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        find(&file, uid).or_else(|| find(&getent(uid), uid)).unwrap_or_else(|| Self {
+        find(&file, uid).or_else(|| find(&getent(forker, uid), uid)).unwrap_or_else(|| Self {
             name: std::env::var("USER").unwrap_or_else(|_| uid.to_string()),
             home: std::env::var("HOME").unwrap_or_else(|_| "/".to_owned()),
         })
@@ -38,8 +38,8 @@ impl Login {
     }
 }
 
-fn getent(uid: u32) -> String {
-    let said = brief::says("getent", &["passwd", &uid.to_string()], GETENT_WITHIN);
+fn getent(forker: &Forker, uid: u32) -> String {
+    let said = forker.says("getent", &["passwd", &uid.to_string()], GETENT_WITHIN);
     said.map(|said| String::from_utf8_lossy(&said).into_owned()).unwrap_or_default()
 }
 

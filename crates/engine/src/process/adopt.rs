@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 use super::about::Unreadable;
 use super::{About, Process, Registry};
 use crate::approval::{Inbox, Trace};
+use crate::id;
 use crate::{Engine, EngineConfig, Sessions, StartError};
 
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
@@ -120,7 +121,11 @@ pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, Conne
     let connect = |is_new| {
         let report = report.clone();
         let hello = Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() };
-        let (keeper, adopted) = client::connect(dir, hello, move |event| report.tell(event))?;
+        let (keeper, mut adopted) = client::connect(dir, hello, move |event| report.tell(event))?;
+        // Helpers of a daemon that is gone: they end by themselves, or when their time is over.
+        for helper in adopted.extract_if(.., |child| id::is_helper(&child.key)) {
+            keeper.ack(&helper.key);
+        }
         Ok(Reached { keeper, adopted, is_new })
     };
     let deadline = Instant::now() + NOTICED_WITHIN;

@@ -235,6 +235,7 @@ impl Engine {
             self.empty_keeper(ending).await;
         }
         self.inner.keeper().farewell();
+        self.inner.helpers().lose();
         running.len()
     }
 

@@ -56,6 +56,7 @@ pub(crate) struct Registry {
     keeper: RwLock<Keeper>,
     /// Counts keepers that came after the first, each once everything it holds was taken up.
     keepers: watch::Sender<u32>,
+    helpers: crate::brief::Kept,
     pub(super) gate: Gate,
     table: Mutex<Table>,
     observers: RwLock<Vec<Weak<Observer>>>,
@@ -109,6 +110,7 @@ impl Registry {
             roll,
             keeper: RwLock::new(keeper),
             keepers: watch::Sender::new(0),
+            helpers: crate::brief::Kept::default(),
             gate: Gate::default(),
             table: Mutex::default(),
             observers: RwLock::default(),
@@ -120,6 +122,16 @@ impl Registry {
 
     pub(crate) fn keeper(&self) -> Keeper {
         self.keeper.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Short helpers that the keeper forked.
+    pub(crate) fn helpers(&self) -> &crate::brief::Kept {
+        &self.helpers
+    }
+
+    /// The descriptor limit that children get.
+    pub(crate) fn child_nofile(&self) -> Option<(u64, u64)> {
+        self.config.child_nofile
     }
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {
@@ -239,6 +251,9 @@ impl Registry {
 
     /// The keeper reaped a child.
     pub(super) fn child_exited(&self, id: &str, exit: ostler_keeper::Exit) {
+        if crate::id::is_helper(id) {
+            return self.helper_exited(id, exit);
+        }
         let process = {
             let mut table = self.table();
             let known = table.processes.get(id).cloned();
@@ -443,6 +458,11 @@ impl Engine {
         let mut observers = self.inner.observers.write().unwrap_or_else(PoisonError::into_inner);
         observers.retain(|known| known.strong_count() > 0);
         observers.push(Arc::downgrade(observer));
+    }
+
+    /// Who forks short helpers of this engine.
+    pub fn forker(&self) -> crate::brief::Forker {
+        crate::brief::Forker::keeper(Arc::downgrade(&self.inner))
     }
 
     /// What children inherit.

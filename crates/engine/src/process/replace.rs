@@ -23,6 +23,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 impl Registry {
     pub(super) fn replace_keeper(self: &Arc<Self>, report: &Report) {
         tracing::warn!("the keeper is gone; starting another");
+        self.helpers().lose();
         for attempt in 0..ATTEMPTS {
             match reach_keeper(&self.config.dir, report) {
                 Ok(reached) => return self.change_to(reached),

@@ -136,6 +136,7 @@ impl Engine {
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: registry.config.child_nofile,
             void_exit: request.void_exit,
+            within: None,
             meta: about.for_keeper(),
             given: Vec::new(),
         };

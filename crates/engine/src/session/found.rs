@@ -6,29 +6,21 @@
 use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ostler_agents::{Agent, Drive, probe};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, ioctl_fionbio};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::brief::{Brief, Ended, Forker};
 use crate::lookup::executable;
 
 /// A minute: under load the slowest of them needs half of that to print its help.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// 256 KiB: help texts have a few; the rest of a longer one is thrown away.
 const MAX_OUTPUT: usize = 256 << 10;
-/// How often a helper that closed its output, or keeps it open after its end, is looked at.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// 64 programs are remembered: a handful of agents, and their earlier versions until they are pushed out.
 const MAX_KNOWN: usize = 64;
 /// The version of the file. Another one is not read and not written over.
@@ -46,12 +38,13 @@ pub struct Found {
 }
 
 /// Finds agents, and remembers what their help said.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Finder {
     file: Option<PathBuf>,
     /// Read from the file at the first question.
     known: Mutex<Option<Vec<Known>>>,
     oneshot: bool,
+    forker: Forker,
 }
 
 /// A program as it was when it was asked.
@@ -73,8 +66,8 @@ struct Stored {
 
 impl Finder {
     /// Remembers in this file, too. `oneshot`: every command-line agent is run once for each prompt, whatever it could.
-    pub fn new(file: Option<PathBuf>, oneshot: bool) -> Self {
-        Finder { file, known: Mutex::new(None), oneshot }
+    pub fn new(file: Option<PathBuf>, oneshot: bool, forker: Forker) -> Self {
+        Finder { file, known: Mutex::new(None), oneshot, forker }
     }
 
     /// The program of an agent in this PATH and the way it is driven. May take a minute the first time; on a thread of its
@@ -96,7 +89,7 @@ impl Finder {
             return Found { program: Some(file), drive: fixed, version: None };
         }
         let known = self.known(agent, &file, &meta).or_else(|| {
-            let help = ask(&file, "--help", path).ok()?;
+            let help = ask(&self.forker, &file, "--help", path).ok()?;
             let known = Known::new(agent, &file, &meta, probe(agent, &help));
             self.remember(known.clone());
             Some(known)
@@ -109,7 +102,7 @@ impl Finder {
     pub fn find_version(&self, agent: &Agent, program: Option<&str>, path: &OsStr) -> Found {
         let mut found = self.find(agent, program, path);
         let Some(file) = found.program.as_ref().filter(|_| found.version.is_none()) else { return found };
-        found.version = ask(file, "--version", path).ok().and_then(|said| version_line(&said));
+        found.version = ask(&self.forker, file, "--version", path).ok().and_then(|said| version_line(&said));
         if let (Some(version), Ok(meta)) = (&found.version, file.metadata())
             && let Some(mut known) = self.known(agent, file, &meta)
         {
@@ -183,67 +176,27 @@ fn version_line(said: &str) -> Option<String> {
 }
 
 /// What a program prints for this option, on stdout and stderr, until it ends.
-fn ask(program: &Path, option: &str, path: &OsStr) -> io::Result<String> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    ioctl_fionbio(&reader, true)?;
-    let mut child = Command::new(program)
-        .arg(option)
-        .env("PATH", path)
-        .env("TERM", "dumb")
-        .env("NO_COLOR", "1")
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
-        .process_group(0)
-        .spawn()?;
-    let said = listen(&mut child, &reader, DEADLINE);
-    // Its whole group, whatever came of it: a launcher may have left the real program behind.
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = rustix::process::kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
-    said.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn listen(child: &mut Child, reader: &OwnedFd, within: Duration) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + within;
-    let (mut said, mut open, mut buffer) = (Vec::new(), true, vec![0; 16 << 10]);
-    loop {
-        // Looked at before the pipe: what it wrote before its end is still read.
-        let ended = child.try_wait()?.is_some();
-        while open {
-            match rustix::io::read(reader, &mut buffer) {
-                Ok(0) => open = false,
-                Ok(n) => {
-                    let room = MAX_OUTPUT.saturating_sub(said.len());
-                    said.extend(buffer.iter().take(n.min(room)));
-                }
-                Err(Errno::AGAIN) => break,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if Instant::now() > deadline {
-                break;
-            }
-        }
-        if ended {
-            return Ok(said);
-        }
-        if Instant::now() > deadline {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let mut fds = [PollFd::new(reader, PollFlags::IN)];
-        match poll(if open { &mut fds } else { &mut [] }, Some(&LOOK)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+fn ask(forker: &Forker, program: &Path, option: &str, path: &OsStr) -> io::Result<String> {
+    let mut brief = Brief::new(program, &[option], DEADLINE);
+    brief.set("PATH", path);
+    brief.set("TERM", "dumb");
+    brief.set("NO_COLOR", "1");
+    brief.cwd = "/".into();
+    brief.max = MAX_OUTPUT;
+    // A launcher may have left the real program behind.
+    brief.leaves_nothing = true;
+    let ran = forker.run(&brief)?;
+    match ran.ended {
+        Ended::TimedOut => Err(io::ErrorKind::TimedOut.into()),
+        _ => Ok(String::from_utf8_lossy(&ran.said).into_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
+    use std::time::Instant;
 
     /// A folder with one program in it, which counts how often it ran.
     struct Shelf(tempfile::TempDir);
@@ -278,13 +231,13 @@ mod tests {
     #[test]
     fn a_program_is_asked_once_and_again_after_it_changed() {
         let shelf = Shelf::with("claude", HELP);
-        let finder = Finder::new(Some(shelf.0.path().join("agents.json")), false);
+        let finder = Finder::new(Some(shelf.0.path().join("agents.json")), false, Forker::here());
         for _ in 0..3 {
             let found = finder.find(&Agent::Claude, None, &shelf.path());
             assert_eq!((found.program, found.drive), (Some(shelf.0.path().join("claude")), Drive::Stream));
         }
         assert_eq!(shelf.asked(), "--help\n");
-        let later = Finder::new(Some(shelf.0.path().join("agents.json")), false);
+        let later = Finder::new(Some(shelf.0.path().join("agents.json")), false, Forker::here());
         assert_eq!(later.find(&Agent::Claude, None, &shelf.path()).drive, Drive::Stream);
         assert_eq!(shelf.asked(), "--help\n", "the file remembers");
         shelf.put("claude", "echo old");
@@ -295,7 +248,7 @@ mod tests {
     #[test]
     fn the_version_is_asked_only_by_who_wants_it_and_then_known() {
         let shelf = Shelf::with("claude", HELP);
-        let finder = Finder::new(None, false);
+        let finder = Finder::new(None, false, Forker::here());
         assert_eq!(finder.find(&Agent::Claude, None, &shelf.path()).version, None);
         for _ in 0..2 {
             let found = finder.find_version(&Agent::Claude, None, &shelf.path());
@@ -307,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_not_found_and_echo_needs_nothing() {
-        let finder = Finder::new(None, false);
+        let finder = Finder::new(None, false, Forker::here());
         assert_eq!(finder.find(&Agent::Codex, None, "/nowhere".as_ref()).program, None);
         assert_eq!(finder.find(&Agent::Codex, Some("/no/such/codex"), "/bin".as_ref()).program, None);
         let echo = Found { program: None, drive: Drive::Echo, version: None };
@@ -319,16 +272,19 @@ mod tests {
     #[test]
     fn one_process_for_each_prompt_can_be_forced() {
         let shelf = Shelf::with("claude", HELP);
-        assert_eq!(Finder::new(None, true).find(&Agent::Claude, None, &shelf.path()).drive, Drive::Oneshot);
+        assert_eq!(
+            Finder::new(None, true, Forker::here()).find(&Agent::Claude, None, &shelf.path()).drive,
+            Drive::Oneshot
+        );
         assert_eq!(shelf.asked(), "", "and then nothing is asked");
-        assert_eq!(Finder::new(None, true).find(&Agent::Echo, None, "".as_ref()).drive, Drive::Echo);
+        assert_eq!(Finder::new(None, true, Forker::here()).find(&Agent::Echo, None, "".as_ref()).drive, Drive::Echo);
     }
 
     #[test]
     fn endless_output_is_cut_and_a_child_left_behind_is_not_waited_for() {
         let shelf = Shelf::with("codex", "sleep 300 & echo $! > \"$0.pid\"\nyes app-server | head -c 3000000");
         let file = shelf.0.path().join("codex");
-        let said = ask(&file, "--help", &shelf.path()).unwrap();
+        let said = ask(&Forker::here(), &file, "--help", &shelf.path()).unwrap();
         assert_eq!(said.len(), MAX_OUTPUT);
         let pid = std::fs::read_to_string(shelf.0.path().join("codex.pid")).unwrap();
         let gone = || match std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) {
@@ -343,23 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_never_ends_is_given_up() {
-        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        ioctl_fionbio(&reader, true).unwrap();
-        let mut child = Command::new("sleep").arg("300").stdout(writer).spawn().unwrap();
-        let said = listen(&mut child, &reader, Duration::from_millis(50));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert_eq!(said.unwrap_err().kind(), io::ErrorKind::TimedOut);
-    }
-
-    #[test]
     fn a_file_of_another_format_is_left_alone() {
         let shelf = Shelf::with("claude", HELP);
         let file = shelf.0.path().join("agents.json");
         let newer = "{\"format\":2,\"programs\":[]}";
         std::fs::write(&file, newer).unwrap();
-        let finder = Finder::new(Some(file.clone()), false);
+        let finder = Finder::new(Some(file.clone()), false, Forker::here());
         assert_eq!(finder.find(&Agent::Claude, None, &shelf.path()).drive, Drive::Stream);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), newer);
     }

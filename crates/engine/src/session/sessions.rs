@@ -19,6 +19,7 @@ use super::store::{Folder, folders};
 use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
 use crate::approval::{Approval, Bound, Record};
+use crate::brief::Forker;
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
 
@@ -113,7 +114,11 @@ impl Shared {
 
     /// The work trees of sessions.
     pub(super) fn trees(&self) -> Trees<'_> {
-        Trees { instance: &self.registry.config.dir, environment: &self.registry.config.environment }
+        Trees {
+            instance: &self.registry.config.dir,
+            environment: &self.registry.config.environment,
+            forker: Forker::keeper(Arc::downgrade(&self.registry)),
+        }
     }
 
     fn table(&self) -> MutexGuard<'_, BTreeMap<String, Session>> {
@@ -160,7 +165,9 @@ fn known(table: &BTreeMap<String, Session>, new: &NewSession) -> Result<Option<S
 impl Sessions {
     /// Takes up what is in the instance's folder; what was running goes on. Call within a runtime.
     pub(crate) fn open(registry: Arc<Registry>, inbox: Inbox, runtime: Handle) -> Self {
-        let finder = Finder::new(Some(registry.config.dir.join("agents.json")), registry.config.sessions.oneshot);
+        let forker = Forker::keeper(Arc::downgrade(&registry));
+        let finder =
+            Finder::new(Some(registry.config.dir.join("agents.json")), registry.config.sessions.oneshot, forker);
         let shared = Arc::new(Shared {
             finder,
             inbox,

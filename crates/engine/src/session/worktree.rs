@@ -5,10 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ostler_workspace::git::{Git, Left, NewWorktree, WorktreeError};
 
-use crate::Environment;
+use crate::{Environment, Forker};
 
 /// Where an instance keeps them.
 pub const WORKTREES: &str = "worktrees";
@@ -63,6 +64,7 @@ pub(super) struct Made {
 pub(super) struct Trees<'a> {
     pub(super) instance: &'a Path,
     pub(super) environment: &'a Environment,
+    pub(super) forker: Forker,
 }
 
 impl Trees<'_> {
@@ -121,7 +123,8 @@ impl Trees<'_> {
     }
 
     fn git(&self, folder: &Path) -> Result<Git, String> {
-        let git = Git::new(folder, &self.environment.path(), &self.environment.snapshot());
+        let runner = Arc::new(self.forker.clone());
+        let git = Git::new(folder, &self.environment.path(), &self.environment.snapshot(), runner);
         git.guarded().map_err(|error| error.to_string())
     }
 }

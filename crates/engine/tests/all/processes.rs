@@ -18,6 +18,10 @@ pub(crate) fn tests() -> &'static [Test] {
         the_end_of_a_silent_process_survives_a_kill_at_every_step,
         the_first_input_is_delivered_once_whenever_the_daemon_dies,
         nothing_of_a_forgotten_process_is_on_the_disk,
+        a_helper_is_the_keepers_child_and_in_no_list,
+        a_helper_over_its_time_ends_with_all_that_it_started,
+        a_keeper_lost_in_the_middle_of_a_helper_is_an_error_and_the_helper_ends,
+        helpers_leave_no_descriptor_and_no_child_behind,
     ]
 }
 
@@ -190,4 +194,54 @@ fn nothing_of_a_forgotten_process_is_on_the_disk() {
     stable.restart();
     assert_eq!(stable.ask(json!({"do": "processes"})), json!([kept]));
     ended(&stable, &kept, "Some(Code(4))");
+}
+
+fn brief(stable: &Stable, script: &str, within_ms: u64) -> Value {
+    stable.ask(json!({"do": "brief", "script": script, "within_ms": within_ms}))
+}
+
+fn is_gone(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.is_empty() || stat.contains(") Z ")
+}
+
+fn a_helper_is_the_keepers_child_and_in_no_list() {
+    let stable = Stable::new();
+    let ran = brief(&stable, "cat /proc/$PPID/comm; echo err >&2; cat; exit 3", 60_000);
+    assert_eq!(ran, json!({"ended": "exit status: 3", "said": format!("{}\nerr\n", ostler_keeper::NAME)}));
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([]));
+    assert_eq!(std::fs::read_dir(stable.path("procs")).unwrap().count(), 0);
+    assert!(brief(&stable, "exec /no/such/program", 60_000)["ended"].as_str().unwrap().contains("127"));
+}
+
+fn a_helper_over_its_time_ends_with_all_that_it_started() {
+    let stable = Stable::new();
+    let file = stable.path("pid");
+    // By the group it could not be found.
+    let script = format!("setsid sleep 300 & echo $! > {}; sleep 300", file.display());
+    assert_eq!(brief(&stable, &script, 500)["ended"], "no end in time");
+    let pid = std::fs::read_to_string(&file).unwrap();
+    wait_until("all of it is gone", || is_gone(&pid));
+}
+
+fn a_keeper_lost_in_the_middle_of_a_helper_is_an_error_and_the_helper_ends() {
+    let stable = Stable::new();
+    let file = stable.path("pid");
+    let script = format!("echo $$ > {}; kill -9 $PPID; sleep 300", file.display());
+    assert_eq!(brief(&stable, &script, 120_000)["error"], "the keeper died while it ran");
+    let pid = std::fs::read_to_string(&file).unwrap();
+    wait_until("it is gone", || is_gone(&pid));
+    assert_eq!(brief(&stable, "echo again", 60_000)["said"], "again\n");
+}
+
+fn helpers_leave_no_descriptor_and_no_child_behind() {
+    let stable = Stable::new();
+    let keeper: u32 = brief(&stable, "echo $PPID", 60_000)["said"].as_str().unwrap().trim().parse().unwrap();
+    let open = || std::fs::read_dir(format!("/proc/{keeper}/fd")).unwrap().count();
+    let before = open();
+    for _ in 0..50 {
+        brief(&stable, "true", 60_000);
+    }
+    wait_until("the keeper holds what it held before", || open() <= before);
+    assert_eq!(stable.ask(json!({"do": "processes"})), json!([]));
 }

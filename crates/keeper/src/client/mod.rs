@@ -65,6 +65,7 @@ impl Keeper {
                     nofile: spec.nofile,
                     given: given.len(),
                     void_exit: spec.void_exit,
+                    within_ms: spec.within.map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),
                     command: match &command {
                         Prepared::Packed(bytes) => Some(bytes.len()),
                         Prepared::Sealed(_) => None,

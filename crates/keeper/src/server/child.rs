@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Instant;
 
 use crate::spec::{ChildIo, Exit, Listed, Step};
 use crate::sys::Launch;
@@ -32,6 +33,8 @@ pub(super) struct Child {
     pub(super) group: Option<u32>,
     /// The exit that says that it did nothing.
     pub(super) void_exit: Option<i32>,
+    /// When it must be over, if it is a short helper.
+    pub(super) until: Option<Instant>,
     /// The control group in which another keeper had put it.
     pub(super) inherited: Option<PathBuf>,
 }
@@ -55,6 +58,7 @@ impl Child {
     /// It ended, and nobody will ever ask how.
     pub(super) fn is_void(&self) -> bool {
         self.void_exit.is_some_and(|code| self.exit == Some(Exit::Code(code)))
+            || (self.until.is_some() && self.exit.is_some())
     }
 
     /// Its descriptors and what they are for.
@@ -109,6 +113,8 @@ pub(super) struct Children {
     starting: Vec<Rc<str>>,
     /// Those of another parent: polled.
     watched: Vec<Rc<str>>,
+    /// Short helpers, and when each must be over.
+    timed: Vec<(Instant, Rc<str>)>,
 }
 
 impl Children {
@@ -155,7 +161,18 @@ impl Children {
         if child.start.is_some() {
             self.starting.push(Rc::clone(&key));
         }
+        self.timed.extend(child.until.map(|until| (until, Rc::clone(&key))));
         self.by_key.insert(key, child);
+    }
+
+    /// When the next helper must be over.
+    pub(super) fn next_overdue(&self) -> Option<Instant> {
+        self.timed.iter().map(|(until, _)| *until).min()
+    }
+
+    /// The helpers whose time is over, each of them once.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Rc<str>> {
+        self.timed.extract_if(.., |(until, _)| *until <= now).map(|(_, key)| key).collect()
     }
 
     /// Ends the start of a child, one way or the other.
@@ -183,6 +200,7 @@ impl Children {
         let child = self.by_key.remove(key)?;
         self.starting.retain(|other| **other != *key);
         self.watched.retain(|other| **other != *key);
+        self.timed.retain(|(_, other)| **other != *key);
         if child.exit.is_none() && child.watch.is_none() {
             self.by_pid.remove(&child.pid);
         }

@@ -31,7 +31,8 @@ pub(super) struct Stranger {
     pub(super) socket: OwnedFd,
     pub(super) deadline: Instant,
     pid: u32,
-    life: Option<OwnedFd>,
+    /// It, whoever has its number.
+    life: OwnedFd,
 }
 
 /// What an orphan descends from: the kernel gives us every process below us that loses its parent.
@@ -61,11 +62,19 @@ impl Server {
         let Ok(peer) = sockopt::socket_peercred(&socket) else {
             return;
         };
+        let life = match sys::peer_process(&socket) {
+            Err(Errno::NOPROTOOPT) => pidfd_open(peer.pid, PidfdFlags::empty()),
+            // Who is gone is nobody to talk to, and its number may be another's.
+            held => held,
+        };
+        let Ok(life) = life else {
+            return;
+        };
         let stranger = Stranger {
             socket,
             deadline: Instant::now() + PATIENCE,
             pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
-            life: pidfd_open(peer.pid, PidfdFlags::empty()).ok(),
+            life,
         };
         if peer.uid != geteuid() && !peer.uid.is_root() {
             let why = "this keeper belongs to another user".to_owned();
@@ -176,7 +185,7 @@ impl Server {
             for child in self.children.values_mut() {
                 child.told = false;
             }
-            self.daemon = Some(Daemon::greeted(stranger.socket, stranger.pid, stranger.life));
+            self.daemon = Some(Daemon::greeted(stranger.socket, stranger.pid, Some(stranger.life)));
             self.guard.relieve();
             self.left = false;
         }

@@ -43,6 +43,7 @@ impl Server {
             watch,
             group: None,
             void_exit: None,
+            until: None,
             inherited: wire.group,
         };
         let key: Rc<str> = wire.key.into();

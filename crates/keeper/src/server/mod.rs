@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::custody::Target;
 use crate::sys;
@@ -132,6 +133,7 @@ impl Server {
             }
             let now = Instant::now();
             self.recall_errands(now);
+            self.end_overdue(now);
             self.send_strangers_away(now);
             self.watch_over(now);
             self.hunt();
@@ -148,9 +150,9 @@ impl Server {
     fn is_over(&self) -> bool {
         let leaving = self.left || self.daemon.as_ref().is_some_and(|daemon| daemon.farewell);
         let lives = || self.children.iter().any(|(_, child)| child.exit.is_none());
-        (leaving && self.children.is_empty() && !self.is_looking())
+        (leaving && self.children.is_empty() && !self.is_looking() && !has_kin())
             || (self.asked_to_end && self.daemon.is_none() && !lives())
-            || (self.is_deserted() && self.idle_since.elapsed() > IDLE_MAX)
+            || (self.is_deserted() && self.idle_since.elapsed() > IDLE_MAX && !has_kin())
     }
 
     /// No daemon, none on its way, and no child: whoever comes now can start another keeper.
@@ -243,19 +245,27 @@ impl Server {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let idle = self.is_deserted().then(|| self.idle_since + IDLE_MAX);
+        // What is over needs no waking: a deadline that nobody clears would turn the wait into a spin.
+        let now = Instant::now();
+        let idle = self.is_deserted().then(|| self.idle_since + IDLE_MAX).filter(|idle| *idle > now);
         let errands = self.errands.iter().map(|errand| errand.deadline);
         let strangers = self.strangers.iter().map(|stranger| stranger.deadline);
-        // What is over needs no waking: a deadline that nobody clears would turn the wait into a spin.
-        let deaf = self.deaf_until.filter(|until| *until > Instant::now());
+        let deaf = self.deaf_until.filter(|until| *until > now);
         let single = [
             idle,
             deaf,
             self.back_until,
             self.guard.due,
             self.groups.due,
+            self.children.next_overdue(),
             self.daemon.as_ref().and_then(Daemon::retry_at),
         ];
         errands.chain(strangers).chain(single.into_iter().flatten()).min()
     }
+}
+
+/// Whether any process has us as its parent: what a child left behind is known by that to be hosted, so we stay with it.
+fn has_kin() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, look), Err(Errno::CHILD))
 }

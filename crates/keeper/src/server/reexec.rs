@@ -8,7 +8,7 @@ use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -94,6 +94,9 @@ struct ChildState {
     void_exit: Option<i32>,
     #[serde(default)]
     inherited: Option<PathBuf>,
+    /// What is left of a helper's time.
+    #[serde(default)]
+    within_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -212,6 +215,10 @@ impl Server {
                 group: child.group,
                 void_exit: child.void_exit,
                 inherited: child.inherited.clone(),
+                within_ms: child.until.map(|until| {
+                    let left = until.saturating_duration_since(Instant::now());
+                    u64::try_from(left.as_millis()).unwrap_or(u64::MAX)
+                }),
             }
         });
         let state = State {
@@ -321,6 +328,7 @@ fn revive(old: ChildState, meta: &[u8]) -> Result<(Rc<str>, Child), Errno> {
         watch: old.watch.map(sys::inherit).transpose()?,
         group: old.group,
         void_exit: old.void_exit,
+        until: old.within_ms.map(|left| Instant::now() + Duration::from_millis(left)),
         inherited: old.inherited,
     };
     Ok((old.key.into(), child))

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -25,6 +26,9 @@ use crate::{blob, procfs};
 const STDIN_PIPE: usize = 4096;
 /// Descriptors left free, so that a full table still lets a daemon connect and ask.
 const SPARE_FDS: u64 = 32;
+
+/// The longest that a helper may ask for.
+const HELPER_MAX: Duration = Duration::from_secs(3600);
 
 /// Why a spawn failed before there was a process to tell it.
 enum Failure {
@@ -163,6 +167,7 @@ impl Server {
             watch: None,
             group,
             void_exit: spec.void_exit,
+            until: spec.within_ms.map(|within| Instant::now() + Duration::from_millis(within).min(HELPER_MAX)),
             inherited: None,
         };
         Ok((spec.key.into(), child))

@@ -2,6 +2,7 @@
 //! breaks the order of the conversation ends it.
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
@@ -185,6 +186,15 @@ impl Server {
         }
         let more = false;
         daemon.answer(id, Body::List { children, more });
+    }
+
+    /// Ends helpers whose time is over, with all that they started. Nobody waits for the answer.
+    pub(super) fn end_overdue(&mut self, now: Instant) {
+        for key in self.children.overdue(now) {
+            if self.children.get(&key).is_some_and(|(_, child)| child.exit.is_none()) {
+                self.signal(0, &key, libc::SIGKILL, Scope::Tree);
+            }
+        }
     }
 
     fn signal(&mut self, id: u64, key: &str, signal: i32, scope: Scope) {

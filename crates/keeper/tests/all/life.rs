@@ -28,6 +28,8 @@ pub(crate) fn tests() -> &'static [Test] {
         a_polite_end_waits_for_the_children,
         an_orphan_of_a_hosted_process_may_not_be_the_daemon,
         a_cookie_gives_away_who_is_hosted_here_and_nobody_else,
+        a_helper_ends_when_its_time_is_over_also_without_a_daemon,
+        a_keeper_stays_with_what_a_forgotten_child_left_behind,
     ]
 }
 
@@ -366,4 +368,34 @@ fn a_cookie_gives_away_who_is_hosted_here_and_nobody_else() {
     });
     let answer = ask("a", "fourth");
     assert!(answer.contains("is hosted here"), "{answer}");
+}
+
+fn a_helper_ends_when_its_time_is_over_also_without_a_daemon() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let spec = ostler_keeper::SpawnSpec {
+        within: Some(Duration::from_millis(300)),
+        ..sh("setsid sleep 1000 & echo $!; sleep 1000")
+    };
+    let helper = daemon.spawn("h1", spec);
+    let left = pids(&read_line(helper.io.stdout.as_ref().unwrap()));
+    drop(daemon);
+    wait_until("its tree is gone", || !alive(helper.pid) && left.iter().all(|pid| !alive(*pid)));
+    wait_until("it is forgotten", || stable.connect().1.is_empty());
+}
+
+fn a_keeper_stays_with_what_a_forgotten_child_left_behind() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let keeper = daemon.keeper.pid();
+    let child = daemon.sh("a", "env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!");
+    let left = pids(&read_line(child.io.stdout.as_ref().unwrap()));
+    assert_eq!(daemon.exit("a"), Exit::Code(0));
+    daemon.keeper.ack("a");
+    daemon.keeper.farewell();
+    drop(daemon);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(alive(keeper), "it would free what it leaves behind");
+    left.iter().for_each(|pid| kill(*pid));
+    wait_until("it has nobody to stay for", || !alive(keeper));
 }

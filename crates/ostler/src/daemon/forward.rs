@@ -4,16 +4,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
-use ostler_engine::Inbox;
 use ostler_engine::approval::Entry;
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncWriteExt;
+use ostler_engine::brief::{Brief, Ended};
+use ostler_engine::{Engine, Forker, Inbox};
 use tokio::net::UnixDatagram;
-use tokio::process::Command;
 
 use crate::config::Forward;
 
@@ -29,13 +26,13 @@ const JOURNALD: &str = "/run/systemd/journal/socket";
 const POSITION_FILE: &str = "audit.forwarded";
 
 /// Begins to forward; for as long as the runtime lives.
-pub(crate) fn forward(inbox: Inbox, dir: &Path, to: &Forward) {
+pub(crate) fn forward(engine: &Engine, dir: &Path, to: &Forward) {
     let place = match to {
         Forward::Nowhere => return,
         Forward::Journald => Place::Journald(JOURNALD.into()),
-        Forward::Command(line) => Place::Command(line.clone()),
+        Forward::Command(line) => Place::Command(engine.forker(), line.clone()),
     };
-    tokio::spawn(run(inbox, dir.join(POSITION_FILE), place));
+    tokio::spawn(run(engine.inbox().clone(), dir.join(POSITION_FILE), place));
 }
 
 /// The last entry of an instance that was forwarded.
@@ -45,7 +42,8 @@ pub(crate) fn forwarded(dir: &Path) -> Option<u64> {
 
 enum Place {
     Journald(PathBuf),
-    Command(String),
+    /// Who runs it, and its line.
+    Command(Forker, String),
 }
 
 async fn run(inbox: Inbox, note: PathBuf, place: Place) {
@@ -93,49 +91,33 @@ impl Place {
     async fn send(&self, entries: &[Entry]) -> io::Result<()> {
         match self {
             Self::Journald(socket) => journald(socket, entries).await,
-            Self::Command(line) => command(line, entries, BATCH_WITHIN).await,
+            Self::Command(forker, line) => {
+                let (forker, line, entries) = (forker.clone(), line.clone(), entries.to_vec());
+                let sent = tokio::task::spawn_blocking(move || command(&forker, &line, &entries, BATCH_WITHIN));
+                sent.await.map_err(io::Error::other)?
+            }
         }
     }
 }
 
 /// One run of the command per batch: only its exit says that it has taken everything.
-async fn command(line: &str, entries: &[Entry], within: Duration) -> io::Result<()> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", line])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let mut text = String::new();
+fn command(forker: &Forker, line: &str, entries: &[Entry], within: Duration) -> io::Result<()> {
+    let mut brief = Brief::new("/bin/sh", &["-c", line], within);
     for entry in entries {
         let time = Timestamp::from_micros(entry.at_ms.saturating_mul(1000));
         let record: serde_json::Value = serde_json::from_str(&entry.body)?;
         let line = serde_json::json!({"seq": entry.seq, "time": time, "about": entry.about, "record": record});
-        text.push_str(&format!("{line}\n"));
+        brief.stdin.extend_from_slice(format!("{line}\n").as_bytes());
     }
-    let told = async {
-        if let Some(mut stdin) = child.stdin.take() {
-            match stdin.write_all(text.as_bytes()).await {
-                // It may know enough without the rest; its exit code tells.
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-                _ => {}
-            }
+    let ran = forker.run(&brief)?;
+    match ran.ended {
+        ended if ended.well() => Ok(()),
+        Ended::TimedOut => Err(io::Error::other(format!("`{line}` did not end within {} s", within.as_secs()))),
+        ended => {
+            let said = String::from_utf8_lossy(&ran.said);
+            let last = said.lines().last().unwrap_or_default().escape_debug();
+            Err(io::Error::other(format!("`{line}` ended with {ended} {last}").trim_end().to_owned()))
         }
-        child.wait().await
-    };
-    let ended = tokio::time::timeout(within, told).await;
-    if let (Err(_), Some(group)) = (&ended, group) {
-        // All that it started: each try would leave another one behind.
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = child.wait().await;
-    }
-    match ended {
-        Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(io::Error::other(format!("`{line}` ended with {status}"))),
-        Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::other(format!("`{line}` did not end within {} s", within.as_secs()))),
     }
 }
 
@@ -190,7 +172,7 @@ mod tests {
     async fn a_command_gets_every_entry_and_its_exit_code_counts() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("out");
-        let place = Place::Command(format!("cat >> {}", file.display()));
+        let place = Place::Command(Forker::here(), format!("cat >> {}", file.display()));
         place.send(&[entry(1, r#"{"what":"expired"}"#), entry(2, r#"{"what":"rebooted"}"#)]).await.unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let seqs: Vec<u64> = text
@@ -198,8 +180,10 @@ mod tests {
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
             .collect();
         assert_eq!(seqs, [1, 2]);
-        let failed = Place::Command("cat > /dev/null; exit 3".into()).send(&[entry(3, "{}")]).await;
-        assert!(failed.unwrap_err().to_string().contains("exit status: 3"));
+        let failed = Place::Command(Forker::here(), "cat > /dev/null; echo full >&2; exit 3".into())
+            .send(&[entry(3, "{}")])
+            .await;
+        assert!(failed.unwrap_err().to_string().contains("exit status: 3 full"));
     }
 
     #[tokio::test]
@@ -207,7 +191,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("pid");
         let line = format!("sleep 300 & echo $! > {}; wait", file.display());
-        let error = command(&line, &[entry(1, "{}")], Duration::from_secs(1)).await.unwrap_err();
+        let error = command(&Forker::here(), &line, &[entry(1, "{}")], Duration::from_secs(1)).unwrap_err();
         assert!(error.to_string().contains("did not end within 1 s"), "{error}");
         let sleeper = Path::new("/proc").join(std::fs::read_to_string(&file).unwrap().trim()).join("exe");
         while sleeper.exists() {

@@ -209,11 +209,11 @@ impl Host {
 
     /// Asks a login shell for its PATH, beside everything else; what is to be started from now on waits for it.
     pub(crate) fn extract_login_path(&self) {
-        let environment = Arc::clone(self.engine.environment());
+        let (environment, forker) = (Arc::clone(self.engine.environment()), self.engine.forker());
         let asking = environment.asking();
-        tokio::spawn(async move {
+        tokio::task::spawn_blocking(move || {
             let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-            match ostler_engine::login_path(&shell, &environment.snapshot()).await {
+            match ostler_engine::login_path(&forker, &shell, &environment.snapshot()) {
                 LoginPath::Found(path) => {
                     tracing::info!("[shellenv] Extracted shell PATH ({} chars)", path.len());
                     environment.set_path(path);

@@ -99,7 +99,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
     };
     super::service::tell_ready();
     host.extract_login_path();
-    super::forward(host.engine().inbox().clone(), host.dir(), &options.config.audit.forward);
+    super::forward(host.engine(), host.dir(), &options.config.audit.forward);
     let streams = codecast.as_ref().map(Codecast::door);
     let asked = tokio::select! {
         asked = native.serve() => asked,

@@ -1,15 +1,22 @@
-//! Work trees of a repository that nobody vouches for. Its configuration, hooks and attributes may name programs; none of them
-//! runs here. What the user's own configuration names (large-file filters and the like) still does.
+//! A repository that nobody vouches for. Its configuration, hooks and attributes may name programs; none of them runs. What
+//! the user's own configuration names (large-file filters and the like) still does.
 
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::{Git, RunError};
+use super::{Git, RunError, set};
 
-/// What a repository's own configuration may not decide: hooks, the file monitor, and whom git talks to.
-const GUARDS: [(&str, &str); 3] =
-    [("core.hooksPath", "/dev/null"), ("core.fsmonitor", "false"), ("protocol.allow", "never")];
+/// What no repository's configuration decides, whatever is asked: the file monitor, and whom git talks to.
+const ALWAYS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("protocol.allow", "never")];
+/// Where hooks are looked for, and where there are none.
+const HOOKS: (&[u8], &str) = (b"core.hookspath", "/dev/null");
+/// Settings that name programs which run for every file that is checked out or compared, and for everything that git does.
+const NAMING: &str =
+    r"^(filter\..*\.(smudge|clean|process|required)|hook\..*\.(command|enabled|event)|core\.hookspath)$";
+/// Most settings that the environment may hold already.
+const SETTINGS_MAX: usize = 1000;
 
 /// What is said of a folder whose repository does not know it.
 const GONE: &str = "it is no work tree any more";
@@ -34,37 +41,40 @@ pub enum Left {
 }
 
 impl Git {
+    /// The same git, which talks to nobody and runs no file monitor.
+    pub(super) fn quiet(mut self) -> Git {
+        set(&mut self.env, "GIT_NO_LAZY_FETCH", "1");
+        let settings = ALWAYS.map(|(name, value)| (name.into(), value.into()));
+        self.with_settings(&settings)
+    }
+
     /// The same git, which runs nothing that the repository's own configuration names.
     pub fn guarded(&self) -> Result<Git, RunError> {
-        let mut settings: Vec<(OsString, OsString)> =
-            GUARDS.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        let bare = self.with_settings(&settings);
-        // Filters that only this repository knows run programs for every file that is checked out or compared.
-        let listed = bare.query(["config", "--show-scope", "--name-only", "-z", "--get-regexp", r"^filter\."])?;
-        let mut words = listed.output.split(|byte| *byte == 0);
-        while let (Some(scope), Some(name)) = (words.next(), words.next()) {
-            let value = match name.rsplit(|byte| *byte == b'.').next() {
-                Some(b"required") => "false",
-                Some(b"smudge" | b"clean" | b"process") => "",
-                _ => continue,
-            };
-            if matches!(scope, b"local" | b"worktree") {
-                settings.push((OsStr::from_bytes(name).to_owned(), value.into()));
-            }
+        if self.guarded {
+            return Ok(self.clone());
         }
-        Ok(self.with_settings(&settings))
+        let listed = self.query(["config", "--show-scope", "-z", "--get-regexp", NAMING])?;
+        let mut git = self.with_settings(&overrides(&listed.output));
+        git.guarded = true;
+        Ok(git)
     }
 
     /// Settings that are stronger than every file's, handed over in the environment, where programs that git starts find
-    /// them too.
+    /// them too. Behind those that the user's environment has.
     fn with_settings(&self, settings: &[(OsString, OsString)]) -> Git {
         let mut git = self.clone();
-        git.env.retain(|(name, _)| !name.as_bytes().starts_with(b"GIT_CONFIG"));
-        git.env.push(("GIT_NO_LAZY_FETCH".into(), "1".into()));
-        git.env.push(("GIT_CONFIG_COUNT".into(), settings.len().to_string().into()));
-        for (index, (name, value)) in settings.iter().enumerate() {
-            git.env.push((format!("GIT_CONFIG_KEY_{index}").into(), name.clone()));
-            git.env.push((format!("GIT_CONFIG_VALUE_{index}").into(), value.clone()));
+        let count = git.env.iter().find(|(name, _)| name == "GIT_CONFIG_COUNT").and_then(|(_, count)| count.to_str());
+        let count = count.and_then(|count| count.parse().ok()).filter(|count| *count <= SETTINGS_MAX).unwrap_or(0);
+        let numbers = count..count + settings.len();
+        let names = |number: usize| ["KEY", "VALUE"].map(|what| OsString::from(format!("GIT_CONFIG_{what}_{number}")));
+        let ours: Vec<OsString> = numbers.clone().flat_map(names).collect();
+        let replaced = |name: &OsString| name == "GIT_CONFIG_COUNT" || name == "GIT_CONFIG_PARAMETERS";
+        git.env.retain(|(name, _)| !replaced(name) && !ours.contains(name));
+        git.env.push(("GIT_CONFIG_COUNT".into(), numbers.end.to_string().into()));
+        for (number, (name, value)) in numbers.zip(settings) {
+            let [key, content] = names(number);
+            git.env.push((key, name.clone()));
+            git.env.push((content, value.clone()));
         }
         git
     }
@@ -125,4 +135,26 @@ impl Git {
         let args = ["branch", "-d", "--"].map(OsStr::new);
         Ok(self.change(args.into_iter().chain([branch]))?.success)
     }
+}
+
+/// What takes the place of everything that only the repository says: what the user says, or nothing.
+fn overrides(listed: &[u8]) -> Vec<(OsString, OsString)> {
+    let (mut users, mut theirs): (HashMap<&[u8], &[u8]>, Vec<&[u8]>) = (HashMap::new(), Vec::new());
+    let mut words = listed.split(|byte| *byte == 0);
+    while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
+        let (name, value) = setting.split_at(setting.iter().position(|byte| *byte == b'\n').unwrap_or(setting.len()));
+        match scope {
+            b"local" | b"worktree" => theirs.push(name),
+            _ => drop(users.insert(name, value.get(1..).unwrap_or_default())),
+        }
+    }
+    let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+    // A folder of the user's, not one that is found in the repository.
+    let hooks = users.get(HOOKS.0).filter(|path| path.starts_with(b"/") || path.starts_with(b"~"));
+    let hooks = (text(HOOKS.0), hooks.map_or(HOOKS.1.into(), |path| text(path)));
+    let programs = theirs.into_iter().filter(|name| *name != HOOKS.0).map(|name| {
+        let nothing = if name.ends_with(b".required") || name.ends_with(b".enabled") { "false" } else { "" };
+        (text(name), users.get(name).map_or(nothing.into(), |value| text(value)))
+    });
+    std::iter::once(hooks).chain(programs).collect()
 }

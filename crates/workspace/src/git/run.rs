@@ -1,23 +1,14 @@
-//! Runs one git command to its end, or to its deadline.
+//! One git command: put together here, run to its end or to its deadline by whoever is given for that.
 
-use std::ffi::OsStr;
-use std::io::{self, PipeReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-
-use super::Git;
+use super::{DEADLINE, Git, set};
 
 /// Most bytes taken from one command: a million changed files and more.
 const MAX_OUTPUT: usize = 64 << 20;
-
-/// One read from the pipe; as much as a pipe holds.
-const CHUNK: usize = 64 << 10;
 
 /// Time between the request to end and the kill: git removes half-made work trees when asked to end.
 const GRACE: Duration = Duration::from_secs(2);
@@ -47,22 +38,43 @@ pub enum RunError {
     },
 }
 
-impl From<Errno> for RunError {
-    fn from(errno: Errno) -> Self {
-        RunError::Io(errno.into())
-    }
+/// A git command, whole.
+#[derive(Debug)]
+pub struct GitCommand {
+    /// The file that is executed.
+    pub program: PathBuf,
+    /// Its arguments, without the program.
+    pub args: Vec<OsString>,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// What it says on stderr counts too.
+    pub with_stderr: bool,
+    /// How long it may take.
+    pub within: Duration,
+    /// How long it may take to end when asked to.
+    pub grace: Duration,
+    /// Most bytes that it may say.
+    pub output_max: usize,
 }
 
 /// A git command that ran to its end.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub struct GitRan {
     /// It exited with status 0.
-    pub(super) success: bool,
+    pub success: bool,
     /// What it printed.
-    pub(super) output: Vec<u8>,
+    pub output: Vec<u8>,
 }
 
-impl Ran {
+/// Runs git: without input and terminal, in a group of its own, ended with all that it started when it is over its bounds.
+pub trait RunGit: std::fmt::Debug + Send + Sync {
+    /// Runs a command to its end; what it leaves in the background is not waited for.
+    fn run_git(&self, command: GitCommand) -> Result<GitRan, RunError>;
+}
+
+impl GitRan {
     pub(super) fn into_success(self, what: &'static str) -> Result<Vec<u8>, RunError> {
         if self.success { Ok(self.output) } else { Err(RunError::Failed { what, said: self.output }) }
     }
@@ -70,137 +82,44 @@ impl Ran {
 
 impl Git {
     /// A command that only looks, with its standard output. It takes no lock that a person's own git
-    /// could stumble over, and does not run the file monitor that the repository's configuration names.
-    pub(super) fn query<I, S>(&self, args: I) -> Result<Ran, RunError>
+    /// could stumble over.
+    pub(super) fn query<I, S>(&self, args: I) -> Result<GitRan, RunError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let mut command = self.command()?;
-        command.env("GIT_OPTIONAL_LOCKS", "0").args(["-c", "core.fsmonitor=false"]).args(args);
-        self.run(command, false)
+        let mut command = self.command(args)?;
+        set(&mut command.env, "GIT_OPTIONAL_LOCKS", "0");
+        self.runner.run_git(command)
     }
 
     /// A command that changes something: all that it prints, in the order printed.
-    pub(super) fn change<I, S>(&self, args: I) -> Result<Ran, RunError>
+    pub(super) fn change<I, S>(&self, args: I) -> Result<GitRan, RunError>
     where
         I: IntoIterator<Item = S>,
         S: AsRef<OsStr>,
     {
-        let mut command = self.command()?;
-        command.args(args);
-        self.run(command, true)
+        let command = self.command(args)?;
+        self.runner.run_git(GitCommand { with_stderr: true, ..command })
     }
 
-    fn command(&self) -> Result<Command, RunError> {
-        let program = self.program.as_ref().ok_or(RunError::NotFound)?;
-        let mut command = Command::new(program);
-        command
-            .env_clear()
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .arg("-C")
-            .arg(&self.dir)
-            .stdin(Stdio::null())
-            .process_group(0);
-        Ok(command)
-    }
-
-    fn run(&self, mut command: Command, with_stderr: bool) -> Result<Ran, RunError> {
-        let (reader, writer) = io::pipe()?;
-        if with_stderr {
-            command.stderr(writer.try_clone()?);
-        } else {
-            command.stderr(Stdio::null());
-        }
-        command.stdout(writer);
-        let mut child = command.spawn()?;
-        // The command holds the writing end: as long as it lives, the pipe has no end.
-        drop(command);
-        let output = Running::watch(&child)
-            .and_then(|running| running.collect(reader, self.deadline).inspect_err(|_| running.end()));
-        let status = child.wait()?;
-        Ok(Ran { success: status.success(), output: output? })
-    }
-}
-
-/// A started command that was not waited for yet, so that its number cannot be another's.
-struct Running {
-    group: Pid,
-    process: OwnedFd,
-}
-
-impl Running {
-    fn watch(child: &Child) -> Result<Self, RunError> {
-        let group = Pid::from_raw(child.id().cast_signed()).ok_or(Errno::SRCH)?;
-        let process = pidfd_open(group, PidfdFlags::empty()).inspect_err(|_| {
-            let _ = kill_process_group(group, Signal::KILL);
-        })?;
-        Ok(Running { group, process })
-    }
-
-    /// Reads until git itself has ended: what it left running in the background may keep the pipe
-    /// open for as long as it likes.
-    fn collect(&self, mut pipe: PipeReader, limit: Duration) -> Result<Vec<u8>, RunError> {
-        rustix::io::ioctl_fionbio(&pipe, true)?;
-        let deadline = Instant::now() + limit;
-        let mut output = Vec::new();
-        let mut open = true;
-        loop {
-            let mut watched = vec![PollFd::new(&self.process, PollFlags::IN)];
-            if open {
-                watched.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN));
-            }
-            if !poll_until(&mut watched, deadline)? {
-                return Err(RunError::TimedOut(limit));
-            }
-            let ended = watched.first().is_some_and(|process| !process.revents().is_empty());
-            open = open && drain(&mut pipe, &mut output)?;
-            if ended {
-                return Ok(output);
-            }
-        }
-    }
-
-    /// Ends git and all that it started: first asked, then made to.
-    fn end(&self) {
-        let _ = kill_process_group(self.group, Signal::TERM);
-        let mut watched = [PollFd::new(&self.process, PollFlags::IN)];
-        let _ = poll_until(&mut watched, Instant::now() + GRACE);
-        let _ = kill_process_group(self.group, Signal::KILL);
-    }
-}
-
-/// Waits until a descriptor is ready; false at the deadline.
-fn poll_until(watched: &mut [PollFd<'_>], deadline: Instant) -> Result<bool, Errno> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
-        match poll(watched, Some(&timeout)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Takes what is in the pipe now; false once it has ended.
-fn drain(pipe: &mut PipeReader, output: &mut Vec<u8>) -> Result<bool, RunError> {
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match pipe.read(&mut chunk) {
-            Ok(0) => return Ok(false),
-            Ok(count) => {
-                output.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                if output.len() > MAX_OUTPUT {
-                    return Err(RunError::TooMuchOutput);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
+    pub(super) fn command<I, S>(&self, args: I) -> Result<GitCommand, RunError>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<OsStr>,
+    {
+        let here = ["-C".into(), self.dir.clone().into_os_string()];
+        // Not where the daemon happens to be, unless that is what is asked about.
+        let cwd = if self.dir.is_absolute() { "/".into() } else { std::env::current_dir()? };
+        Ok(GitCommand {
+            program: self.program.clone().ok_or(RunError::NotFound)?,
+            args: here.into_iter().chain(args.into_iter().map(|arg| arg.as_ref().to_owned())).collect(),
+            env: self.env.clone(),
+            cwd,
+            with_stderr: false,
+            within: DEADLINE,
+            grace: GRACE,
+            output_max: MAX_OUTPUT,
+        })
     }
 }

@@ -9,7 +9,7 @@ impl Git {
         if !self.is_repo() {
             return Ok(None);
         }
-        let printed = self.query(["status", "--porcelain"])?.into_success("status")?;
+        let printed = self.guarded()?.query(["status", "--porcelain"])?.into_success("status")?;
         let changes = printed
             .split(|&byte| byte == b'\n')
             .map(<[u8]>::trim_ascii)

@@ -3,6 +3,20 @@ use std::process::Command;
 
 use super::*;
 
+/// Runs git as a child of the test.
+#[derive(Debug)]
+struct Plain;
+
+impl RunGit for Plain {
+    fn run_git(&self, command: GitCommand) -> Result<GitRan, RunError> {
+        let mut git = Command::new(command.program);
+        git.args(command.args).env_clear().envs(command.env).current_dir(command.cwd);
+        let ran = git.stdin(std::process::Stdio::null()).output()?;
+        let said = if command.with_stderr { ran.stderr } else { Vec::new() };
+        Ok(GitRan { success: ran.status.success(), output: [said, ran.stdout].concat() })
+    }
+}
+
 /// A repository in a temporary directory, and a git that knows nothing of the machine it runs on.
 struct Repo {
     base: tempfile::TempDir,
@@ -62,7 +76,7 @@ impl Repo {
 
     fn at(&self, dir: &Path) -> Git {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        Git::new(dir, &path, &env(&self.base()))
+        Git::new(dir, &path, &env(&self.base()), Arc::new(Plain))
     }
 
     fn here(&self) -> Git {
@@ -83,7 +97,7 @@ impl Repo {
         assert!(status.success());
         let mut path = bin.into_os_string();
         path.push(":/usr/bin:/bin");
-        Git::new(&self.dir(), &path, &[])
+        Git::new(&self.dir(), &path, &[], Arc::new(Plain))
     }
 }
 
@@ -159,7 +173,7 @@ fn variables_that_name_another_repository_are_not_passed_on() {
     let mut vars = env(&repo.base());
     vars.push(("GIT_DIR".into(), repo.dir().join(".git").into()));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    assert_eq!(Git::new(&repo.base(), &path, &vars).info(), None);
+    assert_eq!(Git::new(&repo.base(), &path, &vars, Arc::new(Plain)).info(), None);
 }
 
 #[test]
@@ -283,7 +297,7 @@ fn a_nul_byte_is_an_error_and_not_a_shorter_name() {
 #[test]
 fn without_git_nothing_is_a_repository() {
     let repo = Repo::new();
-    let git = Git::new(&repo.dir(), OsStr::new("/nowhere:relative"), &[]);
+    let git = Git::new(&repo.dir(), OsStr::new("/nowhere:relative"), &[], Arc::new(Plain));
     assert_eq!(git.info(), None);
     assert!(matches!(git.change(["gc"]), Err(RunError::NotFound)));
 }
@@ -297,90 +311,96 @@ fn git_is_looked_up_in_the_path_given() {
 }
 
 #[test]
-fn a_command_that_hangs_is_killed_with_all_that_it_started() {
-    let repo = Repo::new();
-    let pid_file = repo.base().join("pid");
-    let mut git = repo.fake(&format!("trap '' TERM\nsleep 30 &\necho $! >{}\nsleep 30", pid_file.display()));
-    git.deadline = Duration::from_millis(300);
-    assert!(matches!(
-        git.change(["worktree"]),
-        Err(RunError::TimedOut(limit)) if limit == git.deadline
-    ));
-    let pid = fs::read_to_string(&pid_file).expect("written");
-    let gone = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(20));
-        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        state.is_empty() || state.contains(") Z ")
-    });
-    assert!(gone, "the background process was killed too");
+fn a_command_is_bounded_and_asks_nobody() {
+    let git = Repo::new().here();
+    let command = git.command(["gc"]).expect("whole");
+    assert_eq!((command.within, command.with_stderr, command.cwd), (DEADLINE, false, PathBuf::from("/")));
+    assert!(command.env.contains(&("GIT_TERMINAL_PROMPT".into(), "0".into())));
 }
 
-#[test]
-fn what_git_leaves_in_the_background_is_not_waited_for() {
-    let repo = Repo::new();
-    // It goes on for as long as the folder is there.
-    let git = repo.fake(&format!("echo done\n(while [ -e {} ]; do sleep 0.1; done) &\nexit 0", repo.base().display()));
-    let ran = git.change(["gc"]).expect("ran");
-    assert_eq!(ran.output, b"done\n");
-}
-
-#[test]
-fn endless_output_is_cut_off() {
-    let repo = Repo::new();
-    let git = repo.fake("exec cat /dev/zero");
-    assert!(matches!(git.query(["status"]), Err(RunError::TooMuchOutput)));
-}
-
-#[test]
-fn git_has_no_terminal_and_no_input() {
-    let repo = Repo::new();
-    let git = repo.fake("cat; echo \"$GIT_TERMINAL_PROMPT\"; cut -d' ' -f5 </proc/self/stat; echo $$");
-    let ran = git.change(["x"]).expect("ran");
-    let text = String::from_utf8(ran.output).expect("UTF-8");
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "0");
-    assert_eq!(lines[1], lines[2], "a process group of its own");
+/// Writes a program; a child does it, see [`Repo::fake`].
+fn program(path: &Path, line: &str) {
+    let status = Command::new("sh")
+        .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", line])
+        .arg(path)
+        .status()
+        .expect("sh runs");
+    assert!(status.success());
 }
 
 /// A repository whose own configuration names a program at every place where git would run one.
 fn hostile() -> (Repo, PathBuf) {
     let repo = Repo::new();
     let trap = repo.base().join("trapped");
-    let program = format!("touch {}; cat", trap.display());
+    let line = format!("touch {}; cat", trap.display());
     fs::write(repo.dir().join(".gitattributes"), "* filter=trap\n").expect("written");
     repo.git(&["add", "-A"]);
     repo.git(&["commit", "-q", "-m", "attributes"]);
     for key in ["core.fsmonitor", "filter.trap.smudge", "filter.trap.clean"] {
-        repo.git(&["config", key, &program]);
+        repo.git(&["config", key, &line]);
     }
     repo.git(&["config", "filter.trap.required", "true"]);
-    let hook = repo.dir().join(".git/hooks/post-checkout");
-    let status = Command::new("sh")
-        .args(["-c", "printf '#!/bin/sh\n%s\n' \"$1\" >\"$2\" && chmod 755 \"$2\"", "sh", &program])
-        .arg(hook)
-        .status()
-        .expect("sh runs");
-    assert!(status.success());
+    program(&repo.dir().join(".git/hooks/post-checkout"), &line);
+    program(&repo.dir().join(".git/hooks/reference-transaction"), &line);
     let _ = fs::remove_file(&trap);
     (repo, trap)
 }
 
 #[test]
-fn a_guarded_git_runs_nothing_that_the_repository_names() {
+fn nothing_runs_that_the_repository_names() {
     let (repo, trap) = hostile();
-    let tree = repo.base().join("tree");
-    repo.here().create_worktree(&new("plain", tree.to_str().expect("UTF-8"), None)).expect("made");
+    let tree = |name: &str| repo.base().join(name).display().to_string();
+    repo.git(&["worktree", "add", "-q", &tree("plain")]);
     assert!(trap.exists(), "without the guards the trap would not show anything");
     fs::remove_file(&trap).expect("there");
-    let tree = repo.base().join("guarded");
-    let git = repo.here().guarded().expect("guarded");
-    git.create_worktree(&new("ostler/one", tree.to_str().expect("UTF-8"), None)).expect("made");
-    assert_eq!(fs::read_to_string(tree.join("a.txt")).expect("checked out"), "1\n");
-    let git = repo.at(&tree).guarded().expect("guarded");
-    let left = git.leave_worktree(&tree, "ostler/").expect("git runs");
+    let git = repo.here();
+    git.create_worktree(&new("ostler/one", &tree("one"), None)).expect("made");
+    assert_eq!(fs::read_to_string(repo.base().join("one/a.txt")).expect("checked out"), "1\n");
+    // A file whose time has changed is compared anew.
+    fs::write(repo.dir().join("a.txt"), "2\n").expect("written");
+    assert_eq!(git.status().expect("ran"), Some(vec![b"M a.txt".to_vec()]));
+    git.info().expect("a repository");
+    git.branches().expect("ran");
+    assert!(git.remove_worktree(OsStr::new(&tree("one"))).expect("ran"));
+    git.worktree_on(&new("ostler/one", &tree("two"), None)).expect("made");
+    let git = repo.at(&repo.base().join("two")).guarded().expect("guarded");
+    let left = git.leave_worktree(&repo.base().join("two"), "ostler/").expect("git runs");
     assert_eq!(left, Left::Removed { branch: Some("ostler/one".into()), branch_removed: true });
-    assert!(!trap.exists() && !tree.exists());
+    assert!(!trap.exists());
     assert!(!repo.git(&["branch", "--list"]).contains("ostler/one"));
+}
+
+#[test]
+fn what_the_users_own_configuration_names_runs_whatever_the_repository_says_of_it() {
+    let (repo, trap) = hostile();
+    let (smudged, hooked) = (repo.base().join("smudged"), repo.base().join("hooked"));
+    let hooks = repo.base().join("hooks");
+    fs::create_dir(&hooks).expect("made");
+    program(&hooks.join("post-checkout"), &format!("touch {}", hooked.display()));
+    let settings = format!(
+        "[filter \"trap\"]\n\tsmudge = \"touch {}; cat\"\n\tclean = cat\n[core]\n\thooksPath = {}\n",
+        smudged.display(),
+        hooks.display()
+    );
+    fs::write(repo.base().join(".gitconfig"), settings).expect("written");
+    let tree = repo.base().join("tree");
+    repo.here().create_worktree(&new("w", tree.to_str().expect("UTF-8"), None)).expect("made");
+    assert!(smudged.exists() && hooked.exists() && !trap.exists());
+}
+
+#[test]
+fn settings_of_the_environment_stay_and_ours_are_stronger() {
+    let repo = Repo::new();
+    let mut vars = env(&repo.base());
+    for (name, value) in [("COUNT", "1"), ("KEY_0", "remote.origin.url"), ("VALUE_0", "git@github.com:owner/repo.git")]
+    {
+        vars.push((format!("GIT_CONFIG_{name}").into(), value.into()));
+    }
+    vars.push(("GIT_CONFIG_KEY_1".into(), "core.fsmonitor".into()));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let git = Git::new(&repo.dir(), &path, &vars, Arc::new(Plain));
+    assert_eq!(git.info().expect("a repository").slug, Some("owner/repo".into()));
+    assert_eq!(git.line(["config", "--get", "core.fsmonitor"]), Some(b"false".to_vec()));
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Git {
         let mut args: Vec<&OsStr> = ["worktree", "add", "-b"].map(OsStr::new).to_vec();
         args.extend([new.branch, OsStr::new("--"), new.path]);
         args.extend(source.as_deref());
-        let ran = self.change(args)?;
+        let ran = self.guarded()?.change(args)?;
         if !ran.success {
             return Err(refused(ran.output.trim_ascii_end()));
         }
@@ -81,7 +81,7 @@ impl Git {
             Some(_) => {
                 refuse_option(new.branch)?;
                 let args = ["worktree", "add", "--"].map(OsStr::new);
-                let ran = self.change(args.into_iter().chain([new.path, new.branch]))?;
+                let ran = self.guarded()?.change(args.into_iter().chain([new.path, new.branch]))?;
                 if ran.success { Ok(()) } else { Err(refused(ran.output.trim_ascii_end())) }
             }
         }
@@ -102,7 +102,7 @@ impl Git {
     /// Removes a work tree, changes in it included. False when git refused.
     pub fn remove_worktree(&self, path: &OsStr) -> Result<bool, RunError> {
         let args = ["worktree", "remove", "--force", "--"].map(OsStr::new);
-        let ran = self.change(args.into_iter().chain([path]))?;
+        let ran = self.guarded()?.change(args.into_iter().chain([path]))?;
         Ok(ran.success)
     }
 

@@ -2,6 +2,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use ostler_engine::Forker;
+
 use super::*;
 use crate::gojson::parse_object;
 
@@ -26,7 +28,7 @@ impl Repo {
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();
-        let env = Env { path: std::env::var_os("PATH").unwrap(), home: None, vars };
+        let env = Env { path: std::env::var_os("PATH").unwrap(), home: None, vars, forker: Forker::here() };
         let repo = Repo { base, env, _guard: guard };
         fs::create_dir(repo.dir()).unwrap();
         repo.git(&["init", "-q", "-b", "main"]);

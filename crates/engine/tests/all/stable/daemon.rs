@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_engine::brief::Brief;
 use ostler_engine::session::{Agent, Alias, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
 use ostler_engine::{
     By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig,
@@ -58,6 +59,14 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
     let session = || engine.sessions().resolve(what["id"].as_str().unwrap()).unwrap();
     match what["do"].as_str().unwrap() {
         "hello" => json!("hello"),
+        "brief" => {
+            let within = Duration::from_millis(what["within_ms"].as_u64().unwrap_or(60_000));
+            let script = text("script").unwrap();
+            match engine.forker().run(&Brief::new("/bin/sh", &["-c", &script], within)) {
+                Ok(ran) => json!({"ended": ran.ended.to_string(), "said": String::from_utf8_lossy(&ran.said)}),
+                Err(error) => json!({ "error": error.to_string() }),
+            }
+        }
         "new" => {
             let workspace = text("path").map_or_else(std::env::temp_dir, Into::into);
             let mut new = NewSession::new(Agent::Echo, workspace, "test");

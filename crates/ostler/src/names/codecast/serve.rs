@@ -47,7 +47,7 @@ async fn serve(home: &Path) -> Result<(), String> {
         tracing::info!("taking over from pid {pid}");
     }
     let host = lease.open(Plan::of_agents("codecast", &settings)).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &settings.audit.forward);
+    crate::daemon::forward(host.engine(), host.dir(), &settings.audit.forward);
     let opened = open(&host, &config, ready, home, &folder);
     let (door, listener, port) = match opened {
         Ok(opened) => opened,

@@ -77,7 +77,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
         error => error.to_string(),
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &config.audit.forward);
+    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
     let eligible =
         flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
     let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));

@@ -59,7 +59,7 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
         error => error.to_string(),
     })?;
     let host = lease.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine().inbox().clone(), host.dir(), &config.audit.forward);
+    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
     let mut place = match Place::open(socket, folder_of(socket)) {
         Ok(place) => place,
         Err(error) => {

@@ -4,6 +4,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use ostler_engine::Forker;
 use ostler_engine::session::{Agent, Drive, Finder};
 
 use super::{Check, Context};
@@ -41,7 +42,7 @@ fn known() -> Vec<Check> {
 fn check(name: &'static str, agent: &Agent, hint: &'static str) -> Check {
     let oneshot = env::var_os("OSTLER_AGENT_DRIVE").is_some_and(|drive| drive == "oneshot");
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = Finder::new(None, oneshot).find_version(agent, None, &path);
+    let found = Finder::new(None, oneshot, Forker::here()).find_version(agent, None, &path);
     let Some(program) = found.program else {
         return Check::good(name, "not found in PATH: sessions with it can not be made here");
     };
@@ -64,7 +65,7 @@ fn check(name: &'static str, agent: &Agent, hint: &'static str) -> Check {
 /// An agent of the settings. It is not asked for a version: nobody knows what its program does with such a word.
 fn own(own: &OwnAgent) -> Check {
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = Finder::new(None, false).find(&Agent::acp(own.command.clone()), None, &path);
+    let found = Finder::new(None, false, Forker::here()).find(&Agent::acp(own.command.clone()), None, &path);
     let command = own.command.join(" ");
     match found.program {
         Some(program) => {

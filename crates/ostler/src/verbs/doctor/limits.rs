@@ -14,7 +14,20 @@ const PROCESSES_MIN: u64 = 200;
 const PAGES_PER_PROCESS: u64 = 48;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![descriptors(), pipes()]
+    vec![descriptors(), pipes(), callers()]
+}
+
+/// Whether who connects can be told from who has its number later.
+fn callers() -> Check {
+    let held = std::os::unix::net::UnixStream::pair().map(|(ours, _theirs)| ostler_keeper::peer_process(&ours).is_ok());
+    if held.unwrap_or(false) {
+        Check::good("callers", "the kernel holds whoever connects: a process number that is used again deceives nobody")
+    } else {
+        Check::weak(
+            "callers",
+            "the kernel (before Linux 6.5) does not hold whoever connects: a program that ends in time can pass for whoever gets its number",
+        )
+    }
 }
 
 fn descriptors() -> Check {

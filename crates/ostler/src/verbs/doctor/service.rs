@@ -1,10 +1,10 @@
 //! What the service manager will do to the daemon and its children: at logout, and when a unit restarts.
 
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ostler_engine::Forker;
+use ostler_engine::brief::Brief;
 use ostler_keeper::Custody;
 
 use super::{Check, Context};
@@ -104,30 +104,12 @@ fn unit_of(cgroup: &str) -> Option<(String, bool)> {
 
 /// What a helper program prints, if it ends well and in time.
 pub(super) fn output(program: &str, args: &[&str]) -> Option<String> {
-    let mut child = Command::new(program)
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match child.try_wait().ok()? {
-            Some(status) if status.success() => break,
-            Some(_) => return None,
-            None if Instant::now() > deadline => {
-                // It is ours and it hangs.
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    }
-    let mut text = String::new();
-    child.stdout.take()?.read_to_string(&mut text).ok()?;
-    Some(text)
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let program = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())?;
+    let mut brief = Brief::new(program, args, PATIENCE);
+    brief.with_stderr = false;
+    let ran = Forker::here().run(&brief).ok().filter(|ran| ran.ended.well())?;
+    String::from_utf8(ran.said).ok()
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ostler_engine::Forker;
 use ostler_engine::session::{OWN_BRANCHES, WORKTREES};
 use ostler_workspace::git::{Git, Left, RunError};
 
@@ -74,5 +76,5 @@ impl Tree {
 fn git(folder: &Path) -> Result<Git, RunError> {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Git::new(folder, &path, &variables).guarded()
+    Git::new(folder, &path, &variables, Arc::new(Forker::here())).guarded()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ostler_door_claustrum::{ARCH, push_json_string};
-use ostler_engine::brief;
+use ostler_engine::Forker;
 
 /// What callers look for in the output.
 const MARK: &str = "__INSTALL_RESULT__";
@@ -57,7 +57,7 @@ impl Facts {
 
 /// Which C library programs find here: that decides which build of a CLI runs.
 fn libc() -> &'static str {
-    match brief::says("ldd", &["--version"], LDD_WITHIN) {
+    match Forker::here().says("ldd", &["--version"], LDD_WITHIN) {
         Some(text) if text.windows(4).any(|part| part == b"musl") => "musl",
         _ => "glibc",
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use ostler_engine::brief;
+use ostler_engine::Forker;
 use rustix::fs::FlockOperation;
 
 use super::{path_error, unpack};
@@ -59,13 +59,13 @@ impl Stock {
 
     /// The version is there and answers.
     pub(super) fn is_runnable(&self) -> bool {
-        self.path.is_file() && brief::runs(rooted(&self.path), "--version", ANSWERS_WITHIN)
+        self.path.is_file() && Forker::here().runs(&rooted(&self.path), "--version", ANSWERS_WITHIN)
     }
 
     /// Unpacks the program, tries it, and only then gives it its name.
     pub(super) fn install(&self, blob: &File) -> Result<(), String> {
         let result = self.make(blob).and_then(|()| {
-            if !brief::runs(rooted(&self.half_made), "--version", ANSWERS_WITHIN) {
+            if !Forker::here().runs(&rooted(&self.half_made), "--version", ANSWERS_WITHIN) {
                 return Err(format!("installed cli at {} is not runnable", self.path.display()));
             }
             fs::rename(&self.half_made, &self.path).map_err(|error| path_error("rename", &self.half_made, &error))
