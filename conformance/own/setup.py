@@ -230,6 +230,8 @@ def under_a_manager(t, person, manager):
     t.ok("status", facts["enabled"] and facts["state"] == "active" and facts["other_pid"] is None, facts)
     run("down", "--kill")
     t.ok("down ends it for good", wait_for(lambda: status()["state"] == "inactive", 10) and not any(pid_alive(p) for p in before.values()), status())
+    code, _, err = manager(ostler, "uninstall")
+    t.ok("what it recorded is not removed under its service", code == 5 and "ostler service uninstall" in err, err)
     run("up")
     t.ok("up starts the service", status()["state"] == "active" and status()["pid"] == main())
     run("run", "-d", "--name", "grouped", "--", "sleep", "1000")

@@ -18,6 +18,10 @@ pub(super) fn wall_ms() -> u64 {
 
 /// The name of this boot; without one, every start counts as another.
 pub(crate) fn boot_id() -> String {
-    let named = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned());
-    named.unwrap_or_else(|_| format!("unknown, asked at {}", wall_ms()))
+    named_boot().unwrap_or_else(|| format!("unknown, asked at {}", wall_ms()))
+}
+
+/// The name of this boot, where the kernel tells.
+pub(crate) fn named_boot() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub(crate) use clock::boot_id;
+pub(crate) use clock::{boot_id, named_boot};
 pub use command::{CommandContent, StageContent};
 pub use desk::{Settings, Trace};
 pub use error::{AskError, DecideError};

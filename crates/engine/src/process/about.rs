@@ -140,7 +140,7 @@ impl About {
 
     /// It ran in a boot of the machine that is over.
     pub(super) fn is_of_another_boot(&self) -> bool {
-        !self.boot.is_empty() && self.boot != this_boot()
+        !self.boot.is_empty() && self.boot != this_boot() && crate::approval::named_boot().is_some()
     }
 
     /// What it is looked for by when no keeper holds it.

@@ -206,9 +206,11 @@ impl Sessions {
 
     /// After a restart of the machine nothing runs by itself: what waits is held until somebody says something.
     fn hold_after_reboot(&self) {
-        let (file, boot) = (self.shared.registry.config.dir.join("boot"), &self.shared.boot);
+        let file = self.shared.registry.config.dir.join("boot");
+        // Where the kernel does not tell, a crash of the daemon would look the same.
+        let Some(boot) = crate::approval::named_boot() else { return };
         match fs::read_to_string(&file) {
-            Ok(last) if last == *boot => return,
+            Ok(last) if last == boot => return,
             Ok(_) => {
                 for session in self.list().iter().filter(|session| session.desk().state.is_busy()) {
                     let mut desk = session.desk();
@@ -221,7 +223,7 @@ impl Sessions {
             Err(_) => {}
         }
         // Written last: who dies before holds them all again.
-        if let Err(error) = fs::write(&file, boot) {
+        if let Err(error) = fs::write(&file, &boot) {
             tracing::warn!("{}: {error}", file.display());
         }
     }

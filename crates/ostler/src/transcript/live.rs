@@ -146,6 +146,7 @@ impl<'a> Live<'a> {
                 self.line(Paint::Warn, text, out);
             }
             Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
+            Fact::Held {} => self.line(Paint::Warn, "── the machine was restarted; send something to go on", out),
             Fact::Closed {} => self.line(Paint::Dim, "── the session is closed", out),
             Fact::Turn { number } => {
                 (self.open, self.fresh, self.usage) = (None, false, Usage::default());

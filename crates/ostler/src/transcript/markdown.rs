@@ -147,6 +147,7 @@ impl Markdown {
                     .map_or(String::new(), |by| format!(" by {}", visible(&by)));
                 paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
             }
+            Fact::Held {} => paragraph(out, "*the machine was restarted*"),
             Fact::Closed {} => paragraph(out, "*the session was closed*"),
             _ => {}
         }

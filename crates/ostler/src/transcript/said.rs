@@ -71,6 +71,8 @@ pub(crate) enum Fact {
         #[serde(default)]
         stderr: String,
     },
+    /// The machine was restarted, and something waits.
+    Held {},
     Closed {},
 }
 
@@ -79,9 +81,8 @@ impl Said {
     pub(crate) fn read(value: &Value) -> Option<Self> {
         match value.get("type")?.as_str()? {
             "said" => serde_json::from_value(value.get("event")?.clone()).ok().map(Self::Event),
-            "prompt" | "dropped" | "process" | "turn" | "approval" | "answered" | "interrupt" | "exited" | "closed" => {
-                serde_json::from_value(value.clone()).ok().map(Self::Fact)
-            }
+            "prompt" | "dropped" | "process" | "turn" | "approval" | "answered" | "interrupt" | "exited" | "held"
+            | "closed" => serde_json::from_value(value.clone()).ok().map(Self::Fact),
             _ => serde_json::from_value(value.clone()).ok().map(Self::Event),
         }
     }

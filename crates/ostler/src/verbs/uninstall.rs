@@ -42,6 +42,10 @@ impl Uninstall {
         let instances = crate::instances::find(paths, None)?;
         if !self.dry_run {
             refuse_while_running(&instances)?;
+            if let Some(unit) = super::service::installed(context.instance_name()) {
+                let message = format!("a service would start it again: {}", unit.display());
+                return Err(CommandError::new(Kind::Refused, message).hint("first: ostler service uninstall"));
+            }
             refuse_with_a_demo(paths)?;
         }
         let trees = if self.purge { trees::find(&instances) } else { Vec::new() };

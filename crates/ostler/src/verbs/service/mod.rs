@@ -174,6 +174,11 @@ fn facts(context: &Context) -> Result<Facts, CommandError> {
     })
 }
 
+/// The unit file of an instance that is started with the machine.
+pub(super) fn installed(instance: &str) -> Option<PathBuf> {
+    unit::path(instance).ok().filter(|path| path.exists())
+}
+
 /// One line for a report about this machine: whether anything starts ostler. `None` where it cannot be told.
 pub(in crate::verbs) fn told(instance: &str) -> Option<Result<String, String>> {
     let (name, path) = (unit::name(instance), unit::path(instance).ok()?);
