@@ -161,6 +161,7 @@ impl App<'_> {
                 Ok(pager) => self.state.view = View::Page(pager),
                 Err(error) => self.state.inbox.notice = error.message,
             },
+            Act::Again(which) => self.state.inbox.notice = outside::again(&which),
             Act::Choose => self.state.view = View::Start(self.form()),
             Act::Start(start) => self.start(start),
             Act::Up => self.state.inbox.notice = outside::up(self.context),

@@ -45,15 +45,21 @@ fn wait(mut child: Child) -> Result<(), CommandError> {
 
 /// Starts the daemon; gives back what there is to tell.
 pub(super) fn up(context: &Context) -> String {
+    aside(&["up", "--instance", context.instance_name()]).err().unwrap_or_else(|| "ostler is up".to_owned())
+}
+
+/// Runs the command of something that has ended once more.
+pub(super) fn again(which: &Which) -> String {
+    let done = aside(&["start", &which.id, "--instance", &which.instance]);
+    done.err().unwrap_or_else(|| format!("{} runs again", which.id))
+}
+
+/// A verb without a terminal; what went wrong, in one line.
+fn aside(args: &[&str]) -> Result<(), String> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("ostler").args(["up", "--instance", context.instance_name()]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    match command.output() {
-        Ok(done) if done.status.success() => "ostler is up".to_owned(),
-        Ok(done) => {
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            said.lines().find(|line| !line.trim().is_empty()).unwrap_or("ostler up failed").to_owned()
-        }
-        Err(error) => format!("ostler up: {error}"),
-    }
+    command.arg0("ostler").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let done = command.output().map_err(|error| format!("ostler {}: {error}", args.join(" ")))?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let why = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it failed").to_owned();
+    if done.status.success() { Ok(()) } else { Err(why) }
 }

@@ -7,6 +7,7 @@ use crate::request::{Row, wrap};
 const KEYS: &[(&str, &str)] = &[
     ("j k, arrows", "another row"),
     ("Enter", "attach to it; on leaving you are back here"),
+    ("r", "run what has ended again"),
     ("c", "start an agent"),
     ("d", "what it changed (git diff of its folder)"),
     ("/", "show only rows with these words; Esc shows all again"),

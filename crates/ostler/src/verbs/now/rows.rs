@@ -70,8 +70,13 @@ pub(super) fn rows(inbox: &Inbox, listed: &[Listed], filter: &str) -> Vec<Row> {
         let waits = one.hosted.session.as_ref().map(|session| session.approvals.as_slice()).unwrap_or_default();
         inbox.entries.iter().any(|entry| entry.which.instance == one.instance && waits.contains(&entry.which.id))
     };
-    // An agent's process is seen as its session, a session that asks as its request, and a runner as what it runs.
-    rows.extend(listed.iter().filter(|one| one.hosted.part_of.is_none() && !asks(one)).map(hosted));
+    // An agent's process is seen as its session, and a session that asks as its request. What carried out a request and is
+    // over was told to whoever asked.
+    let is_seen = |one: &Listed| match &one.hosted.part_of {
+        Some(whole) => one.hosted.ended.is_none() && !listed.iter().any(|other| other.hosted.id == *whole),
+        None => !asks(one),
+    };
+    rows.extend(listed.iter().filter(|one| is_seen(one)).map(hosted));
     rows.retain(|row| row.fits(filter));
     rows.sort_by(|one, two| {
         one.section.cmp(&two.section).then_with(|| match one.section {
@@ -169,6 +174,7 @@ pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
     }
     let Some(process) = &hosted.process else { return (hosted.state.as_str().to_owned(), Paint::Plain) };
     match process.claim.as_ref().filter(|_| process.exit.is_none()).map(|claim| claim.state) {
+        None if process.rebooted => ("rebooted".to_owned(), Paint::Warn),
         None => ps::state(process),
         Some(ClaimState::Idle) => ("ready?".to_owned(), Paint::Plain),
         Some(ClaimState::Working) => ("working?".to_owned(), Paint::Good),

@@ -32,6 +32,7 @@ pub(in crate::verbs::now) fn process(id: &str, tty: bool, began: u64) -> Process
         damaged_from: None,
         attached: Vec::new(),
         lost_after: None,
+        rebooted: false,
         claim: None,
     }
 }

@@ -39,6 +39,8 @@ pub(super) enum Act {
         title: String,
         folder: String,
     },
+    /// Run what has ended once more.
+    Again(Which),
     /// Ask for an agent.
     Choose,
     Start(Start),
@@ -191,6 +193,7 @@ impl State {
             Key::Char('?') => self.view = View::Page(Pager::keys()),
             Key::Char('c') => return Some(Act::Choose),
             Key::Char('d') => return self.changes(),
+            Key::Char('r') if self.has_ended() => return self.which().map(Act::Again),
             Key::Enter if !self.inbox.is_settled() && self.hosted().is_some() => return self.attach(),
             _ if request => return self.inbox.press(key, now).map(Act::Decide),
             Key::PageDown | Key::Char(' ') => self.step(10, now),
@@ -224,10 +227,19 @@ impl State {
         self.show();
     }
 
-    fn attach(&self) -> Option<Act> {
+    fn which(&self) -> Option<Which> {
         let one = self.hosted()?;
-        let which = Which { instance: one.instance.clone(), id: one.hosted.id.clone() };
-        Some(if one.hosted.ended.is_some() { Act::Read(which) } else { Act::Attach(which) })
+        Some(Which { instance: one.instance.clone(), id: one.hosted.id.clone() })
+    }
+
+    /// Whether a process is chosen that is over, and could be run again.
+    fn has_ended(&self) -> bool {
+        self.hosted().is_some_and(|one| one.hosted.process.as_ref().is_some_and(|process| process.exit.is_some()))
+    }
+
+    fn attach(&self) -> Option<Act> {
+        let over = self.hosted()?.hosted.ended.is_some();
+        self.which().map(if over { Act::Read } else { Act::Attach })
     }
 
     fn changes(&mut self) -> Option<Act> {
