@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|cli|demo|hangup|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw|setup|package] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|demo|hangup|sessions|approvals|self|codecast|codecast-client|sudo-clients|zeroclaw|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -22,6 +22,7 @@ SUITES = {
     "self": ["test_command"],
     "ssh": ["ssh"],
     "netns": ["netns"],
+    "now": ["now"],
     "cli": ["cli", "endings", "readme"],
     "hangup": ["hangup", "in_place"],
     "demo": ["demo"],

@@ -37,8 +37,6 @@ const OTHER_WORDS: &[(&str, &[&str])] =
     bin_name = "ostler",
     version,
     after_help = EXAMPLES,
-    subcommand_required = true,
-    arg_required_else_help = true,
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -51,7 +49,7 @@ struct Cli {
     instance: Option<String>,
 
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 /// The whole command line, for what is made from it.
@@ -94,7 +92,10 @@ fn act(cli: Cli) -> Result<ExitCode, CommandError> {
     let paths = Paths::from_env()?;
     let paths = if cli.instance.as_deref() == Some(DEMO_INSTANCE) { paths.of_demo() } else { paths };
     let context = Context::new(paths, cli.instance, cli.json);
-    verbs::run(cli.verb, &context)
+    match cli.verb {
+        Some(verb) => verbs::run(verb, &context),
+        None => verbs::alone(&context),
+    }
 }
 
 /// Help asked for is a result; anything else is a mistake in the call.

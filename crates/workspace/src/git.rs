@@ -5,6 +5,7 @@
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
 mod checked_out;
+mod diff;
 mod guarded;
 mod info;
 mod run;

@@ -83,7 +83,8 @@ pub enum ApplyError {
 impl Process {
     /// The request whose command it carries out.
     pub fn approval(&self) -> Option<&str> {
-        self.about().key.as_deref()?.strip_prefix(KEY_PREFIX)
+        let key = self.about().key.as_deref()?;
+        key.strip_prefix(KEY_PREFIX).or_else(|| key.strip_prefix(warm::KEY_PREFIX))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::process::Registry;
 use crate::{Appended, Engine, Process, SpawnRequest, StdinError};
 
 /// Before the id of the approval; another name than that of a runner that needs not be told.
-const KEY_PREFIX: &str = "waiting:";
+pub(super) const KEY_PREFIX: &str = "waiting:";
 /// SIGKILL: it holds nothing.
 const KILL: i32 = 9;
 

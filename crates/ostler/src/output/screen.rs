@@ -42,6 +42,11 @@ impl Screen {
         Self { colour: true, json: false }
     }
 
+    /// Whether somebody sees colours.
+    pub(crate) fn has_colour(&self) -> bool {
+        self.colour
+    }
+
     /// Whether results are for a program.
     pub(crate) fn json(&self) -> bool {
         self.json

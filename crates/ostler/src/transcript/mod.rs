@@ -11,7 +11,7 @@ mod markdown;
 mod said;
 
 pub(crate) use changes::{Mark, take_changes};
-pub(crate) use figures::dollars;
+pub(crate) use figures::{dollars, spent_words};
 pub(crate) use live::Live;
 pub(crate) use markdown::Markdown;
 pub(crate) use said::{Fact, Said};

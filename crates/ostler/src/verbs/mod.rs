@@ -25,6 +25,7 @@ mod logs;
 mod mcp;
 mod metrics;
 mod new;
+mod now;
 mod prune;
 mod ps;
 mod restart;
@@ -124,6 +125,14 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Assets(assets::Assets),
     Uninstall(uninstall::Uninstall),
+}
+
+/// `ostler` alone: Now on a terminal, else how the daemon is doing.
+pub(crate) fn alone(context: &Context) -> Result<ExitCode, CommandError> {
+    match context.json() || !now::has_screen() {
+        true => status::Status::default().run(context),
+        false => now::everything(context),
+    }
 }
 
 pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandError> {

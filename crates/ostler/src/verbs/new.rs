@@ -10,6 +10,7 @@ use ostler_api::{Autonomy, Lifetime, PromptBlock, SessionCreateParams, SessionIn
 use ostler_engine::session::Agent;
 
 use super::Context;
+use super::connect::Reached;
 use super::session::{Free, Order, deliver};
 use crate::config::Config;
 use crate::output::{CommandError, Kind, Paint, nearest, visible};
@@ -92,11 +93,7 @@ impl New {
                 CommandError::usage("there is nothing in the prompt").hint("leave out -m, or give it some words")
             );
         }
-        let params = self.params()?;
-        let mut reached = context.reach_one()?;
-        reached.client.answer_within(Some(MADE_WITHIN))?;
-        let info = reached.client.call::<methods::SessionCreate>(&params)?;
-        reached.client.answer_within(Some(ostler_api::client::ANSWER_TIMEOUT))?;
+        let (reached, info) = self.begin(context)?;
         report(context, &info, message.is_some())?;
         match message {
             None => Ok(ExitCode::SUCCESS),
@@ -105,6 +102,34 @@ impl New {
                 deliver(context, reached, Order { session: info.id, blocks, key: None, wait: true })
             }
         }
+    }
+
+    /// An agent in a folder, and nothing else said about it.
+    pub(super) fn plain(agent: String, path: PathBuf) -> Self {
+        Self {
+            agent,
+            path: Some(path),
+            name: None,
+            autonomy: Free::Ask,
+            model: None,
+            mode: None,
+            resume: None,
+            worktree: None,
+            once: false,
+            message: None,
+            key: None,
+            command: Vec::new(),
+        }
+    }
+
+    /// Makes the session.
+    pub(super) fn begin(self, context: &Context) -> Result<(Reached, SessionInfo), CommandError> {
+        let params = self.params()?;
+        let mut reached = context.reach_one()?;
+        reached.client.answer_within(Some(MADE_WITHIN))?;
+        let info = reached.client.call::<methods::SessionCreate>(&params)?;
+        reached.client.answer_within(Some(ostler_api::client::ANSWER_TIMEOUT))?;
+        Ok((reached, info))
     }
 
     /// Refuses a slip. Whether there is such an agent is for the daemon to say, whose settings may be others.

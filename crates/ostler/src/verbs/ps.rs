@@ -92,7 +92,7 @@ fn attached(process: &ProcessInfo) -> String {
 }
 
 /// The command as it would be typed: where the program lies is seldom news.
-fn command(process: &ProcessInfo) -> String {
+pub(super) fn command(process: &ProcessInfo) -> String {
     let mut whole = process.command();
     if let Some((end, _)) = whole.char_indices().nth(COMMAND_MAX) {
         whole.truncate(end);

@@ -10,7 +10,7 @@ use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, terminal_width, visible};
 
 /// Show how the daemon is doing and which doors are open
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = "Examples:\n  ostler status\n  ostler status --json | jq -r '.[].doors[].address'")]
 pub(crate) struct Status {}
 

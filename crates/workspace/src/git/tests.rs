@@ -177,6 +177,28 @@ fn variables_that_name_another_repository_are_not_passed_on() {
 }
 
 #[test]
+fn a_difference_holds_changes_and_new_files_and_runs_nothing() {
+    let repo = Repo::new();
+    let trap = repo.base().join("ran");
+    let trapped = format!("touch {}; true", trap.display());
+    for name in ["diff.external", "core.fsmonitor", "filter.x.clean", "diff.y.textconv"] {
+        repo.git(&["config", name, &trapped]);
+    }
+    fs::write(repo.dir().join(".gitattributes"), "a.txt filter=x diff=y\n").expect("written");
+    fs::write(repo.dir().join("a.txt"), "1\n2\n").expect("written");
+    fs::write(repo.dir().join("-"), "new\n").expect("written");
+    let git = repo.at(&repo.dir()).guarded().expect("guarded");
+    let text = String::from_utf8(git.diff().expect("git runs").expect("a repository")).expect("UTF-8");
+    assert!(text.contains("+2\n") && text.contains("+new\n") && text.contains("b/./-\n"), "{text}");
+    assert!(!trap.exists(), "something of the repository's ran");
+    let empty = Repo::empty();
+    fs::write(empty.dir().join("b.txt"), "first\n").expect("written");
+    let text = empty.at(&empty.dir()).diff().expect("git runs").expect("a repository");
+    assert!(String::from_utf8_lossy(&text).contains("+first\n"));
+    assert!(empty.at(&empty.base()).diff().expect("git runs").is_none());
+}
+
+#[test]
 fn changes_are_listed_without_surrounding_blanks() {
     let repo = Repo::new();
     let changes = || -> Vec<String> {

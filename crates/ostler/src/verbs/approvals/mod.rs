@@ -1,14 +1,9 @@
-//! `ostler approvals`: the inbox of everything that waits for a person, across all instances of the user.
+//! `ostler approvals`: what waits for a person, across all instances of the user, as a part of Now or as a list.
 //! It shows whatever a daemon says waits; whether a decision counts is the daemon's to say.
 
-mod app;
-mod draw;
-mod feed;
-mod keys;
 mod list;
 mod questions;
 mod relay;
-mod state;
 mod told;
 mod tty;
 
@@ -18,15 +13,15 @@ use clap::Args;
 use ostler_api::client::ClientError;
 use ostler_api::{ApprovalIdParams, ApprovalInfo, ErrorKind, methods};
 
-use super::Context;
 use super::connect::Reached;
+use super::{Context, now};
 use crate::output::{CommandError, Kind};
 
 pub(super) use list::with_instance;
-pub(super) use questions::{from_words, in_words, questions};
-pub(super) use relay::follow;
+pub(super) use questions::{Answering, Step, from_words, in_words, questions};
+pub(super) use relay::{follow, has_terminal};
 pub(super) use told::told;
-pub(super) use tty::Tty;
+pub(super) use tty::{Raw, Tty};
 
 const HELP: &str = "\
 Keys: y yes, s yes in this session, a yes always (both become rules: see `ostler rules`), n no, m no with a message,
@@ -56,7 +51,7 @@ impl Approvals {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         match (self.list, context.json()) {
             (false, true) => Err(CommandError::usage("a screen has no JSON form").hint("add --list")),
-            (false, false) => app::run(context),
+            (false, false) => now::needs_you(context),
             (true, _) => list::run(context, self.all),
         }
     }

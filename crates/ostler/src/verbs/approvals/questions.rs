@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use ostler_agents::Question;
 use ostler_engine::session::ToolContent;
 
-use super::keys::Key;
-use super::state::Which;
 use crate::output::CommandError;
+use crate::verbs::now::{Key, Which};
 
 /// An answer in one's own words, not a letter.
 const WORDS_MAX: usize = 2000;
@@ -20,9 +19,9 @@ pub(in crate::verbs) fn questions(content: &str) -> Vec<Question> {
 
 /// Where a person is in answering a request; what it is about was fixed when that began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answering {
-    pub(super) which: Which,
-    pub(super) hash: String,
+pub(in crate::verbs) struct Answering {
+    pub(in crate::verbs) which: Which,
+    pub(in crate::verbs) hash: String,
     questions: Vec<Question>,
     /// What was chosen so far, a list for each question up to the one being answered.
     chosen: Vec<Vec<String>>,
@@ -32,7 +31,7 @@ pub(super) struct Answering {
 
 /// What came of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::verbs) enum Step {
     More,
     /// Everything is answered: as JSON.
     Done(String),
@@ -42,7 +41,7 @@ pub(super) enum Step {
 
 impl Answering {
     /// `None` when there is nothing to answer.
-    pub(super) fn begin(which: Which, hash: String, content: &str) -> Option<Self> {
+    pub(in crate::verbs) fn begin(which: Which, hash: String, content: &str) -> Option<Self> {
         let questions = questions(content);
         (!questions.is_empty()).then(|| Self { which, hash, questions, chosen: vec![Vec::new()], words: None })
     }
@@ -51,7 +50,7 @@ impl Answering {
         self.questions.get(self.chosen.len().saturating_sub(1))
     }
 
-    pub(super) fn press(&mut self, key: Key) -> Step {
+    pub(in crate::verbs) fn press(&mut self, key: Key) -> Step {
         if self.words.is_some() {
             return self.type_words(key);
         }
@@ -120,7 +119,7 @@ impl Answering {
     }
 
     /// One line that says what is being answered and which keys there are.
-    pub(super) fn line(&self) -> String {
+    pub(in crate::verbs) fn line(&self) -> String {
         let Some(question) = self.question() else { return String::new() };
         if let Some(words) = &self.words {
             return format!("{} {words}_   (Enter answers, Esc goes back)", question.question);

@@ -49,7 +49,7 @@ pub(in crate::verbs) fn follow(
 }
 
 /// Whether it may ask for a password once it runs.
-pub(super) fn has_terminal(info: &ApprovalInfo) -> bool {
+pub(in crate::verbs) fn has_terminal(info: &ApprovalInfo) -> bool {
     info.kind == ApprovalKind::Command && info.privileged
 }
 

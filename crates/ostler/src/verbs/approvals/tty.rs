@@ -48,7 +48,7 @@ impl Tty {
     }
 
     /// Raw, and on a screen of its own.
-    pub(super) fn full_screen(&self) -> io::Result<Raw> {
+    pub(in crate::verbs) fn full_screen(&self) -> io::Result<Raw> {
         self.enter(true)
     }
 
@@ -68,7 +68,7 @@ impl Tty {
     }
 
     /// Whether somebody pressed the key that stops a program.
-    pub(super) fn is_stop(keys: &[u8]) -> bool {
+    pub(in crate::verbs) fn is_stop(keys: &[u8]) -> bool {
         let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
         // No key at all is 0.
         before.as_ref().is_some_and(|(before, _)| match before.special_codes[SpecialCodeIndex::VSUSP] {
@@ -78,7 +78,7 @@ impl Tty {
     }
 
     /// Stops this program as that key does elsewhere: with the terminal as it was, until somebody continues it.
-    pub(super) fn stop(&self) -> io::Result<()> {
+    pub(in crate::verbs) fn stop(&self) -> io::Result<()> {
         let full = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(_, full)| *full);
         restore();
         CONTINUED.store(false, Ordering::Release);
@@ -103,6 +103,13 @@ impl Tty {
             0 => None,
             signal => Some(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
         }
+    }
+
+    /// Ctrl-C on a terminal that another program had was meant for that program.
+    pub(in crate::verbs) fn forget_interrupt() {
+        let interrupt = usize::try_from(SIGINT).unwrap_or(0);
+        // Another signal stays: that one asks us.
+        let _ = ENDED.compare_exchange(interrupt, 0, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Whether something was typed, waiting at most this long. A signal to end is an error, after which nothing is waited for.

@@ -1,24 +1,25 @@
-//! What a key may do now: the inbox without its screen. A decision is taken only about what a person had in front of
-//! them, whole and long enough to be read as what it is; nothing here draws, waits or talks to a daemon.
+//! Requests that wait for a person, and what a key may do about the one that is shown. A decision is taken only about what
+//! a person had in front of them, whole and long enough to be read as what it is; nothing here draws, waits or talks to a
+//! daemon.
 
 use std::time::{Duration, Instant};
 
 use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState, Verdict};
 
 use super::keys::Key;
-use super::questions::{Answering, Step};
 use crate::request::{self, Attention, NotNow};
+use crate::verbs::approvals::{Answering, Step};
 
 /// Keys that come in a row are words that somebody types, not decisions.
 const TYPING_FOR: Duration = Duration::from_secs(1);
 /// A word for the asker, not a letter.
 const MESSAGE_MAX: usize = 500;
 
-/// A request, in whichever instance it waits.
+/// A request, or something that is hosted, in whichever instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Which {
-    pub(super) instance: String,
-    pub(super) id: String,
+pub(in crate::verbs) struct Which {
+    pub(in crate::verbs) instance: String,
+    pub(in crate::verbs) id: String,
 }
 
 /// Where an entry stands, as far as this surface knows.
@@ -43,11 +44,15 @@ pub(super) struct Entry {
 /// What of a request is on the screen.
 pub(super) type Sight = request::Sight<Which>;
 
-/// What the person wants done.
+/// What the person has decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Act {
-    Decide { which: Which, hash: String, verdict: Verdict, message: String, interrupt: bool, answers: Option<String> },
-    Quit,
+pub(super) struct Decide {
+    pub(super) which: Which,
+    pub(super) hash: String,
+    pub(super) verdict: Verdict,
+    pub(super) message: String,
+    pub(super) interrupt: bool,
+    pub(super) answers: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +68,7 @@ pub(super) enum Mode {
     Answer(Answering),
 }
 
-pub(super) struct State {
+pub(super) struct Inbox {
     pub(super) entries: Vec<Entry>,
     selected: Option<Which>,
     pub(super) top: usize,
@@ -75,7 +80,7 @@ pub(super) struct State {
     vain: Option<Instant>,
 }
 
-impl State {
+impl Inbox {
     pub(super) fn new(now: Instant) -> Self {
         let (entries, notice) = (Vec::new(), String::new());
         let attention = Attention::new(now);
@@ -87,9 +92,14 @@ impl State {
         self.entries.iter().find(|entry| entry.which == *which)
     }
 
-    pub(super) fn position(&self) -> usize {
+    fn position(&self) -> usize {
         let found = self.entries.iter().position(|entry| Some(&entry.which) == self.selected.as_ref());
         found.unwrap_or(0)
+    }
+
+    /// Whether the one that is shown was settled, and stays only to be read.
+    pub(super) fn is_settled(&self) -> bool {
+        self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)))
     }
 
     /// Everything that waits in one instance. What is on the screen stays there, whatever comes or goes.
@@ -104,10 +114,6 @@ impl State {
                 Some(entry) => *entry = fresh,
                 None => self.entries.push(fresh),
             }
-        }
-        if self.selected().is_none() {
-            let first = self.entries.first().map(|entry| entry.which.clone());
-            self.show(first);
         }
     }
 
@@ -126,6 +132,14 @@ impl State {
                 entry.standing = Standing::Away(why.to_owned());
             }
         }
+    }
+
+    /// An instance is gone for good: nobody will ever settle what it asked.
+    pub(super) fn gone(&mut self, instance: &str) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.which.instance == instance) {
+            entry.standing = Standing::Over(format!("instance {instance} has ended"));
+        }
+        self.drop_settled();
     }
 
     /// Only the selected one stays after it was settled: somebody may be reading it.
@@ -162,25 +176,25 @@ impl State {
         self.vain.is_some_and(|vain| now.saturating_duration_since(vain) < TYPING_FOR)
     }
 
+    /// A key was pressed that is none of ours. The spaces between words, and their letters that move, are typed too.
+    pub(super) fn pressed_elsewhere(&mut self, now: Instant) {
+        self.notice.clear();
+        if self.is_typing(now) {
+            self.vain = Some(now);
+        }
+    }
+
     /// A key was pressed.
-    pub(super) fn press(&mut self, key: Key, now: Instant) -> Option<Act> {
+    pub(super) fn press(&mut self, key: Key, now: Instant) -> Option<Decide> {
         match self.mode {
             Mode::Message { .. } => return self.type_message(key),
             Mode::Answer(_) => return self.answer(key),
             Mode::Look => {}
         }
-        self.notice.clear();
-        // The spaces between words, and their letters that scroll, are typed too.
-        if self.is_typing(now) {
-            self.vain = Some(now);
-        }
+        self.pressed_elsewhere(now);
         let page = self.attention.sight().map_or(1, |sight| sight.height.max(1));
-        let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
         match key {
-            Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
-            Key::Up | Key::Char('k') => self.step(-1),
-            Key::Down | Key::Char('j') => self.step(1),
-            Key::Enter | Key::Char(' ') if settled => self.step(1),
+            Key::Enter | Key::Char(' ') if self.is_settled() => self.go_on(),
             Key::PageDown | Key::Char(' ') => self.scroll(self.top.saturating_add(page)),
             Key::PageUp | Key::Char('b') => self.scroll(self.top.saturating_sub(page)),
             Key::Enter => self.scroll(self.top.saturating_add(1)),
@@ -197,7 +211,7 @@ impl State {
         None
     }
 
-    fn decide(&mut self, verdict: Verdict, interrupt: bool, now: Instant) -> Option<Act> {
+    fn decide(&mut self, verdict: Verdict, interrupt: bool, now: Instant) -> Option<Decide> {
         let question = self.selected().is_some_and(|entry| entry.info.kind == ApprovalKind::Question);
         let allowed = self.may_decide(now).and(match question && verdict != Verdict::Deny {
             true => Err(NotNow::Unfit),
@@ -209,7 +223,7 @@ impl State {
         }
         let Entry { which, info, .. } = self.selected()?;
         let (which, hash) = (which.clone(), info.hash.clone());
-        Some(Act::Decide { which, hash, verdict, message: String::new(), interrupt, answers: None })
+        Some(Decide { which, hash, verdict, message: String::new(), interrupt, answers: None })
     }
 
     fn begin_message(&mut self, now: Instant) {
@@ -226,7 +240,7 @@ impl State {
         }
     }
 
-    fn type_message(&mut self, key: Key) -> Option<Act> {
+    fn type_message(&mut self, key: Key) -> Option<Decide> {
         let Mode::Message { which, hash, text } = &mut self.mode else { return None };
         match key {
             Key::Char(c) if text.chars().count() < MESSAGE_MAX => text.push(c),
@@ -238,14 +252,7 @@ impl State {
             Key::Enter => {
                 let (which, hash, message) = (which.clone(), hash.clone(), std::mem::take(text));
                 self.mode = Mode::Look;
-                return Some(Act::Decide {
-                    which,
-                    hash,
-                    verdict: Verdict::Deny,
-                    message,
-                    interrupt: false,
-                    answers: None,
-                });
+                return Some(Decide { which, hash, verdict: Verdict::Deny, message, interrupt: false, answers: None });
             }
             _ => {}
         }
@@ -253,7 +260,7 @@ impl State {
     }
 
     /// The first key of an answer: what it answers is fixed from here on.
-    fn begin_answer(&mut self, key: Key, now: Instant) -> Option<Act> {
+    fn begin_answer(&mut self, key: Key, now: Instant) -> Option<Decide> {
         let Entry { which, info, .. } = self.selected()?;
         let Some(answering) = Answering::begin(which.clone(), info.hash.clone(), &info.content) else {
             self.vain = Some(now);
@@ -267,7 +274,7 @@ impl State {
         self.answer(key)
     }
 
-    fn answer(&mut self, key: Key) -> Option<Act> {
+    fn answer(&mut self, key: Key) -> Option<Decide> {
         let Mode::Answer(answering) = &mut self.mode else { return None };
         let step = answering.press(key);
         if step == Step::More {
@@ -280,7 +287,7 @@ impl State {
             return None;
         };
         let (verdict, message, answers) = (Verdict::Answers, String::new(), Some(answers));
-        Some(Act::Decide { which, hash, verdict, message, interrupt: false, answers })
+        Some(Decide { which, hash, verdict, message, interrupt: false, answers })
     }
 
     fn scroll(&mut self, to: usize) {
@@ -288,26 +295,25 @@ impl State {
         self.top = to.min(last);
     }
 
-    fn step(&mut self, by: isize) {
+    /// From a settled request to the next one that waits, or to none.
+    fn go_on(&mut self) {
         let at = self.position();
-        let next = at.saturating_add_signed(by).min(self.entries.len().saturating_sub(1));
-        let settled = self.selected().is_some_and(|entry| matches!(entry.standing, Standing::Over(_)));
-        // At the end of the list a settled one makes room for the one before it.
-        let next = if next == at && settled { at.saturating_sub(1) } else { next };
-        let which = self.entries.get(next).map(|entry| entry.which.clone());
-        let alone = settled && self.entries.len() == 1;
-        self.show(which.filter(|_| !alone));
-        self.drop_settled();
+        let open = |entry: &&Entry| !matches!(entry.standing, Standing::Over(_));
+        let next = self.entries.iter().skip(at).find(open).or_else(|| self.entries.iter().rfind(open));
+        let which = next.map(|entry| entry.which.clone());
+        self.show(which);
     }
 
-    fn show(&mut self, which: Option<Which>) {
+    /// Puts this request before the person, or none. A settled one that was left goes.
+    pub(super) fn show(&mut self, which: Option<Which>) {
         if which != self.selected {
             (self.selected, self.top) = (which, 0);
             self.attention.forget();
+            self.drop_settled();
         }
     }
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
+#[path = "inbox_tests.rs"]
 mod tests;

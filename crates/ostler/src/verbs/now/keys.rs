@@ -3,18 +3,24 @@
 
 /// A key that means something here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Key {
+pub(in crate::verbs) enum Key {
     Char(char),
     Enter,
     Escape,
     Backspace,
+    Tab,
+    BackTab,
     Up,
     Down,
+    Left,
+    Right,
     PageUp,
     PageDown,
     Home,
     /// Ctrl-C.
     Interrupt,
+    /// Ctrl-U.
+    Erase,
     Other,
 }
 
@@ -58,7 +64,9 @@ fn first(bytes: &[u8]) -> Option<(Key, usize)> {
     let key = match bytes.first()? {
         b'\r' | b'\n' => Key::Enter,
         0x7f | 0x08 => Key::Backspace,
+        b'\t' => Key::Tab,
         0x03 => Key::Interrupt,
+        0x15 => Key::Erase,
         0x1b => return sequence(bytes),
         byte @ 0x20..=0x7e => Key::Char(char::from(*byte)),
         0xc2..=0xf4 => return letter(bytes),
@@ -89,6 +97,9 @@ fn named(code: &[u8]) -> Key {
     match code {
         b"A" => Key::Up,
         b"B" => Key::Down,
+        b"C" => Key::Right,
+        b"D" => Key::Left,
+        b"Z" => Key::BackTab,
         b"5~" => Key::PageUp,
         b"6~" => Key::PageDown,
         b"H" | b"1~" | b"7~" => Key::Home,

@@ -5,7 +5,7 @@ const STEP: Duration = Duration::from_millis(1);
 
 /// A person in front of a screen that shows so many rows.
 struct Desk {
-    state: State,
+    state: Inbox,
     now: Instant,
     height: usize,
     rows: usize,
@@ -14,7 +14,7 @@ struct Desk {
 impl Desk {
     fn new(ids: &[&str], rows: usize, height: usize) -> Self {
         let now = Instant::now();
-        let mut desk = Self { state: State::new(now), now, height, rows };
+        let mut desk = Self { state: Inbox::new(now), now, height, rows };
         desk.arrive("main", ids);
         desk
     }
@@ -22,7 +22,15 @@ impl Desk {
     fn arrive(&mut self, instance: &str, ids: &[&str]) {
         let list = ids.iter().map(|id| sample(id, &[&["id", id]])).collect();
         self.state.update(instance, list, self.now);
+        if self.state.selected().is_none() {
+            self.show_first();
+        }
         self.draw();
+    }
+
+    fn show_first(&mut self) {
+        let first = self.state.entries.first().map(|entry| entry.which.clone());
+        self.state.show(first);
     }
 
     fn draw(&mut self) {
@@ -42,7 +50,7 @@ impl Desk {
         self.draw();
     }
 
-    fn press(&mut self, key: char) -> Option<Act> {
+    fn press(&mut self, key: char) -> Option<Decide> {
         let act = self.state.press(Key::Char(key), self.now);
         self.draw();
         act
@@ -53,9 +61,9 @@ impl Desk {
     }
 }
 
-fn decided(act: Option<Act>) -> Option<(String, Verdict)> {
+fn decided(act: Option<Decide>) -> Option<(String, Verdict)> {
     match act {
-        Some(Act::Decide { which, verdict, .. }) => Some((which.id, verdict)),
+        Some(Decide { which, verdict, .. }) => Some((which.id, verdict)),
         _ => None,
     }
 }
@@ -132,7 +140,7 @@ fn what_comes_or_goes_never_takes_the_place_of_what_is_read() {
 fn keys_typed_ahead_of_the_screen_decide_nothing() {
     let mut desk = Desk::new(&["a1", "a2"], 5, 10);
     desk.wait(STANDS_FOR);
-    desk.state.press(Key::Down, desk.now);
+    desk.state.show(Some(Which { instance: "main".into(), id: "a2".into() }));
     assert_eq!(desk.state.press(Key::Char('y'), desk.now + STANDS_FOR), None, "a2 was not drawn yet");
 }
 
@@ -140,7 +148,7 @@ fn keys_typed_ahead_of_the_screen_decide_nothing() {
 fn the_last_of_a_list_makes_room_when_it_is_settled() {
     let mut desk = Desk::new(&["a1"], 5, 10);
     desk.state.over(&Which { instance: "main".into(), id: "a1".into() }, "expired".into());
-    desk.press('j');
+    desk.press(' ');
     assert!(desk.state.entries.is_empty() && desk.state.selected().is_none());
     desk.arrive("main", &["a2"]);
     assert_eq!(desk.selected(), "a2");
@@ -155,7 +163,7 @@ fn a_message_denies_what_was_on_the_screen_when_it_was_begun() {
         assert_eq!(desk.press(key), None);
     }
     desk.state.press(Key::Backspace, desk.now);
-    let Some(Act::Decide { which, verdict, message, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
+    let Some(Decide { which, verdict, message, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
     assert_eq!((which.id.as_str(), verdict, message.as_str()), ("a1", Verdict::Deny, "noy"));
     desk.press('m');
     desk.state.press(Key::Escape, desk.now);
@@ -183,6 +191,7 @@ fn question() -> Desk {
         serde_json::json!({"agent": "echo", "tool": "q", "title": "t", "input": {}, "can": {}, "questions": [asked]});
     question.content = content.to_string();
     desk.state.update("main", vec![question], desk.now);
+    desk.show_first();
     desk.draw();
     desk
 }
@@ -194,7 +203,7 @@ fn a_question_is_answered_with_the_number_of_a_choice_or_denied() {
     assert_eq!(desk.state.mode, Mode::Look);
     desk.wait(STANDS_FOR);
     assert_eq!(desk.press('y'), None, "a question has no yes");
-    let Some(Act::Decide { verdict, answers, .. }) = desk.press('2') else { panic!() };
+    let Some(Decide { verdict, answers, .. }) = desk.press('2') else { panic!() };
     assert_eq!((verdict, answers.as_deref()), (Verdict::Answers, Some(r#"{"colour":["blue"]}"#)));
     assert_eq!(decided(desk.press('n')), Some(("a1".into(), Verdict::Deny)));
 }
@@ -206,7 +215,7 @@ fn while_words_are_typed_no_letter_decides() {
     for key in "tnqyi".chars() {
         assert_eq!(desk.press(key), None);
     }
-    let Some(Act::Decide { answers, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
+    let Some(Decide { answers, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
     assert_eq!(answers.as_deref(), Some(r#"{"colour":["nqyi"]}"#));
     desk.press('t');
     desk.state.press(Key::Escape, desk.now);

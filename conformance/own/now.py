@@ -1,0 +1,328 @@
+"""`ostler` alone: Now, driven in a real terminal at several sizes, over ssh, through a crash of the daemon, and without one."""
+import os
+import shutil
+import signal
+import subprocess
+
+from approvals_kit import LONG, Tmux
+from cli import Home
+from kit import Fail
+from lib import area, wait_for
+from sessions_kit import House
+
+SIZES = ((80, 24), (120, 40), (200, 50))
+
+
+class Place(House):
+    """A home with something of every kind: a session that asks, one that rests, a terminal program, commands, changes to look at."""
+
+    def prepare(self):
+        self.project = self.dir + "/project"
+        os.mkdir(self.project)
+        for command in ("git init -q", "git config user.name t", "git config user.email t@example.invalid", "echo one >a.txt",
+                        "git add -A", "git commit -qm one"):
+            subprocess.run(["sh", "-c", command], cwd=self.project, env=self.env, check=True)
+
+    def fill(self):
+        self.asker = self.json("new", "echo", self.project, "--name", "asker")["id"]
+        self.good("send", self.asker, "ASK", "--no-wait")
+        self.rests = self.json("new", "echo", self.project, "--name", "rests")["id"]
+        self.good("send", self.rests, "hello from the session")
+        self.good("run", "-d", "-t", "--name", "screen", "--", "sh", "-c", "printf 'on a terminal\\r\\n'; exec cat")
+        self.good("run", "-d", "--name", "builder", "--", "sh", "-c", "echo building it; exec sleep 600")
+        self.good("run", "-d", "--name", "broken", "--", "sh", "-c", "echo last words; exit 7")
+        self.request = self.waiting(self.asker)
+        if not wait_for(lambda: any(p["name"] == "broken" and p["exit"] for p in self.json("ps", "-a")), LONG, 0.1):
+            raise Fail("the command should have ended")
+        return self
+
+
+class Screen(Tmux):
+    """A shell in a terminal, and Now opened from it."""
+
+    def __init__(self, place, size=(80, 24), env=()):
+        super().__init__(place, "/usr/bin/env", "PS1=$ ", *env, "/bin/sh", size=size)
+        self.program = place.program
+        self("set-option", "-g", "escape-time", "0")
+
+    def open(self, *args):
+        self.line("clear; %s; echo code=$?" % " ".join([self.program] + list(args)))
+        return self
+
+    def row(self, name):
+        """The row of the list with this name, without the mark of the chosen one."""
+        rows = [line for line in self.screen().split("\n──")[0].split("\n") if line[2:].startswith(name + " ")]
+        return rows[0] if rows else ""
+
+    def choose(self, name):
+        def there():
+            if self.row(name).startswith("> "):
+                return True
+            self.keys("j")
+            return False
+        self.keys("g")
+        self.keys("k", "k", "k", "k", "k", "k", "k", "k")
+        if not wait_for(there, LONG, 0.3):
+            raise Fail("no row %s: %s" % (name, self.screen()))
+
+    def decide(self, key):
+        """Reads to the end and answers."""
+        for _ in range(20):
+            if "decide: y or n" in self.screen():
+                break
+            self.keys("Space")
+            wait_for(lambda: "decide: y or n" in self.screen(), 1, 0.1)
+        self.until("decide: y or n")
+        self.keys(key)
+
+    def resize(self, width, height):
+        self("resize-window", "-x", str(width), "-y", str(height))
+
+    def close(self):
+        super().close()
+        # The next one is not to meet the server that ends.
+        wait_for(lambda: self("ls") == "", LONG, 0.1)
+
+    def gone(self):
+        """Now was left, and the shell has its terminal."""
+        self.until("code=0")
+
+
+def needs_tmux(t):
+    if shutil.which("tmux"):
+        return True
+    t.skip("tmux", "tmux is not installed")
+    return False
+
+
+@area("now-list")
+def listing(t):
+    if not needs_tmux(t):
+        return
+    place = Place(t).fill()
+    for size in SIZES:
+        name = "%dx%d" % size
+        screen = Screen(place, size).open()
+        text = screen.until("1 waiting", "NEEDS YOU", "RUNNING", "asker", "builder")
+        t.ok(name + "-a-session-a-terminal-program-and-a-command-in-one-list",
+             all(screen.row(row) for row in ("asker", "rests", "screen", "builder")), text)
+        t.ok(name + "-each-with-its-last-line",
+             "hello from the" in screen.row("rests") and "on a terminal" in screen.row("screen") and "building it" in screen.row("builder"), text)
+        t.ok(name + "-the-request-is-drawn-as-everywhere", "May the agent use this tool?" in text and place.request in text, text)
+        screen.choose("broken")
+        t.ok(name + "-what-ended-is-below-and-says-how", "exited 7" in screen.row("broken") and "ENDED" in screen.screen(), screen.screen())
+        t.ok(name + "-agents-processes-are-seen-as-their-sessions", "__echo" not in screen.screen(), screen.screen())
+        t.ok(name + "-nothing-is-wider-than-the-screen", all(len(line) <= size[0] for line in screen.screen().split("\n")))
+        screen.keys("q")
+        screen.gone()
+        good, text = screen.sane(name)
+        t.ok(name + "-q-gives-the-terminal-back", good and "RUNNING" not in text, text)
+        screen.close()
+    listed = place.json("ps", "-a")
+    t.ok("ps-and-sessions-show-the-same-list", {"screen", "builder", "broken"} <= {p["name"] for p in listed}
+         and {"asker", "rests"} == {s["name"] for s in place.json("sessions")}, listed)
+    place.down()
+
+
+@area("now-keys")
+def keys(t):
+    if not needs_tmux(t):
+        return
+    place = Place(t).fill()
+    with open(place.project + "/a.txt", "a") as f:
+        f.write("two \x1b[2Jtrap\n")
+    screen = Screen(place, (100, 30)).open()
+    try:
+        screen.until("asker")
+        screen.decide("y")
+        screen.until("applied")
+        t.ok("y-answers-and-it-runs", wait_for(lambda: "pretended to write a file" in str(place.events(place.asker)), LONG, 0.2), place.events(place.asker)[-3:])
+        screen.keys("Enter")
+        screen.until("0 waiting", "nothing waits for you")
+        place.good("send", place.asker, "ASK", "--no-wait")
+        screen.until("1 waiting", "May the agent")
+        screen.decide("n")
+        screen.until("denied")
+        t.ok("n-denies", wait_for(lambda: place.info(place.asker)["approvals"] == [] and "deny" in str(place.events(place.asker)), LONG, 0.2),
+             place.events(place.asker)[-3:])
+        screen.keys("Enter")
+
+        screen.choose("screen")
+        screen.keys("y")
+        screen.until("asks nothing")
+        screen.keys("Enter")
+        screen.until("leave it with")
+        screen.keys("-l", "typed into it")
+        screen.keys("Enter")
+        screen.until("typed into it\ntyped into it")
+        screen.keys("C-]")
+        screen.until("RUNNING", "> screen")
+        t.ok("enter-attaches-to-a-terminal-program-and-leaving-comes-back", "typed into it" in screen.row("screen"), screen.screen())
+        screen.choose("rests")
+        screen.keys("Enter")
+        screen.until("in session")
+        screen.keys("-l", "more words")
+        screen.keys("Enter")
+        screen.until("done (")
+        screen.keys("C-d")
+        screen.until("RUNNING", "> rests")
+        t.eq("enter-talks-in-a-session", place.texts(place.rests)[-1:], ["more words"])
+        screen.choose("builder")
+        screen.keys("Enter")
+        screen.until("building it")
+        screen.keys("C-c")
+        screen.until("RUNNING", "> builder")
+        t.ok("ctrl-c-leaves-a-command-and-not-now", "running" in screen.row("builder"), screen.screen())
+        screen.choose("broken")
+        screen.keys("Enter")
+        t.ok("enter-on-what-ended-shows-its-last-words", "last words" in screen.until("q back", "ostler logs"), screen.screen())
+        screen.keys("q")
+        screen.until("RUNNING", "> broken")
+        screen.keys("r")
+        t.ok("r-runs-it-again", wait_for(lambda: len([p for p in place.json("ps", "-a") if p["name"] == "broken"]) == 2, LONG, 0.2), screen.screen())
+
+        screen.choose("rests")
+        screen.keys("d")
+        text = screen.until("+two", "q back")
+        t.ok("d-shows-what-changed-and-nothing-in-it-acts", "^[[2Jtrap" in text and "a.txt" in text, text)
+        screen.keys("q")
+        screen.until("RUNNING")
+        screen.keys("/")
+        screen.keys("-l", "build")
+        screen.until("/build_")
+        t.ok("slash-filters", screen.row("builder") and not screen.row("rests"), screen.screen())
+        screen.keys("Enter")
+        screen.keys("Escape")
+        t.ok("escape-shows-all-again", wait_for(lambda: screen.row("rests"), LONG, 0.1), screen.screen())
+        screen.keys("?")
+        t.ok("question-mark-shows-the-keys", "start an agent" in screen.until("Keys", "q back"), screen.screen())
+        screen.keys("q")
+        screen.until("RUNNING")
+
+        screen.keys("c")
+        screen.until("Start an agent", "Prompt")
+        screen.keys("e")
+        screen.until("[echo]")
+        screen.keys("Enter")
+        screen.keys("C-u")
+        screen.keys("-l", "/nowhere")
+        screen.keys("Enter")
+        screen.keys("-l", "started from now")
+        screen.keys("Enter")
+        screen.until("the folder must exist")
+        screen.keys("Up")
+        screen.keys("C-u")
+        screen.keys("-l", place.project)
+        screen.keys("Enter")
+        screen.keys("Enter")
+        screen.until("RUNNING", "started from now")
+        begun = [s for s in place.json("sessions") if s["name"] is None]
+        t.ok("c-starts-an-agent", len(begun) == 1 and begun[0]["workspace"] == place.project
+             and wait_for(lambda: place.texts(begun[0]["id"]) == ["started from now"], LONG, 0.2), begun)
+        screen.keys("q")
+        screen.gone()
+        t.ok("q-leaves-everything-running", {"screen", "builder"} <= {p["name"] for p in place.json("ps")})
+    finally:
+        screen.close()
+        place.down()
+
+
+@area("now-goes-on")
+def goes_on(t):
+    if not needs_tmux(t):
+        return
+    place = Place(t).fill()
+    screen = Screen(place).open()
+    try:
+        screen.until("asker", "1 waiting")
+        before = place.daemon_pid()
+        os.kill(before, signal.SIGKILL)
+        if not wait_for(lambda: place("status")[0] == 0, LONG, 0.1):
+            raise Fail("the daemon should be back")
+        place.good("run", "-d", "--name", "after", "--", "sh", "-c", "echo after the crash; exec sleep 600")
+        t.ok("a-killed-daemon-is-another-one", place.daemon_pid() != before)
+        t.ok("now-goes-on-by-itself", wait_for(lambda: "after the crash" in screen.row("after"), LONG, 0.2), screen.screen())
+        screen.decide("y")
+        screen.until("applied")
+        t.ok("and-what-was-asked-before-is-answered", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2))
+        screen.keys("Enter")
+        for size in ((120, 40), (60, 14), (200, 50), (80, 24)):
+            screen.resize(*size)
+            fits = wait_for(lambda: len(screen.screen().split("\n")) - 1 == size[1] and "running" in screen.screen()
+                            and "q leave" in screen.screen(), LONG, 0.2)
+            t.ok("resized-to-%dx%d" % size, fits, screen.screen())
+        screen.resize(80, 9)
+        t.ok("too-small-says-so", "too small: 80x9" in screen.until("too small"), screen.screen())
+        screen.resize(80, 24)
+        screen.until("RUNNING")
+        place.good("down", "--kill")
+        t.ok("a-daemon-that-was-stopped-is-told", wait_for(lambda: "no ostler is running" in screen.screen(), LONG, 0.2), screen.screen())
+        screen.keys("u")
+        screen.until("ENDED", "builder")
+        t.ok("u-starts-it", place.json("status"))
+        screen.keys("q")
+        screen.gone()
+    finally:
+        screen.close()
+        place.down()
+
+
+@area("now-without")
+def without(t):
+    home = Home(t)
+    rc, o, e = home()
+    t.ok("no-terminal-and-no-daemon-says-what-to-do", rc == 3 and o == "" and "ostler up" in e and len(e.splitlines()) <= 2, (rc, o, e))
+    if needs_tmux(t):
+        screen = Screen(home).open()
+        text = screen.until("ostler up", "u  start it", "q  leave")
+        t.ok("no-daemon-is-one-sentence-and-a-key", len(text.split()) < 30, text)
+        screen.keys("u")
+        screen.until("0 waiting", "nothing waits for you")
+        t.ok("u-starts-the-daemon", home.json("status")[0]["state"] == "running")
+        screen.keys("q")
+        screen.gone()
+        screen.close()
+    home.good("up")
+    t.ok("no-terminal-prints-status", "running" in home.good() and home.json() == home.json("status") or home.json()[0]["instance"] == "main", home.good())
+    home("down", "--kill")
+    if not shutil.which("tmux"):
+        return
+    place = Place(t).fill()
+    screen = Screen(place, env=("NO_COLOR=1",)).open()
+    screen.until("asker", "1 waiting")
+    raw = screen("capture-pane", "-p", "-e")
+    t.ok("no-color-has-none", not any("\x1b[%d" % code in raw for code in range(31, 38)) and "> asker" in raw, raw)
+    screen.decide("y")
+    screen.until("applied")
+    t.ok("no-color-answers-too", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2))
+    screen.keys("q")
+    screen.gone()
+    screen.line("clear; TERM=dumb %s" % place.program)
+    t.ok("a-dumb-terminal-gets-words", "NEEDS YOU" not in screen.until("sessions", "processes"), screen.screen())
+    screen.close()
+    place.down()
+
+
+@area("now-ssh")
+def over_ssh(t):
+    if not needs_tmux(t) or not shutil.which("sshd") and not os.path.exists("/usr/sbin/sshd"):
+        return t.skip("ssh", "tmux or sshd is not installed")
+    from ssh import Sshd
+    place = Place(t).fill()
+    sshd = Sshd(t.tmp())
+    try:
+        remote = "cd %s && env -i HOME=%s PATH=/usr/bin:/bin TERM=xterm %s" % (place.dir, place.dir, place.program)
+        argv = ["-t" if word == "-T" else word for word in sshd.argv(remote)]
+        screen = Tmux(place, *argv, size=(80, 24))
+        text = screen.until("1 waiting", "asker", "RUNNING")
+        t.ok("it-opens-over-ssh", "May the agent use this tool?" in text, text)
+        screen("resize-window", "-x", "120", "-y", "40")
+        t.ok("a-resize-arrives", wait_for(lambda: "decide: y or n" in screen.screen() and len(screen.screen().split("\n")) - 1 == 40, LONG, 0.2), screen.screen())
+        screen.keys("y")
+        t.ok("y-answers-over-ssh", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2), screen.screen())
+        screen.keys("q")
+        t.ok("q-ends-the-connection", wait_for(lambda: "no server" in screen("ls") or screen("ls") == "", LONG, 0.1))
+        screen.close()
+    finally:
+        sshd.stop()
+        place.down()

@@ -1,0 +1,228 @@
+//! What there is in every instance, live: for each, one thread waits for changes of requests, and one asks once a second
+//! for the list, while somebody looks at it.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ostler_api::client::{Client, ClientError};
+use ostler_api::{ApprovalInfo, ApprovalListParams, ChangesParams, Hosted, HostedListParams, methods};
+
+use super::inbox::Which;
+use crate::instances::Found;
+use crate::verbs::Context;
+use crate::verbs::listing::hosted;
+
+/// How often new instances are looked for.
+const SCAN_EVERY: Duration = Duration::from_secs(2);
+/// How often the list is asked for; nobody reads faster.
+const LIST_EVERY: Duration = Duration::from_secs(1);
+/// Well below the daemon's own limit of a minute; a lost daemon closes the connection at once.
+const WAIT_MS: u64 = 25_000;
+/// A list can be long and a machine busy, but not for longer than this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Lists that wait to be drawn; each replaces the one before, so a thread that has to wait loses nothing.
+const NEWS_MAX: usize = 16;
+/// Of what is over, as many as anybody scrolls through.
+const OVER_MAX: u32 = 50;
+/// Last lines of the one that is looked at: a screenful.
+const LINES: u32 = 40;
+
+/// What a thread has to tell.
+pub(super) enum News {
+    Pending {
+        instance: String,
+        list: Vec<ApprovalInfo>,
+    },
+    Hosted {
+        instance: String,
+        list: Vec<Hosted>,
+        /// The last lines of the one that is looked at.
+        lines: Option<(Which, Vec<String>)>,
+    },
+    Away {
+        instance: String,
+        why: String,
+    },
+}
+
+/// What the screen wants to know, told to the threads that ask.
+#[derive(Default)]
+struct Wish {
+    /// Somebody looks.
+    looks: bool,
+    focus: Option<Which>,
+    /// Grows whenever a list is wanted at once.
+    asked: u64,
+}
+
+#[derive(Default)]
+struct Wanted {
+    wish: Mutex<Wish>,
+    changed: Condvar,
+}
+
+impl Wanted {
+    fn wish(&self) -> MutexGuard<'_, Wish> {
+        self.wish.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a list is wanted; gives back whose last lines are.
+    fn next(&self, known: &mut u64) -> Option<Which> {
+        let until = Instant::now() + LIST_EVERY;
+        let mut wish = self.wish();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if wish.looks && (wish.asked != *known || left.is_zero()) {
+                *known = wish.asked;
+                return wish.focus.clone();
+            }
+            let left = if wish.looks { left } else { LIST_EVERY };
+            wish = self.changed.wait_timeout(wish, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+pub(super) struct Feed {
+    news: Receiver<News>,
+    tell: SyncSender<News>,
+    watched: Arc<Mutex<HashSet<String>>>,
+    wanted: Arc<Wanted>,
+    scanned: Option<Instant>,
+}
+
+impl Feed {
+    pub(super) fn new() -> Self {
+        let (tell, news) = sync_channel(NEWS_MAX);
+        let wanted = Arc::<Wanted>::default();
+        wanted.wish().looks = true;
+        Self { news, tell, watched: Arc::default(), wanted, scanned: None }
+    }
+
+    /// Whose last lines are looked at. Another one than before is asked for at once.
+    pub(super) fn focus(&self, focus: Option<Which>) {
+        let mut wish = self.wanted.wish();
+        if wish.focus != focus {
+            (wish.focus, wish.asked) = (focus, wish.asked + 1);
+            self.wanted.changed.notify_all();
+        }
+    }
+
+    /// The list is wanted now: something has changed.
+    pub(super) fn ask(&self) {
+        self.wanted.wish().asked += 1;
+        self.wanted.changed.notify_all();
+    }
+
+    /// Whether somebody looks; while nobody does, nothing is asked for.
+    pub(super) fn look(&mut self, looks: bool) {
+        {
+            let mut wish = self.wanted.wish();
+            (wish.looks, wish.asked) = (looks, wish.asked + 1);
+        }
+        self.wanted.changed.notify_all();
+        self.scanned = None;
+    }
+
+    /// Begins to watch instances that are new. Gives back the names of all that live, when it looked.
+    pub(super) fn scan(&mut self, context: &Context) -> Option<Vec<String>> {
+        if self.scanned.is_some_and(|at| at.elapsed() < SCAN_EVERY) {
+            return None;
+        }
+        self.scanned = Some(Instant::now());
+        let living = crate::instances::find(&context.paths, context.instance.as_deref()).ok()?;
+        let living: Vec<Found> = living.into_iter().filter(|found| found.alive).collect();
+        for found in &living {
+            let socket = found.record.as_ref().and_then(|record| record.native.clone());
+            let socket = socket.unwrap_or_else(|| context.paths.native_socket(&found.name));
+            self.watch("requests", &found.name, &socket, requests);
+            self.watch("list", &found.name, &socket, lists);
+        }
+        Some(living.into_iter().map(|found| found.name).collect())
+    }
+
+    /// Everything that was told since the last time.
+    pub(super) fn take(&self) -> Vec<News> {
+        self.news.try_iter().take(NEWS_MAX).collect()
+    }
+
+    fn watch(&self, what: &str, instance: &str, socket: &Path, listen: Listen) {
+        let key = format!("{what} {instance}");
+        let names = || self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !names().insert(key.clone()) {
+            return;
+        }
+        let watched = Arc::clone(&self.watched);
+        let (tell, wanted) = (self.tell.clone(), Arc::clone(&self.wanted));
+        let source = Source { instance: instance.to_owned(), socket: socket.to_owned(), tell, wanted };
+        let (name, own) = (key.clone(), key.clone());
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            if let Err(error) = listen(&source) {
+                let why = format!("instance {} does not answer: {error}", source.instance);
+                // Nobody listens any more: the screen was left.
+                let _ = source.tell.send(News::Away { instance: source.instance.clone(), why });
+            }
+            watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&own);
+        });
+        if thread.is_err() {
+            names().remove(&key);
+        }
+    }
+}
+
+/// An instance, and whom to tell.
+struct Source {
+    instance: String,
+    socket: PathBuf,
+    tell: SyncSender<News>,
+    wanted: Arc<Wanted>,
+}
+
+type Listen = fn(&Source) -> Result<(), ClientError>;
+
+impl Source {
+    fn connect(&self) -> Result<Client, ClientError> {
+        let mut client = Client::connect(&self.socket)?;
+        client.hello("ostler now")?;
+        client.answer_within(Some(ANSWER_WITHIN))?;
+        Ok(client)
+    }
+}
+
+/// What waits for a person, whenever that changes.
+fn requests(source: &Source) -> Result<(), ClientError> {
+    let mut client = source.connect()?;
+    loop {
+        let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
+        let news = News::Pending { instance: source.instance.clone(), list: found.approvals };
+        if source.tell.send(news).is_err() {
+            return Ok(());
+        }
+        client.call::<methods::ApprovalChanges>(&ChangesParams { after: found.revision, wait_ms: WAIT_MS })?;
+    }
+}
+
+/// What is hosted, while somebody looks.
+fn lists(source: &Source) -> Result<(), ClientError> {
+    let mut client = source.connect()?;
+    // One more than is known: the first list is wanted at once.
+    let mut known = source.wanted.wish().asked.wrapping_sub(1);
+    loop {
+        let focus = source.wanted.next(&mut known).filter(|which| which.instance == source.instance);
+        let params = HostedListParams { all: true, over_max: Some(OVER_MAX), lines: 1, id: None };
+        let list = hosted(&mut client, &params)?;
+        let lines = match focus {
+            Some(which) => {
+                let params = HostedListParams { lines: LINES, id: Some(which.id.clone()), ..params };
+                let one = hosted(&mut client, &params)?.into_iter().find(|hosted| hosted.id == which.id);
+                one.map(|hosted| (which, hosted.lines))
+            }
+            None => None,
+        };
+        if source.tell.send(News::Hosted { instance: source.instance.clone(), list, lines }).is_err() {
+            return Ok(());
+        }
+    }
+}

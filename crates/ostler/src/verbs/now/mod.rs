@@ -1,0 +1,48 @@
+//! Now, which `ostler` alone opens: what needs a person, what runs and what ended, over all instances of the user, with the
+//! keys to do something about it. The inbox is the part of it that needs a person; whether a decision counts is the daemon's
+//! to say.
+
+mod app;
+mod changes;
+mod detail;
+mod draw;
+mod feed;
+mod inbox;
+mod keys;
+mod outside;
+mod pager;
+mod rows;
+mod start;
+mod state;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use super::Context;
+use super::approvals::Tty;
+use crate::output::{CommandError, Kind};
+
+pub(super) use inbox::Which;
+pub(super) use keys::Key;
+
+/// Whether there is a terminal that something can be drawn on. A dumb one has no places to draw at.
+pub(super) fn has_screen() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    !dumb && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+}
+
+/// Everything, whether a daemon runs or not.
+pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
+    app::run(context, Tty::open()?)
+}
+
+/// What needs a person, for somebody who came to decide.
+pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
+    let refused = |why: String| CommandError::new(Kind::Refused, why).hint("`ostler approvals --list` works anywhere");
+    ostler_engine::access::own_place().map_err(|why| refused(why.to_string()))?;
+    let tty = Tty::open().map_err(|error| refused(format!("/dev/tty: {error}")))?;
+    if context.living()?.is_empty() {
+        return Err(context.nobody());
+    }
+    app::run(context, tty)
+}
