@@ -264,7 +264,8 @@ def shutdown_at_up(t):
                            stderr=subprocess.STDOUT, timeout=60)
         return p.stdout.decode()
     try:
-        said = ostler("up")
+        ostler("up")
+        said = ostler("status", "--connect")
         found = re.search(r"-socket (\S+)\s+\(token: ([^)]+)\)", said)
         if not found:
             raise Fail("no claustrum door in %r" % said)

@@ -362,7 +362,8 @@ def up(t):
         return subprocess.run([t.ostler()] + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               env=home.env, cwd=home.dir, timeout=LONG)
 
-    shown = ostler("up").stdout.decode()
+    ostler("up")
+    shown = ostler("status", "--connect").stdout.decode()
     try:
         found = re.search(r"\S+sudo-proxy\.sock", shown)
         t.ok("printed-with-the-other-doors", found, shown)

@@ -52,7 +52,7 @@ impl<'a> Talk<'a> {
         daemon.start()?;
         let mut client = connect(instance)?;
         let session = client.call::<methods::SessionCreate>(&session(instance, agent, 0))?;
-        client.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from: None })?;
+        client.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from: None, prompts: None })?;
         Ok(Self { daemon, client, session, sent: 0 })
     }
 
@@ -237,7 +237,11 @@ fn watchers(bench: &Bench) -> Result<Row> {
     let mut idle = Vec::new();
     for _ in 0..100 {
         let mut client = connect(&instance)?;
-        client.call::<methods::SessionWatch>(&WatchParams { id: talk.session.id.clone(), from: None })?;
+        client.call::<methods::SessionWatch>(&WatchParams {
+            id: talk.session.id.clone(),
+            from: None,
+            prompts: None,
+        })?;
         idle.push(client);
     }
     let pid = talk.daemon.pid().context("the daemon")?;
@@ -269,7 +273,7 @@ fn first_screen(bench: &Bench) -> Result<Row> {
         let last =
             client.call::<methods::SessionGet>(&ostler_api::SessionIdParams { id: talk.session.id.clone() })?.last;
         let from = Some(last.saturating_sub(SCREEN));
-        client.call::<methods::SessionWatch>(&WatchParams { id: talk.session.id.clone(), from })?;
+        client.call::<methods::SessionWatch>(&WatchParams { id: talk.session.id.clone(), from, prompts: None })?;
         while next(&mut client)?.record < last {}
         times.push(started.elapsed().as_secs_f64() * 1e3);
     }

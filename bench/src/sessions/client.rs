@@ -76,7 +76,7 @@ impl Client {
         native.answer_within(Some(Duration::from_secs(60)))?;
         let session = native.call::<methods::SessionCreate>(&self.session())?;
         let from = self.log.records.last().map(|events| events.record + 1);
-        native.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from })?;
+        native.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from, prompts: None })?;
         loop {
             let done = over.load(Ordering::Acquire);
             if done && self.ended == self.log.prompts.len() && self.taken == self.log.prompts.len() {

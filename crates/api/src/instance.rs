@@ -13,7 +13,44 @@ words! {
     }
 }
 
+words! {
+    /// Whether an agent is logged in, as far as its files and variables show.
+    pub enum LoginState {
+        Yes = "yes",
+        No = "no",
+        /// It may be, in ways that do not show.
+        Unknown = "unknown",
+    }
+}
+
 wire! {
+    /// How closely to look at agents.
+    pub struct AgentsParams {
+        /// Also ask each program for its version and what it can, which may take a minute the first time.
+        #[serde(default)]
+        pub ask: bool,
+    }
+
+    /// An agent, as the daemon finds it in the environment that it gives to agents.
+    pub struct AgentInfo {
+        pub name: String,
+        /// The command of an agent from the settings.
+        #[serde(default)]
+        pub command: Vec<String>,
+        /// Where its program is; absent when it is not installed.
+        pub program: Option<String>,
+        pub version: Option<String>,
+        /// The way it is driven.
+        pub drive: String,
+        pub login: LoginState,
+        /// The file or variable by which it is logged in, or what is missing.
+        pub login_by: Option<String>,
+    }
+
+    pub struct AgentList {
+        pub agents: Vec<AgentInfo>,
+    }
+
     /// Nothing to say, or nothing to tell.
     pub struct Empty {}
 

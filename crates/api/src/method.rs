@@ -89,6 +89,8 @@ pub mod methods {
         InstanceHello = "instance.hello" (instance::HelloParams) -> instance::Hello;
         /// How the instance is doing.
         InstanceStatus = "instance.status" (instance::Empty) -> instance::Status;
+        /// The agents that it can host: where each is, and whether it is logged in.
+        InstanceAgents = "instance.agents" (instance::AgentsParams) -> instance::AgentList;
         /// Metrics in the text form that Prometheus reads.
         InstanceMetrics = "instance.metrics" (instance::Empty) -> instance::Metrics;
         /// The daemon ends; the keeper and every child stay.
@@ -119,6 +121,8 @@ pub mod methods {
         ProcessDetach = "process.detach" (process::DetachParams) -> instance::Empty;
         /// Tells a terminal process its new size.
         ProcessResize = "process.resize" (process::ResizeParams) -> process::WinSize;
+        /// Calls a process something else.
+        ProcessRename = "process.rename" (process::RenameParams) -> process::ProcessInfo;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
         /// Begins a session with an agent. Nothing is started before the first prompt.

@@ -160,6 +160,17 @@ wire! {
         pub key: Option<String>,
     }
 
+    /// What a process is to be called.
+    pub struct RenameParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        /// A name that nobody alive has; empty for none.
+        pub name: String,
+        /// Two requests with the same key are one.
+        #[serde(default)]
+        pub key: Option<String>,
+    }
+
     /// What to list.
     pub struct ListParams {
         /// Also those that have exited.
@@ -249,6 +260,12 @@ wire! {
         /// Instead of `from`: start so that about this many bytes come before what is new.
         #[serde(default)]
         pub tail: Option<u64>,
+        /// Instead of `from`: start with the last so many lines.
+        #[serde(default)]
+        pub lines: Option<u64>,
+        /// Instead of `from`: nothing that was written before this. With `lines`, the last of what is left.
+        #[serde(default)]
+        pub since: Option<Timestamp>,
         /// Be listed as attached, for as long as the watch lasts.
         #[serde(default)]
         pub viewer: Option<ViewerParams>,
@@ -271,6 +288,9 @@ wire! {
         pub process: ProcessInfo,
         /// The first frame that will come.
         pub from: u64,
+        /// Bytes at its beginning that were not asked for: the end of a line before the first.
+        #[serde(default)]
+        pub skip: u64,
         /// The size that its terminal has for the sake of all who are attached.
         #[serde(default)]
         pub size: Option<WinSize>,

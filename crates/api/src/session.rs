@@ -259,6 +259,9 @@ wire! {
         /// The first record wanted; the oldest that is kept when left out.
         #[serde(default)]
         pub from: Option<u64>,
+        /// Instead of `from`: begin with the last so many prompts.
+        #[serde(default)]
+        pub prompts: Option<u64>,
     }
 
     /// A watch: records follow as `session.events`, and `session.gap` where retention cut. It goes on after the session is

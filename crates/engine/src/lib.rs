@@ -19,6 +19,7 @@ mod keys;
 mod lines;
 mod login;
 mod lookup;
+mod names;
 pub mod process;
 mod retention;
 pub mod session;
@@ -38,14 +39,15 @@ pub use environment::{Asking, Environment};
 pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
+pub use names::{Bearer, NameTaken};
 pub use ostler_journal::{
-    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Kind, Missing, Space, Step,
-    Subscription, Wake,
+    Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Journal, Kind, LineStart,
+    Missing, Space, Step, Subscription, Wake,
 };
 pub use ostler_keeper::{GuardSpec, Scope, heap};
 pub use process::{
-    About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, ResolveError, SpawnError,
-    SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,
+    About, Alias, Ending, Exit, Happening, KillOutcome, KillPlan, Observer, Process, RenameError, ResolveError,
+    SpawnError, SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,
 };
 pub use retention::{PruneReport, Retention};
 pub use session::{Session, SessionConfig, Sessions};

@@ -47,7 +47,7 @@ pub use pump::{
 };
 pub use raw::{
     Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions,
-    Kind, Missing, OpenError, Step, Subscription, Wake, disk_usage,
+    Kind, LineStart, Missing, OpenError, Step, Subscription, Wake, disk_usage,
 };
 pub use roll::{Listed, Roll};
 

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         return ostler_keeper::run();
     }
     let rest: Vec<OsString> = args.collect();
+    show_as(&rest);
     match rest.as_slice() {
         [verb, spec, sha256] if verb == "__stages" => {
             return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
@@ -47,5 +48,20 @@ fn main() -> ExitCode {
     match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),
         None => cli::run(rest),
+    }
+}
+
+/// What ps(1) calls this process. Started as `/proc/self/exe` it would be `exe`, which tells nobody anything; started by a
+/// path, it is called what that file is called, and a client may look for it by that.
+fn show_as(args: &[OsString]) {
+    let verb = args.first().map(|verb| verb.to_string_lossy());
+    let name = match verb.as_deref() {
+        Some(ostler_engine::RUNNER_VERB) => c"ostler-run",
+        Some(ostler_agents::echo::VERB) => c"ostler-echo",
+        _ => c"ostler",
+    };
+    if std::fs::read_to_string("/proc/self/comm").is_ok_and(|comm| comm.trim() == "exe") {
+        // A nicety: without it everything works as well.
+        let _ = rustix::thread::set_name(name);
     }
 }

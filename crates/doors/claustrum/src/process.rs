@@ -95,9 +95,11 @@ fn refusal(error: &SpawnError) -> String {
         SpawnError::Refused { program, source, .. } => {
             format!("fork/exec {}: {}", program.display(), goos::errno(source))
         }
-        SpawnError::Journal(_) | SpawnError::KeeperGone | SpawnError::Stopping | SpawnError::Unsure { .. } => {
-            error.to_string()
-        }
+        SpawnError::NameTaken(_)
+        | SpawnError::Journal(_)
+        | SpawnError::KeeperGone
+        | SpawnError::Stopping
+        | SpawnError::Unsure { .. } => error.to_string(),
     }
 }
 

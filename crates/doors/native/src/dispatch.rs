@@ -62,6 +62,7 @@ impl Client {
         match method {
             methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
             methods::InstanceStatus::NAME => self.blocking::<methods::InstanceStatus>(call, out, instance::status),
+            methods::InstanceAgents::NAME => self.blocking::<methods::InstanceAgents>(call, out, instance::agents),
             methods::InstanceMetrics::NAME => self.blocking::<methods::InstanceMetrics>(call, out, instance::metrics),
             methods::InstancePrune::NAME => self.blocking::<methods::InstancePrune>(call, out, instance::prune),
             methods::InstanceLeave::NAME => self.now::<methods::InstanceLeave>(call, out, instance::leave),
@@ -71,6 +72,7 @@ impl Client {
             methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
             methods::ProcessSignal::NAME => self.blocking::<methods::ProcessSignal>(call, out, process::signal),
             methods::ProcessResize::NAME => process::resize(self, call, out),
+            methods::ProcessRename::NAME => self.blocking::<methods::ProcessRename>(call, out, process::rename),
             methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
             methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
             methods::ProcessStdin::NAME => process::stdin(&self.shared, call, out),

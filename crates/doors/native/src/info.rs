@@ -17,7 +17,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
     let exit = exit(&bounds);
     ProcessInfo {
         id: process.id().to_owned(),
-        name: about.name.clone(),
+        name: process.name(),
         program: about.program.clone(),
         args: about.args.clone(),
         cwd: Some(about.cwd.display().to_string()),

@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ostler_api::{
-    API_VERSION, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams, Metrics, PruneParams, PruneResult,
-    RpcError, SessionStatus, Status, Stopped, methods,
+    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams,
+    LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
+use ostler_engine::session::{AgentHere, Drive, Login};
 use ostler_engine::{KillPlan, Process, Space};
 
 use crate::Shared;
@@ -68,6 +69,37 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         sessions_running: sessions.iter().filter(|(status, _)| busy(*status)).map(|(_, count)| count).sum(),
         approvals_pending: shared.engine.inbox().pending().len() as u64,
     })
+}
+
+/// May wait for a login shell, and for the agents.
+pub(crate) fn agents(shared: &Shared, params: AgentsParams) -> Result<AgentList, RpcError> {
+    let agents = shared.engine.sessions().agents_here(params.ask).into_iter().map(agent_info).collect();
+    Ok(AgentList { agents })
+}
+
+/// An agent in the protocol's words.
+pub fn agent_info(here: AgentHere) -> AgentInfo {
+    let (login, login_by) = match here.login {
+        Login::Yes(by) => (LoginState::Yes, Some(by)),
+        Login::No(why) => (LoginState::No, Some(why.to_owned())),
+        Login::Unknown => (LoginState::Unknown, None),
+    };
+    let drive = match here.drive {
+        Drive::Stream => "stream",
+        Drive::AppServer => "app_server",
+        Drive::Acp => "acp",
+        Drive::Oneshot => "oneshot",
+        Drive::Echo => "echo",
+    };
+    AgentInfo {
+        name: here.name,
+        command: here.command,
+        program: here.program.map(|program| program.display().to_string()),
+        version: here.version,
+        drive: drive.to_owned(),
+        login,
+        login_by,
+    }
 }
 
 pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {

@@ -17,6 +17,8 @@ mod rules;
 mod session;
 mod watches;
 
+pub use instance::agent_info;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

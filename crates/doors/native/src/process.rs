@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ostler_api::{
-    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, RpcError,
-    SignalParams, SignalScope, StdinResult, ViewerParams, methods,
+    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, RenameParams,
+    RpcError, SignalParams, SignalScope, StdinResult, Timestamp, ViewerParams, methods,
 };
 use ostler_door_rpc::{After, Later, Watch, decode_base64};
 use ostler_engine::{
-    KillOutcome, KillPlan, Process, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Viewer, WinSize,
+    Bearer, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Process, RenameError, ResolveError, Scope,
+    SpawnError, SpawnRequest, StdinError, Viewer, WinSize,
 };
 
 use crate::Shared;
@@ -66,6 +67,7 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
         tty: params.tty.map(|size| WinSize { rows: size.rows, cols: size.cols }),
         private: params.private,
         live_max: params.live_max,
+        shown_as: None,
         // A name space of its own: no client may take a key that the engine gives.
         key: params.key.map(|key| format!("client:{key}")),
         relayed_terminal: false,
@@ -92,6 +94,7 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
         SpawnError::Refused { program, source, .. } => {
             RpcError::new(ErrorKind::Failed, format!("cannot run {}: {source}", program.display()))
         }
+        SpawnError::NameTaken(taken) => name_taken(taken),
         SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
             RpcError::new(ErrorKind::BadParams, error.to_string())
         }
@@ -226,24 +229,37 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     }
     let size = params.viewer.and_then(|viewer| view(client, &process, viewer, Tag::Process(watch)));
     let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
-    let begin = move |from: u64| {
+    let begin = move |LineStart { seq, skip }: LineStart| {
         let bounds = process.bounds();
         // The exit is always told, also to who asks from beyond it.
-        let from = bounds.exit.as_ref().map_or(from, |exit| from.min(exit.seq)).max(1);
-        let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq), size };
+        let from = bounds.exit.as_ref().map_or(seq, |exit| seq.min(exit.seq)).max(1);
+        // What was let go meanwhile needs no skipping.
+        let skip = if from == seq && from >= bounds.first_seq { skip } else { 0 };
+        let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq), skip, size };
         let mut later = Later::reply(head.answer(&Ok(attached)));
         later.watch = Some(Watch::new(process, Tag::Process(watch), from - 1));
         later
     };
-    match (params.from, params.tail) {
-        (Some(from), _) => answer_now(out, begin(from)),
-        (None, None) => answer_now(out, begin(1)),
-        (None, Some(tail)) => {
-            // Finding the place reads the index, which may be on a disk that is slow.
-            out.spawn_blocking(move || begin(journal.tail_from(tail).unwrap_or(1)));
+    let frame = |seq| LineStart { seq, skip: 0 };
+    match (params.from, params.tail, params.lines, params.since) {
+        (Some(from), ..) => answer_now(out, begin(frame(from))),
+        (None, None, None, None) => answer_now(out, begin(frame(1))),
+        // Finding the place reads the journal, which may be on a disk that is slow.
+        (None, Some(tail), ..) => {
+            out.spawn_blocking(move || begin(frame(journal.tail_from(tail).unwrap_or(1))));
         }
+        (None, None, lines, since) => out.spawn_blocking(move || begin(begins(&journal, lines, since))),
     }
     Ok(())
+}
+
+/// Where the last lines begin, or what was written since, whichever is later; what can not be found is shown from its beginning.
+fn begins(journal: &Arc<Journal>, lines: Option<u64>, since: Option<Timestamp>) -> LineStart {
+    let whole = LineStart { seq: 1, skip: 0 };
+    let lines = lines.map_or(whole, |lines| journal.lines_from(lines).unwrap_or(whole));
+    let nanos = |time: Timestamp| time.as_micros().saturating_mul(1000);
+    let since = since.map_or(1, |time| journal.since_from(nanos(time)).unwrap_or(1));
+    if since > lines.seq { LineStart { seq: since, skip: 0 } } else { lines }
 }
 
 /// Lists the client as attached, for as long as its watch is open.
@@ -291,6 +307,41 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     let holds = client.watches.resize(process.id(), size).unwrap_or_else(|| process.resize(size));
     out.ready.extend(call.head.answer(&Ok(info::win_size(holds))));
     Ok(())
+}
+
+pub(crate) fn rename(shared: &Shared, params: RenameParams) -> Result<ProcessInfo, RpcError> {
+    let process = find(shared, &params.id)?;
+    let name = Some(params.name).filter(|name| !name.is_empty());
+    crate::session::check_name(name.as_deref())?;
+    let key = params.key.map(|key| format!("rename {} {key}", process.id()));
+    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) {
+        shared.engine.rename(&process, name).map_err(|error| match error {
+            RenameError::NameTaken(taken) => name_taken(&taken),
+            RenameError::Private(_) | RenameError::Own(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
+            RenameError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+        })?;
+        key.iter().for_each(|key| _ = shared.engine.first_use(key));
+    }
+    Ok(describe(&process))
+}
+
+/// Says who has the name, and what can be done about it.
+pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
+    let name = &taken.name;
+    let hint = match &taken.bearer {
+        Bearer::Process { .. } => {
+            format!(
+                "give another name, end that one (ostler kill {name}) or rename it (ostler set {name} --name OTHER)"
+            )
+        }
+        Bearer::Session { .. } => {
+            format!(
+                "give another name, go on with that one (ostler attach {name}) or rename it (ostler set {name} --name OTHER)"
+            )
+        }
+        Bearer::Coming => "give another name".to_owned(),
+    };
+    RpcError::new(ErrorKind::Refused, taken.to_string()).hint(hint)
 }
 
 pub(crate) fn forget(shared: &Shared, params: IdKeyParams) -> Result<Empty, RpcError> {

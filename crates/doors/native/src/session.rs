@@ -71,6 +71,7 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
     created.map(|session| describe_session(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
         CreateError::Unsupported(_) => bad(error.to_string()),
+        CreateError::NameTaken(taken) => crate::process::name_taken(&taken),
         CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
         CreateError::NoProgram(_) => RpcError::new(ErrorKind::NotFound, error.to_string())
             .hint("install it, or put its folder into the PATH of your login shell, then: ostler restart"),
@@ -202,6 +203,7 @@ pub(crate) fn change(
         let by = || peer.map_or(Caller::Unknown, Peer::caller);
         session.change(change, by).map_err(|error| match error {
             ChangeError::Unsupported(_) => bad(error.to_string()),
+            ChangeError::NameTaken(taken) => crate::process::name_taken(&taken),
             ChangeError::Hosted(_) | ChangeError::Unknown => {
                 RpcError::new(ErrorKind::Refused, error.to_string()).hint("change it from a terminal of your own")
             }
@@ -264,7 +266,11 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
     out.spawn_blocking(move || {
         let begun = find(&shared, &params.id).and_then(|session| {
-            let from = params.from.unwrap_or(1).max(1);
+            let unread = |error| RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()));
+            let from = match (params.from, params.prompts) {
+                (None, Some(prompts)) => session.prompts_from(prompts).map_err(unread)?,
+                (from, _) => from.unwrap_or(1).max(1),
+            };
             if !watches.enter(tag, session.id()) {
                 let message = format!("this connection already watches {}", session.id());
                 return Err(RpcError::new(ErrorKind::Refused, message)
@@ -273,7 +279,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
             let opened = session.bounds().and_then(|bounds| Ok((bounds, session.events(from - 1)?)));
             let (bounds, cursor) = opened.map_err(|error| {
                 watches.leave(tag);
-                RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()))
+                unread(error)
             })?;
             let (session, id) = (describe_session(session.view()), session.id().to_owned());
             Ok((Watching { watch, session, from: from.max(bounds.first), last: bounds.last }, id, cursor))

@@ -27,6 +27,8 @@ pub use warm::WarmCommand;
 pub const RUNNER_VERB: &str = "__stages";
 /// Before the id of the approval, so that no client's own key can be mistaken for one.
 const KEY_PREFIX: &str = "approval:";
+/// What a runner is shown as among the processes of the machine.
+const SHOWN_AS: &str = "ostler-run";
 /// Of the instance: what runners are to run.
 const FOLDER: &str = "approved";
 
@@ -152,6 +154,7 @@ impl Engine {
         hook!("approval.accepted");
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
+            shown_as: Some(SHOWN_AS.into()),
             args: vec![RUNNER_VERB.into(), path.into_os_string(), hash.into()],
             cwd: Some(PathBuf::from("/")),
             name: Some(format!("command of {id}")),
@@ -159,7 +162,7 @@ impl Engine {
             relayed_terminal: spec.elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
         };
-        Ok(self.spawn(request).await?)
+        Ok(self.spawn_own(request).await?)
     }
 
     /// The command in a file of its own, and the hash that the runner holds it to.

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use ostler_hooks::hook;
 use ostler_stages::{Elevate, Spec};
 
-use super::{ApplyError, CommandSetup, RUNNER_VERB, spec};
+use super::{ApplyError, CommandSetup, RUNNER_VERB, SHOWN_AS, spec};
 use crate::approval::{CommandContent, Ticket, content_hash};
 use crate::process::Registry;
 use crate::{Appended, Engine, Process, SpawnRequest, StdinError};
@@ -53,6 +53,7 @@ impl Engine {
         let word = crate::id::uuid().ok()?;
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
+            shown_as: Some(SHOWN_AS.into()),
             args: vec![
                 RUNNER_VERB.into(),
                 path.into_os_string(),
@@ -67,7 +68,7 @@ impl Engine {
             relayed_terminal: elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
         };
-        match self.spawn(request).await {
+        match self.spawn_own(request).await {
             Ok(process) => Some(WarmCommand { process, word, spec_hash }),
             Err(error) => {
                 tracing::debug!("no runner waits for {}: {error}", ticket.id());

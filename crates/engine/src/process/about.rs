@@ -132,6 +132,11 @@ impl About {
         }
     }
 
+    /// The same under this name.
+    pub(super) fn called(&self, name: Option<String>) -> Self {
+        Self { name, ..self.clone() }
+    }
+
     /// It runs, and this is how the kernel knows it.
     pub(super) fn runs_as(&mut self, pid: u32, start_ticks: u64) {
         this_boot().clone_into(&mut self.boot);

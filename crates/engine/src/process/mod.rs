@@ -9,6 +9,7 @@ mod gate;
 mod input;
 mod output;
 mod registry;
+mod rename;
 mod replace;
 mod spawn;
 mod unheard;
@@ -30,6 +31,7 @@ pub use ostler_journal::Appended;
 pub use output::Stdout;
 pub(crate) use registry::Registry;
 pub use registry::{Happening, Observer, ResolveError};
+pub use rename::RenameError;
 pub use spawn::{SpawnError, SpawnRequest};
 use viewers::Viewers;
 pub use viewers::{Viewer, Viewing};
@@ -42,6 +44,8 @@ pub struct Process {
 
 struct Inner {
     about: About,
+    /// What people call it now.
+    name: RwLock<Option<String>>,
     pid: u32,
     /// With the pid it names one process for as long as the machine runs.
     start_ticks: u64,
@@ -61,7 +65,7 @@ impl Process {
         &self.inner.about.id
     }
 
-    /// What was started, as it was asked for.
+    /// What was started, as it was asked for. What it is called may have changed: see [`Self::name`].
     pub fn about(&self) -> &About {
         &self.inner.about
     }

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process};
+use crate::names::{Bearer, Names};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
 /// How long an agent that ended may be survived by whoever else holds its pipes: a launcher that is gone while the agent
@@ -63,6 +64,8 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
+    /// Names on their way to a bearer.
+    pub(crate) names: Names,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
 }
@@ -116,6 +119,7 @@ impl Registry {
             observers: RwLock::default(),
             keys,
             inbox: OnceLock::new(),
+            names: Names::default(),
             terminals: Mutex::default(),
         })
     }
@@ -190,6 +194,7 @@ impl Registry {
         let process = Process {
             inner: Arc::new(Inner {
                 pid: about.pid,
+                name: RwLock::new(about.name.clone()),
                 about,
                 journal,
                 hosted: RwLock::new(hosted),
@@ -247,6 +252,15 @@ impl Registry {
         let table = self.table();
         let bearer = table.aliases.get(alias).and_then(|id| table.processes.get(id));
         bearer.is_some_and(Process::is_running)
+    }
+
+    /// The process that runs under this name, or has it for an id, and is not `whose`.
+    pub(crate) fn bearer(&self, name: &str, whose: Option<&str>) -> Option<Bearer> {
+        let table = self.table();
+        let named = |process: &&Process| process.is_running() && process.name().as_deref() == Some(name);
+        let bears = table.processes.get(name).or_else(|| table.processes.values().find(named));
+        let bears = bears.filter(|process| whose != Some(process.id()))?;
+        Some(Bearer::Process { id: bears.id().to_owned(), program: bears.about().program.clone() })
     }
 
     /// The keeper reaped a child.
@@ -393,7 +407,7 @@ impl Process {
 
     /// Writes down that it is let go while it runs, so that nobody takes it up again.
     fn disown(&self) {
-        let mut about = self.about().clone();
+        let mut about = self.described();
         about.abandoned = true;
         if let Some(registry) = self.inner.registry.upgrade()
             && let Err(error) = registry.roll.describe(&about.id, &about.for_roll())
@@ -429,7 +443,7 @@ impl Engine {
             return Ok(entry.clone());
         }
         // The one that runs, or else the newest that bore the name.
-        let named = || table.processes.values().filter(|entry| entry.about().name.as_deref() == Some(text));
+        let named = || table.processes.values().filter(|entry| entry.name().as_deref() == Some(text));
         let running: Vec<&Process> = named().filter(|entry| entry.is_running()).collect();
         let newest = || named().max_by(|a, b| a.about().started.total_cmp(&b.about().started));
         let begins = || table.processes.range(text.to_owned()..).take_while(|(id, _)| id.starts_with(text));

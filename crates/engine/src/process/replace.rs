@@ -71,7 +71,7 @@ impl Registry {
             key: process.id().to_owned(),
             pid: process.pid(),
             start_ticks: process.inner.start_ticks,
-            meta: process.about().for_keeper(),
+            meta: process.described().for_keeper(),
             io,
             exit: process.exit().map(|exit| match exit {
                 Exit::Code(code) => ostler_keeper::Exit::Code(code),

@@ -17,6 +17,7 @@ use super::end::KILL;
 use super::gate::Pass;
 use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
+use crate::names::{Given, NameTaken};
 use crate::{Engine, id, lookup};
 
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
@@ -30,6 +31,8 @@ const SAME_KEY: Duration = Duration::from_secs(30);
 pub struct SpawnRequest {
     /// A path, or a name to be looked up in the daemon's PATH.
     pub program: OsString,
+    /// What it is shown as among processes, instead of its program.
+    pub shown_as: Option<OsString>,
     /// Its arguments, without the program.
     pub args: Vec<OsString>,
     /// Variables on top of the daemon's.
@@ -60,6 +63,9 @@ pub struct SpawnRequest {
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
+    /// Somebody alive is called that already.
+    #[error(transparent)]
+    NameTaken(#[from] NameTaken),
     /// No such command in the daemon's PATH.
     #[error("{0:?} is not in PATH")]
     NotInPath(OsString),
@@ -109,8 +115,17 @@ struct Prepared {
 }
 
 impl Engine {
-    /// Starts a process.
+    /// Starts a process, under a name that nobody alive has.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
+        self.start_process(request, true).await
+    }
+
+    /// Starts one of our own, whose name is made of an id and never given to another.
+    pub(crate) async fn spawn_own(&self, request: SpawnRequest) -> Result<Process, SpawnError> {
+        self.start_process(request, false).await
+    }
+
+    async fn start_process(&self, request: SpawnRequest, asks_for_name: bool) -> Result<Process, SpawnError> {
         let registry = &self.inner;
         let pass = registry.gate.enter().ok_or(SpawnError::Stopping)?;
         let reserved = match &request.key {
@@ -120,6 +135,9 @@ impl Engine {
                 Err(known) => return Ok(known),
             },
         };
+        // After the key: who asks again is told of the process that has the name.
+        let given = request.name.as_deref().filter(|_| asks_for_name);
+        let given = given.map(|name| self.take_name(name, None)).transpose()?;
         registry.config.environment.settled().await;
         let program = lookup::executable(&request.program, &registry.config.environment.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
@@ -128,7 +146,7 @@ impl Engine {
         let about = describe(&request).map_err(SpawnError::Journal)?;
         let spec = SpawnSpec {
             program: program.clone(),
-            argv: std::iter::once(request.program).chain(request.args).collect(),
+            argv: std::iter::once(request.shown_as.unwrap_or(request.program)).chain(request.args).collect(),
             env: environment,
             cwd: about.cwd.clone(),
             stdio: stdio(request.tty, request.relayed_terminal),
@@ -145,7 +163,7 @@ impl Engine {
             // It touches no disk, so nobody waits for a thread that may.
             let prepared = prepare(&registry, &about).map_err(SpawnError::Journal)?;
             hook!("spawn.prepared");
-            let asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved));
+            let asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved, given));
             return asked.map_err(SpawnError::Journal)?.see_through().await;
         }
         let unsure = SpawnError::Unsure { id: about.id.clone(), program: about.program.clone() };
@@ -159,7 +177,7 @@ impl Engine {
                     .inspect_err(|_| clear(&registry, &prepared.dir, &about.id))?;
             }
             hook!("spawn.prepared");
-            let mut asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved))?;
+            let mut asked = Asked::of(registry, about, program, spec, prepared, (pass, reserved, given))?;
             Ok(match asked.answer_soon() {
                 Some(answer) => Ok(asked.finish(answer)),
                 None => Err(asked),
@@ -200,6 +218,9 @@ async fn reserve(
     }
 }
 
+/// What a spawn holds until its process is known: the way in, its key, its name.
+type Held = (Pass, Option<Reservation>, Option<Given>);
+
 /// What a keeper answers to a spawn.
 pub(super) type Answer = Result<Spawned, ostler_keeper::SpawnError>;
 
@@ -216,7 +237,7 @@ pub(super) struct Asked {
     heard: Option<Answer>,
     pub(super) keepers: watch::Receiver<u32>,
     /// Goes last: whoever waits for the same key then finds its process, and whoever waits for the end all that began.
-    _held: (Pass, Option<Reservation>),
+    _held: Held,
 }
 
 impl Asked {
@@ -226,7 +247,7 @@ impl Asked {
         program: PathBuf,
         spec: SpawnSpec,
         prepared: Prepared,
-        held: (Pass, Option<Reservation>),
+        held: Held,
     ) -> io::Result<Self> {
         let Prepared { dir, journal } = prepared;
         // Subscribed before anybody is asked, so that no keeper is missed.
@@ -459,7 +480,7 @@ fn note_private(registry: &Registry, about: &About) {
 impl Registry {
     /// A process whose alias went to a newer one can no longer be reached by its client: its tree ends.
     pub(super) fn supersede(&self, old: &Process) {
-        let mut about = old.about().clone();
+        let mut about = old.described();
         about.alias = None;
         let roll = Arc::clone(&self.roll);
         let withdraw = move || {

@@ -7,6 +7,7 @@ use ostler_agents::{Autonomy, Unsupported};
 use super::fact::{Fact, Lifetime, Settings};
 use super::{Session, new};
 use crate::Caller;
+use crate::names::NameTaken;
 
 /// What is to be different; what is not given stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,6 +32,9 @@ pub enum ChangeError {
     /// The agent can not do that.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// Somebody alive is called that already.
+    #[error(transparent)]
+    NameTaken(#[from] NameTaken),
     /// The session is over.
     #[error("the session is closed")]
     Closed,
@@ -75,6 +79,11 @@ impl Session {
         // Asked without the desk, which others wait for; what changes in between makes a caller who was not asked for unknown.
         let leash = change.leash(&self.desk().state.settings);
         let by = if leash { by() } else { Caller::Unknown };
+        // Held until it is called so; taken without the desk, for which others look at all of them.
+        let _given = match (&change.name, self.inner.shared.upgrade()) {
+            (Some(Some(name)), Some(shared)) => Some(shared.engine().take_name(name, Some(self.id()))?),
+            _ => None,
+        };
         let mut desk = self.desk();
         if desk.state.closed {
             return Err(ChangeError::Closed);

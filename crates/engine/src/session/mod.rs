@@ -10,6 +10,7 @@
 //!
 //! A session never runs a prompt again by itself: one whose process is gone is interrupted, and the next prompt resumes.
 
+mod agents_here;
 mod ask;
 mod bell;
 mod bookmark;
@@ -19,9 +20,11 @@ mod fact;
 mod find;
 mod found;
 mod lines;
+mod logged_in;
 mod named;
 mod new;
 mod prompt;
+mod prompts_from;
 mod rebuild;
 mod running;
 mod sessions;
@@ -44,11 +47,13 @@ use std::time::{Duration, SystemTime};
 use ostler_journal::{EventBounds, Subscription, Wake};
 use tokio::sync::Notify;
 
+pub use agents_here::{AgentHere, agents_here};
 pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use fact::{Alias, Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
+pub use logged_in::Login;
 pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::{

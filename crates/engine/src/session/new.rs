@@ -10,6 +10,7 @@ use super::fact::{Alias, Created, Lifetime, Settings};
 use super::sessions::NoProgram;
 use super::state::State;
 use super::worktree::TreeError;
+use crate::names::NameTaken;
 
 /// A session on its way in.
 #[derive(Debug, Clone)]
@@ -94,6 +95,9 @@ pub enum CreateError {
     /// The key made another session before, which this is not.
     #[error("this key was used for another session: {0}")]
     KeyTaken(String),
+    /// Somebody alive is called that already.
+    #[error(transparent)]
+    NameTaken(#[from] NameTaken),
     /// The agent's program is not there.
     #[error(transparent)]
     NoProgram(#[from] NoProgram),

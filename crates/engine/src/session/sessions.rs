@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::agents_here::{AgentHere, agents_here};
 use super::fact::Fact;
 use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
@@ -20,6 +21,7 @@ use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
 use crate::approval::{Approval, Bound, Record};
 use crate::brief::Forker;
+use crate::names::Bearer;
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
 
@@ -272,6 +274,11 @@ impl Sessions {
             }
             self.is_there(&new.agent, new.program.as_deref())?;
         }
+        // Held until it can be found by it.
+        let _given = match &new.name {
+            Some(name) => Some(self.shared.engine().take_name(name, None)?),
+            None => None,
+        };
         let Some(wanted) = &new.worktree else { return self.store(new, None) };
         let trees = self.shared.trees();
         let made = trees.make(&new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
@@ -349,6 +356,19 @@ impl Sessions {
         table.get(id).or_else(|| table.values().find(|session| session.uuid() == id)).cloned()
     }
 
+    /// The open session that has this name, or has it for an id, and is not `whose`.
+    pub(crate) fn bearer(&self, name: &str, whose: Option<&str>) -> Option<Bearer> {
+        let bears = |session: &Session| {
+            let desk = session.desk();
+            let named = !desk.state.closed && desk.state.settings.name.as_deref() == Some(name);
+            named || session.id() == name || session.uuid() == name
+        };
+        let others = self.list().into_iter().filter(|session| whose != Some(session.id()));
+        let session = others.into_iter().find(bears)?;
+        let agent = session.desk().state.created.agent.name().to_owned();
+        Some(Bearer::Session { id: session.id().to_owned(), agent })
+    }
+
     /// Sessions that bear or bore this alias, oldest first; if one is open, it is the last.
     pub fn aliased(&self, space: &str, id: &str) -> Vec<Session> {
         let bears = |session: &&Session| session.bears(space, id);
@@ -371,6 +391,13 @@ impl Sessions {
         let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
         let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());
         names.map(|name| (name.to_owned(), there(name))).collect()
+    }
+
+    /// The agents of this instance, in the environment that they get. May wait for a login shell, and if they are asked, for
+    /// the agents.
+    pub fn agents_here(&self, ask: bool) -> Vec<AgentHere> {
+        self.shared.settle_path();
+        agents_here(&self.shared.finder, &self.shared.registry.config.environment, self.shared.config(), ask)
     }
 
     /// Changes whenever any session does.

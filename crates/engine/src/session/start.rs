@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ostler_agents::open;
+use ostler_agents::{Agent, open};
 use ostler_hooks::hook;
 
 use super::driver::{Driver, fail};
@@ -45,8 +45,10 @@ impl Driver {
         let own = launch.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         // No colours, no cursor movements: nobody looks at a screen.
         let dumb = [(OsString::from("TERM"), OsString::from("dumb")), (OsString::from("PATH"), path)];
+        let built_in = created.agent == Agent::Echo && created.program.is_none();
         let request = SpawnRequest {
             program,
+            shown_as: built_in.then(|| "ostler-echo".into()),
             args: launch.args.iter().map(OsString::from).collect(),
             env: dumb.into_iter().chain(env).chain(own).collect(),
             cwd: Some(created.workspace.clone()),
@@ -56,7 +58,7 @@ impl Driver {
             ..SpawnRequest::default()
         };
         let engine = shared.engine();
-        match shared.runtime.block_on(engine.spawn(request)) {
+        match shared.runtime.block_on(engine.spawn_own(request)) {
             Ok(process) => {
                 hook!("session.started");
                 session.desk().process = Some(process.id().to_owned());

@@ -2,6 +2,7 @@
 
 mod files;
 pub(crate) mod ledger;
+mod lines;
 pub(crate) mod mark;
 mod notify;
 mod on_roll;
@@ -31,6 +32,7 @@ use files::{CTL, Home};
 pub(crate) use files::{ERR, Files, IDX, IN, OUT};
 use ledger::Ctl;
 pub(crate) use ledger::Fact;
+pub use lines::LineStart;
 use mark::{Mark, Trust};
 pub(crate) use notify::Subscribers;
 pub use notify::{Subscription, Wake};

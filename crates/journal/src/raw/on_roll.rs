@@ -108,7 +108,7 @@ impl Journal {
     }
 
     /// Says it. Waits for the disk.
-    pub(crate) fn describe(&self) -> io::Result<()> {
+    pub fn describe(&self) -> io::Result<()> {
         self.on_roll.as_ref().map_or(Ok(()), OnRoll::describe)
     }
 

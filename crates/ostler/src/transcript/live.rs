@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::changes::{Mark, take_changes};
 use super::figures::usage_words;
+use super::login::{self, is_about_login};
 use super::said::{Fact, Said, word};
 use crate::output::{Paint, Screen, visible, visible_lines};
 
@@ -46,12 +47,25 @@ pub(crate) struct Live<'a> {
     model: Option<String>,
     /// The error that was shown last in this turn: its end may give it as the reason.
     error: Option<String>,
+    /// Nobody is logged in, as the agent said in this turn.
+    no_login: bool,
 }
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
         let (open, latest, usage, asked, model) = (None, None, Usage::default(), VecDeque::new(), None);
-        Self { screen, open, fresh: true, latest, at_line_start: true, usage, asked, model, error: None }
+        Self {
+            screen,
+            open,
+            fresh: true,
+            latest,
+            at_line_start: true,
+            usage,
+            asked,
+            model,
+            error: None,
+            no_login: false,
+        }
     }
 
     /// What to show for it.
@@ -105,8 +119,9 @@ impl<'a> Live<'a> {
                 self.line(Paint::Dim, &format!("  allowed by the session's autonomy: {}", short(tool)), out);
             }
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.as_deref(), out),
-            Event::Error { message, .. } => {
+            Event::Error { message, kind, .. } => {
                 self.error = Some(message.clone());
+                self.no_login |= is_about_login(Some(*kind), message);
                 let mut mark = "!";
                 for line in message.trim_end().lines() {
                     self.line(
@@ -325,12 +340,17 @@ impl<'a> Live<'a> {
         let usage = usage_words(&std::mem::take(&mut self.usage));
         let usage = if usage.is_empty() { usage } else { format!(" ({usage})") };
         let shown = self.error.take();
+        let no_login = reason == EndReason::Failed && message.is_some_and(|text| is_about_login(None, text));
+        let no_login = std::mem::take(&mut self.no_login) || no_login;
         let message = message.filter(|text| shown.as_deref() != Some(*text)).unwrap_or_default().trim();
         // An agent's last words may be several lines.
         let mut lines = message.lines();
         let first = lines.next().map_or(String::new(), |line| format!(": {}", visible(line)));
         self.line(paint, &format!("── {word}{usage}{first}"), out);
         lines.for_each(|line| self.line(Paint::Dim, &format!("     {}", visible_lines(line)), out));
+        if no_login {
+            self.line(Paint::Warn, login::RULE, out);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 mod changes;
 mod figures;
 mod live;
+mod login;
 mod markdown;
 mod said;
 

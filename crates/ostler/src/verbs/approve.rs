@@ -23,6 +23,7 @@ Shows the whole request and takes one key, y, on your terminal (never from a pip
 your terminal is connected to it until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
 
 Examples:
+  ostler approve                    the only one that waits
   ostler approve a7k2
   ostler approve a7k2 --session     and the same again in this session, without asking
   ostler approve a7k2 --always      and the same again for 30 days (see `ostler rules`)
@@ -32,8 +33,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approve {
-    /// The request: its id or a unique prefix of it
-    id: String,
+    /// The request: its id or a unique prefix of it; the only one that waits when left out
+    id: Option<String>,
 
     /// Also the same again in this session
     #[arg(long)]
@@ -50,7 +51,7 @@ pub(crate) struct Approve {
 
 impl Approve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let (mut reached, info) = context.find_approval(&self.id)?;
+        let (mut reached, info) = context.meant_approval(self.id.as_deref(), "approve")?;
         let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::open().ok());
         let Some(tty) = tty else { return Err(refusal(&mut reached.client, &info)) };
         if info.state != ApprovalState::Pending {

@@ -65,6 +65,8 @@ impl Attach {
         let view = View {
             from: self.from,
             tail: self.from.is_none().then_some(config.attach.tail),
+            lines: None,
+            since: None,
             until_now: false,
             keyboard: keyboard.map(|mode| (config.attach.detach_key, mode)),
             repaint: raw && self.from.is_none(),

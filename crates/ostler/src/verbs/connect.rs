@@ -1,7 +1,7 @@
 //! Reaching instances: all of the user's, or the one that `--instance` names.
 
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, methods};
+use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, SessionInfo, methods};
 
 use super::Context;
 use crate::instances::{self, Found};
@@ -21,6 +21,21 @@ pub(crate) struct Reached {
     pub(crate) found: Found,
     pub(crate) hello: Hello,
     pub(crate) client: Client,
+}
+
+/// What a person may mean by a name or an id.
+pub(crate) enum Named {
+    Process(Reached, ProcessInfo),
+    Session(Reached, SessionInfo),
+}
+
+impl Named {
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Process(_, process) => &process.id,
+            Self::Session(_, session) => &session.id,
+        }
+    }
 }
 
 impl Context {
@@ -105,6 +120,22 @@ impl Context {
             None => Err(CommandError::new(Kind::NotFound, format!("there is no process `{id}`"))
                 .hint("`ostler ps -a` lists all of them, also those that have exited")),
         }
+    }
+
+    /// The process and the session that `id` means; at most one of them where names and ids are given with care.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn find_both(
+        &self,
+        id: &str,
+    ) -> Result<(Option<(Reached, ProcessInfo)>, Option<(Reached, SessionInfo)>), CommandError> {
+        fn there<T>(found: Result<T, CommandError>) -> Result<Option<T>, CommandError> {
+            match found {
+                Ok(found) => Ok(Some(found)),
+                Err(error) if error.kind == Kind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+        Ok((there(self.find_process(id))?, there(self.find_session(id))?))
     }
 
     fn is_session(&self, id: &str) -> bool {

@@ -11,10 +11,12 @@ use crate::output::{CommandError, visible};
 
 /// Say no to a request that waits
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'")]
+#[command(
+    after_help = "Examples:\n  ostler deny                       the only one that waits\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
+)]
 pub(crate) struct Deny {
-    /// The request: its id or a unique prefix of it
-    id: String,
+    /// The request: its id or a unique prefix of it; the only one that waits when left out
+    id: Option<String>,
 
     /// Why: an agent is told it, and the audit has it; sudo-request only hears that it was denied
     #[arg(short, long, default_value = "", hide_default_value = true, value_name = "TEXT")]
@@ -27,7 +29,11 @@ pub(crate) struct Deny {
 
 impl Deny {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let (mut reached, info) = context.find_approval(&self.id)?;
+        let (mut reached, info) = context.meant_approval(self.id.as_deref(), "deny")?;
+        if self.id.is_none() {
+            // Nobody named it, so it is said what was meant.
+            context.screen.note(&visible(&format!("{}: {}", info.id, info.title)));
+        }
         let params = DecideParams {
             id: info.id,
             hash: info.hash,

@@ -4,15 +4,20 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{IdKeyParams, SessionIdKeyParams, SessionStatus, methods};
+use ostler_api::{IdKeyParams, ProcessInfo, SessionIdKeyParams, SessionInfo, SessionStatus, methods};
 
 use super::Context;
+use super::connect::Reached;
+use super::wait::both;
 use crate::config::show_size;
 use crate::output::{CommandError, Kind, visible};
 
 /// Delete an exited process or a closed session and everything that was said, now
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  ostler forget p3fk\n  ostler close fix && ostler forget fix")]
+#[command(after_help = "\
+Where a process and a session are both called that, the id says which is meant.
+
+Examples:\n  ostler forget p3fk\n  ostler close fix && ostler forget fix")]
 pub(crate) struct Forget {
     /// Ids, unique prefixes or names
     #[arg(required = true, value_name = "ID")]
@@ -23,10 +28,16 @@ impl Forget {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let mut forgotten = Vec::new();
         for id in &self.ids {
-            forgotten.push(match process(context, id) {
-                // Processes and sessions share the person's names; what is no process may be a session.
-                Err(error) if error.kind == Kind::NotFound => session(context, id)?,
-                other => other?,
+            forgotten.push(match context.find_both(id)? {
+                // What is deleted is gone: nobody guesses which of the two was meant.
+                (Some((_, process)), Some((_, session))) => return Err(both(id, &process, &session)),
+                (Some((reached, found)), None) => process(context, reached, found)?,
+                (None, Some((reached, found))) => session(context, reached, found)?,
+                (None, None) => {
+                    let message = format!("there is no process and no session `{id}`");
+                    return Err(CommandError::new(Kind::NotFound, message)
+                        .hint("`ostler ps -a` and `ostler sessions --all` list all of them"));
+                }
             });
         }
         if context.json() {
@@ -36,8 +47,7 @@ impl Forget {
     }
 }
 
-fn process(context: &Context, id: &str) -> Result<String, CommandError> {
-    let (mut reached, process) = context.find_process(id)?;
+fn process(context: &Context, mut reached: Reached, process: ProcessInfo) -> Result<String, CommandError> {
     if process.exit.is_none() {
         return Err(CommandError::new(Kind::Refused, format!("{} is still running", process.id))
             .hint(format!("end it first: ostler kill {} --wait", process.id)));
@@ -50,12 +60,7 @@ fn process(context: &Context, id: &str) -> Result<String, CommandError> {
     Ok(process.id)
 }
 
-fn session(context: &Context, id: &str) -> Result<String, CommandError> {
-    let (mut reached, info) = context.find_session(id).map_err(|error| match error.kind {
-        Kind::NotFound => CommandError::new(Kind::NotFound, format!("there is no process and no session `{id}`"))
-            .hint("`ostler ps -a` and `ostler sessions --all` list all of them"),
-        _ => error,
-    })?;
+fn session(context: &Context, mut reached: Reached, info: SessionInfo) -> Result<String, CommandError> {
     if info.status != SessionStatus::Closed {
         return Err(CommandError::new(Kind::Refused, format!("{} is not closed", info.id))
             .hint(format!("close it first: ostler close {}", info.id)));

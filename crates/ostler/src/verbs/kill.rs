@@ -1,11 +1,12 @@
-//! `ostler kill`: ends a process, or sends it any signal.
+//! `ostler kill`: ends processes, or sends them any signal.
 
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{KillParams, SignalParams, SignalScope, methods};
+use ostler_api::{KillParams, ProcessInfo, SignalParams, SignalScope, methods};
 
 use super::Context;
+use super::connect::Reached;
 use crate::output::{CommandError, nearest};
 
 /// What escalation itself may take after the grace: SIGKILL, reaping, and 5 s for pipes that a grandchild holds.
@@ -48,14 +49,15 @@ const SIGNALS: &[(&str, i32)] = &[
 /// The highest real-time signal.
 const SIGNAL_MAX: i32 = 64;
 
-/// End a process: SIGTERM first, SIGKILL to its whole tree if that does not help
+/// End processes: SIGTERM first, SIGKILL to the whole tree if that does not help
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ostler kill build\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only the signal, no escalation"
+    after_help = "Each of several is tried, also when another can not be ended.\n\nExamples:\n  ostler kill build\n  ostler kill build web p3fk\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only the signal, no escalation"
 )]
 pub(crate) struct Kill {
-    /// Id, unique prefix of it, or name
-    id: String,
+    /// Ids, unique prefixes or names
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
 
     /// Send this signal to its process group and nothing more
     #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal)]
@@ -68,10 +70,24 @@ pub(crate) struct Kill {
 
 impl Kill {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let (mut reached, process) = context.find_process(&self.id)?;
+        // Found before any is touched: a slip in the second name is told before the first is gone.
+        let found = self.ids.iter().map(|id| context.find_process(id)).collect::<Result<Vec<_>, _>>()?;
+        let mut failed = None;
+        for (reached, process) in found {
+            if let Err(error) = self.kill(context, reached, &process) {
+                // The last one is told by whoever called.
+                if let Some(before) = failed.replace(error) {
+                    before.report(context.json());
+                }
+            }
+        }
+        failed.map_or(Ok(ExitCode::SUCCESS), Err)
+    }
+
+    fn kill(&self, context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<(), CommandError> {
         let id = process.id.clone();
         if process.exit.is_some() {
-            let (state, _) = super::ps::state(&process);
+            let (state, _) = super::ps::state(process);
             return self.done(
                 context,
                 &id,
@@ -109,13 +125,7 @@ impl Kill {
         self.done(context, &id, how, serde_json::to_value(killed).unwrap_or_default())
     }
 
-    fn done(
-        &self,
-        context: &Context,
-        id: &str,
-        text: &str,
-        mut value: serde_json::Value,
-    ) -> Result<ExitCode, CommandError> {
+    fn done(&self, context: &Context, id: &str, text: &str, mut value: serde_json::Value) -> Result<(), CommandError> {
         if context.json() {
             if let Some(object) = value.as_object_mut() {
                 object.insert("id".into(), id.into());
@@ -124,7 +134,7 @@ impl Kill {
         } else {
             context.screen.line(&format!("{id} {text}"))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 

@@ -5,11 +5,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use ostler_api::Timestamp;
 
 use super::Context;
+use super::since::parse_since;
 use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
+use super::wait::exit_words;
 use crate::output::escape::Policy;
-use crate::output::{CommandError, Kind, visible_lines};
+use crate::output::{CommandError, Kind, visible, visible_lines};
 
 /// How often a followed log file is looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -24,6 +27,8 @@ than colours are made visible. Sequence numbers never change: --from goes on exa
 
 Examples:
   ostler logs build
+  ostler logs build -f --tail 20      the last 20 lines, then what comes; says how it ended
+  ostler logs build --since 10m
   ostler logs build -f --from 120
   ostler logs build --time 2>&1 | grep warning
   ostler logs --daemon -f")]
@@ -39,6 +44,14 @@ pub(crate) struct Logs {
     /// Begin with this frame
     #[arg(long, value_name = "SEQ", conflicts_with = "daemon")]
     from: Option<u64>,
+
+    /// Begin with the last N lines; 0: only what comes (with -f)
+    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "daemon"])]
+    tail: Option<u64>,
+
+    /// Leave out what was written before this: 10m, 2h, 14:30, or 2026-01-31T14:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with_all = ["from", "daemon"])]
+    since: Option<Timestamp>,
 
     /// Put the time before each line
     #[arg(long, conflicts_with = "daemon")]
@@ -56,6 +69,8 @@ impl Logs {
         let view = View {
             from: self.from,
             tail: None,
+            lines: self.tail,
+            since: self.since,
             until_now: !self.follow,
             keyboard: None,
             repaint: false,
@@ -71,7 +86,15 @@ impl Logs {
         let sink = Sink::new(format, self.time);
         let id = &process.id;
         match Session::new(Link::new(context, reached), id, view, sink, Input::none())?.run()? {
-            Outcome::Exited(_) | Outcome::UpToNow => Ok(ExitCode::SUCCESS),
+            Outcome::Exited(exit) => {
+                // Who follows waits for something to happen, and this is it.
+                if self.follow && !context.json() {
+                    let name = process.name.as_deref().unwrap_or(id);
+                    context.screen.note(&visible(&format!("ostler: {name} {}", exit_words(&exit))));
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Outcome::UpToNow => Ok(ExitCode::SUCCESS),
             Outcome::Left { next, .. } => {
                 context.screen.note(&format!("\nostler: go on with: ostler logs {id} -f --from {next}"));
                 Ok(super::attach::code(super::attach::INTERRUPTED))

@@ -1,5 +1,6 @@
 //! One file per verb, and what they share: where instances are and how to reach them.
 
+mod agents_here;
 mod api;
 mod approvals;
 mod approve;
@@ -36,12 +37,14 @@ mod service;
 mod session;
 mod sessions;
 mod set;
+mod since;
 mod start;
 mod start_again;
 mod status;
 mod stream;
 mod uninstall;
 mod up;
+mod wait;
 mod watch;
 
 use std::process::ExitCode;
@@ -98,6 +101,7 @@ pub(crate) enum Verb {
     Attach(attach::Attach),
     Logs(logs::Logs),
     Kill(kill::Kill),
+    Wait(wait::Wait),
     New(new::New),
     Send(send::Send),
     Watch(watch::Watch),
@@ -148,6 +152,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Attach(verb) => verb.run(context),
         Verb::Logs(verb) => verb.run(context),
         Verb::Kill(verb) => verb.run(context),
+        Verb::Wait(verb) => verb.run(context),
         Verb::New(verb) => verb.run(context),
         Verb::Send(verb) => verb.run(context),
         Verb::Watch(verb) => verb.run(context),

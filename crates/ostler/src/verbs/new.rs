@@ -11,6 +11,7 @@ use ostler_engine::session::Agent;
 
 use super::Context;
 use super::connect::Reached;
+use super::run::variables;
 use super::session::{Free, Order, deliver};
 use crate::config::Config;
 use crate::output::{CommandError, Kind, Paint, nearest, visible};
@@ -26,8 +27,14 @@ One that you use often can have a name, in the section [agents] of the settings.
 Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
 all (asks nothing; every yes is recorded). Requests of the agent wait in `ostler approvals`.
 
+Environment: an agent gets the one that ostler was started in (`ostler up`), with the PATH of your login shell, whoever talks to
+it and from where; never that of this terminal. What only this terminal has, such as a key, is passed on with --env. It is kept
+in memory: after a restart of ostler or of the machine, what lasts is what ostler itself was started with. `ostler doctor` shows
+who is logged in there.
+
 Examples:
   ostler new echo -m hello
+  ostler new claude --env ANTHROPIC_API_KEY    with the key that this terminal has
   ostler new claude ~/project --name fix --autonomy edits -m 'make the tests pass'
   ostler new codex --worktree        on a branch and in a folder of its own
   ostler new claude --resume 7c1e4f0a-…        go on with a conversation of the agent's own";
@@ -65,6 +72,10 @@ pub(crate) struct New {
     /// Give it a git work tree of its own, on a new branch `ostler/…`, or on the branch that is named
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, default_missing_value = "")]
     worktree: Option<String>,
+
+    /// Set a variable for the agent; KEY alone passes yours on, if it is set
+    #[arg(short, long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
 
     /// A process for each prompt, instead of one that is kept
     #[arg(long)]
@@ -118,6 +129,7 @@ impl New {
             once: false,
             message: None,
             key: None,
+            env: Vec::new(),
             command: Vec::new(),
         }
     }
@@ -177,7 +189,7 @@ impl New {
             model: self.model,
             lifetime: Some(if self.once { Lifetime::Turn } else { Lifetime::Session }),
             resume: self.resume,
-            env: Vec::new(),
+            env: variables(&self.env)?,
             branch: self.worktree.clone().filter(|branch| !branch.is_empty()),
             worktree: self.worktree.is_some(),
             key: self.key,

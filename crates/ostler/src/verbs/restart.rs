@@ -50,7 +50,7 @@ impl Restart {
             Some(old) => format!("ostler is up again (pid {}, in place of {})", record.pid, old.pid),
             None => format!("ostler was not running; it is up now (pid {})", record.pid),
         };
-        let code = super::up::report(context, &record, &headline)?;
+        let code = super::up::report(context, &record, &headline, false)?;
         if let Some(pid) = outdated {
             context.screen.note(&changed_over(pid));
         }

@@ -120,6 +120,8 @@ impl Run {
         let view = View {
             from: Some(1),
             tail: None,
+            lines: None,
+            since: None,
             until_now: false,
             keyboard: raw.then_some((config.attach.detach_key, Mode::Raw)),
             repaint: false,
@@ -164,21 +166,28 @@ impl Run {
             // Ours, when this very command line runs inside a hosted process.
             .filter(|(name, _)| name != "OSTLER_PROCESS")
             .collect();
-        for setting in &self.env {
-            let (name, value) = match setting.split_once('=') {
-                Some((name, value)) => (name, value.to_owned()),
-                // All of ours are there already; one that is not set stays so.
-                None if !setting.is_empty() => continue,
-                None => ("", String::new()),
-            };
-            if name.is_empty() {
-                return Err(CommandError::usage(format!("--env {setting}: there is no name before the `=`")));
-            }
-            all.retain(|(known, _)| known != name);
-            all.push((name.to_owned(), value));
+        for (name, value) in variables(&self.env)? {
+            all.retain(|(known, _)| *known != name);
+            all.push((name, value));
         }
         Ok(all)
     }
+}
+
+/// What `--env` says: KEY=VALUE, or KEY for ours, if it is set.
+pub(super) fn variables(settings: &[String]) -> Result<Vec<(String, String)>, CommandError> {
+    let mut all = Vec::new();
+    for setting in settings {
+        let (name, value) = match setting.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (setting.as_str(), std::env::var(setting).ok()),
+        };
+        if name.is_empty() {
+            return Err(CommandError::usage(format!("--env {setting}: there is no name before the `=`")));
+        }
+        all.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    Ok(all)
 }
 
 /// Starts the process. If the daemon goes away in the middle the next one is asked the same again, and the key sees to it

@@ -4,18 +4,19 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{Autonomy, SessionChangeParams, SessionInfo, methods};
+use ostler_api::{Autonomy, ProcessInfo, RenameParams, SessionChangeParams, SessionInfo, methods};
 use serde_json::{Value, json};
 
 use super::Context;
+use super::connect::{Named, Reached};
 use super::session::Free;
 use crate::output::{CommandError, visible};
 
-/// Change a session's model, autonomy, mode or name
+/// Change a session's model, autonomy, mode or name, or the name of a process
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new \
-settings. A name holds at once. All of it is changed or nothing. '' goes back to the agent's own model or mode, or takes the name away.
+settings. A name holds at once, and no two that live may have the same. All of it is changed or nothing. '' goes back to the agent's own model or mode, or takes the name away.
 
 Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing), \
 all (asks nothing; every yes is recorded). What an agent can not do is an error, here or, where only its program can tell, instead \
@@ -25,9 +26,10 @@ Examples:
   ostler set fix --autonomy edits
   ostler set fix --model opus --autonomy plan
   ostler set fix --model ''            the agent's own choice again
-  ostler set s3fk --name fix")]
+  ostler set s3fk --name fix
+  ostler set build --name old          a process, too")]
 pub(crate) struct Set {
-    /// Id, unique prefix of it, or name
+    /// Id, unique prefix of it, or name, of a session or a process
     id: String,
 
     /// The model; '' is the agent's own choice
@@ -53,7 +55,10 @@ impl Set {
             return Err(CommandError::usage("there is nothing to change")
                 .hint("give --model MODEL, --autonomy all|edits|plan|ask, --mode MODE or --name NAME"));
         }
-        let (mut reached, before) = context.find_session(&self.id)?;
+        let (mut reached, before) = match context.find_named(&self.id)? {
+            Named::Session(reached, before) => (reached, before),
+            Named::Process(reached, process) => return self.rename(context, reached, &process),
+        };
         // The same again changes nothing, so a repeated request needs no key.
         let params = SessionChangeParams {
             id: before.id.clone(),
@@ -79,6 +84,31 @@ impl Set {
         }
         if let Some(when) = when(&after, &changed) {
             context.screen.line(&format!("  {when}"))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Set {
+    /// A process has a name, and nothing else that could be changed.
+    fn rename(self, context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<ExitCode, CommandError> {
+        let id = process.id.clone();
+        let Some(name) = self.name.filter(|_| self.model.is_none() && self.autonomy.is_none() && self.mode.is_none())
+        else {
+            return Err(CommandError::usage(format!("{id} is a process: only its name can be changed"))
+                .hint(format!("ostler set {id} --name NAME")));
+        };
+        let after = reached.client.call::<methods::ProcessRename>(&RenameParams { id: id.clone(), name, key: None })?;
+        let (from, to) = (process.name.as_ref(), after.name.as_ref());
+        if context.json() {
+            let changed = json!({"setting": "name", "from": from, "to": to, "holds": "now"});
+            let changed = if from == to { Vec::new() } else { vec![changed] };
+            context.screen.value(&json!({"process": id, "changed": changed}))?;
+        } else if from == to {
+            context.screen.line(&format!("{id} is like that already: nothing was changed"))?;
+        } else {
+            let none = |name: Option<&String>| name.map_or("(none)".to_owned(), Clone::clone);
+            context.screen.line(&visible(&format!("{id}  name: {} -> {}", none(from), none(to))))?;
         }
         Ok(ExitCode::SUCCESS)
     }

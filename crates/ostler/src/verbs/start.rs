@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord,
 fn launch_here(context: &Context, start: &Start, log: File) -> Result<InstanceRecord, CommandError> {
     // Through /proc, so that a program replaced on disk does not change what is started half-way.
     let mut command = Command::new("/proc/self/exe");
-    command.args(["up", "--foreground", "--detached", "--instance", context.instance_name()]);
+    command.arg0("ostler").args(["up", "--foreground", "--detached", "--instance", context.instance_name()]);
     if start.drop_in {
         command.arg("--drop-in");
     }

@@ -9,10 +9,18 @@ use super::Context;
 use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, terminal_width, visible};
 
-/// Show how the daemon is doing and which doors are open
+/// Show how ostler is doing, and how to connect to it
 #[derive(Debug, Default, Args)]
-#[command(after_help = "Examples:\n  ostler status\n  ostler status --json | jq -r '.[].doors[].address'")]
-pub(crate) struct Status {}
+#[command(after_help = "\
+Examples:
+  ostler status
+  ostler status --connect           every socket and port, and how to connect to it
+  ostler status --json | jq -r '.[].doors[].address'")]
+pub(crate) struct Status {
+    /// Show every socket and port, and how to connect to each
+    #[arg(long)]
+    connect: bool,
+}
 
 impl Status {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
@@ -28,10 +36,20 @@ impl Status {
             if index > 0 {
                 context.screen.line("")?;
             }
-            print(context, status)?;
+            match self.connect {
+                true => connect(context, status)?,
+                false => print(context, status)?,
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Every socket and port.
+fn connect(context: &Context, status: &ostler_api::Status) -> Result<(), CommandError> {
+    let head = context.screen.paint(Paint::Head, &status.instance);
+    context.screen.line(&format!("{head} (pid {})", status.pid))?;
+    doors(context, status.doors.iter().map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())))
 }
 
 fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandError> {
@@ -60,7 +78,10 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         let text = format!("  {} journals may be incomplete: the disk failed; see `ostler ps`", status.damaged);
         screen.line(&screen.paint(Paint::Bad, &text))?;
     }
-    doors(context, status.doors.iter().map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())))
+    let flag = crate::instances::flag(&status.instance);
+    let names: Vec<&str> = status.doors.iter().map(|door| door.name.as_str()).collect();
+    screen.line(&format!("  connect    {} (ostler status --connect{flag})", names.join(", ")))?;
+    Ok(())
 }
 
 /// Below this a journal cannot even be begun: its files take a block each.
@@ -113,10 +134,7 @@ fn sessions(screen: &Screen, status: &ostler_api::Status) -> String {
 }
 
 /// Each door: its name, where it is, how to connect.
-pub(super) fn doors<'a>(
-    context: &Context,
-    doors: impl Iterator<Item = (&'a str, &'a str, &'a str)>,
-) -> Result<(), CommandError> {
+fn doors<'a>(context: &Context, doors: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Result<(), CommandError> {
     let doors: Vec<_> = doors.collect();
     for line in door_lines(&context.screen, &doors, terminal_width().unwrap_or(usize::MAX)) {
         context.screen.line(&line)?;

@@ -1,23 +1,26 @@
-//! `ostler up`: starts the daemon, waits until every door answers, and says how to connect.
+//! `ostler up`: starts the daemon, waits until it answers on every socket, and says in a few lines what to do next.
 
+use std::env;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Args;
+use ostler_api::AgentInfo;
 use ostler_engine::{Claim, Claimed, claim};
 
 use super::Context;
+use super::agents_here::{of_daemon, state};
 use super::start::{self, Start};
 use crate::config::Config;
 use crate::daemon;
 use crate::instances::InstanceRecord;
-use crate::output::{CommandError, Kind, Paint};
+use crate::output::{CommandError, Kind, Paint, visible};
 
-/// Start ostler, wait until every door answers, and say how to connect
+/// Start ostler in the background, and say what to do next
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Run again, it says that it is running and changes nothing. What runs under it survives `ostler restart`, \
-a crash and a kill -9 of the daemon.
+a crash and a kill -9 of the daemon. Agents get the environment that it is started in. Sockets and ports: ostler status --connect.
 
 Examples:
   ostler up
@@ -65,11 +68,7 @@ impl Up {
             Ok(record) => record,
             Err(error) => return overtaken(context, error),
         };
-        let code = report(context, &record, &format!("ostler is up (pid {})", record.pid))?;
-        if !context.json() {
-            context.screen.line("try: ostler new echo -m hello")?;
-        }
-        Ok(code)
+        report(context, &record, &format!("ostler is up (pid {})", record.pid), true)
     }
 
     fn stay(self, context: &Context) -> Result<ExitCode, CommandError> {
@@ -100,7 +99,7 @@ fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandE
         return Err(CommandError::new(Kind::Refused, message)
             .hint("ostler restart --drop-in takes those places; what runs goes on untouched"));
     }
-    let code = report(context, &record, &format!("already running (pid {})", record.pid))?;
+    let code = report(context, &record, &format!("already running (pid {})", record.pid), true)?;
     if reached.hello.program != env!("CARGO_PKG_VERSION") {
         let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
         context
@@ -139,8 +138,13 @@ fn record_of(hello: &ostler_api::Hello) -> InstanceRecord {
     }
 }
 
-/// The line that says how it stands, then one line per door.
-pub(super) fn report(context: &Context, record: &InstanceRecord, headline: &str) -> Result<ExitCode, CommandError> {
+/// How it stands, what to try, and which agents are here: at most twelve lines. Sockets are for `status --connect`, and in the JSON.
+pub(super) fn report(
+    context: &Context,
+    record: &InstanceRecord,
+    headline: &str,
+    begins: bool,
+) -> Result<ExitCode, CommandError> {
     if context.json() {
         context.screen.value(record)?;
         return Ok(ExitCode::SUCCESS);
@@ -150,10 +154,111 @@ pub(super) fn report(context: &Context, record: &InstanceRecord, headline: &str)
         name => format!(", instance {name}"),
     };
     context.screen.line(&context.screen.paint(Paint::Head, &format!("{headline}{other}")))?;
-    let doors = record.doors.iter();
-    super::status::doors(
-        context,
-        doors.map(|door| (door.name.as_str(), door.address.as_str(), door.connect.as_str())),
-    )?;
+    if begins {
+        let ports = record.doors.iter().filter_map(|door| port(&door.address));
+        for line in next(&record.name, &agents(context, &record.name), over_ssh(ports, |name| env::var(name).ok())) {
+            context.screen.line(&line)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Beyond these, agents are counted: there is room for so many lines.
+const AGENTS_MAX: usize = 4;
+
+/// What to do next.
+fn next(instance: &str, agents: &[AgentInfo], ssh: Option<String>) -> Vec<String> {
+    let flag = crate::instances::flag(instance);
+    let mut lines = vec![
+        format!("  ostler new echo -m hello{flag}    talk to an agent; this one is built in"),
+        format!("  ostler run -t{flag} -- bash       a terminal program; Ctrl-] leaves it, ostler attach comes back"),
+        format!("  ostler ps{flag}                   what runs"),
+    ];
+    if !agents.is_empty() {
+        lines.push("agents:".to_owned());
+    }
+    // Who can be talked to comes first.
+    let mut sorted: Vec<&AgentInfo> = agents.iter().collect();
+    sorted.sort_by_key(|agent| agent.program.is_none());
+    let width = sorted.iter().map(|agent| agent.name.len()).max().unwrap_or(0);
+    let named = sorted.iter().take(AGENTS_MAX);
+    lines.extend(named.map(|agent| visible(&format!("  {:width$}  {}", agent.name, state(agent)))));
+    if sorted.len() > AGENTS_MAX {
+        lines.push(format!("  and {} more: ostler doctor", sorted.len() - AGENTS_MAX));
+    }
+    lines.extend(ssh.map(|line| format!("from your own machine: {line}")));
+    lines.push(format!("sockets and ports for other programs: ostler status --connect{flag}"));
+    lines
+}
+
+/// The agents as the daemon finds them; none if it does not say so soon.
+fn agents(context: &Context, instance: &str) -> Vec<AgentInfo> {
+    let found = crate::instances::find(&context.paths, Some(instance)).unwrap_or_default();
+    let reached = found.into_iter().find(|found| found.alive).and_then(|found| context.reach(found).ok());
+    reached.and_then(|mut reached| of_daemon(&mut reached, false)).unwrap_or_default()
+}
+
+fn port(address: &str) -> Option<u16> {
+    let (host, port) = address.rsplit_once(':')?;
+    let local = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
+    port.parse().ok().filter(|_| local)
+}
+
+/// How to reach the ports of this machine from where the person sits, if that is at the other end of an ssh connection.
+fn over_ssh(ports: impl Iterator<Item = u16>, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let connection = variable("SSH_CONNECTION")?;
+    let host = connection.split_whitespace().nth(2)?;
+    let user = variable("USER").or_else(|| variable("LOGNAME")).map(|user| format!("{user}@")).unwrap_or_default();
+    let forwards: Vec<String> = ports.map(|port| format!("-L {port}:127.0.0.1:{port}")).collect();
+    (!forwards.is_empty()).then(|| visible(&format!("ssh {} {user}{host}", forwards.join(" "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use ostler_api::LoginState;
+
+    use super::*;
+
+    fn agent(name: &str, program: Option<&str>, login: LoginState) -> AgentInfo {
+        AgentInfo {
+            name: name.into(),
+            command: Vec::new(),
+            program: program.map(str::to_owned),
+            version: None,
+            drive: "acp".into(),
+            login,
+            login_by: None,
+        }
+    }
+
+    #[test]
+    fn twelve_lines_are_enough_however_many_agents_there_are() {
+        let names = ["claude", "codex", "gemini", "opencode", "mine", "yours", "theirs"];
+        let agents: Vec<AgentInfo> = names.iter().map(|name| agent(name, None, LoginState::Unknown)).collect();
+        let lines = next("lab", &agents, Some("ssh -L 1:127.0.0.1:1 x".into()));
+        // And the headline.
+        assert!(lines.len() < 12, "{lines:#?}");
+        assert!(lines.iter().any(|line| line.contains("and 3 more")), "{lines:#?}");
+    }
+
+    #[test]
+    fn who_can_be_talked_to_comes_first_and_how_to_log_in_is_said() {
+        let agents = [agent("claude", None, LoginState::No), agent("codex", Some("/bin/codex"), LoginState::No)];
+        let lines = next("main", &agents, None).join("\n");
+        assert!(lines.contains("codex   not logged in: codex login\n  claude  not installed"), "{lines}");
+    }
+
+    #[test]
+    fn a_tunnel_is_told_to_whoever_came_through_ssh_where_there_is_a_port() {
+        let ssh = |name: &str| match name {
+            "SSH_CONNECTION" => Some("10.0.0.2 5000 10.0.0.1 22".to_owned()),
+            "USER" => Some("ada".to_owned()),
+            _ => None,
+        };
+        let line = over_ssh([9100].into_iter(), ssh);
+        assert_eq!(line.as_deref(), Some("ssh -L 9100:127.0.0.1:9100 ada@10.0.0.1"));
+        assert_eq!(over_ssh(std::iter::empty(), ssh), None);
+        assert_eq!(over_ssh([9100].into_iter(), |_| None), None);
+        assert_eq!((port("127.0.0.1:9100"), port("/run/x:1"), port("0.0.0.0:1")), (Some(9100), None, None));
+    }
 }

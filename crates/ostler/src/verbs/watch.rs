@@ -25,6 +25,7 @@ back: numbers of records never change, so --from goes on exactly where you were.
 
 Examples:
   ostler watch fix
+  ostler watch fix --tail 1          the last prompt and its answer, then what comes
   ostler watch fix --from 120
   ostler watch fix --json | jq -r '.events[] | select(.type == \"text\") | .text'
   ostler watch fix --raw             the agent's own lines")]
@@ -35,6 +36,10 @@ pub(crate) struct Watch {
     /// Begin with this record
     #[arg(long, value_name = "RECORD")]
     from: Option<u64>,
+
+    /// Begin with the last N prompts and their answers; 0: only what comes
+    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "raw"])]
+    tail: Option<u64>,
 
     /// What the agent wrote, line by line, as it wrote it
     #[arg(long)]
@@ -53,7 +58,7 @@ impl Watch {
         // Where a line of the agent begins is known from the one before it.
         let begin = if self.raw { 1 } else { from };
         let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
-        let mut follow = Follow::new(Link::new(context, reached), &id, begin)?;
+        let mut follow = Follow::new(Link::new(context, reached), &id, begin)?.with_last(self.tail);
         if viewer.raw.is_none() {
             follow = follow.asking(InPlace::new(context));
         }

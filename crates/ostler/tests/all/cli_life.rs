@@ -12,8 +12,10 @@ fn up_says_how_to_connect_and_again_that_it_is_running() {
     let home = Home::new();
     let first = home.ok(&["up"]);
     assert!(first.starts_with("ostler is up (pid "), "{first}");
-    assert!(first.contains("native") && first.contains("main.sock"), "{first}");
-    assert!(first.contains("claustrum"), "{first}");
+    assert!(first.lines().count() <= 12 && first.contains("ostler new echo -m hello"), "{first}");
+    let sockets = home.ok(&["status", "--connect"]);
+    assert!(sockets.contains("native") && sockets.contains("main.sock"), "{sockets}");
+    assert!(sockets.contains("claustrum"), "{sockets}");
     let again = home.ok(&["up"]);
     assert!(again.starts_with(&format!("already running (pid {})", home.daemon_pid())), "{again}");
 }
@@ -353,11 +355,12 @@ fn up_drop_in_takes_other_programs_places_and_restart_keeps_them() {
     home.ok(&["up"]);
     assert!(!place.exists());
     home.ok(&["down"]);
-    let said = home.ok(&["up", "--drop-in"]);
+    home.ok(&["up", "--drop-in"]);
+    let said = home.ok(&["status", "--connect"]);
     assert!(said.contains(place.to_str().unwrap()) && place.exists(), "{said}");
     assert!(home.path("xdg/sudo-proxy.sock").exists(), "{said}");
     home.ok(&["restart"]);
-    assert!(home.ok(&["status"]).contains(place.to_str().unwrap()));
+    assert!(home.ok(&["status", "--connect"]).contains(place.to_str().unwrap()));
 }
 
 #[test]

@@ -11,11 +11,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler_api::client::ClientError;
-use ostler_api::{ApprovalIdParams, ApprovalInfo, ErrorKind, methods};
+use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalListParams, ErrorKind, methods};
 
 use super::connect::Reached;
 use super::{Context, now};
-use crate::output::{CommandError, Kind};
+use crate::output::{CommandError, Kind, visible};
 
 pub(super) use list::with_instance;
 pub(super) use questions::{Answering, Step, from_words, in_words, questions};
@@ -59,6 +59,34 @@ impl Approvals {
 
 impl Context {
     /// The request that `id` means, in whichever instance it waits.
+    /// The request that is meant: the only one that waits, if none is named.
+    pub(super) fn meant_approval(&self, id: Option<&str>, verb: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
+        if let Some(id) = id {
+            return self.find_approval(id);
+        }
+        let mut waiting = Vec::new();
+        for mut reached in self.reach_all()? {
+            let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
+            waiting.extend(list.approvals.into_iter().map(|info| info.id));
+        }
+        match waiting.as_slice() {
+            [] => Err(CommandError::new(Kind::NotFound, "nothing waits for a decision")
+                .hint("`ostler approvals --list --all` shows what was decided lately")),
+            [only] => self.find_approval(only),
+            several => {
+                // On stderr: what is printed is the answer to something else.
+                let rows = several.iter().map(|id| self.find_approval(id).map(|(_, info)| info));
+                let rows = rows.collect::<Result<Vec<_>, _>>()?;
+                let lines: Vec<String> =
+                    rows.iter().map(|info| visible(&format!("  {}  {}", info.id, info.title))).collect();
+                let message = format!("{} requests wait; say which:\n{}", rows.len(), lines.join("\n"));
+                let example = several.first().map_or("ID", String::as_str);
+                Err(CommandError::usage(message)
+                    .hint(format!("ostler {verb} {example}, or see them all: ostler approvals")))
+            }
+        }
+    }
+
     pub(super) fn find_approval(&self, id: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
         let mut matches = Vec::new();
         for mut reached in self.reach_all()? {

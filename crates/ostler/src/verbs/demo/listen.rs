@@ -54,7 +54,8 @@ impl<'a> Listener<'a> {
 
     fn watch(&mut self) -> Result<(), CommandError> {
         self.client.answer_within(Some(NEXT_WORD))?;
-        self.client.call::<methods::SessionWatch>(&WatchParams { id: self.session.clone(), from: Some(self.next) })?;
+        let params = WatchParams { id: self.session.clone(), from: Some(self.next), prompts: None };
+        self.client.call::<methods::SessionWatch>(&params)?;
         Ok(())
     }
 

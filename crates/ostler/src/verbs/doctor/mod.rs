@@ -23,6 +23,8 @@ enum Verdict {
     Weak,
     /// A promise does not hold here.
     Broken,
+    /// It is not there, and nothing needs it to be.
+    Absent,
 }
 
 /// One line of the report.
@@ -46,6 +48,10 @@ impl Check {
         Self::new(name, Verdict::Weak, text)
     }
 
+    fn absent(name: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Absent, text)
+    }
+
     fn broken(name: &'static str, text: impl Into<String>) -> Self {
         Self::new(name, Verdict::Broken, text)
     }
@@ -53,7 +59,12 @@ impl Check {
 
 /// Check what ostler can promise on this machine
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code 1 if a promise does not hold.\n\nExample:\n  ostler doctor")]
+#[command(after_help = "\
+ok: it holds. weak: it works, but not as well as it could. FAIL: a promise does not hold here (exit code 1). -: it is not there, \
+and nothing needs it. Whether an agent is logged in is judged where ostler would run it, not in this terminal.
+
+Example:
+  ostler doctor")]
 pub(crate) struct Doctor {}
 
 /// What the settings say; settings that cannot be read are told apart.
@@ -87,6 +98,7 @@ fn report(context: &Context, checks: &[Check]) -> Result<ExitCode, CommandError>
                     Verdict::Good => "good",
                     Verdict::Weak => "weak",
                     Verdict::Broken => "broken",
+                    Verdict::Absent => "absent",
                 };
                 serde_json::json!({"check": check.name, "verdict": verdict, "text": check.text})
             })
@@ -99,6 +111,7 @@ fn report(context: &Context, checks: &[Check]) -> Result<ExitCode, CommandError>
                 Verdict::Good => ("ok  ", Paint::Good),
                 Verdict::Weak => ("weak", Paint::Warn),
                 Verdict::Broken => ("FAIL", Paint::Bad),
+                Verdict::Absent => ("-   ", Paint::Dim),
             };
             context.screen.line(&format!(
                 "{} {:width$}  {}",
@@ -135,7 +148,7 @@ fn daemon(context: &Context) -> Check {
     }
     match (silent.first(), answering.is_empty()) {
         (Some(_), _) => Check::broken("daemon", format!("{}; replace it with: ostler restart", silent.join("; "))),
-        (None, true) => Check::good("daemon", "not running; start it with: ostler up"),
+        (None, true) => Check::absent("daemon", "not running; start it with: ostler up"),
         (None, false) => Check::good("daemon", format!("{} answering", answering.join(", "))),
     }
 }

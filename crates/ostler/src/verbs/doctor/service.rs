@@ -35,7 +35,7 @@ fn running(context: &Context) -> Option<u32> {
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     if !Path::new("/run/systemd/system").exists() {
-        return vec![Check::good(
+        return vec![Check::absent(
             "service",
             "no systemd here: nothing ends processes at logout; `ostler service install` says how to start with the machine",
         )];

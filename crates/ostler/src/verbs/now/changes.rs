@@ -2,8 +2,10 @@
 //! of its own.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
+use ostler_engine::Forker;
 use ostler_workspace::git::Git;
 
 use super::pager::Pager;
@@ -42,7 +44,8 @@ impl Looking {
 fn rows(folder: &str) -> Vec<Row> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let variables: Vec<_> = std::env::vars_os().collect();
-    let looked = Git::new(Path::new(folder), &path, &variables).guarded().and_then(|git| git.diff());
+    let looked =
+        Git::new(Path::new(folder), &path, &variables, Arc::new(Forker::here())).guarded().and_then(|git| git.diff());
     let said = |text: String| vec![Row::ours(Paint::Plain, visible(&text))];
     match looked {
         _ if !Path::new(folder).is_dir() => said(format!("{folder} is not there any more")),

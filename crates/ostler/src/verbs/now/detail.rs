@@ -30,8 +30,10 @@ const REQUEST_KEYS: [&str; 2] = [
 ];
 const KEYS: [&str; 2] =
     ["Enter attach   d changes   j/k another row", "c start an agent   / filter   ? keys   q leave"];
-const ENDED_KEYS: [&str; 2] =
-    ["Enter its last words   r run it again   d changes   j/k another row", "c start an agent   / filter   ? keys   q leave"];
+const ENDED_KEYS: [&str; 2] = [
+    "Enter its last words   r run it again   d changes   j/k another row",
+    "c start an agent   / filter   ? keys   q leave",
+];
 const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q leave"];
 
 /// Draws it; gives back what of a request can be read now.

@@ -56,6 +56,8 @@ pub(in crate::verbs) struct Follow<'a> {
     signals: Signals,
     /// The first record not shown yet.
     next: u64,
+    /// Instead, for the beginning: the last so many prompts.
+    prompts: Option<u64>,
     /// Our stdin is a terminal, or was when it lived.
     terminal: bool,
     lines: Option<Lines>,
@@ -70,7 +72,13 @@ impl<'a> Follow<'a> {
     pub(in crate::verbs) fn new(link: Link<'a>, id: &str, from: u64) -> io::Result<Self> {
         let terminal = terminal::is_one(rustix::stdio::stdin());
         let (signals, next, waiting) = (Signals::listen()?, from.max(1), Vec::new());
-        Ok(Self { link, id: id.to_owned(), signals, next, terminal, lines: None, in_place: None, past: 0, waiting })
+        let id = id.to_owned();
+        Ok(Self { link, id, signals, next, prompts: None, terminal, lines: None, in_place: None, past: 0, waiting })
+    }
+
+    /// Begins with the last so many prompts instead.
+    pub(in crate::verbs) fn with_last(self, prompts: Option<u64>) -> Self {
+        Self { prompts, ..self }
     }
 
     /// Lines are typed meanwhile.
@@ -111,8 +119,14 @@ impl<'a> Follow<'a> {
         again: bool,
         take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Option<Followed<T>>, Trouble> {
-        let params = WatchParams { id: self.id.clone(), from: Some(self.next) };
+        // Only the first time: after that it is known where to go on.
+        let prompts = self.prompts.take();
+        let from = prompts.is_none().then_some(self.next);
+        let params = WatchParams { id: self.id.clone(), from, prompts };
         let watching = self.link.client.call::<methods::SessionWatch>(&params)?;
+        if prompts.is_some() {
+            self.next = watching.from;
+        }
         if again {
             self.lines.iter_mut().for_each(Lines::hide);
             say(&match watching.from > self.next {

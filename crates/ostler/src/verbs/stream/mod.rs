@@ -32,7 +32,7 @@ pub(super) use terminal::{Mode, hung_up, size};
 pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientError> {
     client.answer_within(None)?;
     // Of the past only the last frame is of interest: it is the exit, or comes before it.
-    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0), viewer: None };
+    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0), lines: None, since: None, viewer: None };
     client.call::<methods::ProcessAttach>(&params)?;
     loop {
         match client.next_notification()? {

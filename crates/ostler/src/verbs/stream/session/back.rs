@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler_api::{Attached, ProcessInfo};
+use ostler_api::{AttachParams, Attached, ProcessInfo};
 use rustix::event::{PollFd, poll};
 use rustix::fs::Timespec;
 
@@ -68,7 +68,8 @@ impl Session<'_> {
     }
 
     fn take_up(&mut self, next: u64) -> Result<Attached, ostler_api::client::ClientError> {
-        let attached = self.attach(Some(next), None)?;
+        let (id, from) = (self.id.clone(), Some(next));
+        let attached = self.attach(AttachParams { id, from, tail: None, lines: None, since: None, viewer: None })?;
         self.input.resend(&mut self.link.client, &self.id)?;
         Ok(attached)
     }

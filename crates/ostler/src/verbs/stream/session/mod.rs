@@ -7,7 +7,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
-use ostler_api::{AttachParams, Attached, Exit, Missing, Notification, RpcError, ViewerParams, WinSize, methods};
+use ostler_api::{
+    AttachParams, Attached, Exit, Missing, Notification, RpcError, Timestamp, ViewerParams, WinSize, methods,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use serde_json::value::RawValue;
@@ -34,6 +36,9 @@ pub(in crate::verbs) struct View {
     /// The first frame wanted; else as much of the end as `tail` says.
     pub(in crate::verbs) from: Option<u64>,
     pub(in crate::verbs) tail: Option<u64>,
+    /// Else the last so many lines, of what was written since then.
+    pub(in crate::verbs) lines: Option<u64>,
+    pub(in crate::verbs) since: Option<Timestamp>,
     /// Stop where the journal ends now.
     pub(in crate::verbs) until_now: bool,
     /// Every key is read as it is pressed, and this one leaves.
@@ -77,6 +82,8 @@ pub(in crate::verbs) struct Session<'a> {
     raw: Option<Raw>,
     /// The first frame not shown yet.
     next: u64,
+    /// Bytes at the beginning of the first frame that were not asked for.
+    skip: usize,
     /// Up to this frame the journal's past goes.
     past_end: u64,
     /// What it wrote after some frame is lost, and that was not said yet.
@@ -106,6 +113,7 @@ impl<'a> Session<'a> {
             modes: Modes::default(),
             raw: None,
             next: 1,
+            skip: 0,
             past_end: 0,
             loss_due: false,
             past: None,
@@ -120,7 +128,7 @@ impl<'a> Session<'a> {
     pub(in crate::verbs) fn run(mut self) -> Result<Outcome, CommandError> {
         let (from, tail) = (self.view.from, self.view.tail);
         let tail = if self.view.repaint { tail.map(|tail| tail.max(MODES_WITHIN)) } else { tail };
-        let process = self.attach(from, tail)?.process;
+        let process = self.begin(from, tail)?.process;
         if self.view.until_now && process.last_seq < self.next {
             return Ok(Outcome::UpToNow);
         }
@@ -275,7 +283,9 @@ impl<'a> Session<'a> {
                 self.answered(id, result)?;
             }
             Incoming::Notification(Notification::Frame(frame)) => {
-                let bytes = decode(&frame)?;
+                let mut bytes = decode(&frame)?;
+                let skip = std::mem::take(&mut self.skip).min(bytes.len());
+                bytes.drain(..skip);
                 self.next = frame.seq + 1;
                 match &mut self.past {
                     Some(past) => past.extend_from_slice(&bytes),
@@ -291,7 +301,8 @@ impl<'a> Session<'a> {
                 let let_go = matches!(gap.missing, None | Some(Missing::LetGo));
                 self.loss_due &= let_go;
                 // Who asked for the end of the journal knows that there was more.
-                if !let_go || self.view.from.is_some() || self.view.tail.is_none() {
+                let wants_end = self.view.tail.is_some() || self.view.lines.is_some() || self.view.since.is_some();
+                if !let_go || self.view.from.is_some() || !wants_end {
                     self.sink.gap(&gap)?;
                 }
                 self.repaint_if_due()?;
@@ -349,10 +360,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn attach(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<Attached, ClientError> {
+    /// Attaches where the view begins.
+    fn begin(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<Attached, ClientError> {
+        let (lines, since) = (self.view.lines, self.view.since);
+        let params = AttachParams { id: self.id.clone(), from, tail, lines, since, viewer: None };
+        let attached = self.attach(params)?;
+        self.skip = usize::try_from(attached.skip).unwrap_or(usize::MAX);
+        Ok(attached)
+    }
+
+    /// Attaches, as the viewer that we are.
+    fn attach(&mut self, params: AttachParams) -> Result<Attached, ClientError> {
         let size = if self.view.sized { terminal::size() } else { None };
         let viewer = self.view.attached.then(|| ViewerParams { size, types: self.input.types() });
-        let params = AttachParams { id: self.id.clone(), from, tail, viewer };
+        let params = AttachParams { viewer, ..params };
         let attached = self.link.client.call::<methods::ProcessAttach>(&params)?;
         self.next = attached.from;
         self.past_end = attached.process.last_seq;
