@@ -179,12 +179,18 @@ def terminals(t):
     screens = [Tmux(home, "sh", "-c", home.program + " demo; exec sleep 300", size=size) for home, size in zip(homes, SIZES)]
     try:
         for home, screen, size in zip(homes, screens, SIZES):
-            text = screen.until("Lost:", "demo --remove")
+            text = screen.until("Lost:", "Enter opens")
             name = "%dx%d" % size
             t.ok("the-result-is-on-the-screen-%s" % name, re.search(r"^Lost: 0 of \d+ words; doubled: 0$", text, re.M), text)
             whole, joined = screen("capture-pane", "-p", "-S", "-"), screen("capture-pane", "-p", "-J", "-S", "-")
             lines = lambda text: [line.rstrip() for line in text.splitlines()]
             t.ok("no-line-is-broken-%s" % name, lines(whole) == lines(joined) and "This is a demo." in whole, whole)
+            screen.keys("Enter")
+            text = screen.until("demo-asks", "demo-changes", "demo-fails", "demo-writes")
+            t.ok("enter-opens-all-of-it-%s" % name, "Lost:" not in text, text)
+            screen.keys("q")
+            screen.until("The demo is still there")
+            t.ok("and-leaving-says-how-to-remove-it-%s" % name, "ostler demo --remove" in screen.screen(), screen.screen())
     finally:
         for home, screen in zip(homes, screens):
             screen("kill-server")

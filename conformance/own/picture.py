@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 SVG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "demo.svg")
 COLS, ROWS = 80, 40
 # What ends the recording: whatever opens after it is another program's picture.
-LAST = "ostler demo --remove"
+LAST = "Enter opens"
 LIMIT = 60
 # Of one letter, in the picture.
 WIDE, HIGH = 8.4, 19.0

@@ -109,7 +109,7 @@ def blocks(t):
     shutil.copy(ROOT + "/install", home.dir + "/clone/install")
     home.env["PATH"] = home.dir + "/.local/bin:" + home.env["PATH"]
     before = {"clone", "project"}
-    keys = {"ostler approvals": ("waiting", b"q"), "ostler attach fix": ("leave", b"\x1d"), "ostler run -t": ("leave", b"\x1d"), "ostler demo": ("demo --remove", b"")}
+    keys = {"ostler approvals": ("waiting", b"q"), "ostler attach fix": ("leave", b"\x1d"), "ostler run -t": ("leave", b"\x1d"), "ostler demo": ("Enter opens", b"\r")}
     lines = commands(text_of("README.md"))
     t.ok("there-are-blocks", len(lines) >= 10, lines)
     for line in lines:
@@ -122,8 +122,13 @@ def blocks(t):
             if press:
                 seat.until(wait.encode())
                 # A key before the terminal takes single keys would wait for the end of its line.
-                wait_for(lambda: not termios.tcgetattr(seat.slave)[3] & termios.ICANON, 10, 0.02)
+                if press != b"\r":
+                    wait_for(lambda: not termios.tcgetattr(seat.slave)[3] & termios.ICANON, 10, 0.02)
                 seat.type(press)
+            if press == b"\r":
+                seat.until(b"demo-asks", 30)
+                wait_for(lambda: not termios.tcgetattr(seat.slave)[3] & termios.ICANON, 10, 0.02)
+                seat.type(b"q")
             rc = seat.wait(60)
         t.ok("works-as-it-stands: %s" % line.split(" -m ")[0], rc == 0, (rc, seat.seen[-600:]))
     home.stop()

@@ -10,7 +10,7 @@ mod tally;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -124,6 +124,7 @@ fn play(demo: &Context) -> Result<ExitCode, CommandError> {
     let unchanged = settled(demo, &others).is_ok_and(|after| after == before);
     report(demo, &shown, unchanged)?;
     drop(lock);
+    open(demo)?;
     if shown.tally.is_whole() && unchanged { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }
 }
 
@@ -259,15 +260,29 @@ fn report(demo: &Context, shown: &Shown, unchanged: bool) -> Result<(), CommandE
 fn next_steps(demo: &Context) -> Result<(), CommandError> {
     say(demo, Paint::Plain, "\nNow look around in it:")?;
     for (command, about) in [
-        ("ostler sessions --instance demo", "all four"),
+        ("ostler --instance demo", "y answers, d shows changes, ? the keys"),
         ("ostler watch demo-writes --instance demo", "what was said, from the beginning"),
-        ("ostler approvals --instance demo", "answer the question: y or n"),
         ("ostler demo --remove", "end it and delete everything"),
     ] {
         say(demo, Paint::Plain, &format!("  {command:<42}{about}"))?;
     }
-    if io::stdin().is_terminal() && io::stdout().is_terminal() {
-        // Another program opens here.
+    Ok(())
+}
+
+/// Opens the first of these, if somebody is there who wants that.
+fn open(demo: &Context) -> Result<(), CommandError> {
+    let stdin = io::stdin();
+    if demo.json() || !stdin.is_terminal() || !io::stdout().is_terminal() {
+        return Ok(());
     }
+    // What was typed while the demo ran was not meant for this.
+    let _ = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush);
+    say(demo, Paint::Head, "Enter opens the first of them, Ctrl-C leaves.")?;
+    if stdin.read_line(&mut String::new())? == 0 {
+        return Ok(());
+    }
+    // A program of its own: signals that mean the screen are not ours.
+    Command::new("/proc/self/exe").args(["--instance", DEMO_INSTANCE]).status()?;
+    say(demo, Paint::Plain, "The demo is still there; remove it with: ostler demo --remove")?;
     Ok(())
 }
