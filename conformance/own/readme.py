@@ -109,7 +109,7 @@ def blocks(t):
     shutil.copy(ROOT + "/install", home.dir + "/clone/install")
     home.env["PATH"] = home.dir + "/.local/bin:" + home.env["PATH"]
     before = {"clone", "project"}
-    keys = {"ostler approvals": ("waiting", b"q"), "ostler attach fix": ("leave", b"\x1d"), "ostler run -t": ("leave", b"\x1d"), "ostler demo": ("Enter opens", b"\r")}
+    keys = {"ostler": ("fix", b"q"), "ostler attach fix": ("leave", b"\x1d"), "ostler run -t": ("leave", b"\x1d"), "ostler demo": ("Enter opens", b"\r")}
     lines = commands(text_of("README.md"))
     t.ok("there-are-blocks", len(lines) >= 10, lines)
     for line in lines:
@@ -117,7 +117,7 @@ def blocks(t):
             continue
         told = line.replace("cargo run --release --", "target/release/ostler").replace("new claude", "new echo").replace("-- claude", "-- cat")
         told = told + " --from target/release/ostler" if told == "./install" else told
-        wait, press = next((what for begin, what in keys.items() if line.startswith(begin) and "--remove" not in line), ("", b""))
+        wait, press = next((what for begin, what in keys.items() if line == begin or line.startswith(begin + " ") and begin != "ostler" and "--remove" not in line), ("", b""))
         with Seat(home, argv=["bash", "-c", "cd clone && " + told], size=(40, 100)) as seat:
             if press:
                 seat.until(wait.encode())

@@ -260,7 +260,7 @@ fn report(demo: &Context, shown: &Shown, unchanged: bool) -> Result<(), CommandE
 fn next_steps(demo: &Context) -> Result<(), CommandError> {
     say(demo, Paint::Plain, "\nNow look around in it:")?;
     for (command, about) in [
-        ("ostler --instance demo", "y answers, d shows changes, ? the keys"),
+        ("ostler --instance demo", "y answers, d shows changes"),
         ("ostler watch demo-writes --instance demo", "what was said, from the beginning"),
         ("ostler demo --remove", "end it and delete everything"),
     ] {
