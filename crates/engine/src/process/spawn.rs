@@ -58,6 +58,8 @@ pub struct SpawnRequest {
     pub void_exit: Option<i32>,
     /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
     pub session: Option<String>,
+    /// The session whose agent's own screen it is.
+    pub screen_of: Option<String>,
 }
 
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
@@ -400,6 +402,7 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.private = request.private;
     about.live_max = request.live_max;
     about.session.clone_from(&request.session);
+    about.screen_of.clone_from(&request.screen_of);
     Ok(about)
 }
 

@@ -126,6 +126,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_terminal_answers_is_in_nobodys_count_and_each_question_is_answered_once() {
+        let mut senders = Senders::default();
+        let (end, _) = add(&mut senders, None, 0, 5);
+        assert_eq!(senders.answered(end), 0);
+        let (end, _) = add(&mut senders, Some(terminal(100)), end, 10);
+        assert_eq!((senders.answered(end), senders.accepted(terminal(100), end)), (10, 10));
+        let (end, _) = add(&mut senders, Some(7), end, 3);
+        let (end, _) = add(&mut senders, None, end, 1);
+        assert_eq!((senders.answered(end), senders.accepted(7, end)), (10, 3));
+        let (end, _) = add(&mut senders, Some(terminal(200)), end, 4);
+        // A daemon died in the middle: the rest is the same answer.
+        assert_eq!((senders.accepted(terminal(200), end), senders.answers()), (4, Answers { count: 2, upto: 200 }));
+        let (end, again) = add(&mut senders, Some(terminal(200)), end, 6);
+        assert_eq!((again, senders.answered(end), senders.answers().count), (false, 20, 2));
+        assert!(somebody(u64::MAX) < TERMINAL && somebody(7) == 7, "no client is the terminal");
+    }
+
+    #[test]
     fn the_number_of_senders_costs_no_memory() {
         let mut senders = Senders::default();
         for sender in 1..10_000 {

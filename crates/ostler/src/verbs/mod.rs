@@ -44,6 +44,7 @@ mod start;
 mod start_again;
 mod status;
 mod stream;
+mod tui;
 mod uninstall;
 mod up;
 mod wait;
@@ -108,6 +109,7 @@ pub(crate) enum Verb {
     Send(send::Send),
     Watch(watch::Watch),
     Sessions(sessions::SessionsVerb),
+    Tui(tui::Tui),
     Set(set::Set),
     Interrupt(interrupt::Interrupt),
     Close(close::Close),
@@ -159,6 +161,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Send(verb) => verb.run(context),
         Verb::Watch(verb) => verb.run(context),
         Verb::Sessions(verb) => verb.run(context),
+        Verb::Tui(verb) => verb.run(context),
         Verb::Set(verb) => verb.run(context),
         Verb::Interrupt(verb) => verb.run(context),
         Verb::Close(verb) => verb.run(context),

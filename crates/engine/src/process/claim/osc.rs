@@ -159,7 +159,7 @@ mod tests {
         let bytes =
             b"a\x1b[1m\x1b]0;t\x07\x07\x1bPq\x1b]0;no\x07x\x1b\\\x1b]9;hi\x1b\\\x1bc\x1b]lost\x1b[m\x1b]2;cut\x18\x07";
         let found = split(bytes, &[bytes.len()]);
-        assert_eq!(found, ["0;t Bell 11", "Bell", "0;no Bell 23", "9;hi St 34", "Reset", "Bell"]);
+        assert_eq!(found, ["0;t Bell 11", "Bell", "0;no Bell 22", "9;hi St 33", "Reset", "Bell"]);
     }
 
     #[test]
