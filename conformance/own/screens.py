@@ -30,7 +30,7 @@ while True:
                 os.write(1, bytes.fromhex(line.decode()))
 """
 
-# Asks once, counts what it hears for a while.
+# Asks once, waits for the answer, and a while for a second one.
 ASKER = r"""
 import os, select, sys, time, tty
 tty.setraw(0)
@@ -39,6 +39,7 @@ heard, stop = b"", time.monotonic() + float(sys.argv[1])
 while time.monotonic() < stop:
     if select.select([0], [], [], 0.1)[0]:
         heard += os.read(0, 4096)
+        stop = min(stop, time.monotonic() + 1.5)
 os.write(1, b"answers %d of %d bytes\r\n" % (heard.count(b"\x1b]7501;?\x1b\\"), len(heard)))
 """
 
@@ -212,7 +213,7 @@ def killed(t):
     home = up(t)
     for turn in range(6):
         name = "ask%d" % turn
-        home.good("run", "-d", "-t", "--name", name, "--", "sh", "-c", "sleep 0.3; exec python3 -c '%s' 2.5" % ASKER.replace("'", "'\\''"))
+        home.good("run", "-d", "-t", "--name", name, "--", "sh", "-c", "sleep 0.3; exec python3 -c '%s' 15" % ASKER.replace("'", "'\\''"))
         time.sleep(0.33 + 0.016 * turn)
         crash(home)
         done = wait_for(lambda: "answers" in home.good("logs", name), LONG, 0.1)
@@ -263,6 +264,8 @@ def tui(t):
     home.good("send", "talk", "hello")
     rc, _, e = home("tui", "talk")
     t.ok("the-built-in-agent-has-none", rc == 5 and "echo has no screen of its own that takes up a conversation" in e, e)
+    rc, _, e = home("run", "--", home.program, "tui", "talk")
+    t.ok("a-hosted-program-does-not-sit-there", rc == 5 and "ostler hosts who asks" in e, (rc, e))
     rc, _, e = home("tui", "nobody")
     t.ok("nor-has-nobody", rc == 4, e)
     t.ok("and-it-goes-on", "again" in home.good("send", session, "again"), "")
