@@ -61,7 +61,8 @@ fn tail(reached: &mut Reached, process: &ProcessInfo) -> Result<(Vec<u8>, bool),
     if process.last_seq == 0 {
         return Ok((Vec::new(), true));
     }
-    let params = AttachParams { id: process.id.clone(), from: None, tail: Some(TAIL), viewer: None };
+    let params =
+        AttachParams { id: process.id.clone(), from: None, tail: Some(TAIL), lines: None, since: None, viewer: None };
     let attached = reached.client.call::<methods::ProcessAttach>(&params)?;
     let (mut next, mut bytes) = (attached.from, Vec::new());
     while next <= attached.process.last_seq {

@@ -17,7 +17,10 @@ const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
 /// Longer than the session's own agent may take to leave.
 const OPENED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 /// What a program needs to know of the terminal that it is shown on.
-const PASSED_ON: &[&str] = &["TERM", "COLORTERM", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "TZ"];
+const PASSED_ON: &[&str] = &["COLORTERM", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "TZ"];
+
+/// A terminal that can draw; whoever asks from one that can not attaches from another.
+const ABLE: &str = "xterm-256color";
 
 /// Open the agent's own screen on a session's conversation
 #[derive(Debug, Args)]
@@ -57,6 +60,8 @@ impl Tui {
         let view = View {
             from: raw.then_some(1).filter(|_| process.last_seq == 0),
             tail: Some(context.settings().attach.tail),
+            lines: None,
+            since: None,
             until_now: false,
             keyboard: raw.then_some((context.settings().attach.detach_key, Mode::Raw)),
             repaint: raw && process.last_seq > 0,
@@ -77,7 +82,10 @@ impl Tui {
     }
 
     fn open(&self, reached: &mut Reached, info: &SessionInfo) -> Result<ProcessInfo, CommandError> {
+        let able = |value: &String| !matches!(value.as_str(), "" | "dumb");
+        let term = std::env::var("TERM").ok().filter(able).unwrap_or_else(|| ABLE.to_owned());
         let env = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+        let env = env.chain([("TERM".to_owned(), term)]);
         let params = ScreenParams {
             id: info.id.clone(),
             size: size().unwrap_or(UNSEEN),
