@@ -19,6 +19,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import clis
 import codecast
+import screens
 from kit import Fail, House, Session, alive, wait_for
 
 AREAS = []
@@ -351,6 +352,16 @@ def kill_while_asking(run, s, number):
     end = s.rest(after)
     run.ok("kill-%d-answered-once" % number, end["reason"] == "completed" and lines(s.workspace, name) == 1 and len(s.events(after, "answered")) == 1
            and len(s.events(after, "turn_ended")) == 1, s.events(after))
+
+
+@area("states")
+def states(run):
+    screens.states(run)
+
+
+@area("tui")
+def tui(run):
+    screens.taken_up(run)
 
 
 @area("oneshot")

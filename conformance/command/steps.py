@@ -38,7 +38,7 @@ def step(name, about, needs=(), quick=False, home=True):
 # Minutes on two cores that both lanes share: usual and budget. Who needs longer fails, and is in need of repair.
 MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "unit": (1, 4), "integration": (3, 8),
-    "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "demo": (0.7, 4), "hangup": (1.3, 5), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
+    "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "codecast-client": (0.3, 3),
     "approvals": (0.6, 4), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
@@ -150,6 +150,11 @@ def daily(work):
 @step("hangup", "conformance/own: terminals that end in every way, keys that leave, sizes, keys typed through crashes, answers in place", BUILT)
 def hangup(work):
     return work.own("hangup")
+
+
+@step("screens", "conformance/own: what programs with a terminal say they are doing, their question answered once through crashes, their last screen", BUILT)
+def screens(work):
+    return work.own("screens")
 
 
 @step("sessions", "conformance/own: conversations with the built-in agent, watched from everywhere and through crashes", BUILT, quick=True)

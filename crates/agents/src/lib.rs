@@ -25,6 +25,7 @@ mod model;
 pub mod oneshot;
 mod probe;
 mod rpc;
+mod screen;
 mod setup;
 mod turns;
 
@@ -35,5 +36,6 @@ pub use event::{
 };
 pub use lines::{MAX_LINE, Piece, Splitter};
 pub use probe::{Drive, probe};
+pub use screen::screen;
 pub use setup::{Agent, Autonomy, Block, Launch, Setup, Unsupported};
 pub use turns::Turns;

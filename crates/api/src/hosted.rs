@@ -54,6 +54,15 @@ wire! {
         /// Since when.
         #[serde(default)]
         pub since: Option<Timestamp>,
+        /// What the program calls itself.
+        #[serde(default)]
+        pub app: Option<String>,
+        /// How far it is, of 100.
+        #[serde(default)]
+        pub progress: Option<u16>,
+        /// Said by the program itself (OSC 7501); else a guess from titles, progress, notifications and the bell.
+        #[serde(default)]
+        pub reported: bool,
     }
 
     /// What to list.

@@ -135,6 +135,9 @@ pub mod methods {
         SessionPrompt = "session.prompt" (session::PromptParams) -> session::PromptAccepted;
         /// Stops the running turn: the agent is asked, then its processes get SIGTERM, then SIGKILL.
         SessionInterrupt = "session.interrupt" (session::InterruptParams) -> session::Interrupted;
+        /// Opens the agent's own screen on the conversation, as a hosted terminal program; until it ends the session takes no
+        /// prompts. Not for hosted processes.
+        SessionScreen = "session.screen" (session::ScreenParams) -> process::ProcessInfo;
         /// Changes what holds from the next turn on.
         SessionChange = "session.change" (session::SessionChangeParams) -> session::SessionInfo;
         /// Closes a session and ends its process; what was said is kept.

@@ -128,6 +128,9 @@ wire! {
         /// What it says about itself, if it is a terminal program that does.
         #[serde(default)]
         pub claim: Option<Claim>,
+        /// The size of its terminal, or the last that it had.
+        #[serde(default)]
+        pub size: Option<WinSize>,
     }
 
     /// Somebody who is attached to a process.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::process::Missing;
+use crate::process::{Missing, WinSize};
 use crate::schema::{Schema, wire, words};
 use crate::time::Timestamp;
 
@@ -99,6 +99,21 @@ wire! {
         pub approvals: Vec<String>,
         #[serde(default)]
         pub usage: Option<SessionUsage>,
+        /// The terminal program that has the conversation, while the agent's own screen is open: no prompts then.
+        #[serde(default)]
+        pub screen: Option<String>,
+    }
+
+    /// Opens the agent's own screen on a conversation, or finds the one that is open.
+    pub struct ScreenParams {
+        pub id: String,
+        pub size: WinSize,
+        /// What the person's terminal is, and their language.
+        #[serde(default)]
+        pub env: Vec<(String, String)>,
+        /// Stop a turn that runs, and drop what waits.
+        #[serde(default)]
+        pub interrupt: bool,
     }
 
     /// A conversation to begin.

@@ -46,8 +46,8 @@ pub use pump::{
     AppendDone, Appended, DuplicateDone, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,
 };
 pub use raw::{
-    Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions,
-    Kind, LineStart, Missing, OpenError, Step, Subscription, Wake, disk_usage,
+    Answers, Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal,
+    JournalOptions, Kind, LineStart, Missing, OpenError, Step, Subscription, Wake, disk_usage,
 };
 pub use roll::{Listed, Roll};
 

@@ -3,7 +3,7 @@
 use crate::setup::{Autonomy, Launch, Setup};
 
 /// The mode that the CLI is put into. `default` is its word for asking before everything.
-pub(super) fn mode(setup: &Setup) -> &str {
+pub(crate) fn mode(setup: &Setup) -> &str {
     match (&setup.raw_mode, setup.autonomy) {
         (Some(mode), _) => mode,
         (None, Autonomy::All | Autonomy::Ask) => "default",

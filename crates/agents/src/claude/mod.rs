@@ -4,7 +4,7 @@
 //! recorded as [`Event::Granted`]. Questions always go to people.
 
 mod control;
-mod launch;
+pub(crate) mod launch;
 mod lines;
 
 use serde_json::json;

@@ -40,6 +40,15 @@ impl Sandbox {
         })
     }
 
+    /// The same name again.
+    fn name(self) -> &'static str {
+        match self {
+            Sandbox::ReadOnly => "read-only",
+            Sandbox::Workspace => "workspace-write",
+            Sandbox::None => "danger-full-access",
+        }
+    }
+
     /// As a turn is given it.
     fn policy(self) -> Json {
         match self {
@@ -56,6 +65,15 @@ pub(super) enum Grant {
     Everything,
     Edits,
     Nothing,
+}
+
+/// What codex's own screen is told about what it asks and what it may write. It knows no `untrusted`: what is to be asked for
+/// must not be writable there.
+pub(crate) fn rights(setup: &Setup) -> Result<(&'static str, &'static str), Unsupported> {
+    let Policy { approval, sandbox, .. } = Policy::of(setup)?;
+    let asks = setup.raw_mode.is_none() && setup.autonomy == Autonomy::Ask;
+    let sandbox = if asks { Sandbox::ReadOnly } else { sandbox };
+    Ok((if approval == "never" { "never" } else { "on-request" }, sandbox.name()))
 }
 
 impl Policy {

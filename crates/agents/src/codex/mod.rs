@@ -6,7 +6,7 @@
 mod approvals;
 mod id;
 mod items;
-mod launch;
+pub(crate) mod launch;
 mod notes;
 
 pub(crate) use approvals::inside;

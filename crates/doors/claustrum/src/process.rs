@@ -212,7 +212,7 @@ fn reattach(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Ou
     let first = if last == 0 { 0 } else { bounds.first_seq };
     let mut body = br#"{"found":true,"running":"#.to_vec();
     body.extend_from_slice(if bounds.exit.is_none() { b"true" } else { b"false" });
-    for (name, value) in [("firstSeq", first), ("lastSeq", last), ("stdinApplied", bounds.applied)] {
+    for (name, value) in [("firstSeq", first), ("lastSeq", last), ("stdinApplied", bounds.sent())] {
         body.extend_from_slice(format!(r#","{name}":{value}"#).as_bytes());
     }
     if want_pid {

@@ -58,6 +58,11 @@ impl Client {
         self.peer.as_ref().map(|peer| peer.pid)
     }
 
+    /// Whether ostler hosts it.
+    pub(crate) fn caller(&self) -> ostler_engine::Caller {
+        self.peer.as_deref().map_or(ostler_engine::Caller::Unknown, ostler_engine::Peer::caller)
+    }
+
     fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
         match method {
             methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
@@ -75,8 +80,8 @@ impl Client {
             methods::ProcessRename::NAME => self.blocking::<methods::ProcessRename>(call, out, process::rename),
             methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
             methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
-            methods::ProcessStdin::NAME => process::stdin(&self.shared, call, out),
-            methods::ProcessCloseStdin::NAME => process::close_stdin(&self.shared, call, out),
+            methods::ProcessStdin::NAME => process::stdin(self, call, out),
+            methods::ProcessCloseStdin::NAME => process::close_stdin(self, call, out),
             methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
@@ -87,6 +92,7 @@ impl Client {
             methods::SessionInterrupt::NAME => {
                 self.blocking::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
+            methods::SessionScreen::NAME => self.personal::<methods::SessionScreen>(call, out, session::screen),
             methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
             methods::SessionClose::NAME => session::close(&self.shared, call, out),
             methods::SessionForget::NAME => self.blocking::<methods::SessionForget>(call, out, session::forget),

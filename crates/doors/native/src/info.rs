@@ -1,7 +1,7 @@
 //! A process in the protocol's words.
 
-use ostler_api::{Alias, Exit, ProcessInfo, ProcessState, Timestamp, WinSize};
-use ostler_engine::{Bounds, HeldReason, Process};
+use ostler_api::{Alias, Claim, ClaimState, Exit, ProcessInfo, ProcessState, Timestamp, WinSize};
+use ostler_engine::{Bounds, Doing, HeldReason, Need, Process, ProcessClaim};
 
 /// How many are named where several could be meant: more than that, nobody reads.
 const NAMED_MAX: usize = 8;
@@ -32,13 +32,38 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         last_seq: bounds.last_seq,
         stdout_bytes: bounds.out_end,
         stderr_bytes: bounds.err_end,
-        stdin_applied: bounds.applied,
+        stdin_applied: bounds.sent(),
         held_back: bounds.held_back.map(|held| held_back(held.reason).to_owned()),
         damaged_from: bounds.damaged_from,
         attached: process.viewers().into_iter().map(viewer).collect(),
         lost_after: bounds.lost_after,
         rebooted: about.rebooted,
-        claim: None,
+        claim: process.claim().map(claim),
+        size: process.size().map(win_size),
+    }
+}
+
+fn claim(claim: ProcessClaim) -> Claim {
+    let (state, need) = match claim.doing {
+        Doing::Idle => (ClaimState::Idle, None),
+        Doing::Working => (ClaimState::Working, None),
+        Doing::Done => (ClaimState::Done, None),
+        Doing::Failed => (ClaimState::Failed, None),
+        Doing::NeedsYou(need) => (ClaimState::NeedsYou, need),
+    };
+    Claim {
+        state,
+        kind: need.map(|need| match need {
+            Need::Permission => "permission".to_owned(),
+            Need::Question => "question".to_owned(),
+            Need::Auth => "auth".to_owned(),
+        }),
+        app: claim.app,
+        title: claim.title,
+        message: claim.message,
+        progress: claim.progress.map(u16::from),
+        since: Some(Timestamp::from_micros(claim.since_ms.saturating_mul(1000))),
+        reported: claim.reported,
     }
 }
 

@@ -9,7 +9,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{After, Later, Watch, decode_base64};
 use ostler_engine::{
-    Bearer, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Process, RenameError, ResolveError, Scope,
+    Bearer, Caller, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Process, RenameError, ResolveError, Scope,
     SpawnError, SpawnRequest, StdinError, Viewer, WinSize,
 };
 
@@ -73,6 +73,7 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
         relayed_terminal: false,
         void_exit: None,
         session: None,
+        screen_of: None,
     };
     let (shared, head) = (Arc::clone(shared), call.head.clone());
     out.spawn(async move {
@@ -106,11 +107,11 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
     }
 }
 
-pub(crate) fn stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessStdin>()?;
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
-    let process = with_stdin(shared, &params.id)?;
+    let process = with_stdin(client, &params.id)?;
     let sender = params.sender.map(|from| sender(&from.id).map(|id| (id, from.offset))).transpose()?;
     let (deliver, head) = (out.later_input(data.len()), call.head.clone());
     let done = move |result: Result<ostler_engine::Appended, StdinError>| {
@@ -132,8 +133,13 @@ fn sender(id: &str) -> Result<u64, RpcError> {
 }
 
 /// A process whose stdin is anybody's to write: what an agent is told goes through its session.
-fn with_stdin(shared: &Shared, id: &str) -> Result<Process, RpcError> {
-    let process = find(shared, id)?;
+fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
+    let process = find(&client.shared, id)?;
+    let free = || matches!(client.caller(), Caller::Free | Caller::Elsewhere);
+    if process.about().screen_of.is_some() && !free() {
+        let message = format!("{} is an agent's own screen: who types there decides for it", process.id());
+        return Err(RpcError::new(ErrorKind::Refused, message).hint("only a terminal that ostler does not host may"));
+    }
     match &process.about().session {
         None => Ok(process),
         Some(session) => {
@@ -159,8 +165,8 @@ fn stdin_refusal(error: &StdinError) -> RpcError {
     }
 }
 
-pub(crate) fn close_stdin(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let process = with_stdin(shared, &call.params::<methods::ProcessCloseStdin>()?.id)?;
+pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let process = with_stdin(client, &call.params::<methods::ProcessCloseStdin>()?.id)?;
     let head = call.head.clone();
     out.spawn(async move {
         let result = match process.close_stdin().await {

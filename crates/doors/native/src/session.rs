@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, PromptAccepted, PromptBlock, PromptParams,
-    RpcError, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams, SessionIdParams,
-    SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus, SessionUsage, Timestamp,
-    Watching, WorktreeFate, methods,
+    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted, PromptBlock,
+    PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams,
+    SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus,
+    SessionUsage, Timestamp, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewSession, NewTree, Prompt, PromptError, Queue,
-    Session, SessionError, Spent, Status, TreeError, TreeFate, View,
+    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewScreen, NewSession, NewTree, Prompt,
+    PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{Caller, Peer};
+use ostler_engine::{Caller, Peer, WinSize};
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
@@ -147,6 +147,11 @@ pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAcce
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed"))
             .hint(format!("read it with `ostler watch {id}`, or begin anew with `ostler new`")),
         PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{id} is answering another prompt")),
+        PromptError::OnScreen => {
+            let screen = session.screen().map_or(String::new(), |process| process.id().to_owned());
+            RpcError::new(ErrorKind::Refused, format!("the conversation of {id} is open on the agent's own screen"))
+                .hint(format!("go on there with `ostler attach {screen}`, or leave the agent there and send it then"))
+        }
         PromptError::QueueFull(count) => {
             RpcError::new(ErrorKind::Refused, format!("{count} prompts wait in {id} already"))
                 .hint(format!("wait for them, or drop them with `ostler interrupt {id} --clear-queue`"))
@@ -179,6 +184,38 @@ pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Inte
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
     let stopped = session.interrupt(how).map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
     Ok(Interrupted { interrupted: stopped.turn || stopped.dropped > 0, dropped: stopped.dropped as u64 })
+}
+
+/// Opens the agent's own screen.
+pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
+    let session = find(shared, &params.id)?;
+    if params.size.rows == 0 || params.size.cols == 0 {
+        return Err(bad("a terminal needs at least one row and one column"));
+    }
+    let new = NewScreen {
+        size: WinSize { rows: params.size.rows, cols: params.size.cols },
+        env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        interrupt: params.interrupt,
+    };
+    let (id, by) = (session.id(), peer.map_or(Caller::Unknown, Peer::caller));
+    session.open_screen(new, by).map(|process| info::describe(&process)).map_err(|error| match error {
+        ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed")),
+        ScreenError::NoScreen(_) => RpcError::new(ErrorKind::Refused, error.to_string())
+            .hint(format!("talk to it with `ostler attach {id}` or `ostler send {id} '...'`")),
+        ScreenError::NothingSaid => {
+            RpcError::new(ErrorKind::Refused, error.to_string()).hint(format!("begin with `ostler send {id} '...'`"))
+        }
+        ScreenError::Busy => {
+            RpcError::new(ErrorKind::Refused, error.to_string()).hint("wait for its end, or stop it with --interrupt")
+        }
+        ScreenError::Hosted(_) | ScreenError::Unknown => {
+            RpcError::new(ErrorKind::Refused, error.to_string()).hint("open it from a terminal of your own")
+        }
+        ScreenError::Unsupported(_) => bad(error.to_string()),
+        ScreenError::Opening | ScreenError::Stays | ScreenError::Spawn(_) | ScreenError::Io(_) => {
+            RpcError::new(ErrorKind::Failed, error.to_string())
+        }
+    })
 }
 
 /// Changes what holds from the next prompt on.
@@ -370,6 +407,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
         approvals: view.approvals,
         usage: Some(usage_of(view.spent)),
+        screen: view.screen,
     }
 }
 

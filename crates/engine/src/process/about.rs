@@ -73,6 +73,9 @@ pub struct About {
     /// The session whose agent it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The session whose agent's own screen it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub screen_of: Option<String>,
     /// Epoch seconds, the very number that clients compare.
     pub started: f64,
     /// The pid, once there was one.
@@ -121,6 +124,7 @@ impl About {
             live_max: None,
             key: None,
             session: None,
+            screen_of: None,
             // Microseconds: more digits than that are noise in a 64-bit float.
             started: now.as_micros() as f64 / 1e6,
             pid: 0,

@@ -71,6 +71,7 @@ impl Engine {
             .name("exits".into())
             .spawn(move || hear(&watcher, &events, &report))
             .map_err(StartError::Pumps)?;
+        registry.claims.start(&registry).map_err(StartError::Pumps)?;
         let sweeper = Arc::downgrade(&registry);
         std::thread::Builder::new().name("sweep".into()).spawn(move || sweep(&sweeper)).map_err(StartError::Pumps)?;
         let known = Arc::downgrade(&registry);

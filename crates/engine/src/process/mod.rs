@@ -3,6 +3,7 @@
 
 mod about;
 mod adopt;
+mod claim;
 mod cut_off;
 mod end;
 mod gate;
@@ -25,6 +26,7 @@ use tokio::sync::Notify;
 
 pub use about::{About, Alias, WinSize};
 pub use adopt::noted;
+pub use claim::{Claim, Doing, Need};
 pub use end::{Ending, Exit, KillOutcome, KillPlan};
 pub use input::StdinError;
 pub use ostler_journal::Appended;
@@ -57,6 +59,7 @@ struct Inner {
     superseded: AtomicBool,
     ended: Notify,
     viewers: Viewers,
+    following: claim::Following,
 }
 
 impl Process {

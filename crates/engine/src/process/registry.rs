@@ -11,6 +11,7 @@ use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps, R
 use ostler_keeper::{ChildIo, Keeper};
 use tokio::sync::{Notify, watch};
 
+use super::claim::{Claims, Following};
 use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process};
@@ -68,6 +69,8 @@ pub(crate) struct Registry {
     pub(crate) names: Names,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
+    /// Terminal programs whose output is to be looked at.
+    pub(super) claims: Arc<Claims>,
 }
 
 #[derive(Default)]
@@ -104,6 +107,12 @@ impl Drop for Reservation {
     }
 }
 
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.claims.stop();
+    }
+}
+
 impl Registry {
     pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, roll: Arc<Roll>, keeper: Keeper) -> Arc<Self> {
         let keys = crate::keys::Keys::open(&config.dir.join("keys"));
@@ -121,6 +130,7 @@ impl Registry {
             inbox: OnceLock::new(),
             names: Names::default(),
             terminals: Mutex::default(),
+            claims: Arc::default(),
         })
     }
 
@@ -203,6 +213,7 @@ impl Registry {
                 superseded: false.into(),
                 ended: Notify::new(),
                 viewers: Viewers::default(),
+                following: Following::default(),
             }),
         };
         let (old, early) = {
@@ -241,6 +252,7 @@ impl Registry {
                 }
             }));
         }
+        process.follow(&self.claims);
         if let Some(old) = old {
             self.supersede(&old);
         }

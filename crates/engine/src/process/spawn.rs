@@ -58,6 +58,8 @@ pub struct SpawnRequest {
     pub void_exit: Option<i32>,
     /// The session whose agent it is: its stdin is that session's alone, and is kept while it is.
     pub session: Option<String>,
+    /// The session whose agent's own screen it is.
+    pub screen_of: Option<String>,
 }
 
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
@@ -320,7 +322,7 @@ impl Asked {
             match self.answer_of_some_keeper().await {
                 Ok(spawned) => {
                     hook!("spawn.forked");
-                    Ok(Ok(begin(&self.registry, self.about, self.journal, spawned)))
+                    Ok(Ok(begin(&self.registry, self.about, self.journal, spawned, self.spec.stdio.first().copied())))
                 }
                 answer => blocking(move || Ok(self.finish(answer))).await,
             }
@@ -334,7 +336,7 @@ impl Asked {
         match answer {
             Ok(spawned) => {
                 hook!("spawn.forked");
-                Ok(begin(&self.registry, self.about, self.journal, spawned))
+                Ok(begin(&self.registry, self.about, self.journal, spawned, self.spec.stdio.first().copied()))
             }
             Err(error) => {
                 // Not heard of, but started: the keeper held it when we came back.
@@ -400,6 +402,7 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.private = request.private;
     about.live_max = request.live_max;
     about.session.clone_from(&request.session);
+    about.screen_of.clone_from(&request.screen_of);
     Ok(about)
 }
 
@@ -444,7 +447,13 @@ fn prepare(registry: &Registry, about: &About) -> io::Result<Prepared> {
     Ok(Prepared { dir, journal })
 }
 
-fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut spawned: Spawned) -> Process {
+fn begin(
+    registry: &Arc<Registry>,
+    mut about: About,
+    journal: Arc<Journal>,
+    mut spawned: Spawned,
+    size: Option<StdioKind>,
+) -> Process {
     about.runs_as(spawned.pid, spawned.start_ticks);
     match about.private {
         true => note_private(registry, &about),
@@ -458,6 +467,9 @@ fn begin(registry: &Arc<Registry>, mut about: About, journal: Arc<Journal>, mut 
     let hosted = registry.pumps.host(Arc::clone(&journal), io, false);
     registry.close_stdin_with(&hosted, &about.id);
     let process = registry.enter(about, spawned.start_ticks, journal, Some(hosted));
+    if let Some(StdioKind::Pty { rows, cols }) = size.filter(|_| process.about().tty) {
+        process.begins_with(WinSize { rows, cols });
+    }
     registry.tell(&process, Happening::Started);
     process
 }

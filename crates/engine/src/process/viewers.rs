@@ -6,6 +6,9 @@ use std::time::SystemTime;
 
 use super::{Process, WinSize};
 
+/// The file in a process's folder that says what size its terminal has: rows and columns, two bytes each.
+const SIZE: &str = "size";
+
 /// Somebody who looks at a process.
 #[derive(Debug, Clone)]
 pub struct Viewer {
@@ -30,6 +33,8 @@ struct State {
     present: Vec<(u64, Viewer)>,
     /// The size that the terminal was given last, as far as this daemon knows.
     size: Option<WinSize>,
+    /// The size that it has, or last had.
+    last_size: Option<WinSize>,
 }
 
 impl State {
@@ -100,6 +105,44 @@ impl Process {
         holds
     }
 
+    /// The size that its terminal has, or last had; nothing where there is none, or it is not known any more.
+    pub fn size(&self) -> Option<WinSize> {
+        if !self.about().tty {
+            return None;
+        }
+        let mut state = self.inner.viewers.state();
+        if state.last_size.is_none() {
+            state.last_size = self.noted_size();
+        }
+        state.last_size
+    }
+
+    /// It begins with this size.
+    pub(super) fn begins_with(&self, size: WinSize) {
+        self.inner.viewers.state().last_size = Some(size);
+        self.wants_a_look();
+    }
+
+    /// What a daemon before has noted. Where that could stall nothing is looked up.
+    fn noted_size(&self) -> Option<WinSize> {
+        let dir = self.inner.journal.dir().filter(|_| !self.inner.journal.is_remote())?;
+        let bytes: [u8; 4] = std::fs::read(dir.join(SIZE)).ok()?.try_into().ok()?;
+        let [a, b, c, d] = bytes;
+        Some(WinSize { rows: u16::from_le_bytes([a, b]), cols: u16::from_le_bytes([c, d]) })
+    }
+
+    /// Notes its size for the daemons to come. Touches the disk; what is kept in memory is noted nowhere.
+    pub(super) fn note_size(&self, noted: &mut Option<WinSize>) {
+        let size = self.inner.viewers.state().last_size;
+        if let (Some(WinSize { rows, cols }), Some(dir)) = (size.filter(|_| size != *noted), self.inner.journal.dir()) {
+            let bytes = [rows.to_le_bytes(), cols.to_le_bytes()].concat();
+            if let Err(error) = std::fs::write(dir.join(SIZE), bytes) {
+                tracing::debug!("{}: its size was not noted: {error}", self.id());
+            }
+            *noted = size;
+        }
+    }
+
     /// Gives the terminal the size that its viewers agree on. When the last one leaves it stays as it is.
     fn fit(&self, state: &mut State) {
         if let Some(size) = state.smallest() {
@@ -113,8 +156,9 @@ impl Process {
             && state.size != Some(size)
             && let Some(keeper) = self.keeper()
         {
-            state.size = Some(size);
+            (state.size, state.last_size) = (Some(size), Some(size));
             keeper.resize(self.id(), size.rows, size.cols);
+            self.wants_a_look();
         }
     }
 }

@@ -286,7 +286,7 @@ impl Driver {
         if living.is_some_and(|living| living.broken || (living.stale && waits)) {
             return Wish::Leave;
         }
-        let idle = state.turn.is_none() && self.idle.elapsed() >= shared.config().idle_stop;
+        let idle = state.turn.is_none() && (state.screen.is_some() || self.idle.elapsed() >= shared.config().idle_stop);
         if idle { Wish::Leave } else { Wish::Nothing }
     }
 

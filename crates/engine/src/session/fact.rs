@@ -201,6 +201,22 @@ pub enum Fact {
     },
     /// The machine was restarted: what waits goes on with the next prompt, not by itself.
     Held {},
+    /// The agent's own screen takes the conversation over, unless the daemon dies before it can be opened.
+    Screen {
+        /// Its number in the session, from 1.
+        number: u32,
+    },
+    /// That screen has ended: the session takes prompts again.
+    ScreenEnded {
+        /// Which.
+        number: u32,
+        /// What it returned.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+        /// The signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+    },
     /// The session is over: no more prompts.
     Closed {},
 }

@@ -27,6 +27,7 @@ mod prompt;
 mod prompts_from;
 mod rebuild;
 mod running;
+mod screen;
 mod sessions;
 mod spent;
 mod start;
@@ -62,6 +63,7 @@ pub use ostler_agents::{
 };
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
+pub use screen::{NewScreen, ScreenError};
 pub use sessions::{NoProgram, SessionError, Sessions};
 pub use spent::Spent;
 pub use state::Status;
@@ -197,6 +199,8 @@ pub struct View {
     pub activity_ms: u64,
     /// The agent's process, while one lives.
     pub process: Option<String>,
+    /// The terminal program that has the conversation, while the agent's own screen is open.
+    pub screen: Option<String>,
     /// Its last record.
     pub last: u64,
     /// What it has used.
@@ -216,6 +220,7 @@ impl Session {
 
     /// The session as everybody sees it. Never touches the disk.
     pub fn view(&self) -> View {
+        let screen = self.screen().map(|process| process.id().to_owned());
         let desk = self.desk();
         let State { created, settings, .. } = &desk.state;
         let status = desk.state.status();
@@ -245,6 +250,7 @@ impl Session {
             created_ms: desk.state.created_ms,
             activity_ms: desk.state.activity_ms,
             process: desk.process.clone(),
+            screen,
             last: self.inner.last.load(Ordering::Acquire),
             spent: desk.state.meter.sum.clone(),
         }

@@ -69,6 +69,9 @@ pub enum PromptError {
     /// A turn runs, and this prompt was not to wait.
     #[error("the session is busy")]
     Busy,
+    /// The agent's own screen has the conversation.
+    #[error("its conversation is open on the agent's own screen; end that first")]
+    OnScreen,
     /// Too many wait.
     #[error("{0} prompts wait already")]
     QueueFull(usize),
@@ -100,6 +103,7 @@ impl Session {
         match settings {
             None => return Err(PromptError::Closed),
             _ if state.status() == Status::Closed => return Err(PromptError::Closed),
+            _ if state.screen.is_some() => return Err(PromptError::OnScreen),
             _ if is_blank(&prompt.blocks) => return Err(PromptError::Empty),
             _ if bytes > PROMPT_MAX => return Err(PromptError::TooLong(bytes)),
             _ if prompt.queue == Queue::Refuse && state.is_busy() => return Err(PromptError::Busy),

@@ -200,6 +200,9 @@ impl Sessions {
         }
         self.hold_after_reboot();
         self.settle_inbox();
+        for session in self.list() {
+            session.take_up_screen(shared);
+        }
         let unfinished = |session: &&Session| session.desk().state.has_work();
         for session in self.list().iter().filter(unfinished) {
             session.drive();
@@ -416,8 +419,13 @@ impl Sessions {
         }
         self.shared.table().remove(session.id());
         let engine = self.shared.engine();
-        let sources = session.desk().state.sources;
-        for process in (1..=sources).filter_map(|source| engine.inner.by_key(&session.process_key(source))) {
+        let (sources, screens) = {
+            let desk = session.desk();
+            (desk.state.sources, desk.state.screens)
+        };
+        let agents = (1..=sources).map(|source| session.process_key(source));
+        let keys = agents.chain((1..=screens).map(|number| session.screen_key(number)));
+        for process in keys.filter_map(|key| engine.inner.by_key(&key)) {
             engine.forget(&process);
         }
         if let Err(error) = fs::remove_dir_all(&session.inner.folder.dir) {

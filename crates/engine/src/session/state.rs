@@ -125,6 +125,11 @@ pub(super) struct State {
     /// The machine was restarted, and nobody has said anything since.
     #[serde(default)]
     pub(super) held: bool,
+    /// Screens of the agent's own that were ever opened, and the one that has the conversation.
+    #[serde(default)]
+    pub(super) screens: u32,
+    #[serde(default)]
+    pub(super) screen: Option<u32>,
     /// What was used.
     pub(super) meter: Meter,
 }
@@ -150,6 +155,8 @@ impl State {
             lost: None,
             closed: false,
             held: false,
+            screens: 0,
+            screen: None,
             meter: Meter::default(),
         }
     }
@@ -282,6 +289,11 @@ impl State {
             }
             Fact::Said { event } => self.event(0, (0, 0), event),
             Fact::Held {} => self.held = true,
+            Fact::Screen { number } => {
+                self.screens = self.screens.max(*number);
+                self.screen = Some(*number);
+            }
+            Fact::ScreenEnded { number, .. } => self.screen = self.screen.filter(|open| open != number),
             Fact::Closed {} => self.closed = true,
         }
     }

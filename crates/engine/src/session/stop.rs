@@ -69,6 +69,7 @@ impl Session {
         desk.end = true;
         self.rest(&desk);
         drop(desk);
+        self.end_screen();
         self.inner.bell.ring();
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use super::thread::{Notice, ThreadHandle};
 use super::{Appended, PumpConfig, PumpIo, StdinError};
 use crate::lock;
-use crate::raw::{ExitStatusRecord, Journal};
+use crate::raw::{ExitStatusRecord, Journal, somebody, terminal};
 
 /// Called once with the outcome, on a pump thread; must not block.
 pub type AppendDone = Box<dyn FnOnce(Result<Appended, StdinError>) + Send>;
@@ -217,7 +217,12 @@ impl Hosted {
 
     /// The same for one of several senders: `offset` is a place in all that it ever sent, whatever others add.
     pub fn append_stdin_of(&self, sender: u64, offset: i64, data: Vec<u8>, done: AppendDone) {
-        self.append(Some(sender), Some(offset), data, done);
+        self.append(Some(somebody(sender)), Some(offset), data, done);
+    }
+
+    /// Accepts the answer to the question that ends at this offset of the output; once, however often it is given.
+    pub fn answer_terminal(&self, asked: u64, data: Vec<u8>, done: AppendDone) {
+        self.append(Some(terminal(asked)), Some(0), data, done);
     }
 
     fn append(&self, sender: Option<u64>, offset: Option<i64>, data: Vec<u8>, done: AppendDone) {

@@ -147,15 +147,15 @@ impl Spool {
                         self.touched = true;
                         hook!("stdin.close_recorded");
                     }
-                    Request::Close(done).answer(Ok(self.appended(false)));
+                    Request::Close(done).answer(Ok(self.appended(journal, false)));
                 }
             }
         }
         Ok(())
     }
 
-    fn appended(&self, duplicate: bool) -> Appended {
-        Appended { applied: self.accepted, duplicate }
+    fn appended(&self, journal: &Journal, duplicate: bool) -> Appended {
+        Appended { applied: self.accepted - journal.stdin_answered(self.accepted), duplicate }
     }
 
     /// Would add bytes.
@@ -168,7 +168,8 @@ impl Spool {
         let Some(offset) = append.offset else { return Ok(Some(0)) };
         let applied = match append.sender {
             Some(sender) => journal.stdin_accepted_of(sender, self.accepted),
-            None => self.accepted,
+            // What the terminal answered by itself is not in anybody's count.
+            None => self.accepted - journal.stdin_answered(self.accepted),
         };
         let (accepted, offset) = (i128::from(applied), i128::from(offset));
         if offset > accepted {
@@ -185,7 +186,7 @@ impl Spool {
         let skip = match self.place(journal, &append) {
             Ok(Some(skip)) => skip,
             Ok(None) => {
-                append.answer(Ok(self.appended(true)));
+                append.answer(Ok(self.appended(journal, true)));
                 return Ok(());
             }
             Err(error) => {
@@ -200,12 +201,13 @@ impl Spool {
             self.write(journal, files, fresh)
         });
         if self.accepted != before {
-            journal.update(|bounds| bounds.applied = self.accepted);
+            let answered = journal.stdin_answered(self.accepted);
+            journal.update(|bounds| (bounds.applied, bounds.answered) = (self.accepted, answered));
         }
         match written {
             Ok(()) => {
                 hook!("stdin.appended");
-                append.answer(Ok(self.appended(false)));
+                append.answer(Ok(self.appended(journal, false)));
                 Ok(())
             }
             Err(error) => {

@@ -41,9 +41,10 @@ use on_roll::OnRoll;
 pub use reader::Cursor;
 use recovery::Recovered;
 pub use retention::disk_usage;
+pub(crate) use senders::{somebody, terminal};
 pub use types::{
-    Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, Missing, OpenError,
-    Step,
+    Answers, Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, Missing,
+    OpenError, Step,
 };
 pub(crate) use writer::Writer;
 
@@ -156,6 +157,7 @@ impl Journal {
             out_end: last.out_end,
             err_end: last.err_end,
             applied,
+            answered: ctl.senders.answered(applied),
             exit: found.exit,
             held_back: None,
             damaged_from,
@@ -355,6 +357,16 @@ impl Journal {
     /// How much of one sender's stdin was accepted, when all of it is this long.
     pub(crate) fn stdin_accepted_of(&self, sender: u64, applied: u64) -> u64 {
         lock(&self.ctl).senders.accepted(sender, applied)
+    }
+
+    /// How much of a ledger of this length answers questions to the terminal.
+    pub(crate) fn stdin_answered(&self, applied: u64) -> u64 {
+        lock(&self.ctl).senders.answered(applied)
+    }
+
+    /// The questions to its terminal that were answered.
+    pub fn answers(&self) -> Answers {
+        lock(&self.ctl).senders.answers()
     }
 
     /// Records whose the next bytes of stdin are, where that changes.

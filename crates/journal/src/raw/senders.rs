@@ -4,8 +4,23 @@
 //! Only a change of sender is recorded, before the first byte that follows: what was accepted of the last one is what the
 //! ledger has grown by since.
 
+use super::types::Answers;
+
 /// Senders that are remembered, the latest ones: far more than type into one process between a crash and its end.
 const REMEMBERED: usize = 64;
+/// Senders from here on are the terminal itself: the rest of the number is the place in the output of the question that is
+/// answered.
+const TERMINAL: u64 = 0xffff << 48;
+
+/// A client's number, which is never one of the terminal's.
+pub(crate) fn somebody(sender: u64) -> u64 {
+    if sender < TERMINAL { sender } else { sender >> 16 }
+}
+
+/// The terminal as the sender of the answer to the question that ends at this place of the output.
+pub(crate) fn terminal(asked: u64) -> u64 {
+    TERMINAL | asked
+}
 
 /// From here on stdin is one sender's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +39,20 @@ pub(crate) struct Senders {
     /// What was accepted in turns that are over, the latest sender last.
     over: Vec<(u64, u64)>,
     current: Option<Turn>,
+    /// What the terminal answered in turns that are over, in bytes, and up to which question.
+    answered: u64,
+    answers: Answers,
 }
 
 impl Senders {
     pub(crate) fn begin(&mut self, turn: Turn) {
+        if turn.sender >= TERMINAL && turn.before == 0 {
+            self.answers = Answers { count: self.answers.count.saturating_add(1), upto: turn.sender - TERMINAL };
+        }
         if let Some(last) = self.current.replace(turn) {
+            if last.sender >= TERMINAL {
+                self.answered += turn.at.saturating_sub(last.at);
+            }
             self.over.retain(|(sender, _)| *sender != last.sender);
             self.over.push((last.sender, last.before + turn.at.saturating_sub(last.at)));
             let excess = self.over.len().saturating_sub(REMEMBERED);
@@ -42,6 +66,17 @@ impl Senders {
             Some(turn) if turn.sender == sender => turn.before + applied.saturating_sub(turn.at),
             _ => self.over.iter().find(|(known, _)| *known == sender).map_or(0, |(_, accepted)| *accepted),
         }
+    }
+
+    /// How much of a ledger of this length is the terminal's.
+    pub(crate) fn answered(&self, applied: u64) -> u64 {
+        let current = self.current.filter(|turn| turn.sender >= TERMINAL);
+        self.answered + current.map_or(0, |turn| applied.saturating_sub(turn.at))
+    }
+
+    /// The questions whose answers were begun.
+    pub(crate) fn answers(&self) -> Answers {
+        self.answers
     }
 
     /// The record that must be written before `sender` adds to a ledger of this length.
@@ -88,6 +123,24 @@ mod tests {
         let (end, _) = add(&mut senders, Some(2), end, 0);
         let (end, _) = add(&mut senders, Some(1), end, 2);
         assert_eq!((senders.accepted(1, end), senders.accepted(2, end)), (5, 0));
+    }
+
+    #[test]
+    fn what_the_terminal_answers_is_in_nobodys_count_and_each_question_is_answered_once() {
+        let mut senders = Senders::default();
+        let (end, _) = add(&mut senders, None, 0, 5);
+        assert_eq!(senders.answered(end), 0);
+        let (end, _) = add(&mut senders, Some(terminal(100)), end, 10);
+        assert_eq!((senders.answered(end), senders.accepted(terminal(100), end)), (10, 10));
+        let (end, _) = add(&mut senders, Some(7), end, 3);
+        let (end, _) = add(&mut senders, None, end, 1);
+        assert_eq!((senders.answered(end), senders.accepted(7, end)), (10, 3));
+        let (end, _) = add(&mut senders, Some(terminal(200)), end, 4);
+        // A daemon died in the middle: the rest is the same answer.
+        assert_eq!((senders.accepted(terminal(200), end), senders.answers()), (4, Answers { count: 2, upto: 200 }));
+        let (end, again) = add(&mut senders, Some(terminal(200)), end, 6);
+        assert_eq!((again, senders.answered(end), senders.answers().count), (false, 20, 2));
+        assert!(somebody(u64::MAX) < TERMINAL && somebody(7) == 7, "no client is the terminal");
     }
 
     #[test]

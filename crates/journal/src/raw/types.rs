@@ -83,6 +83,8 @@ pub struct Bounds {
     pub err_end: u64,
     /// Bytes ever accepted for stdin.
     pub applied: u64,
+    /// So many of them answered a question to the terminal, and are nobody's input.
+    pub answered: u64,
     /// The exit, once journaled.
     pub exit: Option<ExitRecord>,
     /// Set while output is held back.
@@ -91,6 +93,22 @@ pub struct Bounds {
     pub damaged_from: Option<u64>,
     /// What the process wrote after this frame was lost with everybody who held its pipes.
     pub lost_after: Option<u64>,
+}
+
+impl Bounds {
+    /// Bytes that somebody sent for stdin: what senders' places count.
+    pub fn sent(&self) -> u64 {
+        self.applied.saturating_sub(self.answered)
+    }
+}
+
+/// Questions of a program to its terminal that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// How many.
+    pub count: u32,
+    /// Where in its output the last of them ends.
+    pub upto: u64,
 }
 
 /// Options of a journal.

@@ -148,6 +148,7 @@ impl Markdown {
                 paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
             }
             Fact::Held {} => paragraph(out, "*the machine was restarted*"),
+            Fact::Screen { .. } => paragraph(out, "*the conversation went on on the agent's own screen*"),
             Fact::Closed {} => paragraph(out, "*the session was closed*"),
             _ => {}
         }

@@ -56,6 +56,14 @@ pub(crate) enum Fact {
         #[serde(default)]
         by: Value,
     },
+    /// The agent's own screen has the conversation.
+    Screen {
+        number: u32,
+    },
+    /// It has ended.
+    ScreenEnded {
+        number: u32,
+    },
     /// Somebody wants the turn to stop.
     Interrupt {
         #[serde(default)]

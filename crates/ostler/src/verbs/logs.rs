@@ -30,6 +30,7 @@ Examples:
   ostler logs build -f --tail 20      the last 20 lines, then what comes; says how it ended
   ostler logs build --since 10m
   ostler logs build -f --from 120
+  ostler logs claude --screen
   ostler logs build --time 2>&1 | grep warning
   ostler logs --daemon -f")]
 pub(crate) struct Logs {
@@ -53,6 +54,10 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with_all = ["from", "daemon"])]
     since: Option<Timestamp>,
 
+    /// The last screen of a program with a terminal, as text
+    #[arg(long, conflicts_with_all = ["daemon", "follow", "from", "tail", "since", "time"])]
+    screen: bool,
+
     /// Put the time before each line
     #[arg(long, conflicts_with = "daemon")]
     time: bool,
@@ -66,6 +71,9 @@ impl Logs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let Some(id) = &self.id else { return self.daemon_log(context) };
         let (reached, process) = context.find_process(id)?;
+        if self.screen {
+            return super::screen::show(context, reached, &process);
+        }
         let view = View {
             from: self.from,
             tail: None,

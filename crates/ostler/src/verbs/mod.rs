@@ -8,6 +8,7 @@ mod r#as;
 mod assets;
 mod attach;
 mod audit;
+mod claim;
 mod close;
 mod completions;
 mod config;
@@ -32,6 +33,7 @@ mod ps;
 mod restart;
 mod rules;
 mod run;
+mod screen;
 mod send;
 mod service;
 mod session;
@@ -42,6 +44,7 @@ mod start;
 mod start_again;
 mod status;
 mod stream;
+mod tui;
 mod uninstall;
 mod up;
 mod wait;
@@ -106,6 +109,7 @@ pub(crate) enum Verb {
     Send(send::Send),
     Watch(watch::Watch),
     Sessions(sessions::SessionsVerb),
+    Tui(tui::Tui),
     Set(set::Set),
     Interrupt(interrupt::Interrupt),
     Close(close::Close),
@@ -157,6 +161,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Send(verb) => verb.run(context),
         Verb::Watch(verb) => verb.run(context),
         Verb::Sessions(verb) => verb.run(context),
+        Verb::Tui(verb) => verb.run(context),
         Verb::Set(verb) => verb.run(context),
         Verb::Interrupt(verb) => verb.run(context),
         Verb::Close(verb) => verb.run(context),

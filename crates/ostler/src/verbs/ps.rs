@@ -6,6 +6,7 @@ use clap::Args;
 use ostler_api::{HostedListParams, ProcessInfo};
 
 use super::Context;
+use super::claim::claimed;
 use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Table, ago};
 
@@ -115,7 +116,7 @@ pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
         None if process.damaged_from.is_some() => ("running, damaged".to_owned(), Paint::Bad),
         None => match &process.held_back {
             Some(_) => ("held back".to_owned(), Paint::Warn),
-            None => ("running".to_owned(), Paint::Good),
+            None => process.claim.as_ref().map_or(("running".to_owned(), Paint::Good), claimed),
         },
         Some(exit) => match (exit.code, exit.signal) {
             (Some(0), _) => ("exited 0".to_owned(), Paint::Dim),

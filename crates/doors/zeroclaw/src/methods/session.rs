@@ -212,7 +212,7 @@ pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, p
 
 fn refused(error: PromptError) -> RpcError {
     match error {
-        PromptError::Busy | PromptError::QueueFull(_) => RpcError::busy(error),
+        PromptError::Busy | PromptError::QueueFull(_) | PromptError::OnScreen => RpcError::busy(error),
         PromptError::Empty | PromptError::TooLong(_) => RpcError::params(error.to_string()),
         PromptError::Closed => RpcError::not_found("Session not found: it was closed"),
         PromptError::Io(error) => RpcError::internal(error.to_string()),

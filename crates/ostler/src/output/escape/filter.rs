@@ -145,6 +145,8 @@ fn has_effect_outside(sequence: &[u8]) -> bool {
         [0x1b, b'[', b'?', .., b'u'] => true,
         // DECID.
         [0x1b, b'Z'] => true,
+        // What a program says it is doing; only the question is answered.
+        [0x1b, b']', b'7', b'5', b'0', b'1', b';', rest @ ..] => rest.starts_with(b"?"),
         // Operating system commands: everything but the window's title; a question mark asks for a value.
         [0x1b, b']', rest @ ..] => !matches!(rest, [b'0' | b'1' | b'2', b';', ..]),
         // Device control strings that ask: XTGETTCAP, DECRQSS.
@@ -193,5 +195,7 @@ mod tests {
         let bytes =
             b"\x1b[?1049h\x1b[5;5Hx\x1b[6n\x1b[c\x1b[>c\x1b]11;?\x07\x1bP+q544e\x1b\\\x1b[?2026$p\x07\x1b]2;t\x07";
         assert_eq!(run(Policy::Replay, bytes), "\x1b[?1049h\x1b[5;5Hx\x1b]2;t\x07");
+        let status = b"\x1b]7501;?\x07\x1b]7501;state=working\x1b\\";
+        assert_eq!(run(Policy::Replay, status), "\x1b]7501;state=working\x1b\\");
     }
 }

@@ -5,10 +5,12 @@
 
 mod filter;
 mod modes;
+mod question;
 mod token;
 
 pub(crate) use filter::{Filter, Policy};
 pub(crate) use modes::Modes;
+pub(crate) use question::Unasked;
 
 /// A control character as people write it: `^[`, `^G`, `^?`.
 fn caret(byte: u8) -> [u8; 2] {

@@ -21,6 +21,8 @@ pub(crate) struct Modes {
     /// Levels of the keyboard protocol pushed.
     keyboard: usize,
     modify_keys: bool,
+    /// It has said what it is doing, and our terminal may show that.
+    reported: bool,
 }
 
 impl Modes {
@@ -48,6 +50,7 @@ impl Modes {
             [0x1b, b'[', b'<', .., b'u'] => self.keyboard = self.keyboard.saturating_sub(1),
             [0x1b, b'[', b'>', b'4', b';', level, b'm'] => self.modify_keys = *level != b'0',
             [0x1b, b'[', b'>', b'4', b'm'] => self.modify_keys = false,
+            [0x1b, b']', b'7', b'5', b'0', b'1', b';', report @ ..] => self.reported |= !report.starts_with(b"?"),
             // Full and soft reset.
             [0x1b, b'c'] | [0x1b, b'[', b'!', b'p'] => {
                 *self = Self::default();
@@ -103,6 +106,9 @@ impl Modes {
         if self.cursor_hidden {
             out.extend(b"\x1b[?25h");
         }
+        if self.reported {
+            out.extend(b"\x1b]7501;state=clear\x1b\\");
+        }
         out.extend(b"\x1b[0m");
         out
     }
@@ -134,5 +140,9 @@ mod tests {
         assert_eq!(modes.leave(), b"\x1b[0m");
         modes.feed(b"\x1b[?1049h\x1bc");
         assert!(!modes.full_screen());
+        modes.feed(b"\x1b]7501;?\x07");
+        assert_eq!(modes.leave(), b"\x1b[0m");
+        modes.feed(b"\x1b]7501;state=working\x07");
+        assert_eq!(modes.leave(), b"\x1b]7501;state=clear\x1b\\\x1b[0m", "whoever comes next is not at that work");
     }
 }

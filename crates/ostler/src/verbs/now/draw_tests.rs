@@ -73,7 +73,16 @@ fn nothing_raw_of_what_is_hosted_reaches_a_cell() {
     if let Some(process) = &mut hosted.process {
         (process.program, process.args) = (nasty(), vec![nasty()]);
         let state = ostler_api::ClaimState::Working;
-        let claim = ostler_api::Claim { state, kind: Some(nasty()), title: Some(nasty()), message: None, since: None };
+        let claim = ostler_api::Claim {
+            state,
+            kind: Some(nasty()),
+            title: Some(nasty()),
+            message: None,
+            since: None,
+            app: Some(nasty()),
+            progress: None,
+            reported: true,
+        };
         process.claim = Some(claim);
     }
     let mut failed = session("s1", "failed", 2);

@@ -34,6 +34,7 @@ pub(in crate::verbs::now) fn process(id: &str, tty: bool, began: u64) -> Process
         lost_after: None,
         rebooted: false,
         claim: None,
+        size: None,
     }
 }
 
@@ -93,7 +94,8 @@ fn what_a_terminal_program_claims_is_marked_and_only_that_it_waits_needs_somebod
     let claims = |state| {
         let mut info = process("p1", true, 1);
         let (title, message) = (Some("t".to_owned()), Some("may I?".to_owned()));
-        info.claim = Some(Claim { state, kind: None, title, message, since: None });
+        info.claim =
+            Some(Claim { state, kind: None, title, message, since: None, app: None, progress: None, reported: true });
         rows(&Inbox::new(Instant::now()), &[listed(info)], "").remove(0)
     };
     let row = claims(ClaimState::NeedsYou);

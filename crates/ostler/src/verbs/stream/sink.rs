@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ostler_api::{Exited, Frame, Gap, Missing, Stream, Timestamp};
 
-use crate::output::escape::{Filter, Policy};
+use crate::output::escape::{Filter, Policy, Unasked};
 
 /// How output is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub(in crate::verbs) struct Sink {
     terminal: bool,
     out: Lane,
     err: Lane,
+    /// Where a terminal is drawn upon as it is.
+    unasked: Unasked,
+    /// The past of a terminal program, while that is played.
+    past: Option<Filter>,
 }
 
 /// One of our two streams.
@@ -47,7 +51,7 @@ impl Sink {
             buffer: Vec::new(),
         };
         let (out, err) = (lane(io::stdout().is_terminal()), lane(io::stderr().is_terminal()));
-        Self { format, times, terminal: io::stdout().is_terminal(), out, err }
+        Self { format, times, terminal: io::stdout().is_terminal(), out, err, unasked: Unasked::default(), past: None }
     }
 
     /// Writes one frame's bytes.
@@ -60,11 +64,29 @@ impl Sink {
         if self.format == Format::Nothing {
             return Ok(());
         }
+        if self.is_raw_terminal() && !self.times && frame.stream == Stream::Stdout {
+            let mut shown = Vec::with_capacity(bytes.len());
+            if let Some(mut past) = self.past.take() {
+                past.finish(&mut shown);
+            }
+            self.unasked.feed(bytes, &mut shown);
+            return write_all(&mut io::stdout().lock(), &shown);
+        }
         let time = self.times.then_some(frame.time);
         match frame.stream {
             Stream::Stdout => write_all(&mut io::stdout().lock(), self.out.format(bytes, time)),
             Stream::Stderr => write_all(&mut io::stderr().lock(), self.err.format(bytes, time)),
         }
+    }
+
+    /// Writes one frame that lies in the past: whoever asked the terminal something in it has no use for an answer now.
+    pub(super) fn past(&mut self, frame: &Frame, bytes: &[u8]) -> io::Result<()> {
+        if !self.is_raw_terminal() || self.times || frame.stream != Stream::Stdout {
+            return self.frame(frame, bytes);
+        }
+        let mut shown = Vec::with_capacity(bytes.len());
+        self.past.get_or_insert_with(|| Filter::new(Policy::Replay)).feed(bytes, &mut shown);
+        write_all(&mut io::stdout().lock(), &shown)
     }
 
     /// Bytes that are no frame: a repaint.
@@ -104,6 +126,9 @@ impl Sink {
 
     /// Writes what is unfinished.
     pub(super) fn finish(&mut self) -> io::Result<()> {
+        let mut held = Vec::new();
+        self.unasked.finish(&mut held);
+        write_all(&mut io::stdout().lock(), &held)?;
         write_all(&mut io::stdout().lock(), self.out.finish())?;
         write_all(&mut io::stderr().lock(), self.err.finish())
     }

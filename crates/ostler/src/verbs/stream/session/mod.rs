@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
 use ostler_api::{
-    AttachParams, Attached, Exit, Missing, Notification, RpcError, Timestamp, ViewerParams, WinSize, methods,
+    AttachParams, Attached, Exit, Frame, Missing, Notification, RpcError, Timestamp, ViewerParams, WinSize, methods,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
@@ -30,6 +30,9 @@ const NUDGE: Duration = Duration::from_millis(60);
 const SETTLE: Duration = Duration::from_millis(500);
 /// How far back modes are looked for that a program set once, at its start.
 const MODES_WITHIN: u64 = 1024 * 1024;
+
+/// A program that has only just asked its terminal something waits for the answer; one that asked before does not.
+const FRESH: Duration = Duration::from_secs(5);
 
 /// What to watch, and how.
 pub(in crate::verbs) struct View {
@@ -290,7 +293,10 @@ impl<'a> Session<'a> {
                 match &mut self.past {
                     Some(past) => past.extend_from_slice(&bytes),
                     None => {
-                        self.sink.frame(&frame, &bytes)?;
+                        match self.is_long_past(&frame) {
+                            true => self.sink.past(&frame, &bytes)?,
+                            false => self.sink.frame(&frame, &bytes)?,
+                        }
                         self.modes.feed(&bytes);
                     }
                 }
@@ -333,6 +339,11 @@ impl<'a> Session<'a> {
             self.sink.finish()?;
         }
         Ok(done.then_some(Outcome::UpToNow))
+    }
+
+    /// Whether it was there before we came, and not only just.
+    fn is_long_past(&self, frame: &Frame) -> bool {
+        frame.seq <= self.past_end && frame.time.elapsed() > FRESH
     }
 
     fn obey(&mut self, wish: Wish) -> Result<Option<Outcome>, Trouble> {
