@@ -139,7 +139,8 @@ impl Git {
 
 /// What takes the place of everything that only the repository says: what the user says, or nothing.
 fn overrides(listed: &[u8]) -> Vec<(OsString, OsString)> {
-    let (mut users, mut theirs): (HashMap<&[u8], &[u8]>, Vec<&[u8]>) = (HashMap::new(), Vec::new());
+    let mut users: HashMap<&[u8], &[u8]> = HashMap::new();
+    let mut theirs: Vec<&[u8]> = Vec::new();
     let mut words = listed.split(|byte| *byte == 0);
     while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
         let (name, value) = setting.split_at(setting.iter().position(|byte| *byte == b'\n').unwrap_or(setting.len()));
