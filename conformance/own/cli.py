@@ -330,7 +330,7 @@ def words(t):
         status = home.json("status")[0]
         t.eq("status-counts-sessions-and-requests", (status["sessions"], status["sessions_running"], status["approvals_pending"]), (1, 0, 0))
         t.ok("and-so-do-metrics", 'ostler_sessions{status="idle"} 1' in home.good("metrics") and "ostler_approvals_pending 0" in home.good("metrics"))
-        narrow = Terminal(home, "status")
+        narrow = Terminal(home, "status", "--connect")
         narrow.wait(30)
         t.ok("how-to-connect-is-never-cut", all(d["connect"].encode() in narrow.seen for d in status["doors"]), narrow.seen)
         t.ok("sessions-are-in-the-status", b"sessions   1 open" in narrow.seen, narrow.seen)

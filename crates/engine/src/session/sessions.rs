@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -21,12 +21,16 @@ use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
 use crate::approval::{Approval, Bound, Record};
 use crate::brief::Forker;
-use crate::names::Bearer;
+use crate::names::{Bearer, Given};
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
 
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
+
+/// How long the same key waits for whoever is making its session: longer than git takes for a work tree.
+const SAME_KEY: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The sessions; a cheap handle.
 #[derive(Clone)]
@@ -278,9 +282,9 @@ impl Sessions {
             self.is_there(&new.agent, new.program.as_deref())?;
         }
         // Held until it can be found by it.
-        let _given = match &new.name {
-            Some(name) => Some(self.shared.engine().take_name(name, None)?),
-            None => None,
+        let _given = match self.name_for(&new)? {
+            Ok(given) => given,
+            Err(known) => return Ok(known),
         };
         let Some(wanted) = &new.worktree else { return self.store(new, None) };
         let trees = self.shared.trees();
@@ -293,6 +297,25 @@ impl Sessions {
             trees.discard(&made.path);
         }
         created
+    }
+
+    /// Its name, if it is to have one; or the session that the same key made meanwhile, under that very name.
+    fn name_for(&self, new: &NewSession) -> Result<Result<Option<Given>, Session>, CreateError> {
+        let Some(name) = &new.name else { return Ok(Ok(None)) };
+        let deadline = Instant::now() + SAME_KEY;
+        loop {
+            let taken = match self.shared.engine().take_name(name, None) {
+                Ok(given) => return Ok(Ok(Some(given))),
+                Err(taken) => taken,
+            };
+            if let Some(known) = known(&self.shared.table(), new)? {
+                return Ok(Err(known));
+            }
+            if new.key.is_none() || taken.bearer != Bearer::Coming || Instant::now() > deadline {
+                return Err(taken.into());
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     fn store(&self, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {

@@ -24,10 +24,10 @@ pub(super) fn of_daemon(reached: &mut Reached, ask: bool) -> Option<Vec<AgentInf
 }
 
 /// As a daemon would find them that is started from here.
-pub(super) fn of_this_terminal(config: &Config) -> Vec<AgentInfo> {
+pub(super) fn of_this_terminal(config: &Config, ask: bool) -> Vec<AgentInfo> {
     let (finder, environment) =
         (Finder::new(None, config.sessions.oneshot, Forker::here()), Environment::of_this_process(&[]));
-    let found = agents_here(&finder, &environment, &config.sessions, true);
+    let found = agents_here(&finder, &environment, &config.sessions, ask);
     found.into_iter().map(ostler_door_native::agent_info).collect()
 }
 

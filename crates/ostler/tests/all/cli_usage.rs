@@ -12,6 +12,7 @@ const VERBS: &[&str] = &[
     "attach",
     "logs",
     "kill",
+    "wait",
     "prune",
     "forget",
     "as",

@@ -11,8 +11,14 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
     let (config, _) = Config::load_all(context.paths.config_file(), |name| std::env::var(name).ok());
     let asked = context.reach_one().ok().and_then(|mut reached| of_daemon(&mut reached, true));
     let (agents, place) = match asked {
-        Some(agents) => (agents, "where ostler runs it"),
-        None => (of_this_terminal(&config), "in this terminal, as ostler is not running"),
+        Some(mut agents) => {
+            // Those that the settings have got since it was started.
+            let new = |agent: &AgentInfo| agents.iter().all(|known| known.name != agent.name);
+            let new: Vec<AgentInfo> = of_this_terminal(&config, false).into_iter().filter(new).collect();
+            agents.extend(new);
+            (agents, "where ostler runs it")
+        }
+        None => (of_this_terminal(&config, true), "in this terminal, as ostler is not running"),
     };
     agents.iter().map(|agent| check(agent, place)).collect()
 }
