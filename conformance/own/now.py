@@ -103,12 +103,14 @@ def listing(t):
     for size in SIZES:
         name = "%dx%d" % size
         screen = Screen(place, size).open()
-        text = screen.until("1 waiting", "NEEDS YOU", "RUNNING", "asker", "builder")
+        text = screen.until("1 waiting", "NEEDS YOU", "RUNNING", "asker")
+        t.ok(name + "-the-request-is-drawn-as-everywhere", "May the agent use this tool?" in text and place.request in text, text)
+        screen.keys("j")
+        text = screen.until("builder", "Enter attach")
         t.ok(name + "-a-session-a-terminal-program-and-a-command-in-one-list",
              all(screen.row(row) for row in ("asker", "rests", "screen", "builder")), text)
         t.ok(name + "-each-with-its-last-line",
              "hello from the" in screen.row("rests") and "on a terminal" in screen.row("screen") and "building it" in screen.row("builder"), text)
-        t.ok(name + "-the-request-is-drawn-as-everywhere", "May the agent use this tool?" in text and place.request in text, text)
         screen.choose("broken")
         t.ok(name + "-what-ended-is-below-and-says-how", "exited 7" in screen.row("broken") and "ENDED" in screen.screen(), screen.screen())
         t.ok(name + "-agents-processes-are-seen-as-their-sessions", "__echo" not in screen.screen(), screen.screen())
@@ -232,7 +234,7 @@ def goes_on(t):
     if not needs_tmux(t):
         return
     place = Place(t).fill()
-    screen = Screen(place).open()
+    screen = Screen(place, (100, 40)).open()
     try:
         screen.until("asker", "1 waiting")
         before = place.daemon_pid()
@@ -246,7 +248,7 @@ def goes_on(t):
         screen.until("applied")
         t.ok("and-what-was-asked-before-is-answered", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2))
         screen.keys("Enter")
-        for size in ((120, 40), (60, 14), (200, 50), (80, 24)):
+        for size in ((120, 42), (60, 14), (200, 50), (80, 24)):
             screen.resize(*size)
             fits = wait_for(lambda: len(screen.screen().split("\n")) - 1 == size[1] and "running" in screen.screen()
                             and "q leave" in screen.screen(), LONG, 0.2)

@@ -1,5 +1,5 @@
 //! Now on a screen. Everything that comes from outside is made visible on its way into a cell, and where things are depends
-//! on the size of the screen alone: what arrives moves nothing.
+//! on the size of the screen and on what was chosen: what arrives moves nothing.
 
 use std::time::Instant;
 
@@ -20,6 +20,8 @@ use crate::request::{self, NARROWEST};
 
 /// Below this there is no room for a request beside its frame.
 const LOWEST: u16 = 12;
+/// Beside a request the list takes a quarter of the screen, within these bounds.
+const BESIDE_REQUEST: std::ops::RangeInclusive<u16> = 2..=8;
 /// Of what it costs, cents are enough in a list.
 const COST: usize = 8;
 const AGE: usize = 6;
@@ -103,7 +105,12 @@ pub(super) fn draw(
         draw_down(frame, area, error, state, canvas);
         return None;
     }
-    let [title, list, rule, body, keys, status] = split(area, [1, area.height * 2 / 5, 1, 0, 2, 1]);
+    // A request is to be read whole: it has most of the screen for as long as it is shown.
+    let rows = match state.inbox.selected() {
+        Some(_) => (area.height / 4).clamp(*BESIDE_REQUEST.start(), *BESIDE_REQUEST.end()),
+        None => area.height * 2 / 5,
+    };
+    let [title, list, rule, body, keys, status] = split(area, [1, rows, 1, 0, 2, 1]);
     frame.render_widget(Paragraph::new(title_line(state, canvas, usize::from(title.width))), title);
     draw_list(frame, list, state, canvas);
     let sight = detail::draw(frame, rule, body, state, canvas, now);

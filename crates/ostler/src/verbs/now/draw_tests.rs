@@ -139,13 +139,16 @@ fn every_size_shows_all_three_sections_and_fits() {
         shown.state.update("main", all);
         shown.draw();
         let text = shown.text();
+        assert_eq!(text.lines().last().map(str::trim_end), Some("it has only just appeared: press again"), "{text}");
+        shown.state.press(super::super::keys::Key::Down, shown.now);
+        shown.draw();
+        let text = shown.text();
         let list: Vec<&str> = text.lines().take_while(|line| !line.starts_with("──")).collect();
         if height >= 24 {
             for part in ["1 waiting · 2 running · 1 ended", "NEEDS YOU", "RUNNING", "ENDED", "fix", "exited 1"] {
                 assert!(list.iter().any(|line| line.contains(part)), "{part} at {width}x{height}:\n{text}");
             }
         }
-        assert_eq!(text.lines().last().map(str::trim_end), Some("it has only just appeared: press again"), "{text}");
     }
 }
 
