@@ -19,15 +19,15 @@ def inbox(t):
         first = house.ask(["echo", "one"])
         a = house.waiting(1)[0]
         screen = Tmux(house, house.program, "approvals")
-        screen.until("1 waiting", "echo one", "decide: y or n")
+        screen.until("1 waiting", "echo one", "approve? y/n")
         second = house.ask(["echo"] + ["word-%d" % n for n in range(400)])
-        text = screen.until("2 waiting", "decide: y or n")
-        t.ok("the-question-is-the-last-line", text.rstrip().split("\n")[-1].strip() == "decide: y or n", text)
+        text = screen.until("2 waiting", "approve? y/n")
+        t.ok("the-question-is-the-last-line", text.rstrip().split("\n")[-1].strip() == "approve? y/n", text)
         t.ok("what-arrives-does-not-take-the-place", "runs /" in screen.screen() and "echo one" in screen.screen().split("──")[-1], screen.screen())
         t.ok("first-display-is-audited", [r for r in house.audit("shown") if r["about"] == a["id"] and r["record"]["surface"] == "inbox"])
         screen.keys("y")
         t.ok("y-approves", first.answer().get("text") == "one\n")
-        screen.until("applied")
+        screen.until("approved by")
         screen.keys("y")
         screen.until("settled")
         b = house.waiting(1)[0]
@@ -37,12 +37,12 @@ def inbox(t):
         time.sleep(0.5)
         t.eq("unread-is-not-decided", house.state_of(b["id"]), "pending")
         pages = 0
-        while "decide: y or n" not in screen.screen() and pages < 30:
+        while "approve? y/n" not in screen.screen() and pages < 30:
             pages += 1
             screen.keys("Space")
             wait_for(lambda: re.search(r"read on first|decide", screen.screen()), 5, 0.05)
             time.sleep(0.4)
-        t.ok("reading-to-the-end-allows-a-decision", "word-399" in screen.screen() or "decide: y or n" in screen.screen(), screen.screen())
+        t.ok("reading-to-the-end-allows-a-decision", "word-399" in screen.screen() or "approve? y/n" in screen.screen(), screen.screen())
         screen.keys("m")
         screen.until("no, because:")
         screen.keys("-l", "not these")
@@ -54,7 +54,7 @@ def inbox(t):
         third = house.ask(["echo", "three"])
         c = house.waiting(1)[0]
         screen.keys("Enter")
-        screen.until("echo three", "decide: y or n")
+        screen.until("echo three", "approve? y/n")
         elsewhere = Terminal(house, "deny", c["id"])
         elsewhere.wait(LONG)
         screen.until("denied by uid")
@@ -66,7 +66,7 @@ def inbox(t):
         screen.until("'it is | '\\''; rm'", "↳")
         t.ok("a-literal-bar-is-quoted-and-long-lines-go-on-under-a-mark", True)
         d = house.waiting(1)[0]
-        screen.until("decide: y or n")
+        screen.until("approve? y/n")
         screen.keys("s")
         t.eq("session-approves", nasty.answer().get("status"), "ok")
         again = house.ask(["printf", "%s", "it is | '; rm"], reason="plain", session="s" * 90)
@@ -80,7 +80,7 @@ def inbox(t):
             house.waiting(0)
             root = house.ask(["sh", "-c", "id -u"], privileged=True)
             screen.go_to("AS ROOT")
-            screen.until("AS ROOT", "decide: y or n")
+            screen.until("AS ROOT", "approve? y/n")
             screen.keys("y")
             t.eq("y-approves-a-privileged-command", root.answer().get("text"), "0\n")
             screen.until("exit 0", "0 waiting")
@@ -103,7 +103,7 @@ def restored(t):
         for name, sig in (("term", signal.SIGTERM), ("hup", signal.SIGHUP)):
             screen.keys("-l", "clear; %s approvals; echo code=$?" % house.program)
             screen.keys("Enter")
-            screen.until("nothing waits for you")
+            screen.until("nothing is waiting for you")
             shell = int(screen("display-message", "-p", "#{pane_pid}"))
             for pid in descendants(shell, "ostler"):
                 os.kill(pid, sig)
@@ -111,7 +111,7 @@ def restored(t):
             screen.keys("-l", "stty -a | grep -o ' -*echo '; echo back-'%s'" % name)
             screen.keys("Enter")
             text = screen.until("back-%s\n" % name)
-            t.ok("after-%s" % name, "nothing waits for you" not in text and "\n echo" in text, text)
+            t.ok("after-%s" % name, "nothing is waiting for you" not in text and "\n echo" in text, text)
     finally:
         screen.close()
         house.down()

@@ -32,7 +32,7 @@ def fatigue(t):
 def rules(t):
     house = House(t).up()
     try:
-        t.ok("none-at-first", house("rules")[1:] == ("", "there are no rules: everything is asked\n"), house("rules"))
+        t.ok("none-at-first", house("rules")[1:] == ("", "no rules; you are asked about everything\n"), house("rules"))
         rc, o, e = house("rules", "add", "--", "echo", "x")
         t.ok("not-from-a-script", rc == 5 and "has no terminal" in e, (rc, o, e))
 

@@ -268,8 +268,8 @@ def terminal(t):
         fcntl.ioctl(drawn.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
         drawn.until(b"ready", 30)
         os.kill(home.daemon_pid(), signal.SIGKILL)
-        drawn.until(b"connected again", 60)
-        drawn.seen = drawn.seen.split(b"connected again")[1]
+        drawn.until(b"reconnected", 60)
+        drawn.seen = drawn.seen.split(b"reconnected")[1]
         drawn.until(b"drawn-30 90", 60)
         t.ok("after-a-crash-a-full-screen-program-draws-again", True)
         drawn.type(b"\x1d")
@@ -289,7 +289,7 @@ def words(t):
             rc, o, e = home(*args)
             t.ok(case, rc == code and all(p in o + e for p in parts) and not any(n in o + e for n in never), (rc, o, e))
         told("up-drop-in-is-no-drop-in-later", ["up", "--drop-in"], 5, "without --drop-in", "ostler restart --drop-in")
-        told("a-link-that-can-not-be-made-is-named", ["link", "/proc"], 1, "cannot make /proc/claustrum: ", "ostler link ~/.local/bin")
+        told("a-link-that-can-not-be-made-is-named", ["link", "/proc"], 1, "cannot create /proc/claustrum: ", "ostler link ~/.local/bin")
         door = next(d["address"] for d in home.json("status")[0]["doors"] if d["name"] == "sudo-proxy")
         rc, o, e = home("as", "sudo-request", "true")
         t.eq("sudo-request-says-first-what-scripts-know", (rc, e.splitlines()[0]),
@@ -319,12 +319,12 @@ def words(t):
         told("a-document-that-can-not-be-written-is-named", ["export", "talk", "-o", "/nonexist/x.md"], 1, "/nonexist/x.md:", never=[".part"])
         told("a-picture-that-is-not-there", ["send", "talk", "x", "--image", "/nonexist"], 4, "No such file")
         told("a-folder-is-no-file", ["send", "talk", "x", "--file", "/etc"], 2, "is a folder")
-        told("nothing-is-no-prompt", ["new", "echo", "-m", "  "], 2, "nothing in the prompt")
+        told("nothing-is-no-prompt", ["new", "echo", "-m", "  "], 2, "the prompt is empty")
         t.eq("and-makes-no-session", len(home.json("sessions", "--all")), 1)
         told("a-variable-that-is-not-set-stays-so", ["run", "-e", "NOT_SET_HERE", "--", "sh", "-c", "echo ${NOT_SET_HERE-unset}"], 0, "unset")
         watcher = subprocess.Popen([home.program, "watch", "talk", "--from", "99999"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=home.env)
         line = watcher.stderr.readline().decode()
-        t.ok("watching-from-what-is-not-there-yet", "record 99999 is not there yet" in line, line)
+        t.ok("watching-from-what-is-not-there-yet", "99999 does not exist yet" in line, line)
         watcher.terminate()
         watcher.communicate(timeout=30)
         status = home.json("status")[0]
@@ -338,7 +338,7 @@ def words(t):
         rc, o, e = home("rules", "add", "--", "true")
         t.ok("rules-are-made-at-a-terminal", rc == 5 and "ostler rules" in e and "ostler approvals" not in e, (rc, o, e))
         home.good("down", "--keep")
-        told("what-runs-without-a-daemon", ["ps"], 3, "still runs", "ostler up")
+        told("what-runs-without-a-daemon", ["ps"], 3, "still running", "ostler up")
         told("uninstall-says-the-way", ["uninstall"], 5, "first: ostler down --kill")
         home.good("up")
     finally:

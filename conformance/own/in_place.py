@@ -90,7 +90,7 @@ def watch(t):
         seat.until(ASKS)
         os.kill(house.daemon_pid(), signal.SIGKILL)
         seat.seen = b""
-        seat.until(b"connected again")
+        seat.until(b"reconnected")
         press(seat, b"y")
         seat.until(b"pretended to write a file")
         t.ok("asked-again-after-a-crash", True)
@@ -123,7 +123,7 @@ def attach(t):
         seat.asks(b"\x03", b"nothing is running")
         t.ok("ctrl-c-at-rest-says-so", True)
         os.kill(house.daemon_pid(), signal.SIGKILL)
-        seat.until(b"connected again")
+        seat.until(b"reconnected")
         seat.asks(b"still here\r", b"done (")
         t.eq("it-outlives-the-daemon", house.texts(id)[-1:], ["still here"])
         seat.type(b"half a line" + DETACH)

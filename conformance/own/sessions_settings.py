@@ -151,9 +151,9 @@ def set_(t):
     try:
         id = house.new("--name", "fix")
         rc, o, e = house("set", "--help")
-        t.ok("its-help-teaches", rc == 0 and "ostler set fix --autonomy edits" in o and "next prompt" in o, (rc, o, e))
+        t.ok("its-help-teaches", rc == 0 and "ostler set fix --permissions edits" in o and "next prompt" in o, (rc, o, e))
         rc, o, e = house("set", "fix")
-        t.ok("nothing-to-change-is-exit-2-and-names-the-options", rc == 2 and all(w in e for w in ("--model", "--autonomy", "--mode", "--name")), (rc, o, e))
+        t.ok("nothing-to-change-is-exit-2-and-names-the-options", rc == 2 and all(w in e for w in ("--model", "--permissions", "--mode", "--name")), (rc, o, e))
         rc, o, e = house("set", "fix", "--autonomy", "everything")
         t.ok("an-unknown-autonomy-is-exit-2", rc == 2 and "edits" in e, (rc, o, e))
         rc, o, e = house("set", "nope", "--model", "x")
@@ -163,11 +163,11 @@ def set_(t):
         rc, o, e = house("set", "fix", "--model=-x", "--name", "other")
         t.ok("a-model-that-no-agent-takes-is-exit-2", rc == 2 and "leading '-'" in e, (rc, o, e))
         rc, o, e = house("set", "fix", "--mode", "yolo", "--name", "other")
-        t.ok("what-the-agent-can-not-do-is-exit-2-and-says-so", rc == 2 and "echo can not use a mode of its own" in e, (rc, o, e))
+        t.ok("what-the-agent-can-not-do-is-exit-2-and-says-so", rc == 2 and "echo cannot use a mode of its own" in e, (rc, o, e))
         t.eq("all-or-nothing", house.info(id)["name"], "fix")
         rc, o, e = house("set", "fix", "--model", "big", "--autonomy", "all")
-        t.ok("it-says-what-changed-and-from-when", rc == 0 and "model: (its own) -> big" in o and "autonomy: ask -> all" in o
-             and "holds from the next prompt" in o and "under way" not in o, (rc, o, e))
+        t.ok("it-says-what-changed-and-from-when", rc == 0 and "model: (its own) -> big" in o and "permissions: ask -> all" in o
+             and "with the next prompt" in o and "still running" not in o, (rc, o, e))
         t.eq("it-is-changed", (house.info(id)["model"], house.info(id)["autonomy"]), ("big", "all"))
         rc, o, e = house("send", "fix", "ASK then")
         t.ok("and-holds-for-the-next-prompt", rc == 0 and not house.info(id)["approvals"], (rc, o, e))
@@ -307,9 +307,9 @@ exec {program} __echo --session x
         house.good("send", "leash", "hello")
         with open(out) as f:
             said = f.read()
-        t.ok("an-agent-does-not-set-its-own-autonomy", said.endswith("\n5\n") and "how much it may do" in said, said)
+        t.ok("an-agent-does-not-set-its-own-autonomy", said.endswith("\n5\n") and "its own permissions" in said, said)
         said = wait_for(lambda: os.path.exists(orphan), LONG) and open(orphan).read()
-        t.ok("nor-does-an-orphan-of-its-with-nothing-left-of-it", said and said.endswith("\n5\n") and "keeper" in said, said)
+        t.ok("nor-does-an-orphan-of-its-with-nothing-left-of-it", said and said.endswith("\n5\n") and "its own permissions" in said, said)
         with open(renamed) as f:
             said = f.read()
         t.ok("its-name-it-may", said.endswith("0\n"), said)

@@ -41,7 +41,7 @@ pub enum PromptError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
     /// Nobody waits for it: answered, withdrawn, or never asked.
-    #[error("no request {0} is waiting for an answer")]
+    #[error("request {0} is not waiting for an answer")]
     NoSuchRequest(String),
     /// This agent has no words for it.
     #[error(transparent)]

@@ -137,7 +137,7 @@ pub enum Block {
 
 /// What this agent can not do. Said when a session is made or changed, never silently lived with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{agent} can not {what}")]
+#[error("{agent} cannot {what}")]
 pub struct Unsupported {
     /// Which agent.
     pub agent: String,

@@ -69,6 +69,9 @@ wire! {
         pub client: String,
         /// What hosts the asker, as the system tells it: its session (`s…`), or else its process (`p…`).
         pub verified_session: Option<String>,
+        /// What people call that session, where it has a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub session_name: Option<String>,
     }
 
     /// All there is to say about a request.

@@ -58,7 +58,7 @@ impl From<Place> for By {
 pub enum NotAPlace {
     /// It runs under a keeper.
     #[error(
-        "pid {pid} is hosted by ostler (it descends from {ancestor}), and who asks may not answer: decide from a terminal of your own"
+        "pid {pid} runs in ostler (started by {ancestor}), and whoever asks cannot approve: use a terminal of your own"
     )]
     Hosted {
         /// The process.
@@ -67,10 +67,10 @@ pub enum NotAPlace {
         ancestor: String,
     },
     /// There is nobody to press a key.
-    #[error("pid {0} has no terminal: decide from a terminal of your own")]
+    #[error("pid {0} has no terminal: approve from a terminal of your own")]
     NoTerminal(u32),
     /// It is gone, or hides.
-    #[error("pid {0} cannot be looked at: decide from a terminal of your own")]
+    #[error("cannot check pid {0}: approve from a terminal of your own")]
     Unknown(u32),
 }
 
@@ -227,7 +227,7 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         // A parent that ends while we look has handed its children on: better to refuse than to miss one.
         let (current, stat) = step.map_err(|_| NotAPlace::Unknown(pid))?;
         if stat.name == ostler_keeper::NAME {
-            return Ok(Some(mark.unwrap_or_else(|| format!("keeper {current}"))));
+            return Ok(Some(mark.unwrap_or_else(|| format!("ostler, pid {current}"))));
         }
         mark = cookie(current).ok_or(NotAPlace::Unknown(pid))?.or(mark);
     }

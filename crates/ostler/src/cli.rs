@@ -11,26 +11,11 @@ use crate::output::CommandError;
 use crate::paths::{DEMO_INSTANCE, Paths};
 use crate::verbs::{self, Context, Verb};
 
-const EXAMPLES: &str = "\
-Examples:
-  ostler up                         start, and say how to connect
-  ostler new echo -m hello          talk to an agent; this one is built in
-  ostler watch s3fk                 what is said in a session, from anywhere
-  ostler run -t -- claude           host a terminal program; leave it with Ctrl-]
-  ostler run -d --name build -- make -j8
-  ostler ps                         what is hosted
-  ostler attach build               come back to it, from anywhere
-  ostler logs build -f              follow what it writes
-  ostler approvals                  decide what waits for you
-
-Exit codes: 0 ok, 1 failed, 2 usage, 3 no instance running, 4 not found, 5 refused.
-`run` and `attach` end with the hosted command's own code (128 + signal).";
-
 /// What other programs call our verbs: nothing that looks like them would help.
 const OTHER_WORDS: &[(&str, &[&str])] =
     &[("stop", &["down", "kill"]), ("ls", &["ps", "sessions"]), ("list", &["ps", "sessions"])];
 
-/// Hosts coding agents and commands: clients come, go, crash and come back without losing a byte.
+/// Run coding agents and commands; leave, come back, lose nothing
 #[derive(Debug, Parser)]
 #[command(
     name = "ostler",
@@ -40,13 +25,18 @@ const OTHER_WORDS: &[(&str, &[&str])] =
     disable_help_subcommand = true
 )]
 struct Cli {
-    /// Answer in JSON, with RFC 3339 times
-    #[arg(long, global = true)]
+    /// Print JSON
+    #[arg(long, global = true, help_heading = "Global options")]
     json: bool,
 
-    /// Only this instance; else all of yours, or `main` where one is started, ended or given something new to host
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Use a separate ostler, by its name
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     instance: Option<String>,
+
+    /// Print help
+    #[arg(short, long, global = true, action = clap::ArgAction::Help, help_heading = "Global options")]
+    #[allow(dead_code, reason = "clap acts on it")]
+    help: Option<bool>,
 
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -55,6 +45,22 @@ struct Cli {
 /// The whole command line, for what is made from it.
 pub(crate) fn description() -> clap::Command {
     Cli::command()
+}
+
+/// The same, with a first help that fits one screen.
+pub(crate) fn command() -> clap::Command {
+    let command = description();
+    let help = verbs::one_screen(&command);
+    command.override_help(help)
+}
+
+/// Prints the help of a verb, given by its words.
+pub(crate) fn print_help_of(verb: &[String]) {
+    let args = std::iter::once("ostler").chain(verb.iter().map(String::as_str)).chain(["--help"]);
+    if let Err(help) = command().try_get_matches_from(args) {
+        // If nobody reads it, nobody misses it.
+        let _ = help.print();
+    }
 }
 
 /// Runs a verb and turns what came of it into an exit code.
@@ -66,7 +72,7 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     let in_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     let verb = args.first().cloned();
     let args = std::iter::once(OsString::from("ostler")).chain(args);
-    let parsed = Cli::command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return usage(error, verb, in_json),
@@ -125,12 +131,12 @@ mod tests {
 
     #[test]
     fn the_description_of_the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn every_verb_teaches_with_an_example() {
-        for verb in Cli::command().get_subcommands() {
+        for verb in command().get_subcommands() {
             let help = verb.clone().render_long_help().to_string();
             assert!(help.contains("Example"), "{} has no example:\n{help}", verb.get_name());
             assert!(help.contains(&format!("ostler {}", verb.get_name())), "{help}");

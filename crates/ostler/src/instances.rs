@@ -242,6 +242,11 @@ pub(crate) fn sudo_proxy_door(paths: &Paths) -> Option<PathBuf> {
     doors.find(|door| door.name == "sudo-proxy").map(|door| door.address.into())
 }
 
+/// What a person calls it: `ostler` is the one that nobody had to name.
+pub(crate) fn called(name: &str) -> String {
+    if name == crate::paths::DEFAULT_INSTANCE { "ostler".to_owned() } else { format!("`{name}`") }
+}
+
 /// What a command needs to mean this instance.
 pub(crate) fn flag(name: &str) -> String {
     if name == crate::paths::DEFAULT_INSTANCE { String::new() } else { format!(" --instance {name}") }

@@ -22,21 +22,21 @@ const PRIVATE_DIR: u32 = 0o700;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PathsError {
-    #[error("neither {0} nor HOME is set, so there is no place for it")]
+    #[error("neither {0} nor HOME is set")]
     NoHome(&'static str),
-    #[error("the current directory is gone, so {0} cannot be made absolute: {1}")]
+    #[error("the current directory no longer exists, cannot resolve {0}: {1}")]
     NoCurrentDir(&'static str, #[source] io::Error),
     #[error(
-        "`{0}` is not an instance name: letters, digits, '.', '_' and '-', at most {INSTANCE_NAME_MAX}, starting with a letter or digit"
+        "`{0}` is not a valid name: use letters, digits, '.', '_' and '-' (at most {INSTANCE_NAME_MAX}), starting with a letter or digit"
     )]
     InstanceName(String),
     #[error("{path} belongs to uid {owner}, not to you")]
     Foreign { path: PathBuf, owner: u32 },
-    #[error("{path} is for everybody (others may write to it): give ostler a folder of its own there")]
+    #[error("{path} is writable by others; use a folder of your own")]
     Shared { path: PathBuf },
     #[error("{path} is not a directory")]
     NotADirectory { path: PathBuf },
-    #[error("cannot prepare {path}: {source}")]
+    #[error("cannot create {path}: {source}")]
     Io {
         path: PathBuf,
         #[source]

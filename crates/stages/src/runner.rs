@@ -97,7 +97,7 @@ fn check(spec: &Spec) -> Result<(), Failure> {
         let mut letters = key.bytes();
         let named = letters.next().is_some_and(|first| first == b'_' || first.is_ascii_alphabetic());
         if !named || !letters.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric()) || value.contains('\0') {
-            return Err(bad("a variable of the environment has a name or value that can not be set"));
+            return Err(bad("a variable of the environment has a name or value that cannot be set"));
         }
     }
     for (index, stage) in spec.stages.iter().enumerate() {

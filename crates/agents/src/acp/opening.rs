@@ -126,7 +126,7 @@ impl Opening {
             return replied(self.once(SESSION, METHODS.session_resume, &ResumeSessionRequest::new(id, &setup.cwd)));
         }
         if !can.load_session {
-            let message = format!("{} can not go on with an earlier conversation", setup.agent.name());
+            let message = format!("{} cannot resume an earlier conversation", setup.agent.name());
             return self.fail(message, ErrorKind::Resume);
         }
         self.loading = true;

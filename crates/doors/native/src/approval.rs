@@ -25,11 +25,11 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
-    Ok(ApprovalList { approvals: found.into_iter().map(describe).collect(), revision })
+    Ok(ApprovalList { approvals: found.into_iter().map(|approval| named(shared, approval)).collect(), revision })
 }
 
 pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
-    Ok(describe(find(shared, &params.id)?))
+    Ok(named(shared, find(shared, &params.id)?))
 }
 
 pub(crate) fn shown(shared: &Shared, params: ShownParams) -> Result<Empty, RpcError> {
@@ -114,8 +114,8 @@ pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str, verb: &s
 fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {
     let inbox = shared.engine.inbox();
     let none = || {
-        RpcError::new(ErrorKind::NotFound, format!("there is no request `{text}`"))
-            .hint("`ostler approvals --list --all` shows all of them")
+        RpcError::new(ErrorKind::NotFound, format!("no request `{text}`"))
+            .hint("list them: ostler approvals --list --all")
     };
     if let Some(found) = inbox.get(text).map_err(|error| failed(&error))? {
         return Ok(found);
@@ -124,8 +124,8 @@ fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {
     match ids.as_slice() {
         [id] if !text.is_empty() => inbox.get(id).map_err(|error| failed(&error))?.ok_or_else(none),
         [_, ..] if !text.is_empty() => {
-            let message = format!("`{text}` could be {}", crate::info::listed(&ids));
-            Err(RpcError::new(ErrorKind::Ambiguous, message).hint("give more of the id"))
+            let message = format!("`{text}` matches several: {}", crate::info::listed(&ids));
+            Err(RpcError::new(ErrorKind::Ambiguous, message).hint("use more of the id"))
         }
         _ => Err(none()),
     }
@@ -144,11 +144,20 @@ pub(crate) fn refusal(error: &DecideError) -> RpcError {
     };
     let message = match error {
         DecideError::AnsweredElsewhere { what, by, at_ms } => {
-            format!("answered elsewhere: {what} by {by} at {}", Timestamp::from_micros(at_ms * 1000))
+            format!("already {what} by {by} at {}", Timestamp::from_micros(at_ms * 1000))
         }
         other => other.to_string(),
     };
     RpcError::new(kind, message)
+}
+
+/// With the name of the session that asks.
+fn named(shared: &Shared, approval: Approval) -> ApprovalInfo {
+    let mut info = describe(approval);
+    let session = info.asker.verified_session.as_deref();
+    let session = session.and_then(|id| shared.engine.sessions().resolve(id).ok());
+    info.asker.session_name = session.and_then(|session| session.view().name);
+    info
 }
 
 pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
@@ -175,6 +184,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
             claimed_host: ask.asker.claimed_host,
             client: ask.asker.client,
             verified_session: ask.asker.verified_session,
+            session_name: None,
         },
         workspace: ask.workspace,
         asked: time(asked_at),
@@ -206,7 +216,7 @@ fn tell(outcome: &Outcome) -> String {
             codes => format!("exit {codes:?}"),
         },
         Outcome::Broke { why } => why.clone(),
-        Outcome::NobodySaw => "nobody saw how it ended".to_owned(),
+        Outcome::NobodySaw => "exit code unknown".to_owned(),
         Outcome::Delivered => "delivered".to_owned(),
     }
 }

@@ -118,8 +118,10 @@ impl Client {
                 out.ready.extend(call.head.answer(&Ok(ostler_api::document(&program))));
                 Ok(())
             }
-            _ => Err(RpcError::new(ErrorKind::UnknownMethod, format!("there is no method `{method}`"))
-                .hint("`ostler api` describes all of them")),
+            _ => {
+                Err(RpcError::new(ErrorKind::UnknownMethod, format!("no method `{method}`"))
+                    .hint("list them: ostler api"))
+            }
         }
     }
 

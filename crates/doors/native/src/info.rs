@@ -89,6 +89,6 @@ fn held_back(reason: HeldReason) -> &'static str {
         HeldReason::Full => "the disk is full",
         HeldReason::Quota => "the disk quota is exhausted",
         HeldReason::Disk => "the disk reports errors",
-        HeldReason::Floor => "less than journal.keep_free is left and this process writes the most",
+        HeldReason::Floor => "less than journal.keep_free is free, and this process writes most",
     }
 }

@@ -27,11 +27,12 @@ const GRACE_MAX: Duration = Duration::from_secs(600);
 
 fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
     shared.engine.resolve(id).map_err(|error| match error {
-        ResolveError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no process `{id}`"))
-            .hint("`ostler ps -a` lists all of them"),
+        ResolveError::NotFound(_) => {
+            RpcError::new(ErrorKind::NotFound, format!("no process `{id}`")).hint("list them: ostler ps -a")
+        }
         ResolveError::Ambiguous { ids, .. } => {
-            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", info::listed(&ids)))
-                .hint("give more of the id")
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` matches several: {}", info::listed(&ids)))
+                .hint("use more of the id")
         }
     })
 }
@@ -91,7 +92,7 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
             let cwd = cwd.unwrap_or("/");
             format!("cannot start {} in {cwd}: {source}", program.display())
         })
-        .hint("the folder must exist and be yours to enter"),
+        .hint("the folder must exist and be accessible to you"),
         SpawnError::Refused { program, source, .. } => {
             RpcError::new(ErrorKind::Failed, format!("cannot run {}: {source}", program.display()))
         }
@@ -143,8 +144,8 @@ fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
     match &process.about().session {
         None => Ok(process),
         Some(session) => {
-            let message = format!("{} is the agent of session {session}: only the session speaks to it", process.id());
-            Err(RpcError::new(ErrorKind::Refused, message).hint(format!("say it with: ostler send {session} '...'")))
+            let message = format!("{} is the agent of session {session}; it only takes prompts", process.id());
+            Err(RpcError::new(ErrorKind::Refused, message).hint(format!("send one: ostler send {session} '...'")))
         }
     }
 }

@@ -71,8 +71,8 @@ fn session_of(shared: &Shared, text: String) -> Result<String, RpcError> {
         Err(SessionError::Ambiguous { ids, .. })
             if ids.iter().any(|id| sessions.get(id).is_some_and(|s| meant(&s))) =>
         {
-            Err(RpcError::new(ErrorKind::Ambiguous, format!("`{text}` could be {}", info::listed(&ids)))
-                .hint("give more of the id"))
+            Err(RpcError::new(ErrorKind::Ambiguous, format!("`{text}` matches several: {}", info::listed(&ids)))
+                .hint("use more of the id"))
         }
         _ => Ok(text),
     }
@@ -82,8 +82,10 @@ pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParam
     let by = person(shared, peer, "rules", "rules")?;
     match shared.engine.inbox().revoke_rule(&params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
-        false => Err(RpcError::new(ErrorKind::NotFound, format!("there is no rule `{}`", params.name))
-            .hint("`ostler rules` lists all of them")),
+        false => {
+            Err(RpcError::new(ErrorKind::NotFound, format!("no rule `{}`", params.name))
+                .hint("list them: ostler rules"))
+        }
     }
 }
 

@@ -33,11 +33,12 @@ const RAW_MAX: u64 = 16 * 1024 * 1024;
 
 fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
     shared.engine.sessions().resolve(id).map_err(|error| match error {
-        SessionError::NotFound(_) => RpcError::new(ErrorKind::NotFound, format!("there is no session `{id}`"))
-            .hint("`ostler sessions --all` lists all of them"),
+        SessionError::NotFound(_) => {
+            RpcError::new(ErrorKind::NotFound, format!("no session `{id}`")).hint("list them: ostler sessions --all")
+        }
         SessionError::Ambiguous { ids, .. } => {
-            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` could be {}", info::listed(&ids)))
-                .hint("give more of the id")
+            RpcError::new(ErrorKind::Ambiguous, format!("`{id}` matches several: {}", info::listed(&ids)))
+                .hint("use more of the id")
         }
     })
 }
@@ -69,16 +70,17 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
     };
     let created = shared.engine.sessions().create(new);
     created.map(|session| describe_session(session.view())).map_err(|error| match error {
-        CreateError::Workspace { .. } => bad(error.to_string()).hint("give an absolute path of a folder that is there"),
+        CreateError::Workspace { .. } => bad(error.to_string()).hint("use the absolute path of an existing folder"),
         CreateError::Unsupported(_) => bad(error.to_string()),
         CreateError::NameTaken(taken) => crate::process::name_taken(&taken),
         CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
         CreateError::NoProgram(_) => RpcError::new(ErrorKind::NotFound, error.to_string())
-            .hint("install it, or put its folder into the PATH of your login shell, then: ostler restart"),
-        CreateError::Tree(TreeError::NoRepository(_)) => bad(error.to_string())
-            .hint("a work tree needs one: leave --worktree out, or begin with `git init` and a commit"),
+            .hint("install it, or add its folder to PATH in your login shell; then: ostler restart"),
+        CreateError::Tree(TreeError::NoRepository(_)) => {
+            bad(error.to_string()).hint("--worktree needs a git repository: run `git init` and commit, or leave it out")
+        }
         CreateError::Tree(TreeError::CheckedOut { .. }) => RpcError::new(ErrorKind::Refused, error.to_string())
-            .hint("give another branch, or let that folder go on with another: git switch"),
+            .hint("use another branch, or switch that folder to another one: git switch"),
         CreateError::Tree(TreeError::Failed(_)) | CreateError::Io(_) => {
             RpcError::new(ErrorKind::Failed, error.to_string())
         }
@@ -94,9 +96,8 @@ fn agent(shared: &Shared, params: &SessionCreateParams) -> Result<Agent, RpcErro
     }
     let agent = shared.engine.sessions().agent(&params.agent).map_err(|unknown| {
         let known = unknown.known.join(", ");
-        bad(unknown.to_string()).hint(format!(
-            "{known}, or acp with a command of your own; names of the settings are known once the daemon is restarted"
-        ))
+        bad(unknown.to_string())
+            .hint(format!("use {known}, or acp with a command; after adding one to the settings: ostler restart"))
     })?;
     if !params.command.is_empty() {
         return Err(bad(format!("a command is for agent acp, not for {}", params.agent)));
@@ -145,7 +146,7 @@ pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAcce
     let id = session.id();
     let accepted = accepted.map_err(|error| match error {
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed"))
-            .hint(format!("read it with `ostler watch {id}`, or begin anew with `ostler new`")),
+            .hint(format!("read it: ostler watch {id}; start another: ostler new")),
         PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{id} is answering another prompt")),
         PromptError::OnScreen => {
             let screen = session.screen().map_or(String::new(), |process| process.id().to_owned());
@@ -153,8 +154,8 @@ pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAcce
                 .hint(format!("go on there with `ostler attach {screen}`, or leave the agent there and send it then"))
         }
         PromptError::QueueFull(count) => {
-            RpcError::new(ErrorKind::Refused, format!("{count} prompts wait in {id} already"))
-                .hint(format!("wait for them, or drop them with `ostler interrupt {id} --clear-queue`"))
+            RpcError::new(ErrorKind::Refused, format!("{count} prompts are already queued in {id}"))
+                .hint(format!("wait, or drop them: ostler interrupt {id} --clear-queue"))
         }
         PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
         PromptError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),

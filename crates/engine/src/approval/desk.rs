@@ -116,7 +116,7 @@ impl Desk {
             let Some(live) = self.live.get(&id) else { continue };
             let (state, bound) = (live.approval.state.clone(), live.approval.ask.bound);
             let same_boot = live.boot == self.boot;
-            let gone = || Record::Withdrawn { why: "the machine was restarted".into() };
+            let gone = || Record::Withdrawn { why: "the machine restarted".into() };
             let record = match (state, same_boot) {
                 (State::Accepted { .. }, true) => match trace(&id) {
                     Trace::Process(process) => Record::Applied { process: Some(process) },
@@ -324,7 +324,7 @@ impl Desk {
         let state = self.live.get(id).map(|live| &live.approval.state);
         match state {
             Some(State::Pending { .. } | State::Accepted { .. }) => {
-                self.note(id, Record::Withdrawn { why: "the asker hung up".into() })
+                self.note(id, Record::Withdrawn { why: "the requester disconnected".into() })
             }
             _ => Ok(false),
         }
@@ -342,7 +342,7 @@ impl Desk {
             let record = match &live.approval.state {
                 State::Pending { .. } if late(deadline) => Record::Expired,
                 State::Pending { .. } | State::Accepted { .. } if late(orphan) => {
-                    Record::Withdrawn { why: "the asker did not come back after a restart".into() }
+                    Record::Withdrawn { why: "the requester did not come back after a restart".into() }
                 }
                 State::Pending { .. } | State::Accepted { .. } => {
                     soonest = [soonest, deadline, orphan].into_iter().flatten().min();
@@ -382,7 +382,7 @@ impl Desk {
 
     fn new_rule(&self, new: NewRule, by: By) -> Result<Rule, DecideError> {
         if self.rules.len() >= rules::RULES_MAX {
-            return Err(DecideError::DoesNotFit("there are too many rules; revoke some with `ostler rules revoke`"));
+            return Err(DecideError::DoesNotFit("too many rules; revoke some: ostler rules revoke NAME"));
         }
         let name = crate::id::rule().map_err(|_| DecideError::DoesNotFit("the system gives no random numbers"))?;
         let NewRule { effect, scope, pattern, title, expires_at } = new;

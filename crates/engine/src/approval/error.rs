@@ -47,7 +47,7 @@ pub enum DecideError {
         at_ms: u64,
     },
     /// Too late.
-    #[error("expired: nobody decided in time")]
+    #[error("expired: not answered in time")]
     Expired,
     /// The asker is gone.
     #[error("withdrawn: {0}")]

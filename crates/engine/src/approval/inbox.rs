@@ -59,7 +59,7 @@ impl Inbox {
         if inbox.shared.path.exists() {
             match inbox.with(|_| Ok::<_, StoreError>(())) {
                 Err(error) if error.is_full() => {
-                    tracing::error!("{error}: nothing can be asked or decided until there is room");
+                    tracing::error!("{error}: free some space; no requests or approvals until then");
                     inbox.open_later();
                 }
                 opened => opened?,

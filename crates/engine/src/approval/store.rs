@@ -40,7 +40,7 @@ pub enum StoreError {
         found: i64,
     },
     /// Somebody changed what was recorded.
-    #[error("{}: the audit does not hold: {why}. `ostler audit --verify` says more; nothing is decided on top of it. To start anew, move the file away and keep it as evidence", path.display())]
+    #[error("{}: the audit log was changed: {why}. See `ostler audit --verify`; no approvals until this is resolved. To start over, move the file and keep it as evidence", path.display())]
     Tampered {
         /// The file.
         path: PathBuf,

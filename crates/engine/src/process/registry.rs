@@ -41,7 +41,7 @@ pub enum ResolveError {
     #[error("no process is called {0:?}")]
     NotFound(String),
     /// Several ids begin like that.
-    #[error("{text:?} could be any of {}", ids.join(", "))]
+    #[error("{text:?} matches several: {}", ids.join(", "))]
     Ambiguous {
         /// What was asked for.
         text: String,

@@ -94,14 +94,14 @@ pub enum SpawnError {
     #[error("journal: {0}")]
     Journal(#[source] io::Error),
     /// The keeper is gone, and no other came in time.
-    #[error("nothing was started: the keeper died, and no new one could be reached. Try again, or see `ostler doctor`")]
+    #[error("not started: a part of ostler died and did not come back. Try again, or see `ostler doctor`")]
     KeeperGone,
     /// The engine stops.
-    #[error("nothing was started: ostler is stopping")]
+    #[error("not started: ostler is stopping")]
     Stopping,
     /// The keeper died while it was at it. What was asked for has an id, its name and its key, and a journal that says what
     /// is known of it.
-    #[error("the keeper died while it started {program:?}: whether it ran is not known. See `ostler ps -a`, {id}")]
+    #[error("a part of ostler died while starting {program:?}; it may have run. See `ostler ps -a`, {id}")]
     Unsure {
         /// Under which it is listed.
         id: String,

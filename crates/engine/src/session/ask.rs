@@ -189,17 +189,17 @@ fn answer_to(approval: &Approval, asked: &Asked) -> Option<Answer> {
             },
             Decision::Answers { answers } => match answers_of(answers) {
                 Some(answers) => Answer::Answers { answers },
-                None => deny("the answers can not be read"),
+                None => deny("the answers cannot be read"),
             },
         },
         State::Denied { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
         State::Expired => {
             let seconds = approval.ask.after_asked.unwrap_or_default().as_secs_f64();
-            deny(&format!("nobody answered within {seconds} s (sessions.ask_timeout), so it is denied"))
+            deny(&format!("not answered within {seconds} s (sessions.ask_timeout), denied"))
         }
         State::Withdrawn { why } => deny(why),
         State::Failed { why } => deny(why),
-        State::Unknown => deny("the machine was restarted before the answer could be given"),
+        State::Unknown => deny("the machine restarted before the answer was given"),
     })
 }
 

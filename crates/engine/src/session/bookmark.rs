@@ -20,7 +20,7 @@ impl Bookmark {
     pub(super) fn open(dir: &Path, name: &str) -> io::Result<Self> {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > 64 || !name.chars().all(fits) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} can not name a bookmark")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} cannot name a bookmark")));
         }
         let path = dir.join(format!("at.{name}"));
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;

@@ -39,10 +39,10 @@ pub enum ChangeError {
     #[error("the session is closed")]
     Closed,
     /// A hosted program asks for what would loosen an agent.
-    #[error("an agent does not decide how much it may do, and ostler hosts who asks ({0})")]
+    #[error("an agent cannot change its own permissions (asked from {0}, which runs in ostler)")]
     Hosted(String),
     /// So may somebody who can not be looked at.
-    #[error("an agent does not decide how much it may do, and nobody can tell who asks")]
+    #[error("an agent cannot change its own permissions, and the caller is unknown")]
     Unknown,
     /// It could not be written down.
     #[error("the change could not be stored: {0}")]

@@ -178,7 +178,7 @@ impl Driver {
         // ended between two of them: the next process takes the prompt.
         let unsent = desk.state.turn.as_ref().is_some_and(|turn| turn.sent.is_none() && !turn.ended);
         if unsent && unasked && !served && exit != Exit::Unknown && !desk.state.closed {
-            fail(&self.session, &mut desk, format!("{name} ended before it took the prompt{how}"))?;
+            fail(&self.session, &mut desk, format!("{name} ended before it accepted the prompt{how}"))?;
         }
         drop(desk);
         self.running = None;
@@ -245,7 +245,7 @@ impl Driver {
                 let name = desk.state.created.agent.name().to_owned();
                 let words = Some(running.last_words()).filter(|words| !words.is_empty());
                 let words = words.map_or(String::new(), |words| format!(": {words}"));
-                fail(&session, &mut desk, format!("{name} did not take a prompt within {seconds} s{words}"))?;
+                fail(&session, &mut desk, format!("{name} did not accept a prompt within {seconds} s{words}"))?;
                 desk.end = true;
             }
             return Ok(());

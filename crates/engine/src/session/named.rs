@@ -9,7 +9,7 @@ use super::SessionConfig;
 
 /// Nothing is called that.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no agent `{name}`")]
+#[error("no agent `{name}`")]
 pub struct UnknownAgent {
     /// What was asked for.
     pub name: String,
@@ -19,9 +19,7 @@ pub struct UnknownAgent {
 
 /// A session's agent is in the settings no more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the agent `{0}` is no longer in the settings: put it back, restart the daemon, and the next prompt goes on here"
-)]
+#[error("agent `{0}` is no longer in the settings: add it again, run `ostler restart`, and send the prompt again")]
 pub(super) struct Vanished(String);
 
 impl SessionConfig {

@@ -160,7 +160,7 @@ pub(super) fn begin(
     match std::fs::metadata(&new.workspace) {
         Ok(meta) if meta.is_dir() => {
             rustix::fs::access(&new.workspace, rustix::fs::Access::EXEC_OK)
-                .map_err(|error| bad(format!("can not be entered: {}", io::Error::from(error))))?;
+                .map_err(|error| bad(format!("cannot be entered: {}", io::Error::from(error))))?;
         }
         Ok(_) => return Err(bad("not a folder".into())),
         Err(error) => return Err(bad(error.to_string())),

@@ -73,7 +73,7 @@ pub enum PromptError {
     #[error("its conversation is open on the agent's own screen; end that first")]
     OnScreen,
     /// Too many wait.
-    #[error("{0} prompts wait already")]
+    #[error("{0} prompts are already queued")]
     QueueFull(usize),
     /// There is nothing in it.
     #[error("the prompt is empty")]

@@ -52,7 +52,7 @@ pub(super) struct Shared {
 
 /// An agent that can not be started here.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{name:?} is not in the PATH that the daemon uses ({path})")]
+#[error("{name:?} is not installed, or not in ostler's PATH ({path})")]
 pub struct NoProgram {
     /// What was looked for.
     pub name: String,
@@ -67,7 +67,7 @@ pub enum SessionError {
     #[error("no session is called {0:?}")]
     NotFound(String),
     /// Several could be meant.
-    #[error("{text:?} could be any of {}", ids.join(", "))]
+    #[error("{text:?} matches several: {}", ids.join(", "))]
     Ambiguous {
         /// What was asked for.
         text: String,

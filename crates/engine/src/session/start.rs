@@ -90,7 +90,7 @@ fn why(error: SpawnError, workspace: &Path) -> String {
     match error {
         SpawnError::NotInPath(_) => io::Error::from_raw_os_error(2).to_string(),
         SpawnError::Refused { in_cwd: true, source, .. } => {
-            format!("its working folder {} can not be entered: {source}", workspace.display())
+            format!("its working folder {} cannot be entered: {source}", workspace.display())
         }
         SpawnError::Refused { source, .. } => source.to_string(),
         other => other.to_string(),

@@ -119,7 +119,7 @@ fn a_full_queue_and_a_closed_session_refuse() {
     for _ in 0..32 {
         assert!(stable.prompt(&id, "more")["number"].is_number());
     }
-    assert_eq!(stable.prompt(&id, "one more")["error"], "32 prompts wait already");
+    assert_eq!(stable.prompt(&id, "one more")["error"], "32 prompts are already queued");
     assert_eq!(stable.prompt(&id, "")["error"], "the prompt is empty");
     assert_eq!(stable.ask(json!({"do": "close", "id": id})), true);
     assert_eq!(stable.prompt(&id, "hello")["error"], "the session is closed");
@@ -177,7 +177,7 @@ fn a_request_that_nobody_answers_in_time_is_denied() {
     ended(&stable, &id, 1);
     let answered = &stable.of(&id, "answered")[0];
     let message = answered["decision"]["message"].as_str().unwrap();
-    assert!(message.contains("nobody answered within 0.3 s"), "{answered}");
+    assert!(message.contains("not answered within 0.3 s"), "{answered}");
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], true);
     assert_eq!(stable.ask(json!({"do": "approvals"}))[0]["state"], "expired");
     stable.wait(&id, "idle");

@@ -42,11 +42,11 @@ impl OwnAgent {
 
 fn check_name(name: &str) -> Result<(), String> {
     if name == "acp" || Agent::known(name).is_some() {
-        return Err(format!("`{name}` is an agent of ostler's own; give yours another name"));
+        return Err(format!("`{name}` is a built-in agent; use another name"));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let good = name.len() <= NAME_MAX && name.bytes().all(plain) && !name.starts_with(['-', '.']) && !name.is_empty();
-    let why = || format!("a name has 1 to {NAME_MAX} letters, digits, - _ or . and begins with none of - and .");
+    let why = || format!("use 1 to {NAME_MAX} letters, digits, - _ or ., not starting with - or .");
     if good { Ok(()) } else { Err(why()) }
 }
 
@@ -54,7 +54,7 @@ fn command(value: &DeValue<'_>) -> Result<Vec<String>, String> {
     let expected = || "expected a command: [\"program\", \"argument\"], or \"program argument\"".to_owned();
     let words: Vec<String> = match value {
         DeValue::String(text) if text.contains(['"', '\'', '\\', '$']) => {
-            return Err("no shell reads this; write a list: [\"program\", \"an argument\"]".to_owned());
+            return Err("this is not run by a shell; use a list: [\"program\", \"an argument\"]".to_owned());
         }
         DeValue::String(text) => text.split_whitespace().map(str::to_owned).collect(),
         DeValue::Array(words) => {
@@ -100,7 +100,7 @@ mod tests {
             ("7", "expected a command"),
             ("[\"x\", 7]", "expected a command"),
             ("{ command = \"x\" }", "expected a command"),
-            ("\"sh -c 'x y'\"", "no shell reads this"),
+            ("\"sh -c 'x y'\"", "not run by a shell"),
             ("\"~/bin/x\"", "a name in PATH or an absolute path"),
             ("\"./x\"", "a name in PATH or an absolute path"),
         ] {
@@ -115,17 +115,17 @@ mod tests {
     fn a_name_that_is_taken_or_hard_to_type_is_refused() {
         for name in ["claude", "codex", "gemini", "opencode", "echo", "acp"] {
             let (_, problems) = load(&format!("[agents]\n{name} = \"x\"\n"), &[]);
-            assert!(problems[0].contains("an agent of ostler's own"), "{problems:?}");
+            assert!(problems[0].contains("a built-in agent"), "{problems:?}");
         }
         for name in ["\"\"", "\"a b\"", "-x", "\"é\"", "\"a/b\""] {
             let (_, problems) = load(&format!("[agents]\n{name} = \"x\"\n"), &[]);
-            assert!(problems[0].contains("a name has 1 to 64"), "{name}: {problems:?}");
+            assert!(problems[0].contains("use 1 to 64"), "{name}: {problems:?}");
         }
     }
 
     #[test]
     fn a_mistyped_section_is_told_the_right_one() {
         let (_, problems) = load("[agent]\nmine = [\"x\"]\n", &[]);
-        assert_eq!(problems, ["FILE:1: there is no section `agent`; did you mean `agents`?"]);
+        assert_eq!(problems, ["FILE:1: no section `agent`; did you mean `agents`?"]);
     }
 }

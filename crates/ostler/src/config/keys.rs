@@ -29,7 +29,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "journal.live_max",
         default: "all",
-        doc: "How much output of a running process is kept: `all`, or a size such as 2GiB. Of a session's agent always all.",
+        doc: "How much output of a running process to keep: `all`, or a size such as 2GiB. Sessions always keep all.",
         apply: |config, text| {
             config.journal.live_max = if text == "all" { None } else { Some(parse_size(text)?) };
             Ok(())
@@ -38,25 +38,25 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "journal.keep_for",
         default: "24h",
-        doc: "How long the journal of an exited process is kept.",
+        doc: "How long to keep the output of a finished process.",
         apply: |config, text| parse_duration(text).map(|value| config.journal.keep_for = value),
     },
     Key {
         name: "journal.total_max",
         default: "8GiB",
-        doc: "How much all exited processes' journals may occupy together; the oldest go first.",
+        doc: "How much disk all finished processes may use together; the oldest are deleted first.",
         apply: |config, text| parse_size(text).map(|value| config.journal.total_max = value),
     },
     Key {
         name: "journal.sync_every",
         default: "200ms",
-        doc: "The longest a byte stays in memory only: what a power loss may take. A killed daemon loses nothing.",
+        doc: "How often output is synced to disk: the most a power loss can lose. A killed ostler loses nothing.",
         apply: |config, text| parse_duration(text).map(|value| config.journal.sync_every = value),
     },
     Key {
         name: "journal.keep_free",
         default: "auto",
-        doc: "With less than this free on the disk the largest writer waits: `auto` (5 % of the disk, at most 1GiB), a size, or 0 for never.",
+        doc: "Pause the process that writes most when less than this is free: `auto` (5 % of the disk, at most 1GiB), a size, or 0 for never.",
         apply: |config, text| {
             config.journal.keep_free = if text == "auto" { None } else { Some(parse_size(text)?) };
             Ok(())
@@ -65,67 +65,67 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "process.kill_grace",
         default: "5s",
-        doc: "How long a process may take to end after the first signal before it is killed.",
+        doc: "How long a process may take to end after SIGTERM before it gets SIGKILL.",
         apply: |config, text| parse_duration(text).map(|value| config.process.kill_grace = value),
     },
     Key {
         name: "attach.detach_key",
         default: "ctrl-]",
-        doc: "The key that leaves an attached terminal: ctrl- and a letter or one of @ [ \\ ] ^ _.",
+        doc: "The key that leaves `ostler attach`: ctrl- and a letter or one of @ [ \\ ] ^ _.",
         apply: |config, text| DetachKey::parse(text).map(|value| config.attach.detach_key = value),
     },
     Key {
         name: "attach.tail",
         default: "64KiB",
-        doc: "How much of the past an attach shows first.",
+        doc: "How much earlier output `ostler attach` shows first.",
         apply: |config, text| parse_size(text).map(|value| config.attach.tail = value),
     },
     Key {
         name: "doors.claustrum",
         default: "true",
-        doc: "Whether `ostler up` opens the claustrum door, in its own runtime folder.",
+        doc: "Serve claustrum clients, on a socket in the runtime folder.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.claustrum = value),
     },
     Key {
         name: "doors.codecast",
         default: "true",
-        doc: "Whether `ostler up` opens the codecast door, on port 9100 of the loopback or the next free one.",
+        doc: "Serve codecast head nodes, on port 9100 of localhost or the next free one.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.codecast = value),
     },
     Key {
         name: "doors.sudo_proxy",
         default: "true",
-        doc: "Whether `ostler up` opens the sudo-proxy door, in its own runtime folder.",
+        doc: "Serve sudo-request, on a socket in the runtime folder.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.sudo_proxy = value),
     },
     Key {
         name: "doors.zeroclaw",
         default: "true",
-        doc: "Whether `ostler up` opens the zeroclaw door, in its own runtime folder.",
+        doc: "Serve zerocode, on a socket in the runtime folder.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.zeroclaw = value),
     },
     Key {
         name: "doors.drop_in",
         default: "false",
-        doc: "Whether `ostler up` takes other products' own places, as `up --drop-in` does.",
+        doc: "Always start with --drop-in.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
     },
     Key {
         name: "daemon.restart",
         default: "true",
-        doc: "Whether `ostler up` is brought back when it crashes; `false` where a service manager does that.",
+        doc: "Restart ostler when it crashes; `false` where a service manager does that.",
         apply: |config, text| parse_bool(text).map(|value| config.daemon.restart = value),
     },
     Key {
         name: "approvals.wait",
         default: "60s",
-        doc: "How long a command waits for a decision once somebody could see it.",
+        doc: "How long a command waits for approval.",
         apply: |config, text| parse_duration(text).map(|value| config.approvals.wait = value),
     },
     Key {
         name: "approvals.fatigue",
         default: "10m",
-        doc: "For how long a request that was refused three times in a row is refused without asking; `off` asks every time.",
+        doc: "How long a request that was denied three times in a row is denied without asking; `off` always asks.",
         apply: |config, text| {
             let pause = if text == "off" { None } else { Some(parse_duration(text)?) };
             config.approvals.fatigue = pause.map(|pause| (REFUSALS, pause));
@@ -135,7 +135,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "approvals.writable_programs",
         default: "refuse",
-        doc: "A privileged command whose file the asking user could replace: `refuse` it, or `warn` whoever decides.",
+        doc: "A root command whose program the requester can replace: `refuse` it, or `warn` whoever approves.",
         apply: |config, text| {
             config.approvals.writable_programs = match text {
                 "refuse" => Writable::Refuse,
@@ -148,19 +148,18 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "approvals.requesters",
         default: "",
-        doc: "Numbers of users who may ask beside you, with commas between them: agents that run as somebody else.",
+        doc: "Uids of other users who may make requests, separated by commas.",
         apply: |config, text| {
             let uids = text.split(',').map(str::trim).filter(|uid| !uid.is_empty());
             let uids: Result<Vec<u32>, _> = uids.map(str::parse).collect();
-            config.approvals.requesters =
-                uids.map_err(|_| "expected user numbers with commas between them".to_owned())?;
+            config.approvals.requesters = uids.map_err(|_| "expected uids separated by commas".to_owned())?;
             Ok(())
         },
     },
     Key {
         name: "approvals.socket",
         default: "",
-        doc: "Where the sudo-proxy door of `ostler up` listens: a path in a folder that `approvals.requesters` may enter.",
+        doc: "Path of the sudo-proxy socket; `approvals.requesters` need access to its folder.",
         apply: |config, text| {
             if !text.is_empty() && !text.starts_with('/') {
                 return Err("expected an absolute path".to_owned());
@@ -172,13 +171,13 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "sessions.idle_stop",
         default: "15m",
-        doc: "An agent that nobody prompts is stopped after this; the next prompt resumes the conversation.",
+        doc: "Stop an idle agent after this; the next prompt resumes it.",
         apply: |config, text| parse_duration(text).map(|value| config.sessions.idle_stop = value),
     },
     Key {
         name: "sessions.queue",
         default: "32",
-        doc: "Prompts that may wait in one session.",
+        doc: "How many prompts one session may queue.",
         apply: |config, text| {
             config.sessions.queue = text.parse().map_err(|_| "expected a number".to_owned())?;
             Ok(())
@@ -187,13 +186,13 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "sessions.start_timeout",
         default: "90s",
-        doc: "How long an agent may take until it takes its first prompt.",
+        doc: "How long an agent may take to start.",
         apply: |config, text| parse_duration(text).map(|value| config.sessions.start_timeout = value),
     },
     Key {
         name: "sessions.ask_timeout",
         default: "never",
-        doc: "How long a request or question of an agent waits for somebody; then it is denied, and the agent goes on. `never` waits.",
+        doc: "How long an agent waits for an answer before it is denied; `never` waits forever.",
         apply: |config, text| {
             config.sessions.ask_timeout = match text {
                 "never" => None,
@@ -208,13 +207,13 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "sessions.keep_closed",
         default: "30d",
-        doc: "How long the journal of a closed session is kept.",
+        doc: "How long to keep a closed session.",
         apply: |config, text| parse_duration(text).map(|value| config.sessions.keep_closed = value),
     },
     Key {
         name: "audit.forward",
         default: "",
-        doc: "Where every entry of the audit is sent as well: `journald`, or a command that reads JSON lines and exits with 0.",
+        doc: "Also send the audit log to `journald`, or to a command that reads JSON lines and exits with 0.",
         apply: |config, text| {
             config.audit.forward = Forward::parse(text);
             Ok(())
@@ -223,7 +222,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "log.level",
         default: "info",
-        doc: "What the daemon logs: error, warn, info, debug or trace; per module as in `info,ostler_engine=debug`.",
+        doc: "Log level: error, warn, info, debug or trace; per module as in `info,ostler_engine=debug`.",
         apply: |config, text| {
             text.parse().map(|level| config.log.level = level).map_err(|error: ParseError| error.to_string())
         },

@@ -48,9 +48,9 @@ pub(crate) enum ConfigError {
     },
     #[error("{path}:{line}: {message}")]
     Syntax { path: PathBuf, line: usize, message: String },
-    #[error("{at}: there is no setting `{name}`{}", suggestion.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
+    #[error("{at}: no setting `{name}`{}", suggestion.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
     Unknown { at: Origin, name: String, suggestion: Option<String> },
-    #[error("{at}: there is no section `{name}`{}", suggestion.map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
+    #[error("{at}: no section `{name}`{}", suggestion.map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
     UnknownSection { at: Origin, name: String, suggestion: Option<&'static str> },
     #[error("{at}: {key} = {text}: {reason}")]
     Bad { at: Origin, key: String, text: String, reason: String },
@@ -306,11 +306,11 @@ mod tests {
     #[test]
     fn an_unknown_key_is_an_error_with_a_suggestion() {
         let (_, problems) = load("[journal]\nkeep_fro = \"2h\"\n", &[]);
-        assert_eq!(problems, ["FILE:2: there is no setting `journal.keep_fro`; did you mean `journal.keep_for`?"]);
+        assert_eq!(problems, ["FILE:2: no setting `journal.keep_fro`; did you mean `journal.keep_for`?"]);
         let (_, problems) = load("[jurnal]\nkeep_for = \"2h\"\n", &[]);
-        assert_eq!(problems, ["FILE:1: there is no section `jurnal`; did you mean `journal`?"]);
+        assert_eq!(problems, ["FILE:1: no section `jurnal`; did you mean `journal`?"]);
         let (_, problems) = load("zebra = 1\n", &[]);
-        assert_eq!(problems, ["FILE:1: there is no setting `zebra`"]);
+        assert_eq!(problems, ["FILE:1: no setting `zebra`"]);
     }
 
     #[test]

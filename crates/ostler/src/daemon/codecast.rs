@@ -48,8 +48,8 @@ impl Codecast {
             name: "codecast".into(),
             address: address.to_string(),
             connect: match &port {
-                Some(_) => "a codecast head node, over ssh (port in ~/.codecast/daemon.port)".into(),
-                None => format!("a codecast head node, over ssh (daemon_port: {})", address.port()),
+                Some(_) => "for a codecast head node over ssh (port in ~/.codecast/daemon.port)".into(),
+                None => format!("for a codecast head node over ssh (daemon_port: {})", address.port()),
             },
         });
         Ok(Self { door, listener, _port: port })

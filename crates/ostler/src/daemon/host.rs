@@ -32,11 +32,9 @@ pub(crate) enum HostError {
     Paths(#[from] PathsError),
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("instance {name} is already running{}", pid.map_or(String::new(), |pid| format!(" (pid {pid})")))]
+    #[error("`{name}` is already running{}", pid.map_or(String::new(), |pid| format!(" (pid {pid})")))]
     Held { name: String, pid: Option<u32> },
-    #[error(
-        "instance {name} runs, and {host}, which ostler hosts, may not replace it: do so from a terminal of your own"
-    )]
+    #[error("`{name}` is running, and {host} runs in it and cannot replace it: use a terminal of your own")]
     Hosted { name: String, host: String },
     #[error(transparent)]
     Engine(#[from] StartError),

@@ -32,7 +32,7 @@ impl Native {
         let native = DoorRecord {
             name: "native".into(),
             address: socket.display().to_string(),
-            connect: "the command line: ostler ps, ostler run, ostler attach".into(),
+            connect: "ostler ps, ostler run, ostler attach".into(),
         };
         let doors: Vec<DoorRecord> = std::iter::once(native).chain(others).collect();
         host.register(socket, doors.clone())?;

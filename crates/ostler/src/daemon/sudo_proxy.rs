@@ -86,7 +86,7 @@ impl Around for Inbox {
     fn pinged(&self, _: &Request) {}
 
     fn stop(&self, _: &Request) -> Result<(), String> {
-        Err("this sudo-proxy is a door of ostler and other clients use it too; stop ostler with `ostler down`".into())
+        Err("this sudo-proxy is part of ostler and in use by others; to stop it: ostler down".into())
     }
 
     fn ask(&self, _: Arc<Question>) -> Result<(), String> {

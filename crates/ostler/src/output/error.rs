@@ -122,7 +122,7 @@ impl From<PathsError> for CommandError {
 
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
-        Self::failed(error.to_string()).hint("`ostler config check` lists every problem")
+        Self::failed(error.to_string()).hint("list all problems: ostler config check")
     }
 }
 
@@ -130,9 +130,7 @@ impl From<ClientError> for CommandError {
     fn from(error: ClientError) -> Self {
         let ClientError::Rpc(answer) = &error else {
             let hint = match &error {
-                ClientError::TimedOut(_) => {
-                    "it may be busy or stuck; see `ostler logs --daemon`, or replace it with `ostler restart`"
-                }
+                ClientError::TimedOut(_) => "it may be busy; see `ostler logs --daemon`, or `ostler restart`",
                 _ => "see `ostler status` and `ostler logs --daemon`",
             };
             return Self::failed(error.to_string()).hint(hint);

@@ -5,6 +5,7 @@ pub(crate) mod escape;
 mod nearest;
 mod screen;
 mod table;
+mod user;
 mod visible;
 mod when;
 
@@ -12,5 +13,6 @@ pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table, length, terminal_width};
+pub(crate) use user::user;
 pub(crate) use visible::{spelled, visible, visible_bytes, visible_json, visible_lines};
 pub(crate) use when::ago;

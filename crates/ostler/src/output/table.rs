@@ -1,4 +1,5 @@
-//! Aligned columns. Cells are made safe to show, and the last column is cut to the terminal's width.
+//! Aligned columns. Cells are made safe to show. The last column is the one that matters: it gets what the others leave, goes
+//! on below where that is too little, and below the whole row where it is next to nothing.
 
 use std::io::{self, IsTerminal};
 
@@ -8,6 +9,10 @@ use super::{Paint, Screen, visible};
 
 /// Two spaces keep columns apart without rules.
 const GAP: usize = 2;
+/// With less room than this beside the others, the last column has lines of its own.
+const ROOM_MIN: usize = 24;
+/// What stands before such a line.
+const INDENT: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Align {
@@ -18,11 +23,19 @@ pub(crate) enum Align {
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
     rows: Vec<Vec<(String, Paint)>>,
+    /// Lines of the last column.
+    most: usize,
 }
 
 impl Table {
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+        Self { columns: columns.to_vec(), rows: Vec::new(), most: usize::MAX }
+    }
+
+    /// Cuts the last column after so many lines, where its beginning is enough to know it by.
+    pub(crate) fn at_most(mut self, lines: usize) -> Self {
+        self.most = lines;
+        self
     }
 
     pub(crate) fn row(&mut self, cells: Vec<(String, Paint)>) {
@@ -44,28 +57,56 @@ impl Table {
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|index| all().filter_map(|row| row.get(index)).map(|(text, _)| length(text)).max().unwrap_or(0))
             .collect();
-        all().map(|row| self.format(screen, row, &widths, width)).collect()
+        let last = self.columns.len().saturating_sub(1);
+        let before: usize = widths.iter().take(last).map(|column| column + GAP).sum();
+        let room = width.saturating_sub(before);
+        let own_lines = room < ROOM_MIN && room < widths.get(last).copied().unwrap_or(0);
+        all()
+            .flat_map(|row| self.format(screen, row, &widths, if own_lines { width } else { room }, own_lines))
+            .collect()
     }
 
-    fn format(&self, screen: &Screen, row: &[(String, Paint)], widths: &[usize], width: usize) -> String {
-        let mut line = String::new();
-        let mut used = 0;
-        for (index, ((text, paint), column)) in row.iter().zip(widths).enumerate() {
-            let last = index + 1 == row.len();
-            let text = if last { cut(text, width.saturating_sub(used)) } else { text.clone() };
-            let pad = " ".repeat(column.saturating_sub(length(&text)));
-            let painted = screen.paint(*paint, &text);
+    /// The lines of a row. `room` is what the last column has, or the whole width if that has lines of its own.
+    fn format(
+        &self,
+        screen: &Screen,
+        row: &[(String, Paint)],
+        widths: &[usize],
+        room: usize,
+        own_lines: bool,
+    ) -> Vec<String> {
+        let last = self.columns.len().saturating_sub(1);
+        let (mut line, mut used) = (String::new(), 0);
+        for (index, ((text, paint), column)) in row.iter().zip(widths).take(last).enumerate() {
+            let pad = " ".repeat(column.saturating_sub(length(text)));
+            let painted = screen.paint(*paint, text);
             match self.columns.get(index).map(|(_, align)| *align) {
                 Some(Align::Right) => line.extend([pad.as_str(), &painted]),
-                _ if last => line.push_str(&painted),
                 _ => line.extend([painted.as_str(), &pad]),
             }
-            if !last {
-                line.push_str(&" ".repeat(GAP));
-            }
+            line.push_str(&" ".repeat(GAP));
             used += column + GAP;
         }
-        line
+        let Some((text, paint)) = row.get(last) else { return vec![line.trim_end().to_owned()] };
+        let indent = if own_lines { INDENT } else { used };
+        let pieces = wrap(text, if own_lines { room.saturating_sub(INDENT) } else { room }, self.most);
+        let painted = pieces.iter().map(|piece| {
+            let align = self.columns.get(last).map(|(_, align)| *align);
+            let pad = widths.get(last).map_or(0, |column| column.saturating_sub(length(piece)));
+            let pad = if matches!(align, Some(Align::Right)) { " ".repeat(pad) } else { String::new() };
+            format!("{pad}{}", screen.paint(*paint, piece))
+        });
+        let mut lines = Vec::new();
+        if own_lines {
+            lines.push(line.trim_end().to_owned());
+            lines.extend(painted.filter(|piece| !piece.is_empty()).map(|piece| format!("{:indent$}{piece}", "")));
+            return lines;
+        }
+        for piece in painted {
+            let start = if lines.is_empty() { std::mem::take(&mut line) } else { " ".repeat(indent) };
+            lines.push(format!("{start}{piece}"));
+        }
+        lines
     }
 }
 
@@ -81,28 +122,71 @@ pub(crate) fn length(text: &str) -> usize {
     text.width()
 }
 
-fn cut(text: &str, room: usize) -> String {
-    if length(text) <= room {
-        return text.to_owned();
+/// A text in lines of so many columns, broken between words where there are some; the last line of `most` says if more follows.
+fn wrap(text: &str, room: usize, most: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split_inclusive(' ') {
+        if !line.is_empty() && length(&line) + length(word.trim_end()) > room {
+            lines.push(std::mem::take(&mut line));
+        }
+        for c in word.chars() {
+            if length(&line) + length(c.encode_utf8(&mut [0; 4])) > room.max(2) && c != ' ' {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
     }
-    let mut short: String = text.chars().take(room).collect();
-    while length(&short) >= room && short.pop().is_some() {}
-    short.push('…');
-    short
+    lines.push(line);
+    let more = lines.len() > most;
+    lines.truncate(most);
+    let mut lines: Vec<String> = lines.iter().map(|line| line.trim_end().to_owned()).collect();
+    if let Some(last) = lines.last_mut().filter(|_| more) {
+        while length(last) >= room && last.pop().is_some() {}
+        last.push('…');
+    }
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn table(rows: &[[&str; 3]]) -> Table {
+        let mut table = Table::new(&[("A", Align::Left), ("NUM", Align::Right), ("WHAT", Align::Left)]);
+        for row in rows {
+            table.row(row.iter().map(|cell| ((*cell).to_owned(), Paint::Plain)).collect());
+        }
+        table
+    }
+
     #[test]
-    fn columns_line_up_and_the_last_is_cut_to_the_width() {
-        let screen = Screen::plain();
-        let mut table = Table::new(&[("A", Align::Left), ("NUM", Align::Right), ("REST", Align::Left)]);
-        table.row(vec![("long".into(), Paint::Plain), ("7".into(), Paint::Plain), ("x".repeat(50), Paint::Plain)]);
-        table.row(vec![("s".into(), Paint::Plain), ("1234".into(), Paint::Plain), ("\x1b[2Jz".into(), Paint::Plain)]);
-        let lines = table.lines(&screen, 20);
-        assert_eq!(lines, ["A      NUM  REST", "long     7  xxxxxxx…", "s     1234  ^[[2Jz"]);
+    fn columns_line_up_and_the_last_goes_on_below() {
+        let table = table(&[["long", "7", "systemctl restart nginx and more"], ["s", "1234", "\x1b[2Jz"]]);
+        let lines = table.lines(&Screen::plain(), 36);
+        let wanted =
+            ["A      NUM  WHAT", "long     7  systemctl restart nginx", "            and more", "s     1234  ^[[2Jz"];
+        assert_eq!(lines, wanted);
+    }
+
+    #[test]
+    fn where_the_others_leave_no_room_the_last_has_lines_of_its_own() {
+        let table = table(&[["a".repeat(20).as_str(), "7", "apt-get install 'lib*-dev'"], ["s", "1", ""]]);
+        let wanted = [
+            "A                     NUM",
+            "    WHAT",
+            "aaaaaaaaaaaaaaaaaaaa    7",
+            "    apt-get install 'lib*-dev'",
+            "s                       1",
+        ];
+        assert_eq!(table.lines(&Screen::plain(), 40), wanted);
+    }
+
+    #[test]
+    fn where_the_beginning_is_enough_the_rest_is_cut() {
+        let table = table(&[["a", "7", &"x".repeat(90)]]).at_most(2);
+        let lines = table.lines(&Screen::plain(), 40);
+        assert_eq!(lines.len(), 3);
+        assert!(lines[2].ends_with("x…") && lines.iter().all(|line| length(line) <= 40), "{lines:?}");
     }
 
     #[test]
@@ -112,6 +196,7 @@ mod tests {
         for name in ["漢字", "ü 🐴", "plain"] {
             table.row(vec![(name.into(), Paint::Plain), ("漢字漢字".into(), Paint::Plain)]);
         }
-        assert_eq!(table.lines(&screen, 13), ["漢字   漢字…", "ü 🐴   漢字…", "plain  漢字…"]);
+        assert_eq!(table.lines(&screen, 40), ["漢字   漢字漢字", "ü 🐴   漢字漢字", "plain  漢字漢字"]);
+        assert_eq!(wrap("漢字漢字", 5, 9), ["漢字", "漢字"]);
     }
 }

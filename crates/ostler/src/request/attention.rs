@@ -106,13 +106,13 @@ impl<W: PartialEq> Attention<W> {
 impl NotNow {
     pub(crate) fn words(self) -> String {
         match self {
-            Self::Nothing => "nothing waits".into(),
-            Self::Settled => "this one is settled; Enter goes on".into(),
-            Self::Unread(1) => "read on first: 1 more line (space)".into(),
-            Self::Unread(rows) => format!("read on first: {rows} more lines (space)"),
-            Self::TooSoon => "it has only just appeared: press again".into(),
-            Self::Typing => "keys in a row decide nothing: wait a second, then press it alone".into(),
-            Self::Unfit => "a question has no yes: press the number of a choice, or t for words of your own".into(),
+            Self::Nothing => "nothing is waiting".into(),
+            Self::Settled => "already settled; press Enter".into(),
+            Self::Unread(1) => "1 more line to read first (space)".into(),
+            Self::Unread(rows) => format!("{rows} more lines to read first (space)"),
+            Self::TooSoon => "this just appeared; press again".into(),
+            Self::Typing => "typing is ignored; wait a second, then press one key".into(),
+            Self::Unfit => "this is a question: press the number of a choice, or t to type an answer".into(),
         }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn rows(content: &str) -> Option<Vec<Row>> {
         false => questions(&content, &mut rows),
     }
     for granted in &content.grants {
-        rows.push(Row::new(Paint::Warn, &format!("  a yes that lasts also covers: {granted}")));
+        rows.push(Row::new(Paint::Warn, &format!("  approving for longer also allows: {granted}")));
     }
     Some(rows)
 }
@@ -25,7 +25,8 @@ pub(super) fn rows(content: &str) -> Option<Vec<Row>> {
 fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
     rows.push(Row::new(Paint::Plain, &format!("  {} wants to use {}", content.agent, content.tool)));
     let mut input = content.input.clone();
-    for change in take_changes(&mut input) {
+    let changes = take_changes(&mut input);
+    for change in &changes {
         rows.push(Row::new(Paint::Plain, ""));
         rows.push(Row::new(Paint::Head, &format!("  {}", change.path)));
         for (mark, line) in &change.lines {
@@ -37,16 +38,66 @@ fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
             rows.push(Row::new(paint, &format!("  {}{}", mark.sign(), line.replace('\t', "    "))));
         }
     }
+    let shown: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    take_shown(&mut input, &content.title, &shown);
+    let texts = take_texts(&mut input);
+    for text in texts.iter().filter(|text| !text.trim().is_empty()) {
+        rows.push(Row::new(Paint::Plain, ""));
+        rows.extend(text.trim_end().split('\n').map(|line| Row::ours(Paint::Plain, format!("  │ {}", spelled(line)))));
+    }
     if is_something(&input) {
         rows.push(Row::new(Paint::Plain, ""));
         value(&input, 1, rows);
     }
 }
 
+/// Takes out what stands above already: the title, and the paths of files whose changes are shown.
+fn take_shown(input: &mut Value, title: &str, paths: &[&str]) {
+    let is_shown = |value: &Value| value.as_str().is_some_and(|text| text == title || paths.contains(&text));
+    match input {
+        Value::Object(members) => {
+            // `path` beside other things says what those are about.
+            members
+                .retain(|name, value| !(is_shown(value) && (name == "title" || name.to_lowercase().contains("path"))));
+            members.values_mut().for_each(|value| take_shown(value, title, paths));
+            if members.get("type").is_some_and(|kind| kind == "diff")
+                && members.values().filter(|value| is_something(value)).count() == 1
+            {
+                members.clear();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| take_shown(item, title, paths)),
+        _ => {}
+    }
+}
+
+/// Takes out the texts that an agent shows with its request: `{"type": "content", "content": {"type": "text", "text": …}}`.
+fn take_texts(input: &mut Value) -> Vec<String> {
+    let Some(items) = input.get_mut("content").and_then(Value::as_array_mut) else { return Vec::new() };
+    let mut texts = Vec::new();
+    for item in items {
+        let text = item.get("content").filter(|block| block.get("type").is_some_and(|kind| kind == "text"));
+        if let Some(text) = text.and_then(|block| block.get("text")).and_then(Value::as_str).map(str::to_owned) {
+            let more = |value: &Value, known: &[&str]| {
+                value.as_object().is_some_and(|all| {
+                    all.iter().any(|(name, value)| !known.contains(&name.as_str()) && is_something(value))
+                })
+            };
+            if !more(item, &["type", "content"])
+                && !item.get("content").is_some_and(|block| more(block, &["type", "text"]))
+            {
+                texts.push(text);
+                *item = Value::Null;
+            }
+        }
+    }
+    texts
+}
+
 fn questions(content: &ToolContent, rows: &mut Vec<Row>) {
     for (index, question) in content.questions.iter().enumerate() {
         rows.push(Row::new(Paint::Plain, ""));
-        let several = if question.several { " (several may be chosen)" } else { "" };
+        let several = if question.several { " (choose any)" } else { "" };
         let head = if question.header.is_empty() { question.id.as_str() } else { question.header.as_str() };
         rows.push(Row::new(Paint::Head, &format!("  question {}, {head}{several}:", index + 1)));
         rows.push(Row::new(Paint::Plain, &format!("  {}", question.question)));
@@ -54,7 +105,7 @@ fn questions(content: &ToolContent, rows: &mut Vec<Row>) {
             let about = if option.description.is_empty() { String::new() } else { format!(": {}", option.description) };
             rows.push(Row::new(Paint::Plain, &format!("    {} {}{about}", index + 1, option.label)));
         }
-        rows.push(Row::new(Paint::Dim, "    t words of your own"));
+        rows.push(Row::new(Paint::Dim, "    t type an answer"));
     }
 }
 
@@ -75,7 +126,7 @@ fn value(value: &Value, depth: usize, rows: &mut Vec<Row>) {
         Value::Array(items) => items.iter().enumerate().map(|(index, item)| (format!("{}", index + 1), item)).collect(),
         other => vec![(String::new(), other)],
     };
-    for (name, item) in entries {
+    for (name, item) in entries.into_iter().filter(|(_, item)| is_something(item)) {
         let head = if name.is_empty() { String::new() } else { format!("{name}: ") };
         match item {
             Value::String(text) if text.contains('\n') => {
@@ -116,7 +167,7 @@ mod tests {
             "claude wants to use Edit",
             "  a.rs\n  -x\n  +y\n",
             "replace_all: true",
-            "also covers: Edit(**)",
+            "also allows: Edit(**)",
         ] {
             assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
         }
@@ -130,12 +181,38 @@ mod tests {
     }
 
     #[test]
+    fn a_request_over_acp_is_read_like_any_other() {
+        // As gemini says it: everything in the title, a difference, and nothing else that is new.
+        let diff =
+            json!({"type": "diff", "path": "/w/a.rs", "oldText": "x\n", "newText": "y\n", "_meta": {"kind": "modify"}});
+        let input = json!({"title": "Edit a.rs", "content": [diff], "locations": [{"path": "/w/a.rs"}]});
+        let shown = text(tool_use(input));
+        assert!(shown.contains("  /w/a.rs\n  -x\n  +y\n") && shown.contains("kind: modify"), "{shown}");
+        assert!(!shown.contains("locations") && !shown.contains("title:") && !shown.contains("oldText"), "{shown}");
+        // As opencode says it.
+        let shown = text(tool_use(json!({"filepath": "/w/b", "diff": "@@ -1 +1 @@\n-x\n+y"})));
+        assert!(
+            shown.ends_with("  /w/b\n  @@@ -1 +1 @@\n  -x\n  +y\n  approving for longer also allows: Edit(**)\n"),
+            "{shown}"
+        );
+        let words = json!({"type": "content", "content": {"type": "text", "text": "It will\nsha256 0000"}});
+        let shown = text(tool_use(json!({"title": "make all", "content": [words], "locations": []})));
+        assert!(shown.contains("  │ It will\n  │ sha256 0000\n") && shown.contains("  title: make all\n"), "{shown}");
+        assert!(!shown.contains("content:") && !shown.contains("type:"), "{shown}");
+    }
+
+    #[test]
     fn a_question_lists_its_choices_with_their_keys() {
         let question = json!({"id": "colour", "header": "Colour", "question": "Which?", "several": true,
             "options": [{"label": "red", "description": "warm"}, {"label": "blue"}]});
         let content = json!({"agent": "echo", "tool": "question", "title": "Which?", "input": {}, "can": {}, "questions": [question]});
         let shown = text(content);
-        assert!(shown.contains("  question 1, Colour (several may be chosen):\n  Which?\n    1 red: warm\n    2 blue\n    t words of your own\n"), "{shown}");
+        assert!(
+            shown.contains(
+                "  question 1, Colour (choose any):\n  Which?\n    1 red: warm\n    2 blue\n    t type an answer\n"
+            ),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {
             claimed_host: "here".into(),
             client: "1.2.0".into(),
             verified_session: None,
+            session_name: None,
         },
         workspace: None,
         asked: ostler_api::Timestamp::from_micros(0),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ostler_api::{ApprovalInfo, ApprovalKind};
+use ostler_api::{ApprovalInfo, ApprovalKind, AskerInfo};
 use ostler_door_rpc::is_plain;
 use ostler_door_sudo_proxy::words;
 use ostler_stages::Seal;
@@ -12,10 +12,13 @@ use serde::Deserialize;
 
 use super::content;
 use super::row::Row;
-use crate::output::{Paint, spelled};
+use crate::output::{Paint, ago, spelled, user};
+use crate::paths::DEFAULT_INSTANCE;
 
 /// Names of facts stand in a column of their own.
 const NAME_WIDTH: usize = 11;
+/// Letters of the hash: no second request of one inbox begins alike.
+const HASH_SHOWN: usize = 12;
 
 /// A command, as much of it as is to be shown. Newer daemons may say more.
 #[derive(Deserialize)]
@@ -43,9 +46,9 @@ pub(crate) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
         _ => None,
     };
     let head = match (info.kind, info.privileged) {
-        (ApprovalKind::Command, true) => ("May this run AS ROOT?", Paint::Bad),
-        (ApprovalKind::Command, false) => ("May this run?", Paint::Head),
-        (ApprovalKind::ToolUse, _) => ("May the agent use this tool?", Paint::Head),
+        (ApprovalKind::Command, true) => ("Run this AS ROOT?", Paint::Bad),
+        (ApprovalKind::Command, false) => ("Run this?", Paint::Head),
+        (ApprovalKind::ToolUse, _) => ("Allow this?", Paint::Head),
         (ApprovalKind::Question, _) => ("The agent asks:", Paint::Head),
     };
     let mut rows = vec![Row::ours(head.1, head.0), Row::ours(Paint::Plain, "")];
@@ -67,7 +70,7 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
         rows.push(Row::ours(Paint::Head, format!("{mark} {}", words::command(&stage.argv))));
         rows.push(Row::ours(Paint::Plain, format!("    runs {}", runs(stage, number, info, warnings))));
         if stage.argv.iter().any(|word| !word.chars().all(is_plain)) {
-            warnings.push(format!("stage {number} holds characters that cannot be seen; they are written out here"));
+            warnings.push(format!("stage {number} contains invisible characters; they are written out here"));
         }
     }
     if !command.env.is_empty() {
@@ -77,28 +80,28 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
         rows.push(fact("with", &words::variable(&spelled(name), value)));
     }
     if command.forward_agent {
-        warnings.push("it may use your SSH agent: whatever your keys open, it can open".into());
+        warnings.push("it can use your SSH agent, and so everything your keys open".into());
     }
 }
 
 /// The file that a stage executes; what could be wrong with it goes to the warnings.
 fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<String>) -> String {
     let Some(path) = stage.program.as_ref().filter(|path| path.is_absolute()) else {
-        warnings.push(format!("stage {number}: there is no such command, so nothing would run"));
-        return "nothing: no such command".into();
+        warnings.push(format!("stage {number}: command not found, nothing would run"));
+        return "(command not found)".into();
     };
     let shown = words::path(path);
     let Ok(found) = ostler_stages::resolve(&path.to_string_lossy(), info.asker.uid) else {
-        warnings.push(format!("stage {number}: {shown} is not there any more"));
+        warnings.push(format!("stage {number}: {shown} no longer exists"));
         return shown;
     };
     if stage.seal.is_some() && found.seal.is_some() && stage.seal != found.seal {
-        warnings.push(format!("stage {number}: {shown} has changed since it was asked for"));
+        warnings.push(format!("stage {number}: {shown} changed after the request was made"));
     }
     if let Some(place) = &found.writable_by_asker {
-        let uid = info.asker.uid;
+        let user = words::sentence(&user(info.asker.uid));
         warnings.push(format!(
-            "stage {number}: uid {uid}, who asks, could replace {shown} (can write {})",
+            "stage {number}: {user}, who asks, can replace {shown} (can write to {})",
             words::path(place)
         ));
     }
@@ -131,31 +134,40 @@ pub(crate) fn hosted(host: &str) -> String {
     let name = words::quoted(host);
     match host.chars().next() {
         Some('s') => format!("session {name}"),
-        Some('p') => format!("hosted process {name}"),
-        _ => format!("hosted by {name}"),
+        Some('p') => format!("process {name}"),
+        _ => name,
     }
+}
+
+/// What the one who asks says of itself and nobody has checked.
+fn unverified(asker: &AskerInfo) -> Option<String> {
+    let session = asker.verified_session.is_none().then_some(("session", &asker.claimed_session));
+    let all = session.into_iter().chain([("host", &asker.claimed_host), ("client", &asker.client)]);
+    let said: Vec<String> =
+        all.filter(|(_, text)| !text.is_empty()).map(|(what, text)| format!("{what} {}", claim(text))).collect();
+    (!said.is_empty()).then(|| format!("{} (not verified)", said.join(", ")))
 }
 
 fn facts(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let asker = &info.asker;
-    let said = |text: &str| if text.is_empty() { "nothing".to_owned() } else { claim(text) };
-    let verified = match &asker.verified_session {
-        Some(host) => format!("verified: {}", hosted(host)),
-        None => "verified: none, it is not hosted here".to_owned(),
-    };
-    let pid = asker.pid.map_or("pid unknown".to_owned(), |pid| format!("pid {pid}"));
-    let mut rows = vec![
-        fact("reason", &format!("{} (its own words)", said(&info.reason))),
-        fact("session", &format!("claims {}; {verified}", said(&asker.claimed_session))),
-        fact("asked by", &format!("uid {}, {pid}, through {}", asker.uid, words::quoted(&asker.door))),
-        fact("claims", &format!("host {}, client {}", said(&asker.claimed_host), said(&asker.client))),
-    ];
+    let mut rows = Vec::new();
+    if !info.reason.is_empty() {
+        rows.push(fact("reason", &claim(&info.reason)));
+    }
+    if let Some(host) = &asker.verified_session {
+        let name = asker.session_name.as_deref().map_or(String::new(), |name| format!(" ({})", words::quoted(name)));
+        rows.push(fact("from", &format!("{}{name}", hosted(host))));
+    }
     if let Some(folder) = &info.workspace {
         rows.push(fact("folder", &words::quoted(folder)));
     }
-    rows.push(fact("asked at", &info.asked.to_string()));
-    rows.push(fact("request", &format!("{} of instance {}", words::quoted(&info.id), words::quoted(instance))));
-    rows.push(fact("sha256", &words::quoted(&info.hash)));
+    let pid = asker.pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
+    rows.push(fact("asked by", &format!("{}{pid}, {}", words::sentence(&user(asker.uid)), ago(info.asked))));
+    rows.extend(unverified(asker).map(|claims| fact("claims", &claims)));
+    // All of the hash is in the audit log; its beginning is enough to find it there.
+    let hash = info.hash.get(..HASH_SHOWN).unwrap_or(&info.hash);
+    let of = if instance == DEFAULT_INSTANCE { String::new() } else { format!(" of {}", words::quoted(instance)) };
+    rows.push(fact("request", &format!("{}{of}, sha256 {}", words::quoted(&info.id), words::quoted(hash))));
     rows
 }
 
@@ -180,9 +192,9 @@ mod tests {
             "| tee 'a|b'\n",
             "runs /usr/bin/cat",
             "LANG='C D'",
-            "claims \"mine\"; verified: none",
-            "uid 4242, pid 77, through sudo-proxy",
-            &info.hash,
+            "claims      session \"mine\", host \"here\", client \"1.2.0\" (not verified)",
+            "asked by    uid 4242 (pid 77), ",
+            &format!("sha256 {}\n", &info.hash[..12]),
         ] {
             assert!(shown.contains(part), "{part} is missing in\n{shown}");
         }
@@ -192,7 +204,7 @@ mod tests {
     fn a_command_that_is_not_there_is_said_to_be_not_there() {
         let mut info = sample("a1", &[&["nonesuch"]]);
         info.content = info.content.replace("/usr/bin/nonesuch", "nonesuch");
-        assert!(text(&info).contains("! stage 1: there is no such command"), "{}", text(&info));
+        assert!(text(&info).contains("! stage 1: command not found"), "{}", text(&info));
     }
 
     #[test]
@@ -206,18 +218,17 @@ mod tests {
         std::fs::set_permissions(&program, open).unwrap();
         let mut info = sample("a1", &[&["tool"]]);
         info.content = info.content.replace("/usr/bin/tool", program.to_str().unwrap());
-        assert!(text(&info).contains("uid 4242, who asks, could replace"), "{}", text(&info));
+        assert!(text(&info).contains("uid 4242, who asks, can replace"), "{}", text(&info));
     }
 
     #[test]
     fn what_a_client_says_cannot_pose_as_a_line_of_ours() {
         let mut info = sample("a1", &[&["id"]]);
-        info.reason = "x\nsession     verified: hosted process p1\u{2028}y".into();
-        info.asker.claimed_session = format!("{}session verified", " ".repeat(60));
+        info.reason = "x\nfrom        process p1\u{2028}y".into();
+        info.asker.claimed_session = format!("{}from        session s1", " ".repeat(60));
         for row in wrap(&sheet("main", &info), 40) {
             assert!(!row.text.contains(['\n', '\u{2028}']), "{row:?}");
-            let ours = ["session     claims", "    ↳ "].iter().any(|start| row.text.starts_with(start));
-            assert!(ours || !row.text.trim_start().starts_with("session"), "{row:?}");
+            assert!(row.text.starts_with("    ↳ ") || !row.text.trim_start().starts_with("from"), "{row:?}");
         }
     }
 

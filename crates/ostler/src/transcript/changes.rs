@@ -32,7 +32,7 @@ pub(crate) struct Change {
     pub(crate) lines: Vec<(Mark, String)>,
 }
 
-const PATHS: &[&str] = &["file_path", "filePath", "path", "notebook_path"];
+const PATHS: &[&str] = &["file_path", "filePath", "filepath", "path", "notebook_path"];
 const OLD: &[&str] = &["old_string", "oldString", "oldText", "old_str"];
 const NEW: &[&str] = &["new_string", "newString", "newText", "new_str", "new_source", "content"];
 /// Members that hold several changes.

@@ -114,9 +114,9 @@ impl<'a> Live<'a> {
             }
             Event::Usage(usage) => self.usage.update(usage),
             Event::Asked(asked) => self.ask(asked, out),
-            Event::Unasked { .. } => self.line(Paint::Dim, "  the agent took its request back", out),
+            Event::Unasked { .. } => self.line(Paint::Dim, "  the agent withdrew its request", out),
             Event::Granted { tool, .. } => {
-                self.line(Paint::Dim, &format!("  allowed by the session's autonomy: {}", short(tool)), out);
+                self.line(Paint::Dim, &format!("  allowed without asking: {}", short(tool)), out);
             }
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.as_deref(), out),
             Event::Error { message, kind, .. } => {
@@ -147,7 +147,7 @@ impl<'a> Live<'a> {
         match fact {
             Fact::Prompt { number, blocks, door } => self.prompt(*number, blocks, door, out),
             Fact::Dropped { number, why } => {
-                let text = format!("! prompt {number} was dropped: {}", visible(&word(why)));
+                let text = format!("! prompt {number} dropped: {}", visible(&word(why)));
                 self.line(Paint::Warn, &text, out);
             }
             Fact::Approval { request, approval } => self.approval(request, approval, out),
@@ -157,7 +157,7 @@ impl<'a> Live<'a> {
                 self.line(Paint::Good, &visible(&text), out);
             }
             Fact::Interrupt { end_process } => {
-                let text = if *end_process { "· its process is being ended" } else { "· it is asked to stop" };
+                let text = if *end_process { "· ending its process" } else { "· interrupting" };
                 self.line(Paint::Warn, text, out);
             }
             Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
@@ -280,7 +280,7 @@ impl<'a> Live<'a> {
     }
 
     fn ask(&mut self, asked: &Asked, out: &mut String) {
-        let what = if asked.ask == Ask::Question { "the agent asks" } else { "the agent may not go on without a yes" };
+        let what = if asked.ask == Ask::Question { "the agent asks" } else { "waiting for approval" };
         self.line(Paint::Warn, &format!("? {what}: {}", short(&asked.title)), out);
         if let Some(reason) = &asked.reason {
             self.line(Paint::Dim, &format!("  because: {}", short(reason)), out);
@@ -308,7 +308,7 @@ impl<'a> Live<'a> {
             Some(question) => {
                 let label = question.options.first().map_or("…", |option| option.label.as_str());
                 let answer = format!("{}={label}", question.id).replace('\'', "'\\''");
-                format!("  answer it: ostler approve {id} --answer '{}'   or: ostler approvals", visible(&answer))
+                format!("  answer: ostler approve {id} --answer '{}'   or: ostler approvals", visible(&answer))
             }
             None => format!("  decide: ostler approve {id}   or: ostler deny {id}"),
         };
@@ -320,9 +320,9 @@ impl<'a> Live<'a> {
             (Some(0), _) => return,
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "nobody saw how".to_owned(),
+            (None, None) => "exit code unknown".to_owned(),
         };
-        self.line(Paint::Dim, &format!("· the agent's process has ended ({how})"), out);
+        self.line(Paint::Dim, &format!("· the agent's process ended ({how})"), out);
         let lines: Vec<&str> = stderr.trim_end().lines().collect();
         for line in lines.iter().skip(lines.len().saturating_sub(STDERR_LINES)) {
             self.line(Paint::Dim, &format!("    {}", cut(&visible_lines(line))), out);
@@ -335,7 +335,7 @@ impl<'a> Live<'a> {
             EndReason::Interrupted => ("interrupted", Paint::Warn),
             EndReason::Failed => ("failed", Paint::Bad),
             EndReason::Refused => ("the model refused", Paint::Bad),
-            EndReason::MaxTokens => ("cut at the model's limit", Paint::Warn),
+            EndReason::MaxTokens => ("cut off at the model's limit", Paint::Warn),
             EndReason::MaxSteps => ("stopped after too many steps", Paint::Warn),
         };
         (self.open, self.fresh) = (None, false);

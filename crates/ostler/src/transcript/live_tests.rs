@@ -91,10 +91,7 @@ fn a_request_says_what_to_type() {
     };
     let approval = json!({"type": "approval", "request": "r1", "approval": "a77", "source": 1});
     let text = shown(&[ask(Value::Null), approval.clone()]);
-    assert_eq!(
-        text,
-        "? the agent may not go on without a yes: run rm\n  decide: ostler approve a77   or: ostler deny a77\n"
-    );
+    assert_eq!(text, "? waiting for approval: run rm\n  decide: ostler approve a77   or: ostler deny a77\n");
     let question = json!([{"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}]);
     let text = shown(&[ask(question), approval]);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");

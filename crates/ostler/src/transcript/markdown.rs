@@ -66,7 +66,7 @@ impl Markdown {
         pieces(self.turns.cut(), "so far", &mut out);
         for (number, prompt) in self.turns.waiting() {
             prompted(number, &prompt, &mut out);
-            paragraph(&mut out, "*it waits for its turn*");
+            paragraph(&mut out, "*queued*");
         }
         out
     }
@@ -102,9 +102,9 @@ impl Markdown {
                     paragraph(out, &format!("- {} ({})", visible(&question.question), labels.join(" / ")));
                 }
             }
-            Event::Unasked { .. } => paragraph(out, "*the request was taken back*"),
+            Event::Unasked { .. } => paragraph(out, "*the request was withdrawn*"),
             Event::Granted { tool, .. } => {
-                paragraph(out, &format!("*{} was allowed by the session's autonomy*", visible(tool)));
+                paragraph(out, &format!("*{} was allowed without asking*", visible(tool)));
             }
             Event::TurnEnded { reason, message } => {
                 let used = usage_words(&std::mem::take(&mut self.usage));
@@ -131,7 +131,7 @@ impl Markdown {
                 self.usage = Usage::default();
                 match self.turns.begins(*number) {
                     Some(prompt) => prompted(*number, &prompt, out),
-                    None => paragraph(out, &format!("## Prompt {number}\n\n*its words are no longer kept*")),
+                    None => paragraph(out, &format!("## Prompt {number}\n\n*no longer kept*")),
                 }
             }
             Fact::Dropped { number, why } => {
@@ -213,7 +213,7 @@ fn end_word(reason: EndReason) -> &'static str {
         EndReason::Interrupted => "interrupted",
         EndReason::Failed => "failed",
         EndReason::Refused => "refused by the model",
-        EndReason::MaxTokens => "cut at the model's limit",
+        EndReason::MaxTokens => "cut off at the model's limit",
         EndReason::MaxSteps => "too many steps",
     }
 }
@@ -264,8 +264,7 @@ mod tests {
             json!({"type": "text", "text": "second"}),
             json!({"type": "turn_ended", "reason": "completed"}),
         ]);
-        let order =
-            ["## Prompt 1", "*slow*", "first half", "## Prompt 2", "second", "## Prompt 3", "*it waits for its turn*"];
+        let order = ["## Prompt 1", "*slow*", "first half", "## Prompt 2", "second", "## Prompt 3", "*queued*"];
         let places: Vec<_> = order.iter().map(|part| text.find(part).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");
         assert!(!text.contains("cut off") && text.matches("first ha").count() == 1, "{text}");

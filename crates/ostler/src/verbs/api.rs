@@ -7,7 +7,7 @@ use clap::Args;
 use super::Context;
 use crate::output::CommandError;
 
-/// Print the OpenRPC description of the native door
+/// Print the OpenRPC description of the API
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ostler api > ostler.openrpc.json")]
 pub(crate) struct Api {}

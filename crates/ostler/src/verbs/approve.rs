@@ -19,32 +19,32 @@ use crate::request::{Asked, Pages, Pressed, Row, sheet};
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 const HELP: &str = "\
-Shows the whole request and takes one key, y, on your terminal (never from a pipe). After a yes to a privileged command
-your terminal is connected to it until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
+Shows the whole request and asks you to press y; this needs a terminal. A command that runs as root gets your terminal \
+until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
 
 Examples:
   ostler approve                    the only one that waits
   ostler approve a7k2
-  ostler approve a7k2 --session     and the same again in this session, without asking
-  ostler approve a7k2 --always      and the same again for 30 days (see `ostler rules`)
-  ostler approve a7k2 --answer colour=red --answer 'size=as small as can be'     answers the questions of an agent";
+  ostler approve a7k2 --session     do not ask again in this session
+  ostler approve a7k2 --always      do not ask again for 30 days
+  ostler approve a7k2 --answer colour=red --answer size=small";
 
-/// Say yes to a request that waits
+/// Approve a request
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approve {
     /// The request: its id or a unique prefix of it; the only one that waits when left out
     id: Option<String>,
 
-    /// Also the same again in this session
+    /// Do not ask again in this session
     #[arg(long)]
     session: bool,
 
-    /// Also the same again for 30 days: of a tool in the same folder, of a command wherever it is asked
+    /// Do not ask again for 30 days (see `ostler rules`)
     #[arg(long, conflicts_with = "session")]
     always: bool,
 
-    /// The answer to a question of an agent; once for each question
+    /// Answer a question; repeat for each one
     #[arg(long, value_name = "QUESTION=ANSWER", conflicts_with_all = ["session", "always"])]
     answer: Vec<String>,
 }
@@ -67,8 +67,8 @@ impl Approve {
         let shown = ShownParams { id: info.id.clone(), surface: "approve".into() };
         reached.client.call::<methods::ApprovalShown>(&shown)?;
         if !is_yes(&context.screen, &tty, &mut reached, &info, verdict, answers.as_deref())? {
-            return Err(CommandError::failed(format!("{} was not approved; it still waits", info.id))
-                .hint(format!("to refuse it: ostler deny {}", info.id)));
+            return Err(CommandError::failed(format!("{} not approved; it is still waiting", info.id))
+                .hint(format!("to deny it: ostler deny {}", info.id)));
         }
         let decided =
             reached.client.call::<methods::ApprovalDecide>(&DecideParams { answers, ..decision(&info, verdict) })?;
@@ -88,13 +88,14 @@ fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<String>, Comm
     match (info.kind == ApprovalKind::Question, words.is_empty()) {
         (true, true) => {
             let example = asked.first().map_or("QUESTION", |question| question.id.as_str());
-            Err(CommandError::usage(format!("{} is a question, and a yes is no answer to it", info.id))
+            Err(CommandError::usage(format!("{} is a question and needs an answer", info.id))
                 .hint(visible(&format!("ostler approve {} --answer '{example}=…', or: ostler approvals", info.id))))
         }
         (true, false) => from_words(&asked, words).map(Some),
         (false, true) => Ok(None),
         (false, false) => {
-            Err(CommandError::usage(format!("{} is no question", info.id)).hint(format!("ostler approve {}", info.id)))
+            Err(CommandError::usage(format!("{} is not a question", info.id))
+                .hint(format!("ostler approve {}", info.id)))
         }
     }
 }
@@ -119,12 +120,12 @@ fn refusal(client: &mut Client, info: &ApprovalInfo) -> CommandError {
     let nothing = DecideParams { hash: String::new(), ..decision(info, Verdict::Once) };
     match client.call::<methods::ApprovalDecide>(&nothing) {
         Err(error) => error.into(),
-        Ok(_) => CommandError::new(Kind::Refused, "there is no terminal to press a key on"),
+        Ok(_) => CommandError::new(Kind::Refused, "approving needs a terminal"),
     }
 }
 
 pub(super) fn too_late(info: &ApprovalInfo) -> CommandError {
-    let elsewhere = if info.decided_by.is_some() { "answered elsewhere: " } else { "" };
+    let elsewhere = if info.decided_by.is_some() { "already answered: " } else { "" };
     CommandError::new(Kind::Refused, format!("{}: {elsewhere}{}", info.id, told(info)))
 }
 
@@ -138,9 +139,9 @@ fn is_yes(
     answers: Option<&str>,
 ) -> Result<bool, CommandError> {
     let question = match verdict {
-        Verdict::Session => "approve, now and again in this session? [y/N] ",
-        Verdict::Always => "approve, now and always? [y/N] ",
-        Verdict::Answers => "answer that? [y/N] ",
+        Verdict::Session => "approve for this session? [y/N] ",
+        Verdict::Always => "approve for 30 days? [y/N] ",
+        Verdict::Answers => "send this answer? [y/N] ",
         _ => "approve? [y/N] ",
     };
     let mut rows = sheet(&reached.found.name, info);
@@ -149,7 +150,7 @@ fn is_yes(
     rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));
     let pages = || {
         Pages::of(&rows, question, tty.size())
-            .ok_or_else(|| CommandError::failed("this terminal is too small to show a request"))
+            .ok_or_else(|| CommandError::failed("the terminal is too small to show the request"))
     };
     let raw = tty.raw()?;
     let mut asked = Asked::new(&info.id, &info.hash, pages()?, true, Instant::now());
@@ -190,7 +191,7 @@ pub(super) fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result
             let mut buffer = [0; 64];
             return match tty.read(&mut buffer)? {
                 [key] => Ok(*key),
-                [] => Err(CommandError::failed("the terminal is gone")),
+                [] => Err(CommandError::failed("the terminal was closed")),
                 // A sequence or a paste: nobody's single key.
                 _ => Ok(0),
             };

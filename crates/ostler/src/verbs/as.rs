@@ -9,11 +9,11 @@ use clap::builder::PossibleValuesParser;
 
 use crate::names;
 
-/// Behave exactly like another program, flags and exit codes included
+/// Act as claustrum, codecast, sudo-proxy or zeroclaw
 #[derive(Debug, Args)]
-#[command(after_help = "Everything after NAME belongs to that program.\n\nExample:\n  ostler as claustrum -version")]
+#[command(after_help = "Everything after NAME is passed to that program.\n\nExample:\n  ostler as claustrum -version")]
 pub(crate) struct As {
-    /// The program to stand in for
+    /// The program to act as
     #[arg(value_parser = PossibleValuesParser::new(names::NAMES.iter().copied()))]
     name: String,
 

@@ -16,35 +16,35 @@ use crate::output::{CommandError, Kind, visible};
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
 
-/// Come back to a process or a session: see what it says, type to it
+/// Go back to a process or a session, and type to it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A process started with -t gets every key; leave it with Ctrl-] (setting attach.detach_key). \
-Leave any other with Ctrl-C (exit code 130). Leaving never touches the process, and neither does closing the window or \
-losing the connection. When it ends, attach ends with its code.
+A process started with -t gets every key; Ctrl-] leaves it (setting attach.detach_key). Ctrl-C leaves any other \
+(exit code 130). It keeps running when you leave, close the window or lose the connection. When it ends, attach exits \
+with its exit code.
 
-In a session each line is a prompt and what the agent asks is answered in place: y, n, or m with a reason. Ctrl-C interrupts \
-the turn, Ctrl-] or Ctrl-D leaves.
+In a session each line is a prompt. Approve with y, deny with n, or with m and a message. Ctrl-C interrupts the agent, \
+Ctrl-] or Ctrl-D leaves.
 
-Where several are attached, the smallest terminal rules for as long as it is there; `ostler ps` counts them.
+With several people attached, the smallest terminal sets the size.
 
 Examples:
   ostler attach claude
-  ostler attach p3fk --from 1         everything it ever wrote, then what comes
+  ostler attach p3fk --from 1         from its first output
   echo yes | ostler attach build")]
 pub(crate) struct Attach {
-    /// Id, unique prefix of it, or name, of a process or a session
+    /// Id or name of a process or a session
     id: String,
 
-    /// Begin with this frame, or this record of a session, instead of the last screenful
+    /// Start at this number instead of the last screenful
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
 
-    /// Only watch: pass no input on, and leave its size alone
+    /// Watch only: send no input, do not resize it
     #[arg(long)]
     read_only: bool,
 
-    /// Leave its size alone: this terminal's does not count
+    /// Do not resize it to this terminal
     #[arg(long)]
     no_resize: bool,
 }
@@ -105,15 +105,16 @@ pub(super) fn hold(
     input: Input,
 ) -> Result<ExitCode, CommandError> {
     let keyboard = view.keyboard;
+    // Who gave a name knows it by that.
+    let name = visible(process.name.as_deref().unwrap_or(&process.id));
     if let Some((key, _)) = keyboard {
-        let name = process.name.as_deref().unwrap_or(&process.id);
-        context.screen.note(&format!("ostler: attached to {}; leave it with {key}", visible(name)));
+        context.screen.note(&format!("ostler: attached to {name}; leave it with {key}"));
     }
     let id = &process.id;
     let outcome = Session::new(Link::new(context, reached), id, view, sink, input)?.run()?;
     let back = |next: u64| match keyboard {
-        Some((_, Mode::Raw)) => format!("ostler: left {id} running; come back with: ostler attach {id}"),
-        _ => format!("\nostler: left {id} running; come back with: ostler attach {id} --from {next}"),
+        Some((_, Mode::Raw)) => format!("ostler: left {name} running; go back to it: ostler attach {name}"),
+        _ => format!("\nostler: left {name} running; go back to it: ostler attach {name} --from {next}"),
     };
     match outcome {
         Outcome::Exited(exit) => Ok(exit_code(context, id, &exit)),
@@ -134,7 +135,7 @@ pub(super) fn exit_code(context: &Context, id: &str, exit: &Exit) -> ExitCode {
     match exit.shell_code() {
         Some(number) => code(number),
         None => {
-            context.screen.note(&format!("ostler: {id} has ended; how, nobody was there to see"));
+            context.screen.note(&format!("ostler: {id} ended; exit code unknown"));
             ExitCode::FAILURE
         }
     }

@@ -12,16 +12,16 @@ use crate::output::{CommandError, visible};
 /// The agent's process is given time to end, and git to look at the work tree.
 const CLOSED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Close a session: no more prompts, and its agent's process ends
+/// Close a session and end its agent
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What was said is kept, and `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was \
+The conversation is kept: `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was \
 made for the session is removed if everything in it is committed, and left alone otherwise.
 
 Example:
   ostler close fix")]
 pub(crate) struct Close {
-    /// Ids, unique prefixes or names
+    /// Ids or names
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl Close {
             let closed = reached.client.call::<methods::SessionClose>(&params)?;
             if !context.json() {
                 let id = &info.id;
-                context.screen.line(&format!("{id} is closed; read it with: ostler export {id}"))?;
+                context.screen.line(&format!("{id} closed; to read it: ostler export {id}"))?;
                 for line in closed.worktree.iter().flat_map(fate) {
                     context.screen.line(&format!("  {}", visible(&line)))?;
                 }
@@ -54,14 +54,14 @@ impl Close {
 fn fate(fate: &WorktreeFate) -> Vec<String> {
     let WorktreeFate { path, branch, .. } = fate;
     match (&fate.kept_because, fate.branch_removed) {
-        (None, true) => vec![format!("its work tree held nothing new and is gone, with branch {branch}")],
+        (None, true) => vec![format!("its worktree had no changes; removed, with branch {branch}")],
         (None, false) => {
-            vec![format!("its work tree is gone; branch {branch} stays, with whatever is committed on it")]
+            vec![format!("its worktree was removed; branch {branch} stays, with its commits")]
         }
         (Some(why), _) => vec![
-            format!("its work tree stays: {why}"),
+            format!("its worktree stays: {why}"),
             format!("{path} (branch {branch})"),
-            format!("when you are done with it, in the repository: git worktree remove --force {path}"),
+            format!("to remove it later, in the repository: git worktree remove --force {path}"),
         ],
     }
 }

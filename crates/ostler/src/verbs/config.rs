@@ -10,14 +10,14 @@ use super::Context;
 use crate::config::{Config, KEYS, Origin};
 use crate::output::{Align, CommandError, Kind, Paint, Table};
 
-/// Show, check or start the configuration
+/// Show, check or create the settings file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each setting can be overridden by an environment variable: journal.keep_for by OSTLER_JOURNAL_KEEP_FOR.
 
 Examples:
-  ostler config show       every setting, its value and where it was set
-  ostler config init       write a file with every setting explained
+  ostler config show       all settings and where each was set
+  ostler config init       create a file that explains every setting
   OSTLER_JOURNAL_KEEP_FOR=7d ostler config show")]
 pub(crate) struct ConfigVerb {
     #[command(subcommand)]
@@ -26,13 +26,13 @@ pub(crate) struct ConfigVerb {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum What {
-    /// Where the file is
+    /// Print the path of the settings file
     Path,
-    /// Every setting, its value and where it was set (the default)
+    /// Show all settings and where each was set (default)
     Show,
-    /// Look for mistakes; exit 1 if there are any
+    /// Check for mistakes; exit code 1 if there are any
     Check,
-    /// Write a file that explains every setting, unless there is one
+    /// Create a file that explains every setting
     Init,
 }
 
@@ -87,7 +87,7 @@ fn check(context: &Context) -> Result<ExitCode, CommandError> {
     if context.json() {
         context.screen.value(&serde_json::json!({"path": path, "problems": problems}))?;
     } else if problems.is_empty() {
-        let state = if path.exists() { "is fine" } else { "does not exist; defaults apply" };
+        let state = if path.exists() { "is fine" } else { "does not exist; using defaults" };
         context.screen.line(&format!("{} {state}", path.display()))?;
     } else {
         for problem in &problems {
@@ -106,7 +106,7 @@ fn init(context: &Context) -> Result<ExitCode, CommandError> {
     let mut file = match created {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             return Err(CommandError::new(Kind::Refused, format!("{} exists", path.display()))
-                .hint("edit it, or move it away first"));
+                .hint("edit it, or move it first"));
         }
         other => other.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?,
     };

@@ -86,7 +86,7 @@ impl Context {
         let (client, hello) = answered.map_err(|error| {
             let pid = found.record.as_ref().map_or(0, |record| record.pid);
             let mut told = CommandError::from(error);
-            told.message = format!("instance {} (pid {pid}) does not answer: {}", found.name, told.message);
+            told.message = format!("{} (pid {pid}) does not answer: {}", instances::called(&found.name), told.message);
             told
         })?;
         Ok(Reached { found, hello, client })
@@ -104,21 +104,19 @@ impl Context {
         }
         if matches.len() > 1 {
             let names: Vec<&str> = matches.iter().map(|(reached, _)| reached.found.name.as_str()).collect();
-            return Err(CommandError::usage(format!(
-                "`{id}` fits processes of several instances: {}",
-                names.join(", ")
-            ))
-            .hint("choose one with --instance NAME, or give more of the id"));
+            return Err(CommandError::usage(format!("`{id}` is a process in each of: {}", names.join(", ")))
+                .hint("choose one with --instance NAME, or use the whole id"));
         }
         match matches.pop() {
             Some(found) => Ok(found),
             None if self.is_session(id) => {
                 Err(CommandError::new(Kind::NotFound, format!("`{id}` is a session, not a process")).hint(format!(
-                    "see it: ostler watch {id}; stop it: ostler interrupt {id}; end it: ostler close {id}"
+                    "follow it: ostler watch {id}; interrupt it: ostler interrupt {id}; close it: ostler close {id}"
                 )))
             }
-            None => Err(CommandError::new(Kind::NotFound, format!("there is no process `{id}`"))
-                .hint("`ostler ps -a` lists all of them, also those that have exited")),
+            None => {
+                Err(CommandError::new(Kind::NotFound, format!("no process `{id}`")).hint("list them: ostler ps -a"))
+            }
         }
     }
 
@@ -164,18 +162,21 @@ impl Context {
         };
         let problem = |found: &Found| found.problem.clone().filter(|_| found.name == name && !found.alive);
         if let Some(problem) = all.iter().find_map(problem) {
-            return CommandError::failed(format!("whether instance `{name}` runs cannot be told: {problem}"))
-                .hint("ostler doctor looks at the disk");
+            return CommandError::failed(format!(
+                "cannot tell whether {} is running: {problem}",
+                instances::called(name)
+            ))
+            .hint("check the disk: ostler doctor");
         }
         let running: Vec<&str> = all.iter().filter(|found| found.alive).map(|found| found.name.as_str()).collect();
         if !running.is_empty() {
             let flags: Vec<String> = running.iter().map(|name| format!("--instance {name}")).collect();
-            return absent(format!("instance `{name}` is not running; these are: {}", running.join(", ")))
-                .hint(format!("mean one of them with {}, or start it with: ostler up{flag}", flags.join(" or ")));
+            return absent(format!("{} is not running; running: {}", instances::called(name), running.join(", ")))
+                .hint(format!("use {}, or start it: ostler up{flag}", flags.join(" or ")));
         }
         match &self.instance {
-            Some(name) => absent(format!("instance `{name}` is not running; start it with: ostler up{flag}")),
-            None => absent("no ostler is running; start it with: ostler up".to_owned()),
+            Some(name) => absent(format!("`{name}` is not running; start it with: ostler up{flag}")),
+            None => absent("ostler is not running; start it with: ostler up".to_owned()),
         }
     }
 
@@ -183,13 +184,13 @@ impl Context {
     pub(crate) fn kept(&self, name: &str) -> Option<Kept> {
         let held = match instances::kept(&self.paths.instance_dir(name)) {
             0 => return None,
-            1 => "1 process still runs".to_owned(),
-            many => format!("{many} processes still run"),
+            1 => "1 process is still running".to_owned(),
+            many => format!("{many} processes are still running"),
         };
         let flag = instances::flag(name);
         Some(Kept {
-            message: format!("instance `{name}` is down, and {held}"),
-            hint: format!("come back with: ostler up{flag}; end what runs with: ostler down --kill{flag}"),
+            message: format!("{} is not running, but {held}", instances::called(name)),
+            hint: format!("go back to it: ostler up{flag}; end it: ostler down --kill{flag}"),
         })
     }
 }

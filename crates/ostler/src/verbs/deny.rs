@@ -9,7 +9,7 @@ use super::Context;
 use super::approvals::{told, with_instance};
 use crate::output::{CommandError, visible};
 
-/// Say no to a request that waits
+/// Deny a request
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ostler deny                       the only one that waits\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
@@ -18,11 +18,11 @@ pub(crate) struct Deny {
     /// The request: its id or a unique prefix of it; the only one that waits when left out
     id: Option<String>,
 
-    /// Why: an agent is told it, and the audit has it; sudo-request only hears that it was denied
+    /// Tell the agent why; kept in the audit log
     #[arg(short, long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     message: String,
 
-    /// Also stop what the asker is doing
+    /// Also interrupt the agent that asked
     #[arg(long)]
     interrupt: bool,
 }

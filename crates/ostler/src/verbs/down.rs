@@ -21,22 +21,21 @@ const POLL: Duration = Duration::from_millis(5);
 /// A daemon looks every two seconds whether its socket is where it was.
 const REOPENED_WITHIN: Duration = Duration::from_secs(6);
 
-/// Stop the daemon
+/// Stop ostler
 #[derive(Debug, Args)]
 #[command(after_help = "\
-With --keep the children go on: their parent, the keeper, stays and holds their output until `ostler up` comes back; \
---kill ends them then, too.
-Without a flag it asks if something runs; where it cannot ask, it refuses.
+With --keep everything keeps running and its output is kept until the next `ostler up`. Without a flag you are asked \
+if something is running; without a terminal the command fails.
 
 Examples:
   ostler down --keep
   ostler down --kill")]
 pub(crate) struct Down {
-    /// Leave the children running
+    /// Leave everything running
     #[arg(long, conflicts_with = "kill")]
     keep: bool,
 
-    /// End the children first
+    /// End everything that runs
     #[arg(long)]
     kill: bool,
 }
@@ -56,8 +55,8 @@ impl Down {
         let stopped = if kill || status.running == 0 { stop(&mut reached)? } else { leave(&mut reached)? };
         wait_until_gone(&reached, status.pid)?;
         if !stopped.survivors.is_empty() {
-            return Err(CommandError::failed(format!("could not be ended: {}", stopped.survivors.join(", ")))
-                .hint("they need root, or wait for a device; the rest has ended"));
+            return Err(CommandError::failed(format!("could not end: {}", stopped.survivors.join(", ")))
+                .hint("they may need root, or wait for a device; all others have ended"));
         }
         let (pid, ended, kept) = (status.pid, stopped.ended, if kill { 0 } else { status.running });
         if context.json() {
@@ -71,15 +70,14 @@ impl Down {
             (0, 0) => String::new(),
             (0, 1) => "; 1 process ended".to_owned(),
             (0, ended) => format!("; {ended} processes ended"),
-            (1, _) => format!("; 1 process goes on, come back to it with: ostler up{flag}"),
-            (kept, _) => format!("; {kept} processes go on, come back to them with: ostler up{flag}"),
+            (1, _) => format!("; 1 process keeps running, go back to it with: ostler up{flag}"),
+            (kept, _) => format!("; {kept} processes keep running, go back to them with: ostler up{flag}"),
         };
-        context.screen.line(&format!("ostler is down (pid {pid}){children}"))?;
+        context.screen.line(&format!("ostler stopped (pid {pid}){children}"))?;
         if stopped.unrecorded > 0 {
-            context.screen.note(&format!(
-                "the disk did not take how {} of them ended: they will be listed as ended, exit unknown",
-                stopped.unrecorded
-            ));
+            context
+                .screen
+                .note(&format!("the disk failed: the exit codes of {} processes are not recorded", stopped.unrecorded));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -93,7 +91,7 @@ fn come_back(context: &Context, nobody: CommandError) -> Result<Reached, Command
         return Err(nobody);
     }
     Config::load(context.paths.config_file())?;
-    context.screen.note("something still runs without a daemon: one is started to end it");
+    context.screen.note("starting ostler to end what still runs");
     start::launch(context, &Start { drop_in: false, take_over: false })?;
     context.reach_one()
 }
@@ -156,8 +154,8 @@ fn wait_until_gone(reached: &Reached, pid: u32) -> Result<(), CommandError> {
     let deadline = Instant::now() + GONE_WITHIN;
     while instances::start_ticks(pid).is_some_and(|ticks| started.is_none_or(|started| started == ticks)) {
         if Instant::now() > deadline {
-            return Err(CommandError::failed(format!("the daemon (pid {pid}) has not ended in {GONE_WITHIN:?}"))
-                .hint("see `ostler logs --daemon`; a kill -9 of it loses nothing"));
+            return Err(CommandError::failed(format!("ostler (pid {pid}) did not stop within {GONE_WITHIN:?}"))
+                .hint("see `ostler logs --daemon`; `kill -9` is safe, nothing is lost"));
         }
         std::thread::sleep(POLL);
     }
@@ -169,19 +167,19 @@ fn ask(context: &Context, running: u64) -> Result<bool, CommandError> {
     let flag = instances::flag(context.instance_name());
     let refusal = |message: String| {
         CommandError::new(Kind::Refused, message)
-            .hint(format!("`ostler down --keep{flag}` lets them go on, `ostler down --kill{flag}` ends them"))
+            .hint(format!("leave them running: ostler down --keep{flag}; end them: ostler down --kill{flag}"))
     };
     let noun = if running == 1 { "process is" } else { "processes are" };
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) || context.json() {
         return Err(refusal(format!("{running} {noun} running")));
     }
     let mut err = io::stderr();
-    write!(err, "{running} {noun} running. Let them go on (k), end them (e), or stay up (anything else)? ")?;
+    write!(err, "{running} {noun} running. [k]eep running, [e]nd, or cancel? ")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     match answer.trim().to_ascii_lowercase().as_str() {
         "k" | "keep" => Ok(false),
         "e" | "end" | "kill" => Ok(true),
-        _ => Err(refusal("stayed up".to_owned())),
+        _ => Err(refusal("canceled; ostler is still running".to_owned())),
     }
 }

@@ -16,25 +16,24 @@ use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{CommandError, visible_json};
 use crate::transcript::{Markdown, Said};
 
-/// Write a session as a document: everything that was said, nothing shortened
+/// Export a whole session as Markdown or JSON
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Markdown for people, or with --json one object with the session and every record of its journal. It ends with what has been said \
-by now.
+Markdown, or with --json one object with every record. Includes everything said so far.
 
 Examples:
   ostler export fix
   ostler export fix -o fix.md
   ostler export fix --json | jq '[.records[].events[] | select(.type == \"tool_call\") | .title]'")]
 pub(crate) struct Export {
-    /// Id, unique prefix of it, or name
+    /// Id or name
     id: String,
 
-    /// As Markdown, which is what it is unless --json is given
+    /// Write Markdown (the default)
     #[arg(long)]
     md: bool,
 
-    /// Into this file, which only you can read, instead of standard output
+    /// Write to this file (readable only by you)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -42,7 +41,7 @@ pub(crate) struct Export {
 impl Export {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         if self.md && context.json() {
-            return Err(CommandError::usage("Markdown or JSON, not both").hint("leave out --md or --json"));
+            return Err(CommandError::usage("--md and --json cannot be used together").hint("use one of them"));
         }
         let (reached, info) = context.find_session(&self.id)?;
         let mut sink = Sink::open(self.output.as_deref())?;
@@ -74,7 +73,7 @@ impl Export {
             Followed::Over(()) => {
                 let replaces = self.output.as_deref().is_some_and(Path::exists);
                 if let Some(path) = sink.finish()? {
-                    let note = if replaces { ", in place of what was there" } else { "" };
+                    let note = if replaces { ", replaced" } else { "" };
                     context.screen.note(&format!("ostler: {} is in {}{note}", info.id, path.display()));
                 }
                 Ok(ExitCode::SUCCESS)
@@ -134,7 +133,7 @@ impl Sink {
         let mut name = path
             .file_name()
             .map(ToOwned::to_owned)
-            .ok_or_else(|| CommandError::usage(format!("{} is no name for a file", path.display())))?;
+            .ok_or_else(|| CommandError::usage(format!("{} is not a file name", path.display())))?;
         name.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary);

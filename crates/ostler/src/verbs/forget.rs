@@ -12,14 +12,14 @@ use super::wait::both;
 use crate::config::show_size;
 use crate::output::{CommandError, Kind, visible};
 
-/// Delete an exited process or a closed session and everything that was said, now
+/// Delete a finished process or a closed session
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Where a process and a session are both called that, the id says which is meant.
 
 Examples:\n  ostler forget p3fk\n  ostler close fix && ostler forget fix")]
 pub(crate) struct Forget {
-    /// Ids, unique prefixes or names
+    /// Ids or names
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }
@@ -55,7 +55,7 @@ fn process(context: &Context, mut reached: Reached, process: ProcessInfo) -> Res
     reached.client.call::<methods::ProcessForget>(&IdKeyParams { id: process.id.clone(), key: None })?;
     if !context.json() {
         let size = show_size(process.stdout_bytes + process.stderr_bytes);
-        context.screen.line(&format!("{} forgotten ({size} of output)", process.id))?;
+        context.screen.line(&format!("{} deleted ({size} of output)", process.id))?;
     }
     Ok(process.id)
 }
@@ -67,13 +67,13 @@ fn session(context: &Context, mut reached: Reached, info: SessionInfo) -> Result
     }
     reached.client.call::<methods::SessionForget>(&SessionIdKeyParams { id: info.id.clone(), key: None })?;
     if !context.json() {
-        context.screen.line(&format!("{} forgotten ({} records)", info.id, info.last))?;
+        context.screen.line(&format!("{} deleted ({} records)", info.id, info.last))?;
         // Nobody else will ever speak of it again.
         if let Some(tree) = info.worktree.as_deref().filter(|tree| Path::new(tree).exists()) {
             let shown = visible(tree);
-            context.screen.line(&format!("  its work tree is still there: {shown}"))?;
+            context.screen.line(&format!("  its worktree is still there: {shown}"))?;
             let remove = format!("git worktree remove --force {shown}");
-            context.screen.line(&format!("  when you are done with it, in the repository: {remove}"))?;
+            context.screen.line(&format!("  to remove it later, in the repository: {remove}"))?;
         }
     }
     Ok(info.id)

@@ -8,24 +8,24 @@ use ostler_api::{InterruptParams, methods};
 use super::Context;
 use crate::output::CommandError;
 
-/// Stop the turn that an agent is in
+/// Interrupt what an agent is doing
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The agent is asked to stop; if it does not, its processes are ended. The session stays, and the next prompt goes on.
+The agent is asked to stop, and ended if it does not. The session stays; continue with the next prompt.
 
 Examples:
   ostler interrupt fix
-  ostler interrupt fix --clear-queue     also drop the prompts that wait
-  ostler interrupt fix --stop            do not ask: end its process now")]
+  ostler interrupt fix --clear-queue     also drop queued prompts
+  ostler interrupt fix --stop            end its process at once")]
 pub(crate) struct Interrupt {
-    /// Id, unique prefix of it, or name
+    /// Id or name
     id: String,
 
-    /// Also drop the prompts that wait
+    /// Also drop the queued prompts
     #[arg(long)]
     clear_queue: bool,
 
-    /// End the agent's process instead of asking the agent
+    /// End the agent's process at once
     #[arg(long)]
     stop: bool,
 }
@@ -44,13 +44,13 @@ impl Interrupt {
         } else if done.interrupted {
             let dropped = match done.dropped {
                 0 => String::new(),
-                1 => ", 1 waiting prompt dropped".to_owned(),
-                many => format!(", {many} waiting prompts dropped"),
+                1 => ", 1 queued prompt dropped".to_owned(),
+                many => format!(", {many} queued prompts dropped"),
             };
             let id = &info.id;
-            context.screen.line(&format!("{id} is being interrupted{dropped}; go on with: ostler send {id} '…'"))?;
+            context.screen.line(&format!("{id} interrupted{dropped}; continue with: ostler send {id} '...'"))?;
         } else {
-            context.screen.line(&format!("nothing was running in {}", info.id))?;
+            context.screen.line(&format!("{} was not running", info.id))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -59,11 +59,11 @@ pub(crate) struct Kill {
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 
-    /// Send this signal to its process group and nothing more
+    /// Only send this signal
     #[arg(short, long, value_name = "SIGNAL", value_parser = parse_signal)]
     signal: Option<i32>,
 
-    /// Come back only when it has ended; with --signal, do not escalate but wait
+    /// Wait until it has ended
     #[arg(short, long)]
     wait: bool,
 }
@@ -91,7 +91,7 @@ impl Kill {
             return self.done(
                 context,
                 &id,
-                &format!("had ended already: {state}"),
+                &format!("already ended: {state}"),
                 serde_json::json!({"died": true, "already_exited": true}),
             );
         }
@@ -118,8 +118,9 @@ impl Kill {
         }
         let killed = reached.client.call::<methods::ProcessKill>(&params)?;
         if !killed.died {
-            return Err(CommandError::failed(format!("{id} did not end"))
-                .hint("a process in uninterruptible sleep ends when its device answers; see `ostler ps`"));
+            return Err(
+                CommandError::failed(format!("{id} did not end")).hint("it may wait for a device; see `ostler ps`")
+            );
         }
         let how = if killed.escalated { "ended by SIGKILL" } else { "ended" };
         self.done(context, &id, how, serde_json::to_value(killed).unwrap_or_default())
@@ -160,7 +161,7 @@ fn parse_signal(text: &str) -> Result<i32, String> {
         Some((_, number)) => Ok(*number),
         None => Err(match nearest(bare, SIGNALS.iter().map(|(name, _)| *name)) {
             Some(near) => format!("no such signal; did you mean {near}?"),
-            None => "no such signal; `kill -l` lists them".to_owned(),
+            None => "no such signal; list them: kill -l".to_owned(),
         }),
     }
 }

@@ -13,15 +13,15 @@ use crate::paths::Paths;
 /// The file that remembers which links were made, so that `uninstall` finds them.
 pub(super) const REGISTER: &str = "links";
 
-/// Make links under the names of the programs ostler can stand in for
+/// Install the names of other programs ostler can act as
 #[derive(Debug, Args)]
-#[command(after_help = "A file that is not such a link is never replaced.\n\nExample:\n  ostler link ~/.local/bin")]
+#[command(after_help = "Existing files are never replaced.\n\nExample:\n  ostler link ~/.local/bin")]
 pub(crate) struct Link {
-    /// Where to put them
+    /// The folder
     #[arg(required_unless_present = "list")]
     dir: Option<PathBuf>,
 
-    /// Print the names, and make no link
+    /// Only print the names
     #[arg(long, conflicts_with = "dir")]
     list: bool,
 }
@@ -41,17 +41,17 @@ impl Link {
             if link.symlink_metadata().is_ok() && !is_ours(link) {
                 return Err(CommandError::new(
                     Kind::Refused,
-                    format!("{} exists and is not a link of ours", link.display()),
+                    format!("{} exists and was not created by ostler", link.display()),
                 )
-                .hint("move it away, or choose another folder"));
+                .hint("move it, or use another folder"));
             }
         }
         for link in &links {
             let there = link.symlink_metadata().is_ok();
             let cleared = if there { std::fs::remove_file(link) } else { Ok(()) };
             cleared.and_then(|()| std::os::unix::fs::symlink(&program, link)).map_err(|error| {
-                CommandError::failed(format!("cannot make {}: {error}", link.display()))
-                    .hint("choose a folder of yours: ostler link ~/.local/bin")
+                CommandError::failed(format!("cannot create {}: {error}", link.display()))
+                    .hint("use a folder you can write to: ostler link ~/.local/bin")
             })?;
         }
         remember(&context.paths, &links)?;

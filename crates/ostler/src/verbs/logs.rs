@@ -19,11 +19,11 @@ const POLL: Duration = Duration::from_millis(200);
 /// The log is read in lines, and a longer one in pieces.
 const LINE_MAX: u64 = 64 * 1024;
 
-/// Print what a process wrote, whole and in order
+/// Show the output of a process
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Its stdout goes to stdout, its stderr to stderr, byte for byte; only where a terminal shows it, control sequences other \
-than colours are made visible. Sequence numbers never change: --from goes on exactly where you were.
+Its stdout goes to stdout and its stderr to stderr, unchanged; on a terminal, control sequences other than colours are \
+escaped. --from continues exactly where you left.
 
 Examples:
   ostler logs build
@@ -34,15 +34,15 @@ Examples:
   ostler logs build --time 2>&1 | grep warning
   ostler logs --daemon -f")]
 pub(crate) struct Logs {
-    /// Id, unique prefix of it, or name
+    /// Id or name
     #[arg(required_unless_present = "daemon")]
     id: Option<String>,
 
-    /// Go on with what comes, until it ends; Ctrl-C leaves
+    /// Follow new output; Ctrl-C leaves
     #[arg(short, long)]
     follow: bool,
 
-    /// Begin with this frame
+    /// Start at this number
     #[arg(long, value_name = "SEQ", conflicts_with = "daemon")]
     from: Option<u64>,
 
@@ -62,7 +62,7 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with = "daemon")]
     time: bool,
 
-    /// The daemon's own log instead
+    /// Show ostler's own log
     #[arg(long, conflicts_with = "id")]
     daemon: bool,
 }
@@ -104,7 +104,7 @@ impl Logs {
             }
             Outcome::UpToNow => Ok(ExitCode::SUCCESS),
             Outcome::Left { next, .. } => {
-                context.screen.note(&format!("\nostler: go on with: ostler logs {id} -f --from {next}"));
+                context.screen.note(&format!("\nostler: continue with: ostler logs {id} -f --from {next}"));
                 Ok(super::attach::code(super::attach::INTERRUPTED))
             }
             Outcome::Ended { signal, .. } => Ok(super::attach::code(128 + signal)),
@@ -117,7 +117,7 @@ impl Logs {
         let file = std::fs::File::open(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 CommandError::new(Kind::NotFound, format!("{} does not exist", path.display()))
-                    .hint("a daemon in the foreground logs to its terminal or to systemd's journal")
+                    .hint("with `ostler up --foreground` the log is on its terminal, or in systemd's journal")
             }
             _ => CommandError::failed(format!("{}: {error}", path.display())),
         })?;

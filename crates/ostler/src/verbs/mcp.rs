@@ -14,19 +14,19 @@ use crate::names::sudo_proxy_mcp;
 use crate::output::{CommandError, Kind};
 
 const HELP: &str = "\
-A model's client starts it and speaks MCP on its stdin and stdout. The model can ask for commands and see what waits; a
-person decides, at the terminal of sudo-proxy or in `ostler approvals`.
+Add it to your MCP client, which talks to it on stdin and stdout. The model can request commands and see what is \
+waiting; only you can approve, in `ostler approvals` or `sudo-proxy`.
 
 Examples:
   claude mcp add sudo -- ostler mcp
   codex mcp add sudo -- ostler mcp
   ostler mcp --socket /run/user/1000/sudo-proxy.sock";
 
-/// Serve a model over MCP: commands that a person decides
+/// Let a model ask for commands over MCP
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Mcp {
-    /// The sudo-proxy socket to ask, instead of $XDG_RUNTIME_DIR/sudo-proxy.sock or else the door of `ostler up`
+    /// Use this sudo-proxy socket
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ use ostler_api::{Empty, methods};
 use super::Context;
 use crate::output::CommandError;
 
-/// Print metrics in Prometheus text form
+/// Print metrics in Prometheus format
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ostler metrics | grep unsynced")]
 pub(crate) struct Metrics {}

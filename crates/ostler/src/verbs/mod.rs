@@ -19,6 +19,7 @@ mod doctor;
 mod down;
 mod export;
 mod forget;
+mod help;
 mod interrupt;
 mod kill;
 mod link;
@@ -52,6 +53,8 @@ mod watch;
 
 use std::process::ExitCode;
 
+pub(crate) use help::one_screen;
+
 use clap::Subcommand;
 
 use crate::config::Config;
@@ -75,7 +78,7 @@ impl Context {
     fn settings(&self) -> Config {
         let (config, problems) = Config::load_all(self.paths.config_file(), |name| std::env::var(name).ok());
         if !problems.is_empty() {
-            self.screen.note("ostler: the settings have problems: ostler config check");
+            self.screen.note("ostler: the settings file has problems; see: ostler config check");
         }
         config
     }
@@ -133,6 +136,7 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Assets(assets::Assets),
     Uninstall(uninstall::Uninstall),
+    Help(help::Help),
 }
 
 /// `ostler` alone: Now on a terminal, else how the daemon is doing.
@@ -184,5 +188,6 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Completions(verb) => verb.run(),
         Verb::Assets(verb) => verb.run(context),
         Verb::Uninstall(verb) => verb.run(context),
+        Verb::Help(verb) => verb.run(context),
     }
 }

@@ -20,12 +20,14 @@ use crate::output::{CommandError, Kind, Paint, nearest, visible};
 const MADE_WITHIN: Duration = Duration::from_secs(90);
 
 const HELP: &str = "\
-AGENT is claude, codex, gemini, opencode, or echo, which is built in, says back what it is told, and needs nothing installed.
-`acp` is any command that speaks the Agent Client Protocol: ostler new acp . -- COMMAND ARGS
-One that you use often can have a name, in the section [agents] of the settings.
+AGENT is claude, codex, gemini or opencode; echo is built in and repeats what you say. `acp` runs any command that \
+speaks the Agent Client Protocol; section [agents] of the settings can give it a name.
 
-Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing),
-all (asks nothing; every yes is recorded). Requests of the agent wait in `ostler approvals`.
+Permissions:
+  ask      ask before changing or running anything (default)
+  edits    edit files in the workspace without asking
+  plan     plan only, change nothing
+  all      never ask; every approval is recorded
 
 Environment: an agent gets the one that ostler was started in (`ostler up`), with the PATH of your login shell, whoever talks to
 it and from where; never that of this terminal. What only this terminal has, such as a key, is passed on with --env. It is kept
@@ -39,37 +41,38 @@ Examples:
   ostler new codex --worktree        on a branch and in a folder of its own
   ostler new claude --resume 7c1e4f0a-…        go on with a conversation of the agent's own";
 
-/// Begin a conversation with an agent
+/// Start a session with an agent
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct New {
-    /// claude, codex, gemini, opencode, echo, acp, or a name from the settings
+    /// claude, codex, gemini, opencode, echo or acp
     agent: String,
 
-    /// The folder to work in; this one unless told otherwise
+    /// Folder to work in [default: this one]
     path: Option<PathBuf>,
 
-    /// A name to find it by
+    /// Give it a name
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
 
     /// What the agent may do without asking
-    #[arg(short, long, value_enum, default_value = "ask")]
+    #[arg(short = 'p', short_alias = 'a', long = "permissions", alias = "autonomy", value_name = "WHAT")]
+    #[arg(value_enum, default_value = "ask", hide_default_value = true, hide_possible_values = true)]
     autonomy: Free,
 
-    /// The model, if not the agent's own choice
+    /// Model to use [default: the agent's own]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
-    /// The agent's own word for a mode, instead of --autonomy
+    /// A mode of the agent's own, instead of --permissions
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
 
-    /// Go on with a conversation of the agent's own, by its id
+    /// Resume a conversation of the agent, by the agent's own id
     #[arg(long, value_name = "AGENT_ID")]
     resume: Option<String>,
 
-    /// Give it a git work tree of its own, on a new branch `ostler/…`, or on the branch that is named
+    /// Work in a new git worktree, on branch BRANCH or a new `ostler/…`
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, default_missing_value = "")]
     worktree: Option<String>,
 
@@ -81,15 +84,15 @@ pub(crate) struct New {
     #[arg(long)]
     once: bool,
 
-    /// The first prompt; its answer is followed
+    /// Send this prompt and follow the answer
     #[arg(short, long, value_name = "TEXT")]
     message: Option<String>,
 
-    /// The same key again finds the same session
+    /// Return the same session when called again with this key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// With agent acp: the command
+    /// The command to start (agent acp)
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -100,9 +103,7 @@ impl New {
         let message = self.message.clone();
         // Before the session is made: nobody wants one that was never spoken to.
         if message.as_ref().is_some_and(|text| text.trim().is_empty()) {
-            return Err(
-                CommandError::usage("there is nothing in the prompt").hint("leave out -m, or give it some words")
-            );
+            return Err(CommandError::usage("the prompt is empty").hint("leave out -m, or write a prompt"));
         }
         let (reached, info) = self.begin(context)?;
         report(context, &info, message.is_some())?;
@@ -151,7 +152,7 @@ impl New {
         let known: Vec<&str> = Agent::KNOWN.into_iter().chain(["acp"]).chain(own).collect();
         match nearest(&self.agent, known) {
             Some(near) if near != self.agent => {
-                let error = CommandError::usage(format!("there is no agent `{}`", self.agent));
+                let error = CommandError::usage(format!("no agent `{}`", self.agent));
                 Err(error.hint(format!("did you mean `{near}`?")))
             }
             _ => Ok(()),
@@ -162,7 +163,7 @@ impl New {
         let path = self.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let workspace = path.canonicalize().map_err(|error| {
             let hint = match error.kind() {
-                ErrorKind::PermissionDenied => "you may not enter it",
+                ErrorKind::PermissionDenied => "permission denied",
                 _ => "the folder must exist",
             };
             CommandError::new(Kind::NotFound, format!("{}: {error}", path.display())).hint(hint)
@@ -171,7 +172,7 @@ impl New {
             && self.path.is_none()
             && std::path::Path::new(branch).is_dir()
         {
-            return Err(CommandError::usage(format!("--worktree takes a branch, and `{branch}` is a folder"))
+            return Err(CommandError::usage(format!("--worktree takes a branch; `{branch}` is a folder"))
                 .hint(format!("ostler new {} {branch} --worktree", self.agent)));
         }
         let workspace = workspace
@@ -206,11 +207,11 @@ fn report(context: &Context, info: &SessionInfo, prompted: bool) -> Result<(), C
     let id = &info.id;
     let head = format!("{id}  {} in {}", visible(&info.agent), visible(&info.workspace));
     if prompted {
-        context.screen.note(&format!("{head}; go on with: ostler send {id} '...'"));
+        context.screen.note(&format!("{head}; continue with: ostler send {id} '...'"));
         return Ok(());
     }
     context.screen.line(&context.screen.paint(Paint::Head, &head))?;
-    context.screen.line(&format!("  say something:  ostler send {id} 'hello'"))?;
-    context.screen.line(&format!("  see everything: ostler watch {id}"))?;
+    context.screen.line(&format!("  send a prompt:  ostler send {id} 'hello'"))?;
+    context.screen.line(&format!("  follow it:      ostler watch {id}"))?;
     Ok(())
 }

@@ -9,13 +9,13 @@ use super::Context;
 use crate::config::show_size;
 use crate::output::CommandError;
 
-/// Let go of journals that are past their retention
+/// Delete old output now
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Retention is set by journal.keep_for and journal.total_max (see `ostler config show`).\n\nExample:\n  ostler prune --dry-run"
+    after_help = "How much is kept: journal.keep_for and journal.total_max in `ostler config show`.\n\nExample:\n  ostler prune --dry-run"
 )]
 pub(crate) struct Prune {
-    /// Say what would go, and keep it
+    /// Show what would be removed
     #[arg(long)]
     dry_run: bool,
 }
@@ -46,7 +46,7 @@ impl Prune {
         let bytes: u64 = results.iter().map(|(_, result)| result.bytes).sum();
         let kept: u64 = results.iter().map(|(_, result)| result.kept).sum();
         match removed.len() {
-            0 => context.screen.line(&format!("nothing is past its retention; {kept} exited processes are kept"))?,
+            0 => context.screen.line(&format!("nothing to delete; {kept} finished processes are kept"))?,
             count => context.screen.line(&format!("{count} processes, {freed} {}; {kept} kept", show_size(bytes)))?,
         }
         Ok(ExitCode::SUCCESS)

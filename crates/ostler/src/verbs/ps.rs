@@ -14,15 +14,15 @@ use crate::output::{Align, CommandError, Paint, Table, ago};
 const SHORTEST_ID: usize = 6;
 /// Characters of a command: enough to know it by where no terminal cuts it; `--json` has all of it.
 const COMMAND_MAX: usize = 1000;
+/// Lines of it on a terminal.
+const COMMAND_LINES: usize = 2;
 
-/// List hosted processes
+/// List processes
 #[derive(Debug, Args)]
-#[command(
-    after_help = "ATTACHED counts who looks at it, with the size of the smallest terminal among those that count; --json says who.\n\n\
-Examples:\n  ostler ps\n  ostler ps -a --json | jq '.[] | select(.exit.code != 0)'"
-)]
+#[command(after_help = "ATTACHED: how many are attached, and the size they share.\n\n\
+Examples:\n  ostler ps\n  ostler ps -a --json | jq '.[] | select(.exit.code != 0)'")]
 pub(crate) struct Ps {
-    /// Also those that have exited and are still kept
+    /// Include finished ones
     #[arg(short, long)]
     all: bool,
 }
@@ -40,12 +40,15 @@ impl Ps {
             return Ok(ExitCode::SUCCESS);
         }
         if rows.is_empty() {
-            let hint =
-                if self.all { "ostler run -- COMMAND" } else { "ostler run -- COMMAND, or ostler ps -a for the past" };
+            let hint = if self.all {
+                "ostler run -- COMMAND"
+            } else {
+                "run something: ostler run -- COMMAND; finished ones: ostler ps -a"
+            };
             context.screen.note(&format!("nothing is running; {hint}"));
             return Ok(ExitCode::SUCCESS);
         }
-        table(&rows, instances > 1).print(&context.screen)?;
+        table(&rows, instances > 1).at_most(COMMAND_LINES).print(&context.screen)?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -112,7 +115,7 @@ pub(super) fn command(process: &ProcessInfo) -> String {
 /// One word or two about how a process is.
 pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
     match &process.exit {
-        None if process.lost_after.is_some() => ("running, no pipes".to_owned(), Paint::Warn),
+        None if process.lost_after.is_some() => ("running, output lost".to_owned(), Paint::Warn),
         None if process.damaged_from.is_some() => ("running, damaged".to_owned(), Paint::Bad),
         None => match &process.held_back {
             Some(_) => ("held back".to_owned(), Paint::Warn),

@@ -16,16 +16,15 @@ use crate::paths::DEFAULT_INSTANCE;
 /// A keeper changes over in milliseconds, once it has nothing else to do.
 const CHANGED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Replace the daemon by a fresh one; what it hosts goes on untouched
+/// Restart ostler; everything in it keeps running
 #[derive(Debug, Args)]
 #[command(after_help = "\
-After an upgrade of the program (its keeper changes over too), or a change of its settings. Clients are cut off for a moment and come back to the \
-same ids, pids and sequence numbers.
+Use it after an upgrade or a change of the settings. Clients lose the connection for a moment and find everything as it was.
 
 Example:
   ostler restart")]
 pub(crate) struct Restart {
-    /// As for `up`; a daemon that was started so stays so
+    /// Same as for `ostler up`
     #[arg(long)]
     drop_in: bool,
 }
@@ -39,7 +38,7 @@ impl Restart {
         if let Some(record) = old.as_ref().filter(|record| record.door != "up") {
             return Err(CommandError::new(
                 Kind::Refused,
-                format!("instance {} was started as `{}` and is restarted by its own client", record.name, record.door),
+                format!("`{}` was started as `{}`; its own client restarts it", record.name, record.door),
             ));
         }
         let had_places = old.as_ref().is_some_and(|record| start::is_drop_in(record.pid));
@@ -47,8 +46,8 @@ impl Restart {
         let start = Start { drop_in: self.drop_in || had_places || config.doors.drop_in, take_over: true };
         let record = start::launch(context, &start)?;
         let headline = match old {
-            Some(old) => format!("ostler is up again (pid {}, in place of {})", record.pid, old.pid),
-            None => format!("ostler was not running; it is up now (pid {})", record.pid),
+            Some(old) => format!("ostler restarted (pid {}, was {})", record.pid, old.pid),
+            None => format!("ostler was not running; started (pid {})", record.pid),
         };
         let code = super::up::report(context, &record, &headline, false)?;
         if let Some(pid) = outdated {
@@ -66,9 +65,9 @@ fn refuse_unknown(context: &Context) -> Result<(), CommandError> {
         return Ok(());
     }
     let names: Vec<&str> = known.iter().map(|found| found.name.as_str()).collect();
-    let these = if names.is_empty() { String::new() } else { format!("; there is: {}", names.join(", ")) };
-    Err(CommandError::new(Kind::NoInstance, format!("there is no instance `{name}`{these}"))
-        .hint(format!("a new one is made with: ostler up --instance {name}")))
+    let these = if names.is_empty() { String::new() } else { format!("; running: {}", names.join(", ")) };
+    Err(CommandError::new(Kind::NoInstance, format!("no instance `{name}`{these}"))
+        .hint(format!("to start a new one: ostler up --instance {name}")))
 }
 
 /// The keeper of the daemon that is to be replaced.
@@ -87,9 +86,9 @@ fn changed_over(pid: u32) -> String {
     let deadline = Instant::now() + CHANGED_WITHIN;
     while !is_this_program(pid) {
         if Instant::now() > deadline {
-            return format!("its keeper (pid {pid}) is still the program it was; `ostler logs --daemon` says why");
+            return format!("a part of it (pid {pid}) still runs the old version; see: ostler logs --daemon");
         }
         std::thread::sleep(start::POLL);
     }
-    format!("its keeper (pid {pid}) changed over to this program too, in place")
+    format!("upgraded in place (pid {pid}); everything keeps running")
 }

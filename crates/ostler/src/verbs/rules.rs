@@ -13,9 +13,9 @@ use crate::config::parse_duration;
 use crate::output::{Align, CommandError, Kind, Paint, Table, ago, visible};
 
 const HELP: &str = "\
-A rule answers for you, and every answer it gives is in the audit with its name. It matches a whole command: the program
-that runs, the number of arguments, and each argument. A * in an argument stands for any text within that argument (put
-the argument in quotes); with --exact stars are stars. A rule that denies wins over one that allows.
+A rule answers for you; every answer is in `ostler audit` with the rule's name. It matches a whole command: the program \
+and each argument. Quote an argument with *, which matches any text in that argument; --exact matches * literally. Deny \
+rules win.
 
 Examples:
   ostler rules
@@ -24,7 +24,7 @@ Examples:
   ostler rules add --deny --privileged -- systemctl stop '*'
   ostler rules revoke r3kd";
 
-/// List, make and revoke standing answers
+/// List, add and revoke rules that answer for you
 #[derive(Debug, Args)]
 #[command(after_help = HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Rules {
@@ -34,43 +34,43 @@ pub(crate) struct Rules {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print all rules that hold
+    /// List the rules
     List,
-    /// Make a rule
+    /// Add a rule
     #[command(
-        after_help = "A * in an argument stands for any text within it.\n\nExample:\n  ostler rules add --privileged --expires 30d -- apt-get install 'lib*-dev'"
+        after_help = "* in an argument matches any text.\n\nExample:\n  ostler rules add --privileged --expires 30d -- apt-get install 'lib*-dev'"
     )]
     Add(Add),
-    /// Take a rule back, from now on
+    /// Revoke a rule
     Revoke {
-        /// The rule: its name or a unique prefix of it
+        /// Name of the rule, or the beginning of it
         name: String,
     },
 }
 
 #[derive(Debug, Args)]
 struct Add {
-    /// Answer no instead of yes
+    /// Deny instead of approve
     #[arg(long)]
     deny: bool,
 
-    /// Only for requests of this session, by its id or name; for askers that are not hosted here, what they claim to be
+    /// Only in this session
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
 
-    /// Only for requests of sessions that work in this folder
+    /// Only for sessions in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "session")]
     workspace: Option<String>,
 
-    /// For the command as root; without it, for the command as you
+    /// Let the command run as root
     #[arg(long)]
     privileged: bool,
 
-    /// How long the rule holds, such as 8h or 30d; for good when left out
+    /// How long it lasts, such as 8h or 30d [default: until revoked]
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
 
-    /// Take a * in an argument for a star
+    /// Match * literally
     #[arg(long)]
     exact: bool,
 
@@ -107,7 +107,7 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
         let rows: Vec<_> = rows.iter().map(|(name, rule)| with_instance(name, rule)).collect();
         context.screen.value(&rows)?;
     } else if rows.is_empty() {
-        context.screen.note("there are no rules: everything is asked");
+        context.screen.note("no rules; you are asked about everything");
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
     }
@@ -188,7 +188,7 @@ impl Add {
             && reached.client.call::<methods::SessionGet>(&SessionIdParams { id: id.clone() }).is_err()
         {
             let id = visible(&id);
-            context.screen.note(&format!("no session here is called {id}: the rule is for whoever says to be of {id}"));
+            context.screen.note(&format!("no session {id} here; the rule applies to requests that claim to be {id}"));
         }
         let instance = reached.found.name;
         if context.json() {
@@ -207,7 +207,7 @@ impl Add {
         let uid = rustix::process::getuid().as_raw();
         let found = ostler_stages::resolve(program, uid).map_err(|error| {
             CommandError::new(Kind::NotFound, visible(&error.to_string()))
-                .hint("a rule is about one program: give its name, or its whole path")
+                .hint("use the program's name, or its full path")
         })?;
         let is = |text: String| ArgPattern { is: Some(text), like: None };
         let pattern = |text: &String| match text.contains('*') && !self.exact {
@@ -240,12 +240,11 @@ fn revoke(context: &Context, name: &str) -> Result<ExitCode, CommandError> {
     let (instance, rule) = match found.as_slice() {
         [one] => one,
         [] => {
-            return Err(CommandError::new(Kind::NotFound, format!("there is no rule `{name}`"))
-                .hint("`ostler rules` lists all of them"));
+            return Err(CommandError::new(Kind::NotFound, format!("no rule `{name}`")).hint("list them: ostler rules"));
         }
         several => {
             let names: Vec<&str> = several.iter().map(|(_, rule)| rule.name.as_str()).collect();
-            return Err(CommandError::usage(format!("`{name}` could be {}", names.join(", "))));
+            return Err(CommandError::usage(format!("`{name}` matches several: {}", names.join(", "))));
         }
     };
     if let Some(instance) = reached.iter_mut().find(|one| one.found.name == *instance) {

@@ -27,12 +27,12 @@ const RETRY: Duration = Duration::from_millis(50);
 /// A folder or program on a slow disk takes its time.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Host a command; without -d stay with it and end with its exit code
+/// Run a command that keeps running when you leave
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command gets your environment and folder, and goes on when you leave, when your connection breaks and when the \
-daemon is killed. Closing the window is leaving too. Ctrl-C leaves it running (exit code 130); with -t every key is its own \
-and Ctrl-] leaves. Its input ends where yours does, if that is no terminal, or with Ctrl-D.
+The command gets your environment and folder. It keeps running when you leave, close the window, lose the connection, \
+and when ostler is killed. Ctrl-C leaves it (exit code 130); with -t it gets every key, and Ctrl-] leaves. Without -d, run \
+exits with its exit code.
 
 Examples:
   ostler run -- make -j8
@@ -40,35 +40,35 @@ Examples:
   ostler run -d --name web --cwd ~/site -- python3 -m http.server
   ostler run --private -- ./rotate-keys      what it says stays in memory")]
 pub(crate) struct Run {
-    /// Give it a terminal
+    /// Give it a terminal, for an agent's own screen
     #[arg(short, long)]
     tty: bool,
 
-    /// Come back at once and print its id
+    /// Run in the background and print the id
     #[arg(short, long)]
     detach: bool,
 
-    /// A name to find it by
+    /// Give it a name
     #[arg(long)]
     name: Option<String>,
 
-    /// Where to start it, instead of here
+    /// Start it in this folder
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 
-    /// Set a variable; KEY alone passes yours on, if it is set
+    /// Set a variable; KEY alone takes yours
     #[arg(short, long, value_name = "KEY=VALUE")]
     env: Vec<String>,
 
-    /// Keep input and output in memory only, until it is forgotten
+    /// Keep input and output off the disk
     #[arg(long)]
     private: bool,
 
-    /// Keep at most this much of its output while it runs
+    /// Keep only this much of its output
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     keep: Option<u64>,
 
-    /// Two runs with the same key start one process
+    /// Start it once, even when called again with this key
     #[arg(long)]
     key: Option<String>,
 
@@ -101,8 +101,8 @@ impl Run {
         if let Some(key) = &self.key
             && (&process.program, &process.args) != (&params.program, &params.args)
         {
-            let message = format!("key {key} was used for another command: {}", process.id);
-            return Err(CommandError::new(Kind::Refused, message).hint("give another key"));
+            let message = format!("key {key} was already used for another command: {}", process.id);
+            return Err(CommandError::new(Kind::Refused, message).hint("use another key"));
         }
         if self.detach {
             if context.json() {
@@ -111,7 +111,7 @@ impl Run {
                 context.screen.line(&process.id)?;
                 if io::stderr().is_terminal() {
                     // Not by its name, which others may bear.
-                    context.screen.note(&format!("come back with: ostler attach {}", process.id));
+                    context.screen.note(&format!("go back to it: ostler attach {}", process.id));
                 }
             }
             return Ok(ExitCode::SUCCESS);
@@ -136,9 +136,8 @@ impl Run {
     }
 
     fn params(&self) -> Result<SpawnParams, CommandError> {
-        let here = std::env::current_dir().map_err(|error| {
-            CommandError::failed(format!("the current folder: {error}")).hint("give one with --cwd")
-        })?;
+        let here = std::env::current_dir()
+            .map_err(|error| CommandError::failed(format!("current folder: {error}")).hint("use --cwd"))?;
         let cwd = match &self.cwd {
             Some(dir) => here.join(dir),
             None => here,
@@ -228,11 +227,9 @@ fn resolve(program: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
         std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     let found = std::env::split_paths(&path).map(|dir| cwd.join(dir).join(program)).find(runs);
-    found.ok_or_else(|| CommandError::failed(format!("{}: command not found in your PATH", program.display())))
+    found.ok_or_else(|| CommandError::failed(format!("{}: command not found", program.display())))
 }
 
 fn text(value: OsString) -> Result<String, CommandError> {
-    value
-        .into_string()
-        .map_err(|value| CommandError::usage(format!("{}: not UTF-8, which cannot be passed on", value.display())))
+    value.into_string().map_err(|value| CommandError::usage(format!("{}: not valid UTF-8", value.display())))
 }

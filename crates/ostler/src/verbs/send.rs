@@ -24,12 +24,11 @@ const PICTURES: &[(&str, &str)] = &[
     ("webp", "image/webp"),
 ];
 
-/// Send a prompt to a session and follow its answer
+/// Send a prompt to a session and follow the answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Follows the answer to its end: exit code 0 when the agent is done, 1 when it failed or was interrupted. Ctrl-C leaves, the \
-agent goes on. At a terminal, what the agent asks is answered in place. While another prompt is being answered, this one waits for its turn. Without TEXT, or with `-`, the prompt is \
-read from standard input. Sent twice with the same --key, a prompt runs once.
+Exit code 0 when the agent is done, 1 when it failed or was interrupted. Ctrl-C leaves; the agent keeps working. On a \
+terminal you can approve what it asks right here. While the agent works on another prompt, this one is queued.
 
 Examples:
   ostler send fix 'and now the documentation'
@@ -37,25 +36,25 @@ Examples:
   ostler send s3fk 'what is wrong here?' --image screen.png --file src/main.rs
   ostler send s3fk 'run the tests' --no-wait")]
 pub(crate) struct Send {
-    /// Id, unique prefix of it, or name
+    /// Id or name
     id: String,
 
-    /// The prompt; `-` or nothing reads standard input
+    /// The prompt; `-` or nothing reads stdin
     text: Option<String>,
 
-    /// A picture to go with it (png, jpeg, gif, webp)
+    /// Attach an image (png, jpeg, gif, webp)
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
 
-    /// A file for the agent to look at
+    /// Point the agent to a file
     #[arg(long, value_name = "FILE")]
     file: Vec<PathBuf>,
 
-    /// The same key again is the same prompt
+    /// Send it once, even when called again with this key
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Only hand it over; do not wait for the answer
+    /// Do not wait for the answer
     #[arg(long)]
     no_wait: bool,
 }
@@ -74,7 +73,7 @@ impl Send {
             blocks.push(PromptBlock::Text { text });
         }
         if blocks.is_empty() {
-            return Err(CommandError::usage("there is nothing in the prompt").hint("ostler send ID 'some words'"));
+            return Err(CommandError::usage("the prompt is empty").hint("ostler send ID 'your prompt'"));
         }
         let (reached, info) = context.find_session(&self.id)?;
         deliver(context, reached, Order { session: info.id, blocks, key: self.key, wait: !self.no_wait })
@@ -84,28 +83,28 @@ impl Send {
 fn from_stdin(asked_for: bool) -> Result<String, CommandError> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() && !asked_for {
-        eprintln!("ostler: type the prompt, and end it with Ctrl-D on a line of its own");
+        eprintln!("ostler: type the prompt, end with Ctrl-D on a new line");
     }
     let mut bytes = Vec::new();
     let read = stdin.lock().take(PROMPT_MAX + 1).read_to_end(&mut bytes);
     if super::stream::hung_up() {
         // Half a prompt is nobody's wish.
-        return Err(CommandError::failed("the terminal is gone; nothing was sent"));
+        return Err(CommandError::failed("the terminal was closed; nothing was sent"));
     }
     read?;
     if bytes.len() as u64 > PROMPT_MAX {
         return Err(CommandError::usage(format!("the prompt is longer than {} MiB", PROMPT_MAX >> 20))
-            .hint("put it into a file of the workspace and send --file"));
+            .hint("write it to a file in the workspace and use --file"));
     }
-    String::from_utf8(bytes).map_err(|_| CommandError::usage("the prompt on standard input is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| CommandError::usage("stdin is not valid UTF-8"))
 }
 
 fn picture(path: &Path) -> Result<PromptBlock, CommandError> {
     std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default().to_ascii_lowercase();
     let Some((_, mime)) = PICTURES.iter().find(|(known, _)| *known == end) else {
-        return Err(CommandError::usage(format!("{}: no kind of picture that agents take", path.display()))
-            .hint("png, jpeg, gif and webp are; any other file goes with --file"));
+        return Err(CommandError::usage(format!("{}: not an image that agents accept", path.display()))
+            .hint("images are png, jpeg, gif or webp; use --file for other files"));
     };
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
     Ok(PromptBlock::Image { mime: (*mime).to_owned(), data: STANDARD.encode(bytes) })
@@ -114,7 +113,7 @@ fn picture(path: &Path) -> Result<PromptBlock, CommandError> {
 fn file(path: &Path) -> Result<PromptBlock, CommandError> {
     let whole = path.canonicalize().map_err(|error| unreadable(path, &error))?;
     if whole.is_dir() {
-        return Err(CommandError::usage(format!("{} is a folder", path.display())).hint("--file takes a file"));
+        return Err(CommandError::usage(format!("{} is a folder", path.display())).hint("--file needs a file"));
     }
     // The agent is the same user: what can not be read here can not be read there.
     std::fs::File::open(&whole).map_err(|error| unreadable(path, &error))?;

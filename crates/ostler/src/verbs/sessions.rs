@@ -11,13 +11,13 @@ use super::session::status_word;
 use crate::output::{Align, CommandError, Paint, Table, ago, visible};
 use crate::transcript::dollars;
 
-/// List conversations with agents
+/// List sessions with agents
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ostler sessions\n  ostler sessions --all\n  ostler sessions --json | jq '.[] | select(.status == \"waiting\") | .approvals'"
 )]
 pub(crate) struct SessionsVerb {
-    /// Also those that were closed and are still kept
+    /// Include closed ones
     #[arg(short, long)]
     all: bool,
 }
@@ -33,8 +33,8 @@ impl SessionsVerb {
                 rows.iter().map(|(name, info)| super::approvals::with_instance(name, info)).collect();
             context.screen.value(&rows)?;
         } else if rows.is_empty() {
-            let hint = if self.all { "" } else { ", or ostler sessions --all for the past" };
-            context.screen.note(&format!("no session; begin one: ostler new echo -m hello{hint}"));
+            let hint = if self.all { "" } else { "; closed ones: ostler sessions --all" };
+            context.screen.note(&format!("no sessions; start one: ostler new echo -m hello{hint}"));
         } else {
             table(&rows, instances > 1).print(&context.screen)?;
             for (_, info) in &rows {
@@ -50,7 +50,7 @@ impl SessionsVerb {
 
 fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("AGENT", Align::Left), ("STATUS", Align::Left)];
-    columns.extend([("ACTIVE", Align::Left), ("QUEUED", Align::Right), ("WAITS FOR", Align::Left)]);
+    columns.extend([("ACTIVE", Align::Left), ("QUEUED", Align::Right), ("WAITING", Align::Left)]);
     let told = |figure: fn(&SessionUsage) -> bool| rows.iter().any(|(_, info)| info.usage.as_ref().is_some_and(figure));
     let (tokens, cost) = (told(|usage| usage.input_tokens.is_some()), told(|usage| usage.cost_usd.is_some()));
     columns.extend(tokens.then_some(("TOKENS", Align::Right)));

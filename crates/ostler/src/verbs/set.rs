@@ -18,9 +18,11 @@ use crate::output::{CommandError, visible};
 Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new \
 settings. A name holds at once, and no two that live may have the same. All of it is changed or nothing. '' goes back to the agent's own model or mode, or takes the name away.
 
-Autonomy: ask (before it changes or runs anything), edits (changes files of the workspace by itself), plan (changes nothing), \
-all (asks nothing; every yes is recorded). What an agent can not do is an error, here or, where only its program can tell, instead \
-of the next answer.
+Permissions:
+  ask      ask before changing or running anything
+  edits    edit files in the workspace without asking
+  plan     plan only, change nothing
+  all      never ask; every approval is recorded
 
 Examples:
   ostler set fix --autonomy edits
@@ -32,19 +34,20 @@ pub(crate) struct Set {
     /// Id, unique prefix of it, or name, of a session or a process
     id: String,
 
-    /// The model; '' is the agent's own choice
+    /// Model to use; '' is the agent's own
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 
-    /// What the agent may do without asking; takes the place of a --mode
-    #[arg(short, long, value_enum)]
+    /// What the agent may do without asking
+    #[arg(short = 'p', short_alias = 'a', long = "permissions", alias = "autonomy", value_name = "WHAT")]
+    #[arg(value_enum, hide_possible_values = true)]
     autonomy: Option<Free>,
 
-    /// The agent's own word for a mode, instead of what its autonomy stands for
+    /// A mode of the agent's own, instead of --permissions
     #[arg(long, value_name = "MODE", conflicts_with = "autonomy")]
     mode: Option<String>,
 
-    /// What to find it by
+    /// Rename it; '' removes the name
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
 }
@@ -52,8 +55,7 @@ pub(crate) struct Set {
 impl Set {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         if self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none() {
-            return Err(CommandError::usage("there is nothing to change")
-                .hint("give --model MODEL, --autonomy all|edits|plan|ask, --mode MODE or --name NAME"));
+            return Err(CommandError::usage("nothing to change").hint("use --model, --permissions, --mode or --name"));
         }
         let (mut reached, before) = match context.find_named(&self.id)? {
             Named::Session(reached, before) => (reached, before),
@@ -75,10 +77,11 @@ impl Set {
             return Ok(ExitCode::SUCCESS);
         }
         if changed.is_empty() {
-            context.screen.line(&format!("{} is like that already: nothing was changed", after.id))?;
+            context.screen.line(&format!("{}: nothing to change", after.id))?;
             return Ok(ExitCode::SUCCESS);
         }
         for Difference { setting, from, to, .. } in &changed {
+            let setting = if *setting == "autonomy" { "permissions" } else { setting };
             let line = format!("{}  {setting}: {} -> {}", after.id, word(from.as_ref()), word(to.as_ref()));
             context.screen.line(&visible(&line))?;
         }
@@ -144,9 +147,9 @@ fn when(after: &SessionInfo, changed: &[Difference]) -> Option<String> {
     if changed.iter().all(|difference| difference.at_once) {
         return None;
     }
-    let mut words = "holds from the next prompt that the agent is given".to_owned();
+    let mut words = "takes effect with the next prompt".to_owned();
     if let Some(turn) = after.turn {
-        words.push_str(&format!("; prompt {turn} is under way and goes on as it was begun"));
+        words.push_str(&format!("; prompt {turn} is still running with the old settings"));
     }
     Some(words)
 }

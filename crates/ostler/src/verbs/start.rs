@@ -80,8 +80,8 @@ fn wait_until_ready(
     let deadline = Instant::now() + READY_WITHIN;
     loop {
         if let Some(status) = ended()? {
-            return Err(CommandError::failed(format!("the daemon ended before it was ready ({status})"))
-                .hint("`ostler doctor` checks this machine; `ostler up --foreground` shows what happens"));
+            return Err(CommandError::failed(format!("ostler did not start ({status})"))
+                .hint("check this machine: ostler doctor; see what happens: ostler up --foreground"));
         }
         let found = instances::find(&context.paths, Some(context.instance_name()))?.pop();
         let ours = |found: &Found| found.record.as_ref().is_some_and(|record| record.pid == pid);
@@ -102,7 +102,7 @@ fn wait_until_ready(
             return Err(CommandError::failed(format!(
                 "the daemon (pid {pid}) has not become ready in {READY_WITHIN:?}"
             ))
-            .hint("it goes on trying; follow it with `ostler logs --daemon -f`"));
+            .hint("it keeps trying; see: ostler logs --daemon -f"));
         }
         std::thread::sleep(POLL);
     }

@@ -54,9 +54,8 @@ fn connect(context: &Context, status: &ostler_api::Status) -> Result<(), Command
 
 fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandError> {
     let screen = &context.screen;
-    let keeper = status.keeper_pid.map_or(String::new(), |pid| format!(", keeper {pid}"));
     screen.line(&format!(
-        "{} {} (pid {}{keeper}, ostler {}, started {})",
+        "{} {} (pid {}, ostler {}, started {})",
         screen.paint(Paint::Head, &status.instance),
         screen.paint(Paint::Good, status.state.as_str()),
         status.pid,
@@ -64,9 +63,9 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         ago(status.started),
     ))?;
     screen.line(&sessions(screen, status))?;
-    screen.line(&format!("  processes  {} running, {} exited and kept", status.running, status.exited))?;
+    screen.line(&format!("  processes  {} running, {} finished", status.running, status.exited))?;
     screen.line(&format!(
-        "  journals   {} in {}; a power loss would take the last {} ms, a killed daemon nothing",
+        "  output     {} in {}; a power loss would lose the last {} ms",
         show_size(status.journal_bytes),
         status.state_dir,
         status.oldest_unsynced_ms,
@@ -75,7 +74,8 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         screen.line(&screen.paint(if is_good { Paint::Plain } else { Paint::Warn }, &line))?;
     }
     if status.damaged > 0 {
-        let text = format!("  {} journals may be incomplete: the disk failed; see `ostler ps`", status.damaged);
+        let text =
+            format!("  output of {} processes may be incomplete: the disk failed; see `ostler ps`", status.damaged);
         screen.line(&screen.paint(Paint::Bad, &text))?;
     }
     let flag = crate::instances::flag(&status.instance);
@@ -93,16 +93,13 @@ fn disk(status: &ostler_api::Status) -> Vec<(String, bool)> {
     let room = format!("{} of {} free", show_size(free), show_size(size));
     let mut lines = match (free, size) {
         (_, 0) => Vec::new(),
-        (..FULL, _) => vec![(
-            format!(
-                "  disk       full ({room}): nothing new is started or recorded until there is room; what runs goes on"
-            ),
-            false,
-        )],
+        (..FULL, _) => {
+            vec![(format!("  disk       full ({room}): nothing new can start; running processes wait for room"), false)]
+        }
         _ if free < keep => {
             vec![(
                 format!(
-                    "  disk       {room}: below {} the largest writer is held back (journal.keep_free)",
+                    "  disk       {room}, less than {} (journal.keep_free): the process that writes most is paused",
                     show_size(keep)
                 ),
                 false,
@@ -113,8 +110,8 @@ fn disk(status: &ostler_api::Status) -> Vec<(String, bool)> {
     let floor = status.held_by_floor;
     let mut held = |count: u64, why: &str| match count {
         0 => {}
-        1 => lines.push((format!("  1 process is held back: {why}; nothing is lost, it waits"), false)),
-        many => lines.push((format!("  {many} processes are held back: {why}; nothing is lost, they wait"), false)),
+        1 => lines.push((format!("  1 process is paused: {why}; nothing is lost"), false)),
+        many => lines.push((format!("  {many} processes are paused: {why}; nothing is lost"), false)),
     };
     held(floor, &format!("less than {} is free (journal.keep_free)", show_size(keep)));
     held(status.held_back.saturating_sub(floor), "the disk is full or failing");
@@ -124,11 +121,11 @@ fn disk(status: &ostler_api::Status) -> Vec<(String, bool)> {
 /// What goes on, and what waits for the person.
 fn sessions(screen: &Screen, status: &ostler_api::Status) -> String {
     let busy =
-        if status.sessions_running > 0 { format!(", {} at work", status.sessions_running) } else { String::new() };
+        if status.sessions_running > 0 { format!(", {} working", status.sessions_running) } else { String::new() };
     let waits = match status.approvals_pending {
         0 => return format!("  sessions   {} open{busy}", status.sessions),
-        1 => "1 request waits for you: ostler approvals".to_owned(),
-        many => format!("{many} requests wait for you: ostler approvals"),
+        1 => "1 request is waiting for you: ostler approvals".to_owned(),
+        many => format!("{many} requests are waiting for you: ostler approvals"),
     };
     format!("  sessions   {} open{busy}; {}", status.sessions, screen.paint(Paint::Warn, &waits))
 }

@@ -13,25 +13,25 @@ use crate::instances::{Found, flag, is_stale, keeper_holds};
 use crate::output::{CommandError, Kind, visible};
 use crate::paths::Paths;
 
-/// Remove links and sockets; with --purge also journals, records and settings
+/// Remove what ostler created; with --purge also all data
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Nothing is removed while an instance runs. With --purge the work trees of sessions go too, unless one holds work that is on no \
-branch: then nothing is removed, and each is named. The program itself is yours to delete; its path is printed.
+Stop ostler first. --purge also removes the worktrees of sessions, unless one has uncommitted work: then nothing is \
+removed. The program itself is not deleted; its path is printed.
 
 Examples:
   ostler uninstall --dry-run
   ostler down --kill && ostler uninstall --purge")]
 pub(crate) struct Uninstall {
-    /// Also delete every journal, record and setting
+    /// Also delete all output, sessions, records and settings
     #[arg(long)]
     purge: bool,
 
-    /// With --purge: also work trees with work that is on no branch
+    /// With --purge: also worktrees with uncommitted work
     #[arg(long, requires = "purge")]
     force: bool,
 
-    /// Say what would go, and keep it
+    /// Show what would be removed
     #[arg(long)]
     dry_run: bool,
 }
@@ -54,9 +54,9 @@ impl Uninstall {
             let named: String = unsaved.iter().map(|tree| format!("\n  {}", visible(&tree.told()))).collect();
             return Err(CommandError::new(
                 Kind::Refused,
-                format!("there is work in the work trees of sessions:{named}"),
+                format!("worktrees of sessions contain uncommitted work:{named}"),
             )
-            .hint("commit or move it first, or lose it: ostler uninstall --purge --force"));
+            .hint("commit or move it first; to delete it anyway: ostler uninstall --purge --force"));
         }
         let mut doomed = super::link::known(paths);
         doomed.extend(sockets(paths, &instances));
@@ -94,7 +94,7 @@ impl Uninstall {
         let verb = if self.dry_run { "would remove" } else { "removed" };
         for tree in trees {
             let line = match tree.unsaved {
-                Some(_) if self.dry_run && !self.force => format!("would refuse because of {}", tree.told()),
+                Some(_) if self.dry_run && !self.force => format!("would stop because of {}", tree.told()),
                 _ => format!("{verb} {}", tree.told()),
             };
             context.screen.line(&visible(&line))?;
@@ -104,9 +104,9 @@ impl Uninstall {
         }
         let state = context.paths.state_dir();
         if !self.purge && state.exists() {
-            context.screen.line(&format!("kept {} (--purge removes it)", state.display()))?;
+            context.screen.line(&format!("kept {} (delete it with --purge)", state.display()))?;
         }
-        context.screen.line(&format!("the program itself: rm {}", program.display()))?;
+        context.screen.line(&format!("to remove the program: rm {}", program.display()))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -119,9 +119,9 @@ fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
     let message = match (alive.is_empty(), held.is_empty()) {
         (true, true) => return Ok(()),
         (false, true) => format!("still running: {}", names(&alive)),
-        (true, false) => format!("down, and holding processes: {}", names(&held)),
+        (true, false) => format!("stopped, with processes still running: {}", names(&held)),
         (false, false) => {
-            format!("still running: {}; down, and holding processes: {}", names(&alive), names(&held))
+            format!("still running: {}; stopped, with processes: {}", names(&alive), names(&held))
         }
     };
     let ways = alive.iter().chain(&held).map(|found| format!("ostler down --kill{}", flag(&found.name)));

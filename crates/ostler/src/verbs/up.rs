@@ -24,15 +24,15 @@ a crash and a kill -9 of the daemon. Agents get the environment that it is start
 
 Examples:
   ostler up
-  ostler up --drop-in               sudo-request, codecast and the like find it by themselves
+  ostler up --drop-in
   ostler service install            start it with the machine
-  ostler up --instance lab          a second, separate instance")]
+  ostler up --instance lab          a second one, separate")]
 pub(crate) struct Up {
-    /// Stay in the foreground and log to stderr
+    /// Stay in the foreground, log to stderr
     #[arg(short, long)]
     foreground: bool,
 
-    /// Also take the places where clients of the programs ostler stands in for look by themselves
+    /// Also listen where sudo-request, codecast and zerocode look
     #[arg(long)]
     drop_in: bool,
 
@@ -96,15 +96,16 @@ fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandE
     let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
     if places && !start::is_drop_in(record.pid) {
         let message = format!("already running (pid {}), without --drop-in", record.pid);
-        return Err(CommandError::new(Kind::Refused, message)
-            .hint("ostler restart --drop-in takes those places; what runs goes on untouched"));
+        return Err(
+            CommandError::new(Kind::Refused, message).hint("use: ostler restart --drop-in; everything keeps running")
+        );
     }
     let code = report(context, &record, &format!("already running (pid {})", record.pid), true)?;
     if reached.hello.program != env!("CARGO_PKG_VERSION") {
         let (theirs, ours) = (&reached.hello.program, env!("CARGO_PKG_VERSION"));
-        context
-            .screen
-            .note(&format!("it is ostler {theirs}, this is {ours}; ostler restart changes over and keeps everything"));
+        context.screen.note(&format!(
+            "it is ostler {theirs}, this is {ours}; to upgrade: ostler restart (everything keeps running)"
+        ));
     }
     Ok(Some(code))
 }

@@ -17,11 +17,11 @@ use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{CommandError, visible_bytes};
 use crate::transcript::{Fact, Live, Said};
 
-/// Watch a session: prompts, answers, tools, changes and requests as they happen
+/// Follow a session: prompts, answers, tools and changes
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Begins with everything that was said and goes on until the session is closed. Ctrl-C leaves (exit code 130) and says how to come \
-back: numbers of records never change, so --from goes on exactly where you were. At a terminal, what the agent asks is answered in place. With --json each record is a line.
+Shows everything said so far and follows until the session is closed. Ctrl-C leaves (exit code 130); --from continues \
+exactly where you left. On a terminal you can approve what the agent asks right here. With --json each record is a line.
 
 Examples:
   ostler watch fix
@@ -30,10 +30,10 @@ Examples:
   ostler watch fix --json | jq -r '.events[] | select(.type == \"text\") | .text'
   ostler watch fix --raw             the agent's own lines")]
 pub(crate) struct Watch {
-    /// Id, unique prefix of it, or name
+    /// Id or name
     id: String,
 
-    /// Begin with this record
+    /// Start at this number
     #[arg(long, value_name = "RECORD")]
     from: Option<u64>,
 
@@ -67,9 +67,7 @@ impl Watch {
                 let over = viewer.end.begun(watching);
                 if over.is_none() && from > watching.last + 1 {
                     let last = watching.last;
-                    context
-                        .screen
-                        .note(&format!("ostler: record {from} is not there yet (the last is {last}); waiting"));
+                    context.screen.note(&format!("ostler: {from} does not exist yet (the last is {last}); waiting"));
                 }
                 Ok(over)
             }
@@ -79,7 +77,7 @@ impl Watch {
         })?;
         write_out(&viewer.live.finish())?;
         let back = |next: u64| {
-            context.screen.note(&format!("ostler: left {id}; come back with: ostler watch {id} --from {next}"));
+            context.screen.note(&format!("ostler: left {id}; follow it again: ostler watch {id} --from {next}"));
         };
         match followed {
             Followed::Over(()) => Ok(ExitCode::SUCCESS),
@@ -182,7 +180,7 @@ impl Raw {
         }
         let params = SessionRawParams { id: self.id.clone(), source: record.source, from, to: record.src_end };
         let Some(data) = self.client.call::<methods::SessionRaw>(&params)?.data else {
-            eprintln!("ostler: record {}: what its process wrote is no longer kept", record.record);
+            eprintln!("ostler: {}: output deleted (retention)", record.record);
             return Ok(());
         };
         let bytes = STANDARD.decode(data).map_err(|error| CommandError::failed(error.to_string()))?;

@@ -40,7 +40,7 @@ fn ctrl_bracket_leaves_and_attach_comes_back() {
     terminal.expect("first-42");
     terminal.type_in(DETACH);
     assert_eq!(terminal.wait(), 0);
-    terminal.expect("come back with: ostler attach p");
+    terminal.expect("go back to it: ostler attach ");
     assert!(!terminal.is_raw());
     let pid = number(&home.process("shell")["pid"]);
 
@@ -145,7 +145,7 @@ fn an_attached_terminal_outlives_the_daemon() {
     terminal.type_in("echo one-$((1))\n");
     terminal.expect("one-1");
     kill(home.daemon_pid(), 9);
-    terminal.expect("connected again");
+    terminal.expect("reconnected");
     terminal.type_in("echo two-$((1+1))\n");
     terminal.expect("two-2");
     terminal.type_in("exit 3\n");
@@ -223,7 +223,7 @@ fn down_asks_a_person_at_a_terminal() {
     terminal.type_in("\n");
     assert_eq!(terminal.wait(), 5);
     let mut terminal = Terminal::run(&home, &["down"]);
-    terminal.expect("end them (e)");
+    terminal.expect("[e]nd");
     terminal.type_in("e\n");
     assert_eq!(terminal.wait(), 0);
     terminal.expect("1 process ended");

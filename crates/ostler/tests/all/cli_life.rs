@@ -58,7 +58,7 @@ fn without_an_instance_every_verb_says_so_with_exit_code_3() {
     ] {
         let said = home.run(args);
         assert_eq!(said.code, 3, "{args:?}: {said:?}");
-        assert!(said.err.contains("no ostler is running; start it with: ostler up"), "{args:?}: {said:?}");
+        assert!(said.err.contains("ostler is not running; start it with: ostler up"), "{args:?}: {said:?}");
     }
 }
 
@@ -100,7 +100,7 @@ fn restart_replaces_the_daemon_and_keeps_every_child() {
     home.wait_for_log("ticker", "tick 3\n");
     let (before, old) = (home.process("ticker"), home.daemon_pid());
     let said = home.ok(&["restart"]);
-    assert!(said.contains(&format!("in place of {old}")), "{said}");
+    assert!(said.contains(&format!("was {old}")), "{said}");
     assert_ne!(home.daemon_pid(), old);
     assert!(!is_alive(old));
     let after = home.process("ticker");
@@ -135,7 +135,7 @@ fn down_keep_lets_children_go_on_and_up_comes_back_to_them() {
     home.wait_for_log("ticker", "tick 3\n");
     let (before, daemon, keeper) = (home.process("ticker"), home.daemon_pid(), home.keeper_pid());
     let said = home.ok(&["down", "--keep"]);
-    assert!(said.contains("1 process goes on"), "{said}");
+    assert!(said.contains("1 process keeps running"), "{said}");
     assert!(!is_alive(daemon) && is_alive(keeper) && is_alive(number(&before["pid"])));
     // The keeper must not bring back a daemon that was sent away.
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -162,7 +162,7 @@ fn a_restart_by_another_program_changes_the_keeper_too_and_loses_nothing() {
     let id = home.start("ticker", COUNTER);
     home.wait_for_log("ticker", "tick 3\n");
     let (before, keeper) = (home.process("ticker"), home.keeper_pid());
-    assert!(!home.run(&["restart"]).err.contains("keeper"), "nothing to say about the same program");
+    assert!(!home.run(&["restart"]).err.contains("upgraded"), "nothing to say about the same program");
     let upgraded = home.path("upgraded");
     // By another process: a test beside this one may fork while the file is open for writing, and who holds it then keeps it from being run.
     let copied = std::process::Command::new("cp").arg(crate::cli_kit::OSTLER).arg(&upgraded).status();
@@ -171,7 +171,7 @@ fn a_restart_by_another_program_changes_the_keeper_too_and_loses_nothing() {
     home.prepare(&mut command);
     let output = command.arg("restart").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains(&format!("keeper (pid {keeper}) changed over")), "{said}");
+    assert!(said.contains(&format!("upgraded in place (pid {keeper})")), "{said}");
     assert_eq!(std::fs::read_link(format!("/proc/{keeper}/exe")).unwrap(), upgraded);
     assert_eq!((home.keeper_pid(), &home.process("ticker")["pid"]), (keeper, &before["pid"]));
     let last = before["last_seq"].as_u64().unwrap();
@@ -206,15 +206,15 @@ fn down_kill_ends_what_a_keeper_holds_without_a_daemon() {
     home.ok(&["run", "-d", "--name", "ticker", "--instance", "lab", "--", "sleep", "100"]);
     let (pid, keeper) = (number(&home.process("ticker")["pid"]), home.keeper_pid());
     let said = home.ok(&["down", "--keep", "--instance", "lab"]);
-    assert!(said.contains("come back to it with: ostler up --instance lab"), "{said}");
+    assert!(said.contains("go back to it with: ostler up --instance lab"), "{said}");
     let said = home.run(&["down", "--instance", "lab"]);
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.err.contains("instance `lab` is down, and 1 process still runs"), "{said:?}");
+    assert!(said.err.contains("`lab` is not running, but 1 process is still running"), "{said:?}");
     assert!(said.err.contains("ostler up --instance lab") && said.err.contains("ostler down --kill --instance lab"));
-    assert!(home.run(&["doctor"]).out.contains("`lab` is down, and 1 process still runs"));
+    assert!(home.run(&["doctor"]).out.contains("`lab` is not running, but 1 process is still running"));
     let said = home.run(&["uninstall"]);
     assert_eq!(said.code, 5, "{said:?}");
-    assert!(said.err.contains("holding processes: lab") && said.err.contains("--kill --instance lab"), "{said:?}");
+    assert!(said.err.contains("still running: lab") && said.err.contains("--kill --instance lab"), "{said:?}");
     assert!(is_alive(pid) && is_alive(keeper), "asking has ended something");
     let said = home.ok(&["down", "--kill", "--instance", "lab"]);
     assert!(said.contains("1 process ended"), "{said}");
@@ -230,7 +230,7 @@ fn down_without_a_name_means_main_and_says_who_runs_instead() {
     for args in [&["down"][..], &["down", "--kill"]] {
         let said = home.run(args);
         assert_eq!(said.code, 3, "{said:?}");
-        assert!(said.err.contains("instance `main` is not running; these are: lab"), "{said:?}");
+        assert!(said.err.contains("ostler is not running; running: lab"), "{said:?}");
         assert!(said.err.contains("--instance lab"), "{said:?}");
     }
 }
@@ -240,7 +240,7 @@ fn restart_of_an_instance_that_nobody_knows_makes_none() {
     let home = Home::up();
     let said = home.run(&["restart", "--instance", "lba"]);
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.err.contains("there is no instance `lba`; there is: main"), "{said:?}");
+    assert!(said.err.contains("no instance `lba`; running: main"), "{said:?}");
     assert!(said.err.contains("ostler up --instance lba"), "{said:?}");
     assert!(!home.path("state/instances/lba").exists());
 }

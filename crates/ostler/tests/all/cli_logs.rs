@@ -147,7 +147,7 @@ fn prune_takes_what_is_past_its_retention_and_only_that() {
     home.ok(&["up"]);
     let id = finished(&home, "old", "echo old");
     home.start("alive", "sleep 100");
-    assert!(home.ok(&["prune", "--dry-run"]).contains("nothing is past its retention"));
+    assert!(home.ok(&["prune", "--dry-run"]).contains("nothing to delete"));
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert!(home.ok(&["prune", "--dry-run"]).contains(&format!("{id} would be removed")));
     assert_eq!(home.run(&["logs", &id]).code, 0);
@@ -166,7 +166,7 @@ fn a_prefix_or_a_name_is_as_good_as_an_id() {
     home.start("other", "sleep 100");
     let said = home.run(&["logs", "p"]);
     assert_eq!(said.code, 2, "{said:?}");
-    assert!(said.err.contains("could be") && said.err.contains(&id), "{said:?}");
+    assert!(said.err.contains("matches several") && said.err.contains(&id), "{said:?}");
     assert_eq!(home.run(&["logs", "nobody"]).code, 4);
 }
 

@@ -134,7 +134,7 @@ fn keep_bounds_what_is_kept_and_readers_are_told() {
     wait_for("the early output to be let go", || home.process(id)["first_seq"].as_u64().unwrap() > 1);
     wait_for("all of it to be written", || home.process(id)["stdout_bytes"].as_u64().unwrap() == 2_688_895);
     let said = home.run(&["logs", id]);
-    assert!(said.err.contains("is no longer kept"), "{said:?}");
+    assert!(said.err.contains("was deleted (retention)"), "{said:?}");
     assert!(said.out.ends_with("400000\n") && said.out.len() < 2_000_000, "{}", said.out.len());
 }
 
@@ -182,7 +182,7 @@ fn ctrl_c_leaves_it_running_and_says_how_to_come_back() {
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130));
-    assert!(err.contains("come back with: ostler attach p") && err.contains("--from 2"), "{err}");
+    assert!(err.contains("go back to it: ostler attach ") && err.contains("--from 2"), "{err}");
     assert_eq!(home.process("long")["state"], "running");
 }
 

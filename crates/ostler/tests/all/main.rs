@@ -17,3 +17,4 @@ mod cli_run;
 mod cli_usage;
 mod windows;
 mod windows_decisions;
+mod words;

@@ -7,7 +7,7 @@ use ostler_api::{ApprovalInfo, ApprovalListParams, ApprovalState, methods};
 
 use super::told::word;
 use crate::config::show_duration;
-use crate::output::{Align, CommandError, Paint, Table, ago};
+use crate::output::{Align, CommandError, Paint, Table, ago, user};
 use crate::verbs::Context;
 
 pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError> {
@@ -22,8 +22,8 @@ pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError
         let rows: Vec<serde_json::Value> = rows.iter().map(|(name, info)| with_instance(name, info)).collect();
         context.screen.value(&rows)?;
     } else if rows.is_empty() {
-        let hint = if all { "" } else { "; with --all: what was settled lately" };
-        context.screen.note(&format!("nothing waits for a decision{hint}"));
+        let hint = if all { "" } else { "; recent ones: --all" };
+        context.screen.note(&format!("nothing is waiting for you{hint}"));
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
     }
@@ -32,7 +32,7 @@ pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError
 
 fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("STATE", Align::Left), ("AS", Align::Left), ("ASKED", Align::Left)];
-    columns.extend([("LEFT", Align::Right), ("ASKER", Align::Left), ("WHAT", Align::Left)]);
+    columns.extend([("LEFT", Align::Right), ("FROM", Align::Left), ("WHAT", Align::Left)]);
     if several {
         columns.insert(1, ("INSTANCE", Align::Left));
     }
@@ -45,14 +45,13 @@ fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
             _ => Paint::Dim,
         };
         let left = info.expires_in_ms.map(|left| show_duration(Duration::from_millis(left)));
-        let session = info.asker.verified_session.as_deref().unwrap_or(&info.asker.claimed_session);
         let mut row = vec![
             (info.id.clone(), Paint::Head),
             (word(info.state).to_owned(), paint),
             (if info.privileged { "root" } else { "" }.to_owned(), Paint::Bad),
             (ago(info.asked), Paint::Dim),
             (left.unwrap_or_default(), Paint::Plain),
-            (format!("uid {} {session}", info.asker.uid), Paint::Plain),
+            (who(info), Paint::Plain),
             (info.title.clone(), Paint::Plain),
         ];
         if several {
@@ -61,6 +60,23 @@ fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Who asks, in a few words: the agent, its session by name, and the folder it works in; else who started it.
+pub(super) fn who(info: &ApprovalInfo) -> String {
+    let asker = &info.asker;
+    let agent = serde_json::from_str::<Agent>(&info.content).ok().map(|content| content.agent);
+    let claimed = Some(asker.claimed_session.clone()).filter(|name| !name.is_empty());
+    let session = asker.session_name.clone().or_else(|| asker.verified_session.clone()).or(claimed);
+    let folder = info.workspace.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
+    let known: Vec<String> = [agent, session, folder].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    if known.is_empty() { user(asker.uid) } else { known.join(" ") }
+}
+
+/// What a request of an agent says of it.
+#[derive(serde::Deserialize)]
+struct Agent {
+    agent: String,
 }
 
 pub(in crate::verbs) fn with_instance(name: &str, value: &impl serde::Serialize) -> serde_json::Value {

@@ -24,25 +24,24 @@ pub(super) use told::told;
 pub(super) use tty::{Raw, Tty};
 
 const HELP: &str = "\
-Keys: y yes, s yes in this session, a yes always (both become rules: see `ostler rules`), n no, m no with a message,
-i no and stop the asker, space and b to read on and back, j and k for other requests, q to leave. An agent's question is
-answered with 1 to 9, or with t in words of your own.
-A key counts only for what has been on the screen unchanged for 0.3 s, and only when all of it was visible.
+Keys: y approve, s approve for this session, a approve for 30 days, n deny, m deny with a message, i deny and interrupt \
+the agent, space and b page down and up, j and k next and previous request, q quit. Answer a question with 1 to 9, or type \
+an answer with t. Keys only count once you have seen the whole request.
 
 Examples:
   ostler approvals
   ostler approvals --list --all
   ostler approvals --list --json | jq '.[] | select(.privileged) | .title'";
 
-/// Decide what waits for you: a full-screen inbox
+/// Decide what is waiting for you (full screen)
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approvals {
-    /// Print what waits, and decide nothing
+    /// List what is waiting
     #[arg(short, long)]
     list: bool,
 
-    /// Also what was settled lately
+    /// Include recent ones that are settled
     #[arg(short, long, requires = "list")]
     all: bool,
 }
@@ -98,11 +97,13 @@ impl Context {
         }
         if matches.len() > 1 {
             let ids: Vec<&str> = matches.iter().map(|(_, info)| info.id.as_str()).collect();
-            return Err(CommandError::usage(format!("`{id}` could be {}", ids.join(", "))).hint("give more of the id"));
+            return Err(
+                CommandError::usage(format!("`{id}` matches several: {}", ids.join(", "))).hint("use more of the id")
+            );
         }
         matches.pop().ok_or_else(|| {
-            CommandError::new(Kind::NotFound, format!("there is no request `{id}`"))
-                .hint("`ostler approvals --list --all` shows all of them")
+            CommandError::new(Kind::NotFound, format!("no request `{id}`"))
+                .hint("list them: ostler approvals --list --all")
         })
     }
 }

@@ -122,7 +122,7 @@ impl Answering {
     pub(in crate::verbs) fn line(&self) -> String {
         let Some(question) = self.question() else { return String::new() };
         if let Some(words) = &self.words {
-            return format!("{} {words}_   (Enter answers, Esc goes back)", question.question);
+            return format!("{} {words}_   (Enter sends, Esc goes back)", question.question);
         }
         let chosen = self.chosen.last().map(Vec::as_slice).unwrap_or_default();
         let option = |(index, option): (usize, &ostler_agents::QuestionOption)| {
@@ -130,8 +130,8 @@ impl Answering {
             format!("{}{mark} {}", index + 1, option.label)
         };
         let options = question.options.iter().take(9).enumerate().map(option);
-        let keys: Vec<String> = options.chain(["t your own words".to_owned()]).collect();
-        let end = if question.several { "   (Enter when done, Esc leaves)" } else { "   (Esc leaves)" };
+        let keys: Vec<String> = options.chain(["t type an answer".to_owned()]).collect();
+        let end = if question.several { "   (Enter when done, Esc cancels)" } else { "   (Esc cancels)" };
         let place = if self.questions.len() > 1 {
             format!("[{}/{}] ", self.chosen.len(), self.questions.len())
         } else {
@@ -165,21 +165,18 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
             // A single question needs no name; what looks like one is a slip of the pen, not an answer.
             (None, [only]) => match word.split_once('=').map(|(name, _)| name) {
                 Some(name) if !name.is_empty() && !name.contains(char::is_whitespace) => {
-                    return Err(CommandError::usage(format!(
-                        "there is no question `{name}`; the questions are: {}",
-                        ids()
-                    ))
-                    .hint(format!("for an answer with a `=` in it: --answer '{}={word}'", only.id)));
+                    return Err(CommandError::usage(format!("no question `{name}`; the questions are: {}", ids()))
+                        .hint(format!("to answer with a `=` in it: --answer '{}={word}'", only.id)));
                 }
                 _ => (only, word.as_str()),
             },
             (None, _) => {
-                return Err(CommandError::usage(format!("`{word}` names none of the questions"))
-                    .hint(format!("--answer 'QUESTION=ANSWER', where QUESTION is one of {}, or its number", ids())));
+                return Err(CommandError::usage(format!("`{word}` does not name a question"))
+                    .hint(format!("use --answer 'QUESTION=ANSWER'; QUESTION is one of {}, or its number", ids())));
             }
         };
         if answer.trim().is_empty() {
-            return Err(CommandError::usage(format!("`{word}` has no answer in it")));
+            return Err(CommandError::usage(format!("`{word}` contains no answer")));
         }
         let given = answers.entry(question.id.clone()).or_default();
         if !question.several && !given.is_empty() {
@@ -189,7 +186,7 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
     }
     match questions.iter().find(|question| !answers.contains_key(&question.id)) {
         Some(missing) => Err(CommandError::usage(format!("{:?} is not answered", missing.id))
-            .hint(format!("give one --answer for each of {}", ids()))),
+            .hint(format!("use --answer once for each of: {}", ids()))),
         None => Ok(as_json(&answers)),
     }
 }

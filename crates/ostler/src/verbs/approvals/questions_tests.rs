@@ -81,6 +81,6 @@ fn a_command_line_names_questions_by_id_header_or_number() {
     assert_eq!(from_words(&one, &words(&["any words"])).unwrap(), r#"{"colour":["any words"]}"#);
     assert_eq!(from_words(&one, &words(&["one = 1"])).unwrap(), r#"{"colour":["one = 1"]}"#);
     let slip = from_words(&one, &words(&["color=blue"])).unwrap_err();
-    assert_eq!(slip.message, r#"there is no question `color`; the questions are: "colour""#);
+    assert_eq!(slip.message, r#"no question `color`; the questions are: "colour""#);
     assert_eq!(in_words(&one, r#"{"colour":["red","blue"]}"#), ["Colour: red, blue"]);
 }

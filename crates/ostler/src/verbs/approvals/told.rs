@@ -2,27 +2,36 @@
 
 use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState};
 
-use crate::output::ago;
+use crate::output::{ago, user};
 
 /// One line.
 pub(in crate::verbs) fn told(info: &ApprovalInfo) -> String {
     let by = match (&info.decided_by, info.decided) {
-        (Some(by), Some(at)) => format!(" by {by}, {}", ago(at)),
+        (Some(by), Some(at)) => format!(" by {}, {}", by_name(by), ago(at)),
         _ => String::new(),
     };
     let because = |text: &Option<String>| text.as_ref().map_or(String::new(), |text| format!(": {text}"));
     match info.state {
-        ApprovalState::Pending => "waits for a decision".into(),
-        ApprovalState::Accepted => format!("approved{by}; not carried out yet"),
+        ApprovalState::Pending => "waiting for approval".into(),
+        ApprovalState::Accepted => format!("approved{by}; not started yet"),
         ApprovalState::Applied if info.detail.is_none() && info.kind == ApprovalKind::Command => {
-            format!("applied: approved{by}, and running")
+            format!("approved{by}; running")
         }
-        ApprovalState::Applied => format!("applied: approved{by}{}", because(&info.detail)),
-        ApprovalState::Failed => format!("approved{by}, but it failed{}", because(&info.detail)),
+        ApprovalState::Applied => format!("approved{by}{}", because(&info.detail)),
+        ApprovalState::Failed => format!("approved{by}, but failed{}", because(&info.detail)),
         ApprovalState::Denied => format!("denied{by}{}", because(&info.detail)),
-        ApprovalState::Expired => "expired: nobody decided in time".into(),
+        ApprovalState::Expired => "expired: not answered in time".into(),
         ApprovalState::Withdrawn => format!("withdrawn{}", because(&info.detail)),
-        ApprovalState::Unknown => format!("approved{by}; the machine was restarted, nobody knows what followed"),
+        ApprovalState::Unknown => format!("approved{by}; the machine restarted, the outcome is unknown"),
+    }
+}
+
+/// Who decided, as people know them: `uid 7 at /dev/pts/1` by the name of that user.
+fn by_name(by: &str) -> String {
+    let (uid, place) = by.strip_prefix("uid ").map_or((by, ""), |rest| rest.split_once(' ').unwrap_or((rest, "")));
+    match uid.parse() {
+        Ok(uid) => format!("{} {place}", user(uid)).trim_end().to_owned(),
+        Err(_) => by.to_owned(),
     }
 }
 
@@ -31,7 +40,7 @@ pub(super) fn word(state: ApprovalState) -> &'static str {
     match state {
         ApprovalState::Pending => "pending",
         ApprovalState::Accepted => "approved",
-        ApprovalState::Applied => "applied",
+        ApprovalState::Applied => "approved",
         ApprovalState::Failed => "failed",
         ApprovalState::Denied => "denied",
         ApprovalState::Expired => "expired",

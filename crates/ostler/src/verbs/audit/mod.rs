@@ -27,28 +27,28 @@ const WAIT_MS: u64 = 25_000;
 const ON_THE_WAY: usize = 1024;
 
 const HELP: &str = "\
-Read from every instance, also from those that have ended. Every entry carries the hash of the one before it, so that none can be changed, removed or put in between unseen.
---verify walks all of it, also for instances that do not run, and exits with 1 if it does not hold. Note the head it prints
-somewhere else: a log that was written anew from its beginning can only be told by that.
+Each entry carries the hash of the one before it, so no entry can be changed or \
+removed unnoticed. --verify checks all of them and exits with 1 if one was. Keep \
+the head it prints elsewhere: only that shows that the whole log was replaced.
 
 Examples:
   ostler audit
   ostler audit --follow --json | jq 'select(.record.what == \"decided\")'
   ostler audit --verify";
 
-/// Read, follow and check the record of approvals
+/// Show or verify the log of requests and decisions
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Audit {
-    /// Go on with what happens from now on
+    /// Follow new entries
     #[arg(short, long)]
     follow: bool,
 
-    /// Check that nothing was changed or removed
+    /// Check that no entry was changed or removed
     #[arg(long, conflicts_with_all = ["follow", "after"])]
     verify: bool,
 
-    /// Begin after this entry
+    /// Start after this entry
     #[arg(long, value_name = "SEQ")]
     after: Option<u64>,
 }
@@ -66,7 +66,7 @@ impl Audit {
         };
         let several = reached.len() + ended.len() > 1;
         if self.after.is_some() && several {
-            return Err(CommandError::usage("--after means a place in one log, and there are several")
+            return Err(CommandError::usage("--after works on one log, and there are several")
                 .hint("choose one with --instance NAME"));
         }
         let after = self.after.unwrap_or(0);
@@ -96,7 +96,7 @@ impl Audit {
                 print(&context.screen, several.then_some(instance.as_str()), &instance, &entry?)?;
             }
         } else if entries.is_empty() && !context.json() {
-            context.screen.note("nothing was asked yet");
+            context.screen.note("no requests yet");
         }
         Ok(ExitCode::SUCCESS)
     }

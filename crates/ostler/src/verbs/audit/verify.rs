@@ -25,8 +25,8 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
     let checked = check_all(context)?;
     if checked.is_empty() {
         match &context.instance {
-            Some(name) => return Err(CommandError::failed(format!("instance `{name}` has no log"))),
-            None => context.screen.note("there is no log yet: nothing was ever asked"),
+            Some(name) => return Err(CommandError::failed(format!("`{name}` has no audit log"))),
+            None => context.screen.note("no audit log yet"),
         }
     }
     let holds = checked.iter().all(|one| one.result.is_ok());
@@ -36,10 +36,10 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
     } else {
         for one in &checked {
             let (mark, paint, text) = match &one.result {
-                Ok((entries, head)) => ("ok  ", Paint::Good, format!("{entries} entries hold; head {head}")),
+                Ok((entries, head)) => ("ok  ", Paint::Good, format!("{entries} entries verified; head {head}")),
                 Err(why) => ("FAIL", Paint::Bad, visible(why)),
             };
-            let running = if one.running { "" } else { " (does not run)" };
+            let running = if one.running { "" } else { " (not running)" };
             context.screen.line(&format!(
                 "{} {}{running}: {text}",
                 context.screen.paint(paint, mark),

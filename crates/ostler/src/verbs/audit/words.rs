@@ -24,16 +24,16 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         Record::Refused { asker, title, why } => ("refused", Paint::Warn, format!("{title}: {why} ({})", who(&asker))),
         Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
         Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
-        Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who} may not decide: {why}")),
-        Record::Expired => ("expired", Paint::Warn, "nobody decided in time".into()),
+        Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed to decide: {why}")),
+        Record::Expired => ("expired", Paint::Warn, "not answered in time".into()),
         Record::Withdrawn { why } => ("withdrawn", Paint::Warn, why),
         Record::Applied { process } => {
             ("applied", Paint::Good, process.map_or(String::new(), |process| format!("by process {process}")))
         }
         Record::Failed { why } => ("failed", Paint::Bad, why),
         Record::Finished { outcome } => ("finished", Paint::Plain, ended(&outcome)),
-        Record::Rebooted => ("unknown", Paint::Warn, "the machine was restarted after the yes".into()),
-        Record::Reattached => ("reattached", Paint::Dim, "the asker came back after a restart".into()),
+        Record::Rebooted => ("unknown", Paint::Warn, "the machine restarted after approval".into()),
+        Record::Reattached => ("reattached", Paint::Dim, "the requester came back after a restart".into()),
         Record::RuleAdded { rule } => {
             let says = if rule.effect == Effect::Allow { "yes" } else { "no" };
             let place = match &rule.scope {
@@ -80,7 +80,7 @@ fn ended(outcome: &Outcome) -> String {
             format!("exit {}, {} bytes of output", codes.join(" | "), stdout.length)
         }
         Outcome::Broke { why } => why.clone(),
-        Outcome::NobodySaw => "nobody saw how it ended".into(),
+        Outcome::NobodySaw => "exit code unknown".into(),
         Outcome::Delivered => "delivered".into(),
     }
 }

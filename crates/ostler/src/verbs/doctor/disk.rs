@@ -67,18 +67,15 @@ fn file_system(dir: &Path, found: &StatFs) -> Check {
     let name = KNOWN.iter().find(|(number, _)| *number == kind).map_or("unknown", |(_, name)| *name);
     let at = format!("{} is on {name}", dir.display());
     match name {
-        "tmpfs" => Check::weak("file system", format!("{at}: journals are gone after a reboot")),
-        "overlayfs" => Check::weak(
-            "file system",
-            format!("{at}: journals go when the container does; put OSTLER_STATE on a volume"),
-        ),
+        "tmpfs" => Check::weak("file system", format!("{at}: output is lost at a reboot")),
+        "overlayfs" => {
+            Check::weak("file system", format!("{at}: output is lost with the container; put OSTLER_STATE on a volume"))
+        }
         "nfs" | "cifs" | "smb" | "9p" | "fuse" => Check::weak(
             "file system",
-            format!(
-                "{at}: a stalled server stalls output (children can still be ended); put OSTLER_STATE on a local disk"
-            ),
+            format!("{at}: a slow server slows down output; put OSTLER_STATE on a local disk"),
         ),
-        "unknown" => Check::weak("file system", format!("{at} ({kind:#x}): not among those ostler was tried on")),
+        "unknown" => Check::weak("file system", format!("{at} ({kind:#x}): not tested with ostler")),
         _ => Check::good("file system", at),
     }
 }
@@ -92,7 +89,7 @@ fn space(found: &StatFs, keep_free: Option<u64>) -> Check {
         Check::weak(
             "space",
             format!(
-                "{text}: below {} (journal.keep_free) the largest writer is held back; nothing is lost, it waits",
+                "{text}, less than {} (journal.keep_free): the process that writes most is paused until there is room",
                 show_size(least)
             ),
         )
@@ -106,10 +103,9 @@ fn inodes(found: &StatFs) -> Check {
     let (free, all) = (found.f_ffree, found.f_files);
     match (free, all) {
         (_, 0) => Check::good("inodes", "made as needed here"),
-        (..INODES_MIN, _) => Check::weak(
-            "inodes",
-            format!("{free} of {all} free: soon nothing new can be started; delete files, or see `ostler prune`"),
-        ),
+        (..INODES_MIN, _) => {
+            Check::weak("inodes", format!("{free} of {all} free: delete files, or run `ostler prune`"))
+        }
         _ => Check::good("inodes", format!("{free} of {all} free")),
     }
 }
@@ -123,24 +119,21 @@ fn splices(file: &File) -> Check {
         splice(&reader, None, file, Some(&mut at), 5, SpliceFlags::NONBLOCK)
     };
     match try_it() {
-        Ok(5) => Check::good("splice", "works here: a killed daemon loses nothing"),
+        Ok(5) => Check::good("splice", "works: nothing is lost when ostler is killed"),
         Ok(count) => {
-            Check::broken("splice", format!("moved {count} of 5 bytes: output of a killed daemon may be lost"))
+            Check::broken("splice", format!("moved {count} of 5 bytes: output may be lost when ostler is killed"))
         }
-        Err(error) => Check::broken(
-            "splice",
-            format!("{error}: output that a killed daemon had in hand is lost; use another disk"),
-        ),
+        Err(error) => {
+            Check::broken("splice", format!("{error}: output may be lost when ostler is killed; use another disk"))
+        }
     }
 }
 
 fn reads_without_waiting(file: &File) -> Check {
     let mut buffer = [0; 5];
     match preadv2(file, &mut [IoSliceMut::new(&mut buffer)], 0, ReadWriteFlags::NOWAIT) {
-        Ok(_) | Err(Errno::AGAIN) => Check::good("nowait", "works here: a cold journal delays only who reads it"),
-        Err(error) => {
-            Check::weak("nowait", format!("{error}: a cold journal read may delay other clients for a moment"))
-        }
+        Ok(_) | Err(Errno::AGAIN) => Check::good("nowait", "works"),
+        Err(error) => Check::weak("nowait", format!("{error}: reading old output may delay others for a moment")),
     }
 }
 
@@ -162,8 +155,8 @@ fn sync(file: &mut File) -> Check {
     let median = times.get(SYNC_TRIES / 2).copied().unwrap_or_default();
     let text = format!("{:.1} ms", median.as_secs_f64() * 1000.0);
     if median > SYNC_PROMISE {
-        Check::weak("sync", format!("{text}: a power loss may take more than the last {} ms", SYNC_PROMISE.as_millis()))
+        Check::weak("sync", format!("{text}: a power loss may lose more than the last {} ms", SYNC_PROMISE.as_millis()))
     } else {
-        Check::good("sync", format!("{text}: a power loss takes at most the last group (journal.sync_every)"))
+        Check::good("sync", format!("{text}: a power loss loses at most the last moments (journal.sync_every)"))
     }
 }

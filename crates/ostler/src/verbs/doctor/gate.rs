@@ -13,19 +13,18 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
 fn gate() -> Check {
     let uid = rustix::process::getuid();
     if uid.is_root() {
-        let text =
-            "you are root: what agents run here is root too, and nothing forces them to ask; host them as another user";
+        let text = "you are root: agents run as root too, without asking; run ostler as another user";
         return Check::weak("approvals", text);
     }
     match service::output("sudo", &["-n", "true"]) {
         Some(_) => Check::weak(
             "approvals",
             format!(
-                "`sudo -n true` works for uid {}: an agent of yours becomes root without asking. Give sudo a password (no NOPASSWD, or `sudo -k` now), or run agents as another user",
+                "`sudo -n true` works for uid {}: agents can become root without asking. Make sudo ask for a password (no NOPASSWD, or `sudo -k` now), or run ostler as another user",
                 uid.as_raw()
             ),
         ),
-        None => Check::good("approvals", "sudo wants a password: privileged commands have to be asked for"),
+        None => Check::good("approvals", "sudo asks for a password: agents have to ask you to run as root"),
     }
 }
 
@@ -47,7 +46,7 @@ fn audit(context: &Context) -> Check {
         let (entries, _) = one.result.as_ref().ok()?;
         let sent = forwarded(&context.paths.instance_dir(&one.instance)).unwrap_or(0);
         let left = entries.saturating_sub(sent);
-        (forwards && left > 0).then(|| format!("{}: {left} entries not forwarded yet", one.instance))
+        (forwards && left > 0).then(|| format!("{}: {left} entries not sent to audit.forward yet", one.instance))
     };
     let pending: Vec<String> = checked.iter().filter_map(behind).collect();
     let entries: u64 = checked.iter().filter_map(|one| one.result.as_ref().ok()).map(|(entries, _)| entries).sum();

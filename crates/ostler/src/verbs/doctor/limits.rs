@@ -44,7 +44,7 @@ fn descriptors() -> Check {
             ),
         )
     } else if room > 1_000_000 {
-        Check::good("descriptors", format!("{text}: no bound that matters"))
+        Check::good("descriptors", format!("{text}: enough"))
     } else {
         Check::good("descriptors", format!("{text}: room for about {room} processes at once"))
     }
@@ -53,14 +53,11 @@ fn descriptors() -> Check {
 fn pipes() -> Check {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let Some(pages) = number("/proc/sys/fs/pipe-user-pages-soft") else {
-        return Check::weak("pipes", "the kernel does not tell its limits");
+        return Check::weak("pipes", "the kernel does not tell the limit");
     };
     if pages == 0 || rustix::process::geteuid().is_root() {
         return Check::good("pipes", "no limit for this user");
     }
     let room = pages / PAGES_PER_PROCESS;
-    Check::good(
-        "pipes",
-        format!("{pages} pages: beyond about {room} processes pipes are smaller, which costs speed and loses nothing"),
-    )
+    Check::good("pipes", format!("{pages} pages: above about {room} processes output gets slower; nothing is lost"))
 }

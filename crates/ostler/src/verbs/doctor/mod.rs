@@ -57,7 +57,7 @@ impl Check {
     }
 }
 
-/// Check what ostler can promise on this machine
+/// Check this machine for problems
 #[derive(Debug, Args)]
 #[command(after_help = "\
 ok: it holds. weak: it works, but not as well as it could. FAIL: a promise does not hold here (exit code 1). -: it is not there, \
@@ -128,8 +128,8 @@ fn settings(context: &Context) -> Check {
     let path = context.paths.config_file();
     match Config::load(path) {
         Ok(_) if path.exists() => Check::good("settings", format!("{} is fine", path.display())),
-        Ok(_) => Check::good("settings", "no file, defaults apply"),
-        Err(error) => Check::broken("settings", format!("{error}; the daemon will not start with it")),
+        Ok(_) => Check::good("settings", "no file, using defaults"),
+        Err(error) => Check::broken("settings", format!("{error}; ostler will not start")),
     }
 }
 
@@ -157,12 +157,12 @@ fn daemon(context: &Context) -> Check {
 fn kept(context: &Context) -> Vec<Check> {
     let found = crate::instances::find(&context.paths, context.instance.as_deref()).unwrap_or_default();
     let kept = found.iter().filter(|found| !found.alive).filter_map(|found| context.kept(&found.name));
-    kept.map(|kept| Check::weak("keeper", format!("{}; {}", kept.message, kept.hint))).collect()
+    kept.map(|kept| Check::weak("processes", format!("{}; {}", kept.message, kept.hint))).collect()
 }
 
 fn git() -> Check {
     match service::output("git", &["--version"]) {
         Some(text) => Check::good("git", text.trim().to_owned()),
-        None => Check::weak("git", "not found in PATH: clients' git requests will fail"),
+        None => Check::weak("git", "not installed: worktrees and git requests of clients will fail"),
     }
 }

@@ -17,13 +17,11 @@ pub(super) fn custody(context: &Context) -> Check {
     match ostler_keeper::custody_of(running(context).unwrap_or_else(std::process::id)) {
         Custody::Groups(home) => Check::good(
             "custody",
-            format!("control groups below {}: killing a process ends all that it started", home.display()),
+            format!("control groups below {}: `ostler kill` ends everything a process started", home.display()),
         ),
         Custody::Cookies(why) => Check::weak(
             "custody",
-            format!(
-                "environment and descent ({why}): a descendant that cleared its environment and lost its parents is listed, not killed"
-            ),
+            format!("no control groups ({why}): `ostler kill` may miss a process that hides from its parent"),
         ),
     }
 }
@@ -57,36 +55,35 @@ fn linger() -> Check {
     }
     let property = output("loginctl", &["show-user", &uid.to_string(), "--property=Linger", "--value"]);
     match property.as_deref().map(str::trim) {
-        Some("yes") => Check::good("linger", "on: what runs goes on after logout and starts before login"),
-        Some(_) => Check::weak(
-            "linger",
-            "off: a daemon started as a user service ends at your last logout; switch it on with: loginctl enable-linger",
-        ),
-        None => Check::weak("linger", "loginctl does not answer; at logout services of yours may be ended"),
+        Some("yes") => Check::good("linger", "on: ostler keeps running after logout"),
+        Some(_) => {
+            Check::weak("linger", "off: a user service ends at your last logout; turn it on: loginctl enable-linger")
+        }
+        None => Check::weak("linger", "loginctl does not answer; user services may end at logout"),
     }
 }
 
 /// A unit that kills its whole control group takes the keeper and every child with the daemon.
 fn kill_mode(context: &Context) -> Check {
     let (pid, who) = match running(context) {
-        Some(pid) => (pid, "the daemon"),
+        Some(pid) => (pid, "ostler"),
         None => (std::process::id(), "this shell"),
     };
     let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let Some((unit, user)) = unit_of(&cgroup) else {
-        return Check::good("KillMode", format!("{who} is not in a service: no unit takes the children with it"));
+        return Check::good("KillMode", format!("{who} does not run in a service"));
     };
     let scope = if user { "--user" } else { "--system" };
     let mode = output("systemctl", &[scope, "show", &unit, "--property=KillMode", "--value"]);
     match mode.as_deref().map(str::trim) {
-        Some("process" | "none") => Check::good("KillMode", format!("{unit} leaves the children alone")),
+        Some("process" | "none") => Check::good("KillMode", format!("{unit} keeps processes running at a restart")),
         Some(mode) => Check::broken(
             "KillMode",
             format!(
                 "{who} is in {unit} with KillMode={mode}: a restart of that unit kills every child; make a unit that does not: ostler service install"
             ),
         ),
-        None => Check::weak("KillMode", format!("{who} is in {unit} and systemctl does not answer")),
+        None => Check::weak("KillMode", format!("{who} runs in {unit}; systemctl does not answer")),
     }
 }
 

@@ -73,7 +73,7 @@ fn a_key_decides_only_what_was_unchanged_for_300_milliseconds() {
     let mut desk = Desk::new(&["a1"], 5, 10);
     desk.wait(STANDS_FOR - STEP);
     assert_eq!(desk.press('y'), None);
-    assert!(desk.state.notice.contains("only just appeared"), "{}", desk.state.notice);
+    assert!(desk.state.notice.contains("just appeared"), "{}", desk.state.notice);
     desk.wait(STEP);
     assert_eq!(decided(desk.press('y')), Some(("a1".into(), Verdict::Once)));
 }

@@ -12,7 +12,7 @@ use super::Context;
 use crate::output::{CommandError, Kind};
 use unit::Unit;
 
-/// Start ostler with the machine, as a service of yours
+/// Start ostler with the machine (systemd user service)
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A systemd user service: no root needed. Stopping or restarting it never ends what runs under ostler. After a reboot nothing is \
@@ -31,17 +31,17 @@ pub(crate) struct Service {
 
 #[derive(Debug, Subcommand)]
 enum Act {
-    /// Make the service, and start it now
+    /// Create the service and start it
     #[command(after_help = "Run again after moving the program.\n\nExample:\n  ostler service install")]
     Install {
-        /// As for `up`
+        /// Same as for `ostler up`
         #[arg(long)]
         drop_in: bool,
     },
-    /// Whether it is installed, running, and started before you log in
+    /// Show whether it is installed and running
     #[command(after_help = "Example:\n  ostler service status")]
     Status,
-    /// Stop and remove the service; what runs under it goes on until `ostler down --kill`
+    /// Remove the service; processes keep running
     #[command(after_help = "Example:\n  ostler service uninstall")]
     Uninstall,
 }

@@ -61,13 +61,13 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     })?;
     answer.end_line()?;
     let back = |next: u64| {
-        context.screen.note(&format!("ostler: {id} goes on; come back with: ostler watch {id} --from {next}"))
+        context.screen.note(&format!("ostler: {id} keeps running; follow it: ostler watch {id} --from {next}"))
     };
     match followed {
         Followed::Over(Outcome::Turn(EndReason::Completed)) => Ok(ExitCode::SUCCESS),
         Followed::Over(Outcome::Turn(_)) => Ok(ExitCode::FAILURE),
         Followed::Over(Outcome::Dropped(why)) => {
-            context.screen.note(&format!("ostler: the prompt was not answered: {}", crate::output::visible(&why)));
+            context.screen.note(&format!("ostler: not answered: {}", crate::output::visible(&why)));
             Ok(ExitCode::FAILURE)
         }
         Followed::Left { next } => {
@@ -82,11 +82,11 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
 }
 
 fn told(accepted: &PromptAccepted) -> String {
-    let again = if accepted.again { " (this key was sent before: nothing was added)" } else { "" };
+    let again = if accepted.again { " (already sent with this key)" } else { "" };
     let waits = match accepted.position {
         0 => String::new(),
-        1 => ", next after the turn that runs".to_owned(),
-        position => format!(", number {position} of those that wait"),
+        1 => ", next in the queue".to_owned(),
+        position => format!(", number {position} in the queue"),
     };
     format!("prompt {} of {}{waits}{again}", accepted.number, accepted.session)
 }

@@ -17,8 +17,8 @@ use crate::verbs::approve::{decision, key, put};
 use crate::verbs::connect::Reached;
 
 /// Short enough for one line of a usual terminal.
-const QUESTION: &str = "y yes, s this session, n no, m no with a reason, i no and stop, q later? ";
-const ANSWER: &str = "a answer, n no, i no and stop, q later? ";
+const QUESTION: &str = "[y]es, yes for this [s]ession, [n]o, no with a [m]essage, no and [i]nterrupt, [q] later? ";
+const ANSWER: &str = "[a]nswer, [n]o, no and [i]nterrupt, [q] later? ";
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 const CTRL_BRACKET: u8 = 0x1d;
@@ -83,7 +83,7 @@ impl<'a> InPlace<'a> {
                 Ok(None)
             }
             Ok(Ok(None)) => {
-                self.context.screen.note(&format!("ostler: {id} waits; answer it with: ostler approve {id}"));
+                self.context.screen.note(&format!("ostler: {id} is waiting; answer it: ostler approve {id}"));
                 Ok(None)
             }
             Ok(Err(gone)) => Ok(Some(gone)),
@@ -119,7 +119,7 @@ impl<'a> InPlace<'a> {
         let words = if is_question { ANSWER } else { QUESTION };
         let pages = || {
             Pages::of(&rows, words, tty.size())
-                .ok_or_else(|| CommandError::failed("this terminal is too small to show a request"))
+                .ok_or_else(|| CommandError::failed("the terminal is too small to show the request"))
         };
         let raw = tty.raw()?;
         let mut asked = Asked::new(&info.id, &info.hash, pages()?, true, Instant::now());
@@ -170,7 +170,7 @@ fn answers(tty: &Tty, info: &ApprovalInfo) -> Result<Choice, CommandError> {
     for question in &asked {
         let choices = question.options.iter().zip(1..).map(|(option, n)| format!("{n} {}", visible(&option.label)));
         let choices = choices.collect::<Vec<_>>().join(", ");
-        let Some(typed) = line(tty, &format!("{} ({choices}, or your own words): ", visible(&question.id)))? else {
+        let Some(typed) = line(tty, &format!("{} ({choices}, or type an answer): ", visible(&question.id)))? else {
             return Ok(None);
         };
         let chosen = typed.parse::<usize>().ok().and_then(|n| question.options.get(n.checked_sub(1)?));

@@ -51,18 +51,18 @@ impl Context {
         }
         if matches.len() > 1 {
             let names: Vec<&str> = matches.iter().map(|(reached, _)| reached.found.name.as_str()).collect();
-            let message = format!("`{id}` fits sessions of several instances: {}", names.join(", "));
-            return Err(CommandError::usage(message).hint("choose one with --instance NAME, or give more of the id"));
+            let message = format!("`{id}` is a session in each of: {}", names.join(", "));
+            return Err(CommandError::usage(message).hint("choose one with --instance NAME, or use the whole id"));
         }
         match matches.pop() {
             Some(found) => Ok(found),
             None if self.is_process(id) => {
                 Err(CommandError::new(Kind::NotFound, format!("`{id}` is a process, not a session")).hint(format!(
-                    "see it: ostler logs {id}; talk to it: ostler attach {id}; end it: ostler kill {id}"
+                    "see its output: ostler logs {id}; type to it: ostler attach {id}; end it: ostler kill {id}"
                 )))
             }
-            None => Err(CommandError::new(Kind::NotFound, format!("there is no session `{id}`"))
-                .hint("`ostler sessions --all` lists all of them, also those that were closed")),
+            None => Err(CommandError::new(Kind::NotFound, format!("no session `{id}`"))
+                .hint("list them: ostler sessions --all")),
         }
     }
 }

@@ -38,14 +38,14 @@ pub(in crate::verbs) fn talk(
 ) -> Result<ExitCode, CommandError> {
     let id = &info.id;
     if context.json() || !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(CommandError::usage(format!("{id} is a session, and talking to one needs a terminal"))
-            .hint(format!("ostler watch {id} to see it, ostler send {id} 'some words' to say something")));
+        return Err(CommandError::usage(format!("{id} is a session, and attaching to it needs a terminal"))
+            .hint(format!("follow it: ostler watch {id}; send a prompt: ostler send {id} 'your prompt'")));
     }
     let (key, row) = (context.settings().attach.detach_key, LastRow::default());
     // First: a key that is pressed when the words below are read is one already.
     let lines = Lines::read_with(key, row.clone())?;
     context.screen.note(&format!(
-        "ostler: in session {id} with {}; a line is a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
+        "ostler: session {id} with {}; type a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
         visible(info.name.as_deref().unwrap_or(&info.agent))
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
@@ -55,7 +55,7 @@ pub(in crate::verbs) fn talk(
     let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;
-    let back = || context.screen.note(&format!("ostler: left {id}; come back with: ostler attach {id}"));
+    let back = || context.screen.note(&format!("ostler: left {id}; go back to it: ostler attach {id}"));
     Ok(match followed {
         Followed::Over(()) => ExitCode::SUCCESS,
         Followed::Left { .. } => {

@@ -130,8 +130,8 @@ impl<'a> Follow<'a> {
         if again {
             self.lines.iter_mut().for_each(Lines::hide);
             say(&match watching.from > self.next {
-                true => format!("connected again; records before {} are no longer kept", watching.from),
-                false => "connected again; nothing was lost".to_owned(),
+                true => format!("reconnected; everything before {} was deleted (retention)", watching.from),
+                false => "reconnected; nothing was lost".to_owned(),
             });
         }
         self.past = watching.last;
@@ -222,10 +222,8 @@ impl<'a> Follow<'a> {
                 }
                 Notification::SessionLost(lost) => {
                     let message =
-                        format!("the journal of {} cannot be read after {}: {}", self.id, self.next - 1, lost.message);
-                    return Err(Trouble::Fatal(
-                        CommandError::failed(message).hint("`ostler doctor` looks at the disk"),
-                    ));
+                        format!("cannot read the output of {} after {}: {}", self.id, self.next - 1, lost.message);
+                    return Err(Trouble::Fatal(CommandError::failed(message).hint("check the disk: ostler doctor")));
                 }
                 _ => continue,
             };
@@ -318,10 +316,8 @@ impl<'a> Follow<'a> {
                 Back::Left => return Ok(Some(self.gone(gone))),
                 Back::Wished(wish) => return Ok(self.leave(wish)),
                 Back::Alone => {
-                    let hint = format!("ostler up, then: ostler watch {} --from {}", self.id, self.next);
-                    return Err(
-                        CommandError::new(Kind::NoInstance, "the daemon is gone and has not come back").hint(hint)
-                    );
+                    let hint = format!("start it: ostler up; then: ostler watch {} --from {}", self.id, self.next);
+                    return Err(CommandError::new(Kind::NoInstance, "ostler stopped and did not come back").hint(hint));
                 }
             }
             match self.begin(true, take) {

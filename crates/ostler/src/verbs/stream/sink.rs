@@ -106,13 +106,11 @@ impl Sink {
         }
         // What is missing must not look as if it had never been.
         let text = match gap.missing {
-            None | Some(Missing::LetGo) => format!("ostler: output before {first_seq} is no longer kept\n"),
+            None | Some(Missing::LetGo) => format!("ostler: output before {first_seq} was deleted (retention)\n"),
             Some(Missing::Damaged) => {
-                format!("ostler: output is missing here, before {first_seq}: the journal's index is damaged\n")
+                format!("ostler: output before {first_seq} is missing: its index is damaged\n")
             }
-            Some(Missing::Lost) => {
-                "ostler: what it wrote after this is lost: the keeper and the daemon died together\n".to_owned()
-            }
+            Some(Missing::Lost) => "ostler: output after this is lost: all of ostler was killed at once\n".to_owned(),
         };
         write_all(&mut io::stderr().lock(), text.as_bytes())
     }

@@ -33,7 +33,7 @@ impl Tree {
         let unsaved = match git(&path).and_then(|git| git.unsaved()) {
             _ if empty => None,
             Ok(unsaved) => unsaved.map(str::to_owned),
-            Err(error) => Some(format!("nobody can say what it holds: git: {error}")),
+            Err(error) => Some(format!("cannot check it: git: {error}")),
         };
         Self { path, unsaved }
     }
@@ -56,7 +56,7 @@ impl Tree {
         let gone = if force { fs::remove_dir_all(&self.path) } else { fs::remove_dir(&self.path) };
         gone.map_err(|_| {
             CommandError::failed(format!("{} is still there: {why}", self.path.display()))
-                .hint("remove it yourself, or lose it: ostler uninstall --purge --force")
+                .hint("remove it yourself; to delete it anyway: ostler uninstall --purge --force")
         })
     }
 

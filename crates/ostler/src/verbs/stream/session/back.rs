@@ -25,7 +25,7 @@ impl Session<'_> {
     pub(super) fn come_back(&mut self) -> Result<Option<Outcome>, CommandError> {
         let next = self.next;
         self.owed = None;
-        self.say("connection lost; waiting for ostler to come back");
+        self.say("connection lost; reconnecting");
         loop {
             let (input, mut left) = (&mut self.input, None);
             let back = self.link.reconnect(&mut self.signals, |pause| {
@@ -44,8 +44,11 @@ impl Session<'_> {
                     continue;
                 }
                 Back::Alone => {
-                    return Err(CommandError::new(Kind::NoInstance, "the daemon is gone and has not come back").hint(
-                        format!("what it hosts goes on; ostler up, then: ostler attach {} --from {next}", self.id),
+                    return Err(CommandError::new(Kind::NoInstance, "ostler stopped and did not come back").hint(
+                        format!(
+                            "everything keeps running; start it: ostler up; then: ostler attach {} --from {next}",
+                            self.id
+                        ),
                     ));
                 }
             }
@@ -99,7 +102,7 @@ impl Session<'_> {
             (None, None) => "nothing was lost".to_owned(),
             (one, other) => one.iter().chain(other.iter()).map(String::as_str).collect::<Vec<_>>().join("; "),
         };
-        self.say(&format!("connected again; {text}"));
+        self.say(&format!("reconnected; {text}"));
         self.owed = None;
     }
 }
@@ -108,7 +111,7 @@ impl Session<'_> {
 fn missing(next: u64, attached: &Attached) -> Option<String> {
     let ProcessInfo { damaged_from, .. } = attached.process;
     match damaged_from {
-        _ if attached.from > next => Some(format!("output before {} is no longer kept", attached.from)),
+        _ if attached.from > next => Some(format!("output before {} was deleted (retention)", attached.from)),
         Some(_) => Some("the disk failed, and output may be missing".to_owned()),
         None => None,
     }

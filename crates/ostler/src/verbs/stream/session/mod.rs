@@ -317,12 +317,12 @@ impl<'a> Session<'a> {
                 self.sink.finish()?;
                 return Err(Trouble::Fatal(
                     CommandError::failed(format!(
-                        "the journal of {} cannot be read after {}: {}",
+                        "cannot read the output of {} after {}: {}",
                         self.id,
                         self.next - 1,
                         lost.message
                     ))
-                    .hint("`ostler doctor` looks at the disk"),
+                    .hint("check the disk: ostler doctor"),
                 ));
             }
             Incoming::Notification(Notification::Exit(exited)) => {

@@ -1,0 +1,236 @@
+//! Every string of help and errors in one file, to be read from top to bottom: `snapshots/words.snap`.
+//!
+//! After a change: `INSTA_UPDATE=always cargo test --workspace --test all words`, and read what changed.
+
+use std::fmt::Write;
+
+use crate::cli_kit::{Home, wait_for};
+
+/// Words of ARCHITECTURE.md that mean nothing to who uses the program.
+const OURS: &[&str] = &["door", "doors", "keeper", "keepers", "stand-in", "autonomy", "stables"];
+
+/// What the program says, made the same on every machine and day.
+struct Told {
+    home: Home,
+    text: String,
+}
+
+impl Told {
+    /// Help: as it is.
+    fn help(&mut self, words: &[&str]) -> String {
+        let help = self.home.ok(&[&["help"], words].concat());
+        let line = ["ostler", "help"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
+        let _ = write!(self.text, "\n$ {}\n{help}", line.trim());
+        help
+    }
+
+    /// A command that goes wrong, or has something to say.
+    fn says(&mut self, args: &[&str]) {
+        let said = self.home.run(args);
+        let (out, err) = (self.plain(&said.out), self.plain(&said.err));
+        let _ = write!(self.text, "\n$ ostler {}   (exit code {})\n{out}{err}", args.join(" "), said.code);
+    }
+
+    fn plain(&self, text: &str) -> String {
+        let mut text = text.replace(self.home.path("").to_str().unwrap().trim_end_matches('/'), "/HOME");
+        for (list, mark) in [(&["ps", "-a"][..], "p"), (&["sessions", "--all"], "s"), (&["approvals", "--list", "--all"], "a")] {
+            let all: Vec<serde_json::Value> =
+                serde_json::from_str(&self.home.run(&[list, &["--json"]].concat()).out).unwrap_or_default();
+            for (number, one) in all.iter().enumerate() {
+                let id = one["id"].as_str().unwrap();
+                let mark = format!("{mark}{number}");
+                text = text.replace(id, &mark).replace(&id[..6], &mark);
+            }
+        }
+        let mut plain = String::new();
+        for c in text.replace("just now", "1s ago").chars() {
+            match c.is_ascii_digit() {
+                true if plain.ends_with('N') => {}
+                true => plain.push('N'),
+                false => plain.push(c),
+            }
+        }
+        // Columns are as wide as what stands in them.
+        plain.lines().map(|line| line.split_inclusive("  ").map(squeeze).collect::<String>() + "\n").collect()
+    }
+}
+
+/// Blanks that line columns up are two.
+fn squeeze(part: &str) -> &str {
+    if part.trim().is_empty() && part.len() > 1 { "" } else { part }
+}
+
+/// The commands below one, from its help.
+fn below(help: &str) -> Vec<String> {
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+fn help(told: &mut Told) {
+    told.help(&[]);
+    let all = told.help(&["--all"]);
+    let verbs = all.lines().take_while(|line| !line.starts_with("Global options"));
+    let verbs: Vec<&str> = verbs.filter_map(|line| line.get(8..)?.split(' ').next()).filter(|verb| !verb.is_empty()).collect();
+    for verb in verbs.iter().skip_while(|verb| **verb != "demo" && **verb != "up").chain(&["help"]) {
+        let help = told.help(&[verb]);
+        for under in below(&help) {
+            told.help(&[verb, &under]);
+        }
+    }
+}
+
+/// Mistakes in the call, and what needs a daemon that is not there.
+fn without_a_daemon(told: &mut Told) {
+    let calls: &[&[&str]] = &[
+        &["statsu"],
+        &["stop"],
+        &["ls"],
+        &["nothing-like-it"],
+        &["help", "runn"],
+        &["run"],
+        &["run", "--detahc", "--", "true"],
+        &["logs", "x", "--folow"],
+        &["kill", "x", "--signal", "TREM"],
+        &["kill", "x", "--signal", "99"],
+        &["down", "--keep", "--kill"],
+        &["new", "claud"],
+        &["new", "echo", "--permissions", "most"],
+        &["new", "echo", "/no/such/folder"],
+        &["rules", "add"],
+        &["rules", "add", "--expires", "soon", "--", "true"],
+        &["ps", "--instance", "../x"],
+        &["ps", "--bogus", "--json"],
+        &["as", "nothing"],
+        &["link", "/proc"],
+        &["config", "init", "--more"],
+        &["ps"],
+        &["ps", "--instance", "lab"],
+        &["restart", "--instance", "lab"],
+        &["status"],
+        &["sessions"],
+        &["down"],
+        &["run", "--", "true"],
+        &["new", "echo", "-m", "hello"],
+        &["send", "x", "hello"],
+        &["attach", "x"],
+        &["approvals", "--list"],
+        &["audit", "--verify"],
+        &["logs", "--daemon"],
+    ];
+    calls.iter().for_each(|call| told.says(call));
+}
+
+fn settings(told: &mut Told) {
+    let file = told.home.path("config.toml");
+    std::fs::write(&file, "[journal]\nkeep_fro = \"1h\"\ntotal_max = \"lots\"\nkeep_for = \"long\"\n[sesions]\n").unwrap();
+    told.says(&["config", "check"]);
+    told.says(&["up"]);
+    std::fs::remove_file(&file).unwrap();
+    told.says(&["config", "init"]);
+    told.says(&["config", "init"]);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let _ = write!(told.text, "\nThe file that `config init` wrote:\n{}", told.plain(&text));
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// What a daemon refuses, does not find, and says of what it runs.
+fn with_a_daemon(told: &mut Told) {
+    told.home.ok(&["up"]);
+    told.home.start("build", "sleep 1000");
+    told.home.start("over", "echo out; exit 3");
+    wait_for("the end of `over`", || !told.home.process("over")["exit"].is_null());
+    told.home.ok(&["new", "echo", "--name", "talk"]);
+    told.home.ok(&["send", "talk", "ASK for it", "--no-wait"]);
+    wait_for("a request", || told.home.json(&["approvals", "--list"])[0]["id"].is_string());
+    let request = told.home.json(&["approvals", "--list"])[0]["id"].as_str().unwrap().to_owned();
+    let calls: &[&[&str]] = &[
+        &["up", "--drop-in"],
+        &["ps", "--instance", "lab"],
+        &["logs", "nothing"],
+        &["logs", "p"],
+        &["logs", "talk"],
+        &["logs", "build", "--from", "9"],
+        &["watch", "nothing"],
+        &["watch", "build"],
+        &["kill", "nothing"],
+        &["kill", "over"],
+        &["attach", "talk"],
+        &["attach", "over"],
+        &["run", "--", "no-such-program"],
+        &["run", "--cwd", "/no/such/folder", "--", "true"],
+        &["run", "-e", "=x", "--", "true"],
+        &["new", "nobody-knows-it"],
+        &["new", "echo", "-m", " "],
+        &["new", "echo", "--mode", "loud"],
+        &["new", "echo", "--worktree"],
+        &["send", "nothing", "hello"],
+        &["send", "talk", " "],
+        &["send", "talk", "x", "--image", "/etc/hostname"],
+        &["send", "talk", "x", "--file", "/etc"],
+        &["send", "talk", "and this", "--no-wait"],
+        &["set", "talk"],
+        &["set", "talk", "--name", "talk"],
+        &["set", "talk", "--permissions", "edits"],
+        &["forget", "build"],
+        &["forget", "talk"],
+        &["forget", "nothing"],
+        &["approvals"],
+        &["approvals", "--json"],
+        &["approvals", "--list"],
+        &["approve", "nothing"],
+        &["approve", &request],
+        &["deny", "nothing"],
+        &["deny", &request],
+        &["rules"],
+        &["rules", "revoke", "nothing"],
+        &["rules", "add", "--", "no-such-program"],
+        &["export", "nothing"],
+        &["export", "talk", "--md", "--json"],
+        &["export", "talk", "-o", "/no/such/folder/x"],
+        &["interrupt", "nothing"],
+        &["close", "nothing"],
+        &["prune"],
+        &["uninstall"],
+        &["down"],
+        &["ps", "-a"],
+        &["sessions"],
+        &["interrupt", "talk", "--clear-queue"],
+        &["close", "talk"],
+        &["send", "talk", "hello"],
+        &["forget", "over"],
+        &["forget", "talk"],
+        &["kill", "build"],
+        &["audit", "--after", "9000"],
+    ];
+    calls.iter().for_each(|call| told.says(call));
+    told.home.ok(&["down", "--kill"]);
+}
+
+/// Lines with a word that is ours alone. What a setting is called is not a word of ours.
+fn slips(text: &str) -> Vec<&str> {
+    let words = |line: &str| line.to_lowercase().split(|c: char| !c.is_alphanumeric() && c != '-').map(str::to_owned).collect::<Vec<_>>();
+    let slips = |line: &&str| {
+        let of_settings = ["[doors]", "doors."].iter().any(|name| line.contains(name));
+        words(line).iter().any(|word| OURS.contains(&word.as_str()) && !of_settings) || line.contains("can not")
+    };
+    text.lines().filter(slips).collect()
+}
+
+#[test]
+fn every_string_of_help_and_errors_is_in_one_file_and_in_plain_words() {
+    let mut told = Told { home: Home::new(), text: String::new() };
+    help(&mut told);
+    without_a_daemon(&mut told);
+    settings(&mut told);
+    with_a_daemon(&mut told);
+    assert_eq!(slips(&told.text), [""; 0], "words for ARCHITECTURE.md only");
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("words", told.text);
+    });
+}
+
+#[test]
+fn a_word_of_ours_does_not_slip_through() {
+    assert_eq!(slips("opens the door\na doorbell\nthe agent can not\nOSTLER_X doors.codecast = true\nits Keeper"), ["opens the door", "the agent can not", "its Keeper"]);
+}
