@@ -43,7 +43,7 @@ def decisions(t):
     try:
         for verb in ("approve", "deny"):
             rc, o, e = house(verb)
-            t.ok("%s-with-nothing-to-decide" % verb, rc == 4 and "nothing waits" in e, (rc, o, e))
+            t.ok("%s-with-nothing-to-decide" % verb, rc == 4 and "nothing is waiting" in e, (rc, o, e))
         asker = house.ask(["echo", "one-4711"])
         house.waiting(1)
         only = house.pending()[0]["id"]

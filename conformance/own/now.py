@@ -68,11 +68,11 @@ class Screen(Tmux):
     def decide(self, key):
         """Reads to the end and answers."""
         for _ in range(20):
-            if "decide: y or n" in self.screen():
+            if "approve? y/n" in self.screen():
                 break
             self.keys("Space")
-            wait_for(lambda: "decide: y or n" in self.screen(), 1, 0.1)
-        self.until("decide: y or n")
+            wait_for(lambda: "approve? y/n" in self.screen(), 1, 0.1)
+        self.until("approve? y/n")
         self.keys(key)
 
     def resize(self, width, height):
@@ -317,9 +317,9 @@ def over_ssh(t):
         argv = ["-t" if word == "-T" else word for word in sshd.argv(remote)]
         screen = Tmux(place, *argv, size=(80, 24))
         text = screen.until("1 waiting", "asker", "RUNNING")
-        t.ok("it-opens-over-ssh", "May the agent use this tool?" in text, text)
+        t.ok("it-opens-over-ssh", "Allow this?" in text, text)
         screen("resize-window", "-x", "120", "-y", "40")
-        t.ok("a-resize-arrives", wait_for(lambda: "decide: y or n" in screen.screen() and len(screen.screen().split("\n")) - 1 == 40, LONG, 0.2), screen.screen())
+        t.ok("a-resize-arrives", wait_for(lambda: "approve? y/n" in screen.screen() and len(screen.screen().split("\n")) - 1 == 40, LONG, 0.2), screen.screen())
         screen.keys("y")
         t.ok("y-answers-over-ssh", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2), screen.screen())
         screen.keys("q")

@@ -17,13 +17,7 @@ const OTHER_WORDS: &[(&str, &[&str])] =
 
 /// Run coding agents and commands; leave, come back, lose nothing
 #[derive(Debug, Parser)]
-#[command(
-    name = "ostler",
-    bin_name = "ostler",
-    version,
-    after_help = EXAMPLES,
-    disable_help_subcommand = true
-)]
+#[command(name = "ostler", bin_name = "ostler", version, disable_help_flag = true, disable_help_subcommand = true)]
 struct Cli {
     /// Print JSON
     #[arg(long, global = true, help_heading = "Global options")]

@@ -73,7 +73,7 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         CreateError::Workspace { .. } => bad(error.to_string()).hint("use the absolute path of an existing folder"),
         CreateError::Unsupported(_) => bad(error.to_string()),
         CreateError::NameTaken(taken) => crate::process::name_taken(&taken),
-        CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("give another key"),
+        CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("use another key"),
         CreateError::NoProgram(_) => RpcError::new(ErrorKind::NotFound, error.to_string())
             .hint("install it, or add its folder to PATH in your login shell; then: ostler restart"),
         CreateError::Tree(TreeError::NoRepository(_)) => {

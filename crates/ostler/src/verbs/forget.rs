@@ -34,9 +34,9 @@ impl Forget {
                 (Some((reached, found)), None) => process(context, reached, found)?,
                 (None, Some((reached, found))) => session(context, reached, found)?,
                 (None, None) => {
-                    let message = format!("there is no process and no session `{id}`");
+                    let message = format!("no process or session `{id}`");
                     return Err(CommandError::new(Kind::NotFound, message)
-                        .hint("`ostler ps -a` and `ostler sessions --all` list all of them"));
+                        .hint("list them: ostler ps -a; ostler sessions --all"));
                 }
             });
         }

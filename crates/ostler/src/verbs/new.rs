@@ -37,9 +37,9 @@ who is logged in there.
 Examples:
   ostler new echo -m hello
   ostler new claude --env ANTHROPIC_API_KEY    with the key that this terminal has
-  ostler new claude ~/project --name fix --autonomy edits -m 'make the tests pass'
-  ostler new codex --worktree        on a branch and in a folder of its own
-  ostler new claude --resume 7c1e4f0a-…        go on with a conversation of the agent's own";
+  ostler new claude ~/project --name fix --permissions edits -m 'make the tests pass'
+  ostler new codex --worktree        on its own branch, in its own folder
+  ostler new claude --resume 7c1e4f0a-…        resume a conversation of claude";
 
 /// Start a session with an agent
 #[derive(Debug, Args)]
@@ -80,7 +80,7 @@ pub(crate) struct New {
     #[arg(short, long, value_name = "KEY=VALUE")]
     env: Vec<String>,
 
-    /// A process for each prompt, instead of one that is kept
+    /// Start the agent anew for each prompt
     #[arg(long)]
     once: bool,
 

@@ -182,7 +182,7 @@ pub(super) fn variables(settings: &[String]) -> Result<Vec<(String, String)>, Co
             None => (setting.as_str(), std::env::var(setting).ok()),
         };
         if name.is_empty() {
-            return Err(CommandError::usage(format!("--env {setting}: there is no name before the `=`")));
+            return Err(CommandError::usage(format!("--env {setting}: the name before `=` is missing")));
         }
         all.extend(value.map(|value| (name.to_owned(), value)));
     }

@@ -25,9 +25,9 @@ Permissions:
   all      never ask; every approval is recorded
 
 Examples:
-  ostler set fix --autonomy edits
-  ostler set fix --model opus --autonomy plan
-  ostler set fix --model ''            the agent's own choice again
+  ostler set fix --permissions edits
+  ostler set fix --model opus --permissions plan
+  ostler set fix --model ''            back to the agent's default
   ostler set s3fk --name fix
   ostler set build --name old          a process, too")]
 pub(crate) struct Set {
@@ -130,7 +130,7 @@ fn differences(before: &SessionInfo, after: &SessionInfo) -> Vec<Difference> {
     let autonomy = |info: &SessionInfo| Some(info.autonomy.as_str().to_owned());
     let all = [
         ("model", before.model.clone(), after.model.clone(), false),
-        ("autonomy", autonomy(before), autonomy(after), false),
+        ("permissions", autonomy(before), autonomy(after), false),
         ("mode", before.raw_mode.clone(), after.raw_mode.clone(), false),
         ("name", before.name.clone(), after.name.clone(), true),
     ];

@@ -222,10 +222,8 @@ impl Context {
                     _ => Err(both(id, &process, &session)),
                 }
             }
-            (None, None) => {
-                Err(CommandError::new(Kind::NotFound, format!("there is no process and no session `{id}`"))
-                    .hint("`ostler ps -a` and `ostler sessions --all` list all of them"))
-            }
+            (None, None) => Err(CommandError::new(Kind::NotFound, format!("no process or session `{id}`"))
+                .hint("list them: ostler ps -a; ostler sessions --all")),
         }
     }
 }

@@ -41,7 +41,7 @@ pub(crate) struct Watch {
     #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "raw"])]
     tail: Option<u64>,
 
-    /// What the agent wrote, line by line, as it wrote it
+    /// Show the agent's own lines, unchanged
     #[arg(long)]
     raw: bool,
 }

@@ -33,7 +33,9 @@ impl Told {
 
     fn plain(&self, text: &str) -> String {
         let mut text = text.replace(self.home.path("").to_str().unwrap().trim_end_matches('/'), "/HOME");
-        for (list, mark) in [(&["ps", "-a"][..], "p"), (&["sessions", "--all"], "s"), (&["approvals", "--list", "--all"], "a")] {
+        for (list, mark) in
+            [(&["ps", "-a"][..], "p"), (&["sessions", "--all"], "s"), (&["approvals", "--list", "--all"], "a")]
+        {
             let all: Vec<serde_json::Value> =
                 serde_json::from_str(&self.home.run(&[list, &["--json"]].concat()).out).unwrap_or_default();
             for (number, one) in all.iter().enumerate() {
@@ -71,7 +73,8 @@ fn help(told: &mut Told) {
     told.help(&[]);
     let all = told.help(&["--all"]);
     let verbs = all.lines().take_while(|line| !line.starts_with("Global options"));
-    let verbs: Vec<&str> = verbs.filter_map(|line| line.get(8..)?.split(' ').next()).filter(|verb| !verb.is_empty()).collect();
+    let verbs: Vec<&str> =
+        verbs.filter_map(|line| line.get(8..)?.split(' ').next()).filter(|verb| !verb.is_empty()).collect();
     for verb in verbs.iter().skip_while(|verb| **verb != "demo" && **verb != "up").chain(&["help"]) {
         let help = told.help(&[verb]);
         for under in below(&help) {
@@ -123,7 +126,8 @@ fn without_a_daemon(told: &mut Told) {
 
 fn settings(told: &mut Told) {
     let file = told.home.path("config.toml");
-    std::fs::write(&file, "[journal]\nkeep_fro = \"1h\"\ntotal_max = \"lots\"\nkeep_for = \"long\"\n[sesions]\n").unwrap();
+    std::fs::write(&file, "[journal]\nkeep_fro = \"1h\"\ntotal_max = \"lots\"\nkeep_for = \"long\"\n[sesions]\n")
+        .unwrap();
     told.says(&["config", "check"]);
     told.says(&["up"]);
     std::fs::remove_file(&file).unwrap();
@@ -209,7 +213,9 @@ fn with_a_daemon(told: &mut Told) {
 
 /// Lines with a word that is ours alone. What a setting is called is not a word of ours.
 fn slips(text: &str) -> Vec<&str> {
-    let words = |line: &str| line.to_lowercase().split(|c: char| !c.is_alphanumeric() && c != '-').map(str::to_owned).collect::<Vec<_>>();
+    let words = |line: &str| {
+        line.to_lowercase().split(|c: char| !c.is_alphanumeric() && c != '-').map(str::to_owned).collect::<Vec<_>>()
+    };
     let slips = |line: &&str| {
         let of_settings = ["[doors]", "doors."].iter().any(|name| line.contains(name));
         words(line).iter().any(|word| OURS.contains(&word.as_str()) && !of_settings) || line.contains("can not")
@@ -232,5 +238,8 @@ fn every_string_of_help_and_errors_is_in_one_file_and_in_plain_words() {
 
 #[test]
 fn a_word_of_ours_does_not_slip_through() {
-    assert_eq!(slips("opens the door\na doorbell\nthe agent can not\nOSTLER_X doors.codecast = true\nits Keeper"), ["opens the door", "the agent can not", "its Keeper"]);
+    assert_eq!(
+        slips("opens the door\na doorbell\nthe agent can not\nOSTLER_X doors.codecast = true\nits Keeper"),
+        ["opens the door", "the agent can not", "its Keeper"]
+    );
 }

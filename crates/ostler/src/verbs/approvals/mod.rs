@@ -49,7 +49,7 @@ pub(crate) struct Approvals {
 impl Approvals {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         match (self.list, context.json()) {
-            (false, true) => Err(CommandError::usage("a screen has no JSON form").hint("add --list")),
+            (false, true) => Err(CommandError::usage("the full screen has no JSON output").hint("add --list")),
             (false, false) => now::needs_you(context),
             (true, _) => list::run(context, self.all),
         }

@@ -38,10 +38,10 @@ fn check(agent: &AgentInfo, place: &str) -> Check {
         (false, None) => "version unknown".to_owned(),
     };
     let way = match agent.drive.as_str() {
-        "stream" => "kept running, asks by itself",
-        "app_server" => "kept running as an app server, asks by itself",
-        "acp" => "kept running, asks by the Agent Client Protocol",
-        _ => "one process for each prompt: it can not ask",
+        "stream" => "asks for approval",
+        "app_server" => "asks for approval",
+        "acp" => "asks for approval (ACP)",
+        _ => "one process per prompt, cannot ask for approval",
     };
     let at = format!("{program} ({version}); {way}");
     let by = agent.login_by.as_deref().unwrap_or_default();

@@ -51,8 +51,8 @@ fn audit(context: &Context) -> Check {
     let pending: Vec<String> = checked.iter().filter_map(behind).collect();
     let entries: u64 = checked.iter().filter_map(|one| one.result.as_ref().ok()).map(|(entries, _)| entries).sum();
     match (checked.is_empty(), pending.is_empty()) {
-        (true, _) => Check::absent("audit", "no log yet: nothing was ever asked"),
-        (false, true) => Check::good("audit", format!("{entries} entries hold")),
-        (false, false) => Check::weak("audit", format!("{entries} entries hold; {}", pending.join("; "))),
+        (true, _) => Check::absent("audit", "no audit log yet"),
+        (false, true) => Check::good("audit", format!("{entries} entries verified")),
+        (false, false) => Check::weak("audit", format!("{entries} entries verified; {}", pending.join("; "))),
     }
 }

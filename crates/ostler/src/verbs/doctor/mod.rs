@@ -147,7 +147,7 @@ fn daemon(context: &Context) -> Check {
         }
     }
     match (silent.first(), answering.is_empty()) {
-        (Some(_), _) => Check::broken("daemon", format!("{}; replace it with: ostler restart", silent.join("; "))),
+        (Some(_), _) => Check::broken("daemon", format!("{}; restart it: ostler restart", silent.join("; "))),
         (None, true) => Check::absent("daemon", "not running; start it with: ostler up"),
         (None, false) => Check::good("daemon", format!("{} answering", answering.join(", "))),
     }

@@ -329,11 +329,10 @@ impl App<'_> {
                 self.follow(&which, reached, &info);
                 match verdict {
                     Verdict::Session => {
-                        self.state.inbox.notice =
-                            "the same again in this session is not asked about (`ostler rules`)".into();
+                        self.state.inbox.notice = "not asked again in this session (see: ostler rules)".into();
                     }
                     Verdict::Always => {
-                        self.state.inbox.notice = "the same again is not asked about (`ostler rules`)".into();
+                        self.state.inbox.notice = "not asked again for 30 days (see: ostler rules)".into();
                     }
                     _ => {}
                 }
@@ -347,7 +346,7 @@ impl App<'_> {
     }
 
     fn follow(&mut self, which: &Which, mut reached: Reached, info: &ApprovalInfo) {
-        let head = format!("\r\napproved {}: its terminal follows; Ctrl-] comes back here\r\n", info.id);
+        let head = format!("\r\napproved {}: now in its terminal; Ctrl-] to come back\r\n", info.id);
         if has_terminal(info) {
             // If even that cannot be written, the next picture fails and says so.
             let _ = self.tty.write(head.as_bytes());

@@ -21,11 +21,11 @@ use crate::verbs::listing::Listed;
 use crate::verbs::ps;
 
 const QUESTION_KEYS: [&str; 2] = [
-    "1-9 choose   t words of your own   n no answer   m no, with a message",
+    "1-9 choose   t type an answer   n decline   m decline with a message",
     "i no, and stop it   space/b read on, back   j/k other row   ? keys   q leave",
 ];
 const REQUEST_KEYS: [&str; 2] = [
-    "y yes   s yes, in this session   a yes, always   n no   m no, with a message",
+    "y approve   s for this session   a for 30 days   n deny   m deny with a message",
     "i no, and stop it   space/b read on, back   j/k other row   ? keys   q leave",
 ];
 const KEYS: [&str; 2] =
@@ -169,7 +169,7 @@ pub(super) fn status(state: &State, canvas: &Canvas, now: Instant) -> Line<'stat
     }
     match &inbox.mode {
         Mode::Message { text, .. } => {
-            let text = format!("no, because: {}_   (Enter sends it, Esc does not)", spelled(text));
+            let text = format!("deny, because: {}_   (Enter sends, Esc cancels)", spelled(text));
             return Line::styled(text, canvas.style(Paint::Warn));
         }
         Mode::Answer(answering) => return Line::styled(spelled(&answering.line()), canvas.style(Paint::Warn)),
@@ -177,13 +177,13 @@ pub(super) fn status(state: &State, canvas: &Canvas, now: Instant) -> Line<'stat
     }
     let (text, paint) = match inbox.selected() {
         _ if !inbox.notice.is_empty() => (inbox.notice.clone(), Paint::Warn),
-        Some(Entry { standing: Standing::Over(how), .. }) => (format!("{how}   (Enter goes on)"), Paint::Head),
+        Some(Entry { standing: Standing::Over(how), .. }) => (format!("{how}   (press Enter)"), Paint::Head),
         Some(Entry { standing: Standing::Away(why), .. }) => (why.clone(), Paint::Bad),
         Some(entry) => match inbox.may_decide(now) {
             Ok(()) if entry.info.kind == ApprovalKind::Question => {
-                ("answer: the number of a choice, or t".to_owned(), Paint::Good)
+                ("press the number of a choice, or t".to_owned(), Paint::Good)
             }
-            Ok(()) => ("decide: y or n".to_owned(), Paint::Good),
+            Ok(()) => ("approve? y/n".to_owned(), Paint::Good),
             Err(why) => (why.words(), Paint::Dim),
         },
         None if state.living == 0 && !state.fresh => ("ostler does not answer; waiting for it".to_owned(), Paint::Warn),

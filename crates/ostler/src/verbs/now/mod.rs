@@ -38,7 +38,8 @@ pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
 
 /// What needs a person, for somebody who came to decide.
 pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
-    let refused = |why: String| CommandError::new(Kind::Refused, why).hint("`ostler approvals --list` works anywhere");
+    let refused =
+        |why: String| CommandError::new(Kind::Refused, why).hint("without a terminal: ostler approvals --list");
     ostler_engine::access::own_place().map_err(|why| refused(why.to_string()))?;
     let tty = Tty::open().map_err(|error| refused(format!("/dev/tty: {error}")))?;
     if context.living()?.is_empty() {

@@ -67,7 +67,7 @@ impl Pager {
     pub(super) fn place(&self) -> String {
         let rows = self.wrapped.1.len();
         let end = (self.top + self.height).min(rows);
-        let more = if end < rows { "  (space: more)" } else { "" };
+        let more = if end < rows { "  (space for more)" } else { "" };
         format!("lines {}-{end} of {rows}{more}", (self.top + 1).min(rows))
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let rows = (0..25).map(|number| Row::ours(Paint::Plain, format!("row {number}"))).collect();
         let mut pager = Pager::new("t", rows);
         assert_eq!(pager.page(80, 10)[0].text, "row 0");
-        assert_eq!(pager.place(), "lines 1-10 of 25  (space: more)");
+        assert_eq!(pager.place(), "lines 1-10 of 25  (space for more)");
         for _ in 0..9 {
             pager.press(Key::Char(' '));
         }

@@ -19,9 +19,13 @@ pub(super) use talk::talk;
 /// How much an agent may do without asking
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Free {
+    /// Never ask; every approval is recorded
     All,
+    /// Edit files in the workspace without asking
     Edits,
+    /// Plan only, change nothing
     Plan,
+    /// Ask before changing or running anything
     Ask,
 }
 

@@ -118,7 +118,7 @@ impl Talk<'_> {
             Ok((_, accepted)) => {
                 self.own.insert(accepted.number, accepted.position > 0);
             }
-            Err(error) => self.note(&format!("ostler: it was not sent: {}", error.message)),
+            Err(error) => self.note(&format!("ostler: not sent: {}", error.message)),
         }
         Ok(())
     }

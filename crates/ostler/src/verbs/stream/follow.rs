@@ -32,7 +32,7 @@ pub(in crate::verbs) enum Came<'a> {
 pub(in crate::verbs) fn missing(gap: &SessionGap) -> String {
     let first = gap.first;
     match gap.missing {
-        None | Some(Missing::LetGo) => format!("ostler: records before {first} are no longer kept"),
+        None | Some(Missing::LetGo) => format!("ostler: everything before {first} was deleted (retention)"),
         Some(Missing::Damaged | Missing::Lost) => {
             format!("ostler: something is missing here, before record {first}: the journal's index is damaged")
         }
@@ -301,7 +301,7 @@ impl<'a> Follow<'a> {
         &mut self,
         take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     ) -> Result<Option<Followed<T>>, CommandError> {
-        self.above_the_line(|| say("connection lost; waiting for ostler to come back"));
+        self.above_the_line(|| say("connection lost; reconnecting"));
         loop {
             let (mut lines, mut gone) = (self.lines.as_mut(), Gone::Left);
             let back = self.link.reconnect(&mut self.signals, |pause| match &mut lines {

@@ -168,7 +168,7 @@ impl Lines {
                 Line::HungUp => return Ok(Some(Gone::Signal(signal_hook::consts::SIGHUP))),
                 Line::Text(_) => {
                     self.hide();
-                    let _ = writeln!(io::stderr(), "ostler: it was not sent: nobody is connected");
+                    let _ = writeln!(io::stderr(), "ostler: not sent: not connected");
                     self.show();
                 }
             }

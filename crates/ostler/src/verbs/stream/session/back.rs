@@ -83,7 +83,7 @@ impl Session<'_> {
             Answered::Fine => None,
             Answered::Unsure(bytes) => Some(format!("the last {bytes} bytes typed may not have arrived")),
             Answered::Ended(bytes) | Answered::Refused(bytes) => {
-                Some(format!("the last {bytes} bytes typed were not taken"))
+                Some(format!("the last {bytes} bytes typed were not accepted"))
             }
         };
         let Some(owed) = &self.owed else {
