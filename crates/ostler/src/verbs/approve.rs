@@ -23,7 +23,7 @@ Shows the whole request and asks you to press y; this needs a terminal. A comman
 until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
 
 Examples:
-  ostler approve                    the only one that waits
+  ostler approve                    the only one that is waiting
   ostler approve a7k2
   ostler approve a7k2 --session     do not ask again in this session
   ostler approve a7k2 --always      do not ask again for 30 days
@@ -33,7 +33,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approve {
-    /// The request: its id or a unique prefix of it; the only one that waits when left out
+    /// The request: its id or a unique prefix of it; the only one that is waiting when left out
     id: Option<String>,
 
     /// Do not ask again in this session

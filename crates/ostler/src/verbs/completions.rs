@@ -14,7 +14,7 @@ pub(super) const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 /// Print the completions for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
-./install and the Debian package put them in place by themselves.
+./install and the Debian package install them for you.
 
 Examples:
   ostler completions bash > ~/.local/share/bash-completion/completions/ostler

@@ -12,10 +12,10 @@ use crate::output::{CommandError, visible};
 /// Deny a request
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ostler deny                       the only one that waits\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
+    after_help = "Examples:\n  ostler deny                       the only one that is waiting\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
 )]
 pub(crate) struct Deny {
-    /// The request: its id or a unique prefix of it; the only one that waits when left out
+    /// The request: its id or a unique prefix of it; the only one that is waiting when left out
     id: Option<String>,
 
     /// Tell the agent why; kept in the audit log

@@ -15,7 +15,7 @@ use crate::output::{CommandError, Kind, visible};
 /// Delete a finished process or a closed session
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Where a process and a session are both called that, the id says which is meant.
+If a process and a session share the name, use the id.
 
 Examples:\n  ostler forget p3fk\n  ostler close fix && ostler forget fix")]
 pub(crate) struct Forget {

@@ -27,6 +27,8 @@ const MORE: &[(&str, &[&str])] = &[
 
 const WHAT: &str = "Run coding agents and commands; leave, come back, lose nothing.";
 
+const ALONE: &str = "`ostler` alone opens Now: what needs you, what runs, what ended.";
+
 const END: &str = "\
 Help on a command: ostler help COMMAND     All commands: ostler help --all";
 
@@ -80,7 +82,7 @@ impl Help {
 
 /// What `ostler --help` says: a dozen verbs in groups.
 pub(crate) fn one_screen(command: &Command) -> String {
-    let mut text = format!("{WHAT}\n\n");
+    let mut text = format!("{WHAT}\n{ALONE}\n\n");
     for (group, verbs) in DAILY {
         text.push_str(&section(command, group, &mut verbs.iter().copied()));
         text.push('\n');
@@ -89,7 +91,7 @@ pub(crate) fn one_screen(command: &Command) -> String {
 }
 
 fn everything(command: &Command) -> String {
-    let mut text = format!("{WHAT}\n\n");
+    let mut text = format!("{WHAT}\n{ALONE}\n\n");
     let mut listed: Vec<&str> = vec!["help"];
     for ((group, daily), (_, more)) in DAILY.iter().zip(MORE) {
         let verbs = daily.iter().chain(*more);

@@ -52,7 +52,7 @@ const SIGNAL_MAX: i32 = 64;
 /// End processes: SIGTERM first, SIGKILL to the whole tree if that does not help
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each of several is tried, also when another can not be ended.\n\nExamples:\n  ostler kill build\n  ostler kill build web p3fk\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only send SIGHUP"
+    after_help = "Ends each of them, even if one fails.\n\nExamples:\n  ostler kill build\n  ostler kill build web p3fk\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only send SIGHUP"
 )]
 pub(crate) struct Kill {
     /// Ids or names

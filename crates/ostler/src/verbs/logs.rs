@@ -27,7 +27,7 @@ escaped. --from continues exactly where you left.
 
 Examples:
   ostler logs build
-  ostler logs build -f --tail 20      the last 20 lines, then what comes; says how it ended
+  ostler logs build -f --tail 20      the last 20 lines, then new output
   ostler logs build --since 10m
   ostler logs build -f --from 120
   ostler logs claude --screen

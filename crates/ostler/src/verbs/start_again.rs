@@ -11,11 +11,11 @@ use crate::output::{CommandError, Kind};
 /// Run the command of a process that has ended again
 #[derive(Debug, Args)]
 #[command(after_help = "\
-In the same folder, under the same name, with your environment as it is now. What it said before stays in its own record.
+Same folder, same name, your current environment. Its earlier output is kept.
 
 Examples:
   ostler start build
-  ostler ps -a                      what has ended, and can be started again")]
+  ostler ps -a                      list what has ended")]
 pub(crate) struct StartAgain {
     /// Its id or name
     id: String,
@@ -29,8 +29,8 @@ impl StartAgain {
             return Err(CommandError::new(Kind::Refused, message).hint(format!("see it: ostler attach {}", self.id)));
         }
         if let Some(alias) = &process.alias {
-            let message = format!("`{}` belongs to a client ({})", self.id, alias.endpoint);
-            return Err(CommandError::new(Kind::Refused, message).hint("that client starts it again"));
+            let message = format!("`{}` belongs to another client ({})", self.id, alias.endpoint);
+            return Err(CommandError::new(Kind::Refused, message).hint("start it from that client"));
         }
         let there = Context::new(context.paths.clone(), Some(reached.found.name), context.json());
         Run::again(process).run(&there)

@@ -15,7 +15,7 @@ use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, term
 Examples:
   ostler status
   ostler status --connect           every socket and port, and how to connect to it
-  ostler status --json | jq -r '.[].doors[].address'")]
+  ostler status --json | jq '.[].running'")]
 pub(crate) struct Status {
     /// Show every socket and port, and how to connect to each
     #[arg(long)]

@@ -19,8 +19,7 @@ use crate::output::{CommandError, Kind, Paint, visible};
 /// Start ostler in the background, and say what to do next
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Run again, it says that it is running and changes nothing. What runs under it survives `ostler restart`, \
-a crash and a kill -9 of the daemon. Agents get the environment that it is started in. Sockets and ports: ostler status --connect.
+What runs in it survives `ostler restart`, a crash and `kill -9`. Running it again is safe. Agents get the environment it was started in. Sockets and ports: ostler status --connect.
 
 Examples:
   ostler up
@@ -171,8 +170,8 @@ const AGENTS_MAX: usize = 4;
 fn next(instance: &str, agents: &[AgentInfo], ssh: Option<String>) -> Vec<String> {
     let flag = crate::instances::flag(instance);
     let mut lines = vec![
-        format!("  ostler new echo -m hello{flag}    talk to an agent; this one is built in"),
-        format!("  ostler run -t{flag} -- bash       a terminal program; Ctrl-] leaves it, ostler attach comes back"),
+        format!("  ostler new echo -m hello{flag}    a built-in agent"),
+        format!("  ostler run -t{flag} -- bash       a terminal; Ctrl-] leaves, ostler attach goes back"),
         format!("  ostler ps{flag}                   what runs"),
     ];
     if !agents.is_empty() {

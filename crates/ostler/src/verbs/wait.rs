@@ -22,8 +22,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Wait until processes have ended, or sessions have answered
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Says how each one ended, a line each. A session is waited for until it has answered every prompt it was given; one that asks for \
-something goes on waiting (see `ostler approvals`).
+Prints how each one ended. A session is done when it has answered all its prompts; while it waits for approval, so does this (see `ostler approvals`).
 
 Exit code: that of the command (128 + signal); of a session 0, or 1 if its last turn failed or was interrupted. With several: that \
 of the first, in the order given, that did not end with 0. Ctrl-C leaves them running (exit code 130).
@@ -120,7 +119,7 @@ fn wait_process(
     Ok(match watch.run()? {
         Outcome::Exited(exit) => Ok(ended(process, &exit)),
         // It never comes: the end was asked for.
-        Outcome::UpToNow => return Err(CommandError::failed(format!("{id} can not be waited for"))),
+        Outcome::UpToNow => return Err(CommandError::failed(format!("cannot wait for {id}"))),
         Outcome::Left { .. } => Err(INTERRUPTED),
         Outcome::Ended { signal, .. } => Err(128 + signal),
     })
@@ -138,7 +137,7 @@ pub(super) fn exit_words(exit: &Exit) -> String {
     match (exit.code, exit.signal) {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => format!("ended by {}", super::kill::signal_name(signal)),
-        (None, None) => "ended; how is not known".to_owned(),
+        (None, None) => "ended; exit code unknown".to_owned(),
     }
 }
 
@@ -237,5 +236,5 @@ pub(super) fn both(id: &str, process: &ProcessInfo, session: &SessionInfo) -> Co
         session.id,
         session.status.as_str()
     );
-    CommandError::usage(message).hint(format!("say which by its id: {} or {}", process.id, session.id))
+    CommandError::usage(message).hint(format!("use the id: {} or {}", process.id, session.id))
 }

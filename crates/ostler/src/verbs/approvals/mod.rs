@@ -58,7 +58,7 @@ impl Approvals {
 
 impl Context {
     /// The request that `id` means, in whichever instance it waits.
-    /// The request that is meant: the only one that waits, if none is named.
+    /// The request that is meant: the only one that is waiting, if none is named.
     pub(super) fn meant_approval(&self, id: Option<&str>, verb: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
         if let Some(id) = id {
             return self.find_approval(id);
@@ -69,8 +69,8 @@ impl Context {
             waiting.extend(list.approvals.into_iter().map(|info| info.id));
         }
         match waiting.as_slice() {
-            [] => Err(CommandError::new(Kind::NotFound, "nothing waits for a decision")
-                .hint("`ostler approvals --list --all` shows what was decided lately")),
+            [] => Err(CommandError::new(Kind::NotFound, "nothing is waiting for you")
+                .hint("recent ones: ostler approvals --list --all")),
             [only] => self.find_approval(only),
             several => {
                 // On stderr: what is printed is the answer to something else.
@@ -78,10 +78,10 @@ impl Context {
                 let rows = rows.collect::<Result<Vec<_>, _>>()?;
                 let lines: Vec<String> =
                     rows.iter().map(|info| visible(&format!("  {}  {}", info.id, info.title))).collect();
-                let message = format!("{} requests wait; say which:\n{}", rows.len(), lines.join("\n"));
+                let message = format!("{} requests are waiting; which one?\n{}", rows.len(), lines.join("\n"));
                 let example = several.first().map_or("ID", String::as_str);
                 Err(CommandError::usage(message)
-                    .hint(format!("ostler {verb} {example}, or see them all: ostler approvals")))
+                    .hint(format!("use: ostler {verb} {example}; or see them all: ostler approvals")))
             }
         }
     }

@@ -73,9 +73,9 @@ fn told_removal(demo: &Context, removed: bool) -> Result<ExitCode, CommandError>
     if demo.json() {
         demo.screen.value(&serde_json::json!({ "removed": removed }))?;
     } else if removed {
-        demo.screen.line(&format!("the demo is gone: its processes, and {root}"))?;
+        demo.screen.line(&format!("demo removed: its processes and {root}"))?;
     } else {
-        demo.screen.line("there is no demo here")?;
+        demo.screen.line("no demo here")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -92,7 +92,7 @@ fn leave_with_a_word() -> Result<(), CommandError> {
     // Not joined: it ends with the process.
     std::thread::spawn(move || {
         let _ = woken.read(&mut [0]);
-        eprintln!("\nostler: the demo was left as it is; remove it with: ostler demo --remove");
+        eprintln!("\nostler: left the demo; remove it with: ostler demo --remove");
         std::process::exit(128 + i32::try_from(came.load(Ordering::SeqCst)).unwrap_or(0));
     });
     Ok(())
@@ -109,7 +109,7 @@ fn play(demo: &Context) -> Result<ExitCode, CommandError> {
     }
     let before = settled(demo, &others)?;
     let writer = begin(demo, &WRITER)?;
-    say(demo, Paint::Plain, "\nFour sessions are at work in a scratch repository:")?;
+    say(demo, Paint::Plain, "\nFour sessions in a scratch repository:")?;
     for role in OTHERS.iter().chain([&WRITER]) {
         let paint = match role.then {
             SessionStatus::Waiting => Paint::Warn,

@@ -51,7 +51,7 @@ pub(super) fn find(root: &Path) -> Result<Option<Lock>, CommandError> {
     // One that was left before it was marked is empty.
     if names.next().is_some() && !root.join(MARK).exists() {
         let message = format!("{} was not made by ostler demo", root.display());
-        return Err(CommandError::new(Kind::Refused, message).hint("look at what is in it, and move it away"));
+        return Err(CommandError::new(Kind::Refused, message).hint("check what is in it, and move it"));
     }
     lock(root).map(Some)
 }
@@ -80,8 +80,8 @@ fn lock(root: &Path) -> Result<Lock, CommandError> {
         .map_err(|error| CommandError::failed(format!("{}: {error}", root.display())))?;
     match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Lock { _folder: folder }),
-        Err(_) => Err(CommandError::new(Kind::Refused, "another `ostler demo` is at work")
-            .hint("wait until it is through, or end it with Ctrl-C in its terminal")),
+        Err(_) => Err(CommandError::new(Kind::Refused, "another `ostler demo` is running")
+            .hint("wait for it, or end it with Ctrl-C in its terminal")),
     }
 }
 

@@ -46,8 +46,8 @@ fn end_processes(demo: &Context) -> Result<(), CommandError> {
         }
         std::thread::sleep(POLL);
     }
-    Err(CommandError::failed("the demo's daemon does not end")
-        .hint("try again; `ostler status --instance demo` says how it stands"))
+    Err(CommandError::failed("the demo does not stop")
+        .hint("try again, or see: ostler status --instance demo"))
 }
 
 /// Asks the daemon to end; one that does not answer yet is asked again later.

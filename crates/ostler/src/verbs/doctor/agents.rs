@@ -28,7 +28,7 @@ fn check(agent: &AgentInfo, place: &str) -> Check {
     let command = agent.command.join(" ");
     let Some(program) = &agent.program else {
         return match own {
-            true => Check::weak(name, format!("not found: {command} (from the settings); its sessions will fail")),
+            true => Check::weak(name, format!("not found: {command} (from the settings)")),
             false => Check::absent(name, "not installed"),
         };
     };
@@ -50,8 +50,8 @@ fn check(agent: &AgentInfo, place: &str) -> Check {
         LoginState::Unknown if own => Check::good(name, at),
         LoginState::Unknown => Check::good(name, format!("{at}; login unknown")),
         LoginState::No => {
-            let how = how_to_log_in(&agent.name).map(|how| format!("; log in with: {how}")).unwrap_or_default();
-            Check::weak(name, format!("{at}; not logged in {place} ({by}): prompts will fail{how}"))
+            let how = how_to_log_in(&agent.name).map(|how| format!("; log in: {how}")).unwrap_or_default();
+            Check::weak(name, format!("{at}; not logged in {place} ({by}){how}"))
         }
     }
 }

@@ -21,11 +21,11 @@ pub(super) fn checks() -> Vec<Check> {
 fn callers() -> Check {
     let held = std::os::unix::net::UnixStream::pair().map(|(ours, _theirs)| ostler_keeper::peer_process(&ours).is_ok());
     if held.unwrap_or(false) {
-        Check::good("callers", "the kernel holds whoever connects: a process number that is used again deceives nobody")
+        Check::good("callers", "callers are identified by the kernel")
     } else {
         Check::weak(
             "callers",
-            "the kernel (before Linux 6.5) does not hold whoever connects: a program that ends in time can pass for whoever gets its number",
+            "Linux before 6.5: a caller that ends at once may be mistaken for another process",
         )
     }
 }

@@ -60,8 +60,7 @@ impl Check {
 /// Check this machine for problems
 #[derive(Debug, Args)]
 #[command(after_help = "\
-ok: it holds. weak: it works, but not as well as it could. FAIL: a promise does not hold here (exit code 1). -: it is not there, \
-and nothing needs it. Whether an agent is logged in is judged where ostler would run it, not in this terminal.
+ok: fine. weak: works, but could be better. FAIL: broken (exit code 1). -: not installed, not needed. Logins are checked where ostler runs agents, not in this terminal.
 
 Example:
   ostler doctor")]

@@ -35,7 +35,7 @@ pub(super) fn checks(context: &Context) -> Vec<Check> {
     if !Path::new("/run/systemd/system").exists() {
         return vec![Check::absent(
             "service",
-            "no systemd here: nothing ends processes at logout; `ostler service install` says how to start with the machine",
+            "not used here; to start ostler with the machine: ostler service install",
         )];
     }
     let mut checks = vec![linger(), kill_mode(context)];
@@ -80,7 +80,7 @@ fn kill_mode(context: &Context) -> Check {
         Some(mode) => Check::broken(
             "KillMode",
             format!(
-                "{who} is in {unit} with KillMode={mode}: a restart of that unit kills every child; make a unit that does not: ostler service install"
+                "{who} runs in {unit} with KillMode={mode}: restarting it kills every process; use: ostler service install"
             ),
         ),
         None => Check::weak("KillMode", format!("{who} runs in {unit}; systemctl does not answer")),

@@ -174,13 +174,13 @@ impl App<'_> {
         let mut reached = self.reach(which)?;
         let params = HostedListParams { all: true, over_max: None, lines: LINES, id: Some(which.id.clone()) };
         let found = hosted(&mut reached.client, &params)?.pop();
-        let gone = || CommandError::failed(format!("{} is no longer kept", which.id));
+        let gone = || CommandError::failed(format!("{} was deleted (retention)", which.id));
         let one = found.ok_or_else(gone)?;
         let mut rows: Vec<Row> = one.lines.iter().map(|line| Row::ours(Paint::Plain, visible(line))).collect();
         let verb = if one.session.is_some() { "export" } else { "logs" };
         rows.push(Row::ours(Paint::Plain, ""));
         rows.push(Row::ours(Paint::Dim, format!("all of it: ostler {verb} {}", visible(&which.id))));
-        Ok(Pager::new(&format!("{}: its last words", rows::name(&one)), rows))
+        Ok(Pager::new(&format!("{}: last output", rows::name(&one)), rows))
     }
 
     /// The agents that there are, and the folder of the row that is chosen, or else this one.
@@ -199,7 +199,7 @@ impl App<'_> {
         match (begun, &mut self.state.view) {
             (Ok(id), view) => {
                 *view = View::List;
-                self.state.inbox.notice = format!("{} is at work: {id}", start.agent);
+                self.state.inbox.notice = format!("{} started: {id}", start.agent);
             }
             (Err(error), View::Start(form)) => {
                 form.problem = error.hint.map_or(error.message.clone(), |hint| format!("{}: {hint}", error.message));

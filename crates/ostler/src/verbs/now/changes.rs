@@ -48,9 +48,9 @@ fn rows(folder: &str) -> Vec<Row> {
         Git::new(Path::new(folder), &path, &variables, Arc::new(Forker::here())).guarded().and_then(|git| git.diff());
     let said = |text: String| vec![Row::ours(Paint::Plain, visible(&text))];
     match looked {
-        _ if !Path::new(folder).is_dir() => said(format!("{folder} is not there any more")),
-        Ok(None) => said(format!("{folder} is not in a git repository: there is nothing to compare with")),
-        Ok(Some(diff)) if diff.is_empty() => said("nothing is changed since the last commit".to_owned()),
+        _ if !Path::new(folder).is_dir() => said(format!("{folder} no longer exists")),
+        Ok(None) => said(format!("{folder} is not in a git repository")),
+        Ok(Some(diff)) if diff.is_empty() => said("no changes since the last commit".to_owned()),
         Ok(Some(diff)) => difference(&diff),
         Err(error) => said(format!("git: {error}")),
     }

@@ -22,19 +22,19 @@ use crate::verbs::ps;
 
 const QUESTION_KEYS: [&str; 2] = [
     "1-9 choose   t type an answer   n decline   m decline with a message",
-    "i no, and stop it   space/b read on, back   j/k other row   ? keys   q leave",
+    "i deny and interrupt   space/b page down/up   j/k move   ? keys   q quit",
 ];
 const REQUEST_KEYS: [&str; 2] = [
     "y approve   s for this session   a for 30 days   n deny   m deny with a message",
-    "i no, and stop it   space/b read on, back   j/k other row   ? keys   q leave",
+    "i deny and interrupt   space/b page down/up   j/k move   ? keys   q quit",
 ];
 const KEYS: [&str; 2] =
-    ["Enter attach   d changes   j/k another row", "c start an agent   / filter   ? keys   q leave"];
+    ["Enter attach   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 const ENDED_KEYS: [&str; 2] = [
-    "Enter its last words   r run it again   d changes   j/k another row",
-    "c start an agent   / filter   ? keys   q leave",
+    "Enter last output   r run again   d changes   j/k move",
+    "c start an agent   / filter   ? keys   q quit",
 ];
-const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q leave"];
+const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q quit"];
 
 /// Draws it; gives back what of a request can be read now.
 pub(super) fn draw(
@@ -129,7 +129,7 @@ fn facts(hosted: &Hosted) -> Vec<(&'static str, String)> {
             let words: Vec<String> = parts.into_iter().chain([claim.message.clone()]).flatten().collect();
             words.join(": ")
         };
-        facts.extend(claim.map(|claim| ("says", format!("{} (nobody has checked it)", words(claim)))));
+        facts.extend(claim.map(|claim| ("says", format!("{} (not verified)", words(claim)))));
         facts.extend(process.held_back.clone().map(|why| ("held back", why)));
     }
     facts.extend(hosted.workspace.clone().map(|folder| ("folder", folder)));
@@ -141,7 +141,7 @@ fn facts(hosted: &Hosted) -> Vec<(&'static str, String)> {
     if let Some(session) = session {
         let used = session.usage.as_ref().map(spent_words).unwrap_or_default();
         facts.extend((!used.is_empty()).then_some(("used", used)));
-        let queued = (session.queued > 0).then(|| ("queued", format!("{} prompts wait", session.queued)));
+        let queued = (session.queued > 0).then(|| ("queued", format!("{} prompts queued", session.queued)));
         facts.extend(queued);
         let bad = matches!(session.status, SessionStatus::Failed | SessionStatus::Interrupted);
         facts.extend(session.why.clone().filter(|_| bad).map(|why| ("why", why)));
@@ -186,7 +186,7 @@ pub(super) fn status(state: &State, canvas: &Canvas, now: Instant) -> Line<'stat
             Ok(()) => ("approve? y/n".to_owned(), Paint::Good),
             Err(why) => (why.words(), Paint::Dim),
         },
-        None if state.living == 0 && !state.fresh => ("ostler does not answer; waiting for it".to_owned(), Paint::Warn),
+        None if state.living == 0 && !state.fresh => ("ostler does not answer; reconnecting".to_owned(), Paint::Warn),
         None => (String::new(), Paint::Plain),
     };
     Line::styled(spelled(&text), canvas.style(paint))

@@ -78,7 +78,11 @@ pub(super) fn draw(
     let area = frame.area();
     if usize::from(area.width) < NARROWEST || area.height < LOWEST {
         let (width, height) = (area.width, area.height);
-        let lines = [format!("too small: {width}x{height}"), format!("it takes {NARROWEST}x{LOWEST}")];
+        let needed = match height < LOWEST {
+            true => format!("needs {LOWEST} rows"),
+            false => format!("needs {NARROWEST} columns"),
+        };
+        let lines = [format!("too small: {width}x{height}"), needed];
         frame.render_widget(Paragraph::new(lines.map(Line::from).to_vec()), area);
         return None;
     }
@@ -166,9 +170,9 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &State, canvas: &Canvas) 
     if !waits {
         let text = match (state.rows.is_empty(), state.filter.is_empty(), state.fresh) {
             (_, _, true) => " looking …",
-            (true, false, _) => " nothing fits the filter",
-            (true, true, _) => " nothing waits for you, and nothing runs; c starts an agent",
-            (false, ..) => " nothing waits for you",
+            (true, false, _) => " nothing matches the filter",
+            (true, true, _) => " nothing is running; press c to start an agent",
+            (false, ..) => " nothing is waiting for you",
         };
         lines.push(Line::styled(cut(text, width), canvas.style(Paint::Dim)));
     }
@@ -287,9 +291,9 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, canvas: &Canvas) {
         Line::from(vec![label(field, name), Span::raw(shown)])
     };
     let hint = match form.field {
-        Field::Agent => "←/→ or its first letter: another agent   Enter: next   Esc: back",
+        Field::Agent => "←/→ or first letter: choose   Enter: next   Esc: back",
         Field::Folder => "Ctrl-U: clear   Enter: next   Esc: back",
-        Field::Prompt => "Enter: start (without words it waits for some)   Esc: back",
+        Field::Prompt => "Enter: start   Esc: back",
     };
     let lines = vec![
         Line::styled(" Start an agent", canvas.style(Paint::Head)),

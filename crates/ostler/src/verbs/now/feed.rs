@@ -160,7 +160,7 @@ impl Feed {
         let (name, own) = (key.clone(), key.clone());
         let thread = std::thread::Builder::new().name(name).spawn(move || {
             if let Err(error) = listen(&source) {
-                let why = format!("instance {} does not answer: {error}", source.instance);
+                let why = format!("`{}` does not answer: {error}", source.instance);
                 // Nobody listens any more: the screen was left.
                 let _ = source.tell.send(News::Away { instance: source.instance.clone(), why });
             }

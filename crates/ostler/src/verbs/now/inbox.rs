@@ -137,7 +137,7 @@ impl Inbox {
     /// An instance is gone for good: nobody will ever settle what it asked.
     pub(super) fn gone(&mut self, instance: &str) {
         for entry in self.entries.iter_mut().filter(|entry| entry.which.instance == instance) {
-            entry.standing = Standing::Over(format!("instance {instance} has ended"));
+            entry.standing = Standing::Over(format!("`{instance}` has stopped"));
         }
         self.drop_settled();
     }

@@ -201,7 +201,7 @@ impl State {
             Key::Home | Key::Char('g') => self.step(isize::MIN, now),
             Key::Char('y' | 'n' | 's' | 'a' | 'm' | 'i') if !self.rows.is_empty() => {
                 self.inbox.pressed_elsewhere(now);
-                self.inbox.notice = "this one asks nothing".into();
+                self.inbox.notice = "nothing to approve here".into();
             }
             _ => drop(self.inbox.press(key, now)),
         }
@@ -244,7 +244,7 @@ impl State {
 
     fn changes(&mut self) -> Option<Act> {
         let Some(one) = self.hosted() else {
-            self.inbox.notice = "nothing is chosen whose changes could be shown".into();
+            self.inbox.notice = "no changes to show".into();
             return None;
         };
         let folder = one.hosted.workspace.clone()?;

@@ -15,14 +15,13 @@ use unit::Unit;
 /// Start ostler with the machine (systemd user service)
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A systemd user service: no root needed. Stopping or restarting it never ends what runs under ostler. After a reboot nothing is \
-run by itself: what was there is listed, and goes on when you say so.
+A systemd user service; no root needed. Processes keep running when it stops or restarts. After a reboot nothing starts by itself: what was there is listed, and `ostler start` runs it again.
 Without systemd: `ostler service install` says what to do instead.
 
 Examples:
   ostler service install
   ostler service status
-  systemctl --user restart ostler      what runs goes on
+  systemctl --user restart ostler      processes keep running
   ostler service uninstall")]
 pub(crate) struct Service {
     #[command(subcommand)]
@@ -80,7 +79,7 @@ fn install(context: &Context, drop_in: bool) -> Result<ExitCode, CommandError> {
     }
     context.screen.line(&format!("installed {}", path.display()))?;
     let pid = systemd::main_pid(&name).map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    context.screen.line(&format!("{name} is running{pid}; systemctl --user restart {name} keeps what runs"))?;
+    context.screen.line(&format!("{name} is running{pid}; processes keep running when it restarts"))?;
     context.screen.line(&linger_told())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -97,15 +96,15 @@ fn status(context: &Context) -> Result<ExitCode, CommandError> {
     }
     context.screen.line(&format!("installed {}", facts.path.display()))?;
     let Some(state) = &facts.state else {
-        context.screen.line("no service manager answers here, so it does nothing; start ostler with: ostler up")?;
+        context.screen.line("no systemd user manager here; start ostler with: ostler up")?;
         return Ok(ExitCode::SUCCESS);
     };
     let pid = facts.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-    let at = if facts.enabled { "starts with your login or the machine" } else { "is not started by itself" };
+    let at = if facts.enabled { "starts with your login or the machine" } else { "does not start by itself" };
     context.screen.line(&format!("{} is {state}{pid}, and {at}", facts.unit))?;
     if let Some(other) = facts.other_pid {
         context.screen.line(&format!(
-            "ostler runs beside it (pid {other}); hand it over with: systemctl --user restart {}",
+            "another ostler is running (pid {other}); to replace it: systemctl --user restart {}",
             facts.unit
         ))?;
     }
@@ -119,7 +118,7 @@ fn uninstall(context: &Context) -> Result<ExitCode, CommandError> {
     if path.symlink_metadata().is_err() {
         return Err(CommandError::new(
             Kind::NotFound,
-            format!("there is no service: {} does not exist", path.display()),
+            format!("no service: {} does not exist", path.display()),
         ));
     }
     if systemd::is_there() {
@@ -184,12 +183,12 @@ pub(in crate::verbs) fn told(instance: &str) -> Option<Result<String, String>> {
     let (name, path) = (unit::name(instance), unit::path(instance).ok()?);
     if !path.exists() {
         return Some(
-            Err("not installed: after a reboot start it yourself, or once: ostler service install".to_owned()),
+            Err("not installed: start ostler yourself after a reboot, or: ostler service install".to_owned()),
         );
     }
     systemd::is_there().then(|| match systemd::property(&name, "UnitFileState").as_str() {
         "enabled" => Ok(format!("{name} is enabled, {}", systemd::property(&name, "ActiveState"))),
-        other => Err(format!("{name} is {other}: switch it on with: ostler service install")),
+        other => Err(format!("{name} is {other}: turn it on with: ostler service install")),
     })
 }
 
@@ -223,18 +222,17 @@ fn program() -> Result<PathBuf, CommandError> {
 
 fn linger_told() -> String {
     match systemd::lingers() {
-        Some(true) => "it starts with the machine, and stays when you log out (linger is on)".to_owned(),
+        Some(true) => "it starts with the machine and keeps running after logout (linger is on)".to_owned(),
         Some(false) => {
-            "it starts at your first login and ends after your last logout; to start with the machine and stay: \
-             loginctl enable-linger"
+            "it starts at login and ends at your last logout; to change that: loginctl enable-linger"
                 .to_owned()
         }
-        None => "whether it stays after your last logout is not known: loginctl does not answer".to_owned(),
+        None => "loginctl does not answer; it may end at your last logout".to_owned(),
     }
 }
 
 fn no_manager(program: &Path) -> CommandError {
-    CommandError::failed("no systemd user manager answers, so there is no service to install").hint(format!(
+    CommandError::failed("no systemd user manager here").hint(format!(
         "came by su? log in, or set XDG_RUNTIME_DIR=/run/user/$(id -u). No systemd here? Start it with the machine by cron \
          (crontab -e): @reboot {program} up\nor at login, in ~/.profile: {program} up >/dev/null",
         program = program.display()

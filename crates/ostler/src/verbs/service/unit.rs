@@ -54,7 +54,7 @@ impl Unit<'_> {
             "\
 # Made by `ostler service install`; `ostler service uninstall` removes it.
 [Unit]
-Description=ostler: coding agents and commands that go on without you
+Description=ostler: coding agents and commands that keep running without you
 # What it hosts waits for it, so it is never given up.
 StartLimitIntervalSec=0
 
