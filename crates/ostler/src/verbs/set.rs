@@ -130,7 +130,7 @@ fn differences(before: &SessionInfo, after: &SessionInfo) -> Vec<Difference> {
     let autonomy = |info: &SessionInfo| Some(info.autonomy.as_str().to_owned());
     let all = [
         ("model", before.model.clone(), after.model.clone(), false),
-        ("permissions", autonomy(before), autonomy(after), false),
+        ("autonomy", autonomy(before), autonomy(after), false),
         ("mode", before.raw_mode.clone(), after.raw_mode.clone(), false),
         ("name", before.name.clone(), after.name.clone(), true),
     ];
