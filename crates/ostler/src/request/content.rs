@@ -57,8 +57,9 @@ fn take_shown(input: &mut Value, title: &str, paths: &[&str]) {
     match input {
         Value::Object(members) => {
             // `path` beside other things says what those are about.
-            members
-                .retain(|name, value| !(is_shown(value) && (name == "title" || name.to_lowercase().contains("path"))));
+            members.retain(|name, value| {
+                !(is_shown(&*value) && (name == "title" || name.to_lowercase().contains("path")))
+            });
             members.values_mut().for_each(|value| take_shown(value, title, paths));
             if members.get("type").is_some_and(|kind| kind == "diff")
                 && members.values().filter(|value| is_something(value)).count() == 1
@@ -83,9 +84,8 @@ fn take_texts(input: &mut Value) -> Vec<String> {
                     all.iter().any(|(name, value)| !known.contains(&name.as_str()) && is_something(value))
                 })
             };
-            if !more(item, &["type", "content"])
-                && !item.get("content").is_some_and(|block| more(block, &["type", "text"]))
-            {
+            let block = item.get("content").unwrap_or(&Value::Null);
+            if !more(&*item, &["type", "content"]) && !more(block, &["type", "text"]) {
                 texts.push(text);
                 *item = Value::Null;
             }

@@ -3,8 +3,9 @@
 //! After a change: `INSTA_UPDATE=always cargo test --workspace --test all words`, and read what changed.
 
 use std::fmt::Write;
+use std::process::Command;
 
-use crate::cli_kit::{Home, wait_for};
+use crate::cli_kit::{Home, OSTLER, wait_for};
 
 /// Words of ARCHITECTURE.md that mean nothing to who uses the program.
 const OURS: &[&str] = &["door", "doors", "keeper", "keepers", "stand-in", "autonomy", "stables"];
@@ -18,31 +19,40 @@ struct Told {
 impl Told {
     /// Help: as it is.
     fn help(&mut self, words: &[&str]) -> String {
-        let help = self.home.ok(&[&["help"], words].concat());
+        let help = self.home.ok(&[&["help"][..], words].concat());
         let line = ["ostler", "help"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
         let _ = write!(self.text, "\n$ {}\n{help}", line.trim());
         help
     }
 
-    /// A command that goes wrong, or has something to say.
+    /// A command that goes wrong, or has something to say; without a terminal, wherever the test is run from.
     fn says(&mut self, args: &[&str]) {
-        let said = self.home.run(args);
-        let (out, err) = (self.plain(&said.out), self.plain(&said.err));
-        let _ = write!(self.text, "\n$ ostler {}   (exit code {})\n{out}{err}", args.join(" "), said.code);
+        let mut command = Command::new("setsid");
+        self.home.prepare(&mut command);
+        let output = command.args(["-w", OSTLER]).args(args).output().unwrap();
+        let code = output.status.code().unwrap();
+        let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+        let marks = self.marks();
+        let (line, text) = (self.plain(&args.join(" "), &marks), self.plain(&(out + &err), &marks));
+        let _ = write!(self.text, "\n$ ostler {}   (exit code {code})\n{text}", line.trim_end());
     }
 
-    fn plain(&self, text: &str) -> String {
+    /// Every id there is, and what stands for it.
+    fn marks(&self) -> Vec<(String, &'static str)> {
+        let lists =
+            [(&["ps", "-a"][..], "p0"), (&["sessions", "--all"], "s0"), (&["approvals", "--list", "--all"], "a0")];
+        let ids = lists.iter().flat_map(|(list, mark)| {
+            let all = self.home.run(&[*list, &["--json"]].concat()).out;
+            let all: Vec<serde_json::Value> = serde_json::from_str(&all).unwrap_or_default();
+            all.into_iter().map(|one| (one["id"].as_str().unwrap().to_owned(), *mark)).collect::<Vec<_>>()
+        });
+        ids.collect()
+    }
+
+    fn plain(&self, text: &str, marks: &[(String, &str)]) -> String {
         let mut text = text.replace(self.home.path("").to_str().unwrap().trim_end_matches('/'), "/HOME");
-        for (list, mark) in
-            [(&["ps", "-a"][..], "p"), (&["sessions", "--all"], "s"), (&["approvals", "--list", "--all"], "a")]
-        {
-            let all: Vec<serde_json::Value> =
-                serde_json::from_str(&self.home.run(&[list, &["--json"]].concat()).out).unwrap_or_default();
-            for (number, one) in all.iter().enumerate() {
-                let id = one["id"].as_str().unwrap();
-                let mark = format!("{mark}{number}");
-                text = text.replace(id, &mark).replace(&id[..6], &mark);
-            }
+        for (id, mark) in marks {
+            text = text.replace(id, mark).replace(&id[..6], mark);
         }
         let mut plain = String::new();
         for c in text.replace("just now", "1s ago").chars() {
@@ -52,14 +62,16 @@ impl Told {
                 false => plain.push(c),
             }
         }
-        // Columns are as wide as what stands in them.
-        plain.lines().map(|line| line.split_inclusive("  ").map(squeeze).collect::<String>() + "\n").collect()
+        plain.lines().map(squeezed).collect()
     }
 }
 
-/// Blanks that line columns up are two.
-fn squeeze(part: &str) -> &str {
-    if part.trim().is_empty() && part.len() > 1 { "" } else { part }
+/// Columns are as wide as what stands in them: two blanks keep them apart here.
+fn squeezed(line: &str) -> String {
+    let words = line.trim_start();
+    let start = line.len() - words.len();
+    let parts: Vec<&str> = words.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect();
+    format!("{:start$}{}\n", "", parts.join("  "))
 }
 
 /// The commands below one, from its help.
@@ -134,7 +146,7 @@ fn settings(told: &mut Told) {
     told.says(&["config", "init"]);
     told.says(&["config", "init"]);
     let text = std::fs::read_to_string(&file).unwrap();
-    let _ = write!(told.text, "\nThe file that `config init` wrote:\n{}", told.plain(&text));
+    let _ = write!(told.text, "\nThe file that `config init` wrote:\n{}", told.plain(&text, &[]));
     std::fs::remove_file(&file).unwrap();
 }
 

@@ -46,8 +46,7 @@ fn end_processes(demo: &Context) -> Result<(), CommandError> {
         }
         std::thread::sleep(POLL);
     }
-    Err(CommandError::failed("the demo does not stop")
-        .hint("try again, or see: ostler status --instance demo"))
+    Err(CommandError::failed("the demo does not stop").hint("try again, or see: ostler status --instance demo"))
 }
 
 /// Asks the daemon to end; one that does not answer yet is asked again later.

@@ -23,10 +23,7 @@ fn callers() -> Check {
     if held.unwrap_or(false) {
         Check::good("callers", "callers are identified by the kernel")
     } else {
-        Check::weak(
-            "callers",
-            "Linux before 6.5: a caller that ends at once may be mistaken for another process",
-        )
+        Check::weak("callers", "Linux before 6.5: a caller that ends at once may be mistaken for another process")
     }
 }
 

@@ -28,12 +28,9 @@ const REQUEST_KEYS: [&str; 2] = [
     "y approve   s for this session   a for 30 days   n deny   m deny with a message",
     "i deny and interrupt   space/b page down/up   j/k move   ? keys   q quit",
 ];
-const KEYS: [&str; 2] =
-    ["Enter attach   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
-const ENDED_KEYS: [&str; 2] = [
-    "Enter last output   r run again   d changes   j/k move",
-    "c start an agent   / filter   ? keys   q quit",
-];
+const KEYS: [&str; 2] = ["Enter attach   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
+const ENDED_KEYS: [&str; 2] =
+    ["Enter last output   r run again   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q quit"];
 
 /// Draws it; gives back what of a request can be read now.

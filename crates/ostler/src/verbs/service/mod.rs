@@ -116,10 +116,7 @@ fn uninstall(context: &Context) -> Result<ExitCode, CommandError> {
     let instance = context.instance_name();
     let (name, path) = (unit::name(instance), unit::path(instance)?);
     if path.symlink_metadata().is_err() {
-        return Err(CommandError::new(
-            Kind::NotFound,
-            format!("no service: {} does not exist", path.display()),
-        ));
+        return Err(CommandError::new(Kind::NotFound, format!("no service: {} does not exist", path.display())));
     }
     if systemd::is_there() {
         systemd::systemctl(&["disable", "--now", &name])?;
@@ -182,9 +179,7 @@ pub(super) fn installed(instance: &str) -> Option<PathBuf> {
 pub(in crate::verbs) fn told(instance: &str) -> Option<Result<String, String>> {
     let (name, path) = (unit::name(instance), unit::path(instance).ok()?);
     if !path.exists() {
-        return Some(
-            Err("not installed: start ostler yourself after a reboot, or: ostler service install".to_owned()),
-        );
+        return Some(Err("not installed: start ostler yourself after a reboot, or: ostler service install".to_owned()));
     }
     systemd::is_there().then(|| match systemd::property(&name, "UnitFileState").as_str() {
         "enabled" => Ok(format!("{name} is enabled, {}", systemd::property(&name, "ActiveState"))),
@@ -224,8 +219,7 @@ fn linger_told() -> String {
     match systemd::lingers() {
         Some(true) => "it starts with the machine and keeps running after logout (linger is on)".to_owned(),
         Some(false) => {
-            "it starts at login and ends at your last logout; to change that: loginctl enable-linger"
-                .to_owned()
+            "it starts at login and ends at your last logout; to change that: loginctl enable-linger".to_owned()
         }
         None => "loginctl does not answer; it may end at your last logout".to_owned(),
     }
