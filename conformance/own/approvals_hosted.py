@@ -53,7 +53,7 @@ def hosted(t):
             t.ok("keeper-socket-%s-gives-nothing" % kind, "batch" not in said.lower() and "spawned" not in said.lower(), said)
             t.eq("keeper-socket-%s-decides-nothing" % kind, house.state_of(id), "pending")
             said = run_hosted(house, how, "%s restart" % o)
-            t.ok("restart-%s-is-refused" % kind, "may not replace it" in said, said)
+            t.ok("restart-%s-is-refused" % kind, "cannot replace it" in said, said)
         own = own_prompt(house)
         t.ok("its-own-sudo-proxy-decides-nothing", own.get("status") in ("error", "denied", "timeout"), own)
         t.ok("who-tried-is-in-the-audit", all(re.match(r"(uid \d+ )?pid \d+", a["record"]["who"]) for a in house.audit("attempted")))

@@ -32,7 +32,7 @@ def inbox(t):
         screen.until("settled")
         b = house.waiting(1)[0]
         screen.keys("Enter")
-        screen.until("read on first")
+        screen.until("to read first")
         screen.keys("y")
         time.sleep(0.5)
         t.eq("unread-is-not-decided", house.state_of(b["id"]), "pending")
@@ -40,11 +40,11 @@ def inbox(t):
         while "approve? y/n" not in screen.screen() and pages < 30:
             pages += 1
             screen.keys("Space")
-            wait_for(lambda: re.search(r"read on first|decide", screen.screen()), 5, 0.05)
+            wait_for(lambda: re.search(r"to read first|approve\? y/n", screen.screen()), 5, 0.05)
             time.sleep(0.4)
         t.ok("reading-to-the-end-allows-a-decision", "word-399" in screen.screen() or "approve? y/n" in screen.screen(), screen.screen())
         screen.keys("m")
-        screen.until("no, because:")
+        screen.until("deny, because:")
         screen.keys("-l", "not these")
         screen.until("not these")
         screen.keys("Enter")

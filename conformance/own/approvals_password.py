@@ -51,7 +51,7 @@ def password(t):
         if shutil.which("tmux"):
             stopped(t, house)
         rc, o, e = house("doctor")
-        t.ok("doctor-sees-that-sudo-wants-a-password", "sudo wants a password" in o, o)
+        t.ok("doctor-sees-that-sudo-wants-a-password", "sudo asks for a password" in o, o)
         account.policy("ALL=(root) NOPASSWD: ALL")
         rc, o, e = house("doctor")
         t.ok("doctor-warns-when-sudo-wants-none", re.search(r"weak approvals .*without asking", o), o)

@@ -174,7 +174,7 @@ def failing_disk(t):
     os.symlink("/proc/self/mem", ostler.folder + "/instance.json")
     for verb in (["status"], ["ps"], ["run", "--", "true"], ["down", "--kill"]):
         rc, o, e = ostler(*verb)
-        t.ok("%s-says-so" % verb[0], rc == 1 and "Input/output error" in e and "no ostler is running" not in e, (rc, o, e))
+        t.ok("%s-says-so" % verb[0], rc == 1 and "Input/output error" in e and "ostler is not running" not in e, (rc, o, e))
 
 
 @area("idle-connections")

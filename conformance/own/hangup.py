@@ -329,7 +329,7 @@ def unsure_is_not_nothing_lost(t):
         seat.until(b"reconnected; nothing was lost")
         t.ok("nothing-typed-nothing-lost", True)
         home("down", "--keep")
-        seat.until(b"waiting for ostler")
+        seat.until(b"connection lost")
         seat.type(b"typed while nobody was there")
         seat.type(DETACH)
         t.eq("who-waits-for-a-daemon-can-leave", seat.wait(), 0)

@@ -50,7 +50,7 @@ def send(t):
         t.ok("the-reason-arrives", b"denied: not on a Monday" in seat.seen, seat.seen)
     with Seat(house, "send", id, "QUESTION") as seat:
         press(seat, b"a")
-        seat.until(b"or your own words): ")
+        seat.until(b"or type an answer): ")
         seat.type(b"2\r")
         t.eq("a-question-is-answered", seat.wait(), 0)
         t.ok("the-answer-arrives", b"You chose blue." in seat.seen, seat.seen)

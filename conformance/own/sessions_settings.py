@@ -266,7 +266,7 @@ def requests(t):
             screen.keys("Enter")
             screen.until("the number of a choice")
             screen.keys("t")
-            screen.until("Enter answers")
+            screen.until("Enter sends")
             screen.keys("-l", "green, no: yellow")
             screen.until("no: yellow_")
             screen.keys("Enter")

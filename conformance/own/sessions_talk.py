@@ -75,7 +75,7 @@ def mistakes(t):
         rc, o, e = house("forget", id)
         t.ok("an-open-session-is-not-forgotten", rc == 5 and "ostler close" in e, (rc, o, e))
         rc, o, e = house("interrupt", id)
-        t.ok("nothing-to-interrupt-is-said", rc == 0 and "nothing was running" in o, (rc, o, e))
+        t.ok("nothing-to-interrupt-is-said", rc == 0 and "was not running" in o, (rc, o, e))
         other = house.new()
         rc, o, e = house("send", "s", "x")
         t.ok("an-ambiguous-prefix-is-exit-2", rc == 2 and id in e and other in e, (rc, o, e))

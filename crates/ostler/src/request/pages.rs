@@ -65,8 +65,8 @@ impl Pages {
             return self.question.clone();
         }
         let (top, height) = self.place(page);
-        let long = format!("-- lines {}-{} of {}, space for more --", top + 1, top + height, self.rows.len());
-        let text = if long.len() < self.size.0 { long } else { "-- space: more --".to_owned() };
+        let long = format!("-- {}-{} of {} lines, more: space --", top + 1, top + height, self.rows.len());
+        let text = if long.len() < self.size.0 { long } else { "-- more: space --".to_owned() };
         vec![Row::ours(Paint::Plain, text)]
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     fn what_does_not_fit_is_paged_and_only_the_last_page_asks() {
         let pages = Pages::of(&rows(50), "yes? ", (80, 24)).unwrap();
         assert_eq!(pages.count(), 3);
-        assert_eq!(pages.foot(0)[0].text, "-- lines 1-23 of 50, space for more --");
+        assert_eq!(pages.foot(0)[0].text, "-- 1-23 of 50 lines, more: space --");
         assert_eq!(pages.foot(2)[0].text, "yes? ");
         let all: Vec<Row> = (0..3).flat_map(|page| pages.body(page).to_vec()).collect();
         assert_eq!(all, rows(50));

@@ -133,7 +133,7 @@ fn a_daemon_that_was_killed_is_waited_for_and_one_that_never_was_is_not() {
 fn a_yes_where_nothing_is_asked_says_so() {
     let (mut state, now) = state(&[]);
     assert_eq!(press(&mut state, 'y', now), None);
-    assert!(state.inbox.notice.contains("asks nothing"), "{}", state.inbox.notice);
+    assert!(state.inbox.notice.contains("nothing to approve"), "{}", state.inbox.notice);
     assert_eq!(state.hosted().map(|one| one.hosted.id.as_str()), Some("s1"));
     assert_eq!(listed(session("s1", "running", 1)).instance, "main");
 }

@@ -17,8 +17,8 @@ use crate::verbs::approve::{decision, key, put};
 use crate::verbs::connect::Reached;
 
 /// Short enough for one line of a usual terminal.
-const QUESTION: &str = "[y]es, yes for this [s]ession, [n]o, no with a [m]essage, no and [i]nterrupt, [q] later? ";
-const ANSWER: &str = "[a]nswer, [n]o, no and [i]nterrupt, [q] later? ";
+const QUESTION: &str = "y yes, s yes this session, n no, m no and why, i no and interrupt, q later? ";
+const ANSWER: &str = "a answer, n no, i no and interrupt, q later? ";
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 const CTRL_BRACKET: u8 = 0x1d;
