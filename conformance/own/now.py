@@ -104,7 +104,7 @@ def listing(t):
         name = "%dx%d" % size
         screen = Screen(place, size).open()
         text = screen.until("1 waiting", "NEEDS YOU", "RUNNING", "asker")
-        t.ok(name + "-the-request-is-drawn-as-everywhere", "May the agent use this tool?" in text and place.request in text, text)
+        t.ok(name + "-the-request-is-drawn-as-everywhere", "Allow this?" in text and place.request in text, text)
         screen.keys("j")
         text = screen.until("builder", "Enter attach")
         t.ok(name + "-a-session-a-terminal-program-and-a-command-in-one-list",

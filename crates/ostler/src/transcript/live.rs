@@ -164,7 +164,7 @@ impl<'a> Live<'a> {
             Fact::Held {} => self.line(Paint::Warn, "── the machine was restarted; send something to go on", out),
             Fact::Screen { .. } => self.line(Paint::Dim, "── open on the agent's own screen", out),
             Fact::ScreenEnded { .. } => self.line(Paint::Dim, "── the agent's own screen has ended", out),
-            Fact::Closed {} => self.line(Paint::Dim, "── the session is closed", out),
+            Fact::Closed {} => self.line(Paint::Dim, "── session closed", out),
             Fact::Turn { number } => {
                 (self.open, self.fresh, self.usage) = (None, false, Usage::default());
                 if self.latest != Some(*number) {

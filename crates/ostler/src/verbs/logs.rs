@@ -58,7 +58,7 @@ pub(crate) struct Logs {
     #[arg(long, conflicts_with_all = ["daemon", "follow", "from", "tail", "since", "time"])]
     screen: bool,
 
-    /// Put the time before each line
+    /// Show the time of each line
     #[arg(long, conflicts_with = "daemon")]
     time: bool,
 

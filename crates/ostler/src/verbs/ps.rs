@@ -118,7 +118,7 @@ pub(super) fn state(process: &ProcessInfo) -> (String, Paint) {
         None if process.lost_after.is_some() => ("running, output lost".to_owned(), Paint::Warn),
         None if process.damaged_from.is_some() => ("running, damaged".to_owned(), Paint::Bad),
         None => match &process.held_back {
-            Some(_) => ("held back".to_owned(), Paint::Warn),
+            Some(_) => ("paused: disk".to_owned(), Paint::Warn),
             None => process.claim.as_ref().map_or(("running".to_owned(), Paint::Good), claimed),
         },
         Some(exit) => match (exit.code, exit.signal) {

@@ -148,7 +148,7 @@ fn every_size_shows_all_three_sections_and_fits() {
         shown.state.update("main", all);
         shown.draw();
         let text = shown.text();
-        assert_eq!(text.lines().last().map(str::trim_end), Some("it has only just appeared: press again"), "{text}");
+        assert_eq!(text.lines().last().map(str::trim_end), Some("this just appeared; press again"), "{text}");
         shown.state.press(super::super::keys::Key::Down, shown.now);
         shown.draw();
         let text = shown.text();
