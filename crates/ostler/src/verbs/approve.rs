@@ -33,7 +33,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approve {
-    /// The request: its id or a unique prefix of it; the only one that is waiting when left out
+    /// Id of the request [default: the only one waiting]
     id: Option<String>,
 
     /// Do not ask again in this session

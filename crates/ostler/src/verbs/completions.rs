@@ -11,7 +11,7 @@ use crate::output::CommandError;
 /// The shells that we speak for; others would be untested.
 pub(super) const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// Print the completions for a shell
+/// Print shell completions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 ./install and the Debian package install them for you.

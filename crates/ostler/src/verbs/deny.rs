@@ -15,7 +15,7 @@ use crate::output::{CommandError, visible};
     after_help = "Examples:\n  ostler deny                       the only one that is waiting\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
 )]
 pub(crate) struct Deny {
-    /// The request: its id or a unique prefix of it; the only one that is waiting when left out
+    /// Id of the request [default: the only one waiting]
     id: Option<String>,
 
     /// Tell the agent why; kept in the audit log

@@ -49,7 +49,7 @@ const SIGNALS: &[(&str, i32)] = &[
 /// The highest real-time signal.
 const SIGNAL_MAX: i32 = 64;
 
-/// End processes: SIGTERM first, SIGKILL to the whole tree if that does not help
+/// End processes and all they started
 #[derive(Debug, Args)]
 #[command(
     after_help = "Ends each of them, even if one fails.\n\nExamples:\n  ostler kill build\n  ostler kill build web p3fk\n  ostler kill p3fk --wait\n  ostler kill p3fk --signal HUP    only send SIGHUP"

@@ -46,15 +46,15 @@ pub(crate) struct Logs {
     #[arg(long, value_name = "SEQ", conflicts_with = "daemon")]
     from: Option<u64>,
 
-    /// Begin with the last N lines; 0: only what comes (with -f)
+    /// Start with the last N lines; 0 with -f: only new output
     #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "daemon"])]
     tail: Option<u64>,
 
-    /// Leave out what was written before this: 10m, 2h, 14:30, or 2026-01-31T14:30:00Z
+    /// Only output since then: 10m, 2h, 14:30 or 2026-01-31T14:30:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with_all = ["from", "daemon"])]
     since: Option<Timestamp>,
 
-    /// The last screen of a program with a terminal, as text
+    /// Show the last screen of a terminal program as text
     #[arg(long, conflicts_with_all = ["daemon", "follow", "from", "tail", "since", "time"])]
     screen: bool,
 

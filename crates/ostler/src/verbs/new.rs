@@ -29,10 +29,8 @@ Permissions:
   plan     plan only, change nothing
   all      never ask; every approval is recorded
 
-Environment: an agent gets the one that ostler was started in (`ostler up`), with the PATH of your login shell, whoever talks to
-it and from where; never that of this terminal. What only this terminal has, such as a key, is passed on with --env. It is kept
-in memory: after a restart of ostler or of the machine, what lasts is what ostler itself was started with. `ostler doctor` shows
-who is logged in there.
+Environment: agents get the environment `ostler up` was started in, with the PATH of your login shell, not that of this \
+terminal. --env adds to it, in memory only: after a restart of ostler it is gone. `ostler doctor` shows who is logged in.
 
 Examples:
   ostler new echo -m hello
@@ -76,7 +74,7 @@ pub(crate) struct New {
     #[arg(long, value_name = "BRANCH", num_args = 0..=1, default_missing_value = "")]
     worktree: Option<String>,
 
-    /// Set a variable for the agent; KEY alone passes yours on, if it is set
+    /// Set a variable for the agent; KEY alone takes yours
     #[arg(short, long, value_name = "KEY=VALUE")]
     env: Vec<String>,
 

@@ -36,8 +36,8 @@ struct Shown {
 
 pub(super) fn show(context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<ExitCode, CommandError> {
     if !process.tty {
-        return Err(CommandError::new(Kind::Refused, format!("{} has no terminal, so it has no screen", process.id))
-            .hint(format!("ostler logs {} shows what it wrote", process.id)));
+        return Err(CommandError::new(Kind::Refused, format!("{} has no terminal", process.id))
+            .hint(format!("see its output: ostler logs {}", process.id)));
     }
     let (bytes, whole) = tail(&mut reached, process)?;
     let size = process.size.clone().unwrap_or(USUAL);

@@ -8,7 +8,7 @@ use super::Context;
 use super::run::Run;
 use crate::output::{CommandError, Kind};
 
-/// Run the command of a process that has ended again
+/// Run a finished process again
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Same folder, same name, your current environment. Its earlier output is kept.
@@ -17,7 +17,7 @@ Examples:
   ostler start build
   ostler ps -a                      list what has ended")]
 pub(crate) struct StartAgain {
-    /// Its id or name
+    /// Id or name
     id: String,
 }
 

@@ -9,7 +9,7 @@ use super::Context;
 use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, terminal_width, visible};
 
-/// Show how ostler is doing, and how to connect to it
+/// Show how ostler is doing and how to connect
 #[derive(Debug, Default, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +17,7 @@ Examples:
   ostler status --connect           every socket and port, and how to connect to it
   ostler status --json | jq '.[].running'")]
 pub(crate) struct Status {
-    /// Show every socket and port, and how to connect to each
+    /// Show all sockets and ports
     #[arg(long)]
     connect: bool,
 }

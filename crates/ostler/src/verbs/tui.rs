@@ -25,22 +25,20 @@ const ABLE: &str = "xterm-256color";
 /// Open the agent's own screen on a session's conversation
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Claude, Codex and opencode take the conversation up where it is; it runs in ostler like any program with a terminal, so \
-you can leave it with Ctrl-] and come back. While it is open `ostler send` to this session is refused; when you have \
-ended it there, the session goes on with what was said.
+Works with claude, codex and opencode. Leave it with Ctrl-] and go back any time. While it is open, `ostler send` to this session is refused; when you quit it there, the session continues.
 
 Examples:
   ostler tui s3fk
-  ostler tui s3fk --interrupt     stop the answer that is being given, then open it")]
+  ostler tui s3fk --interrupt     interrupt the agent first")]
 pub(crate) struct Tui {
-    /// Id, unique prefix of it, or name of a session
+    /// Id or name of a session
     session: String,
 
-    /// Stop the answer that is being given, and drop what waits
+    /// Interrupt the agent first, and drop queued prompts
     #[arg(long)]
     interrupt: bool,
 
-    /// Come back at once and print the id of the program
+    /// Run in the background and print the id
     #[arg(short, long)]
     detach: bool,
 }
@@ -75,8 +73,8 @@ impl Tui {
         let open = context.find_session(&info.id).is_ok_and(|(_, info)| info.screen.is_some());
         let name = crate::output::visible(name);
         context.screen.note(&match open {
-            true => format!("ostler: the conversation of {name} stays on that screen until the agent is ended there"),
-            false => format!("ostler: {name} goes on with: ostler send {name} '...'"),
+            true => format!("ostler: {name} stays on that screen until you quit it there"),
+            false => format!("ostler: continue with: ostler send {name} '...'"),
         });
         Ok(code)
     }
@@ -97,7 +95,7 @@ impl Tui {
         reached.client.answer_within(Some(ANSWER_TIMEOUT))?;
         opened.map_err(|error| match error {
             ClientError::Rpc(refused) if refused.kind() == ErrorKind::UnknownMethod => {
-                CommandError::failed("the running daemon is older than this command").hint("ostler restart")
+                CommandError::failed("the running ostler is an older version").hint("ostler restart")
             }
             error => error.into(),
         })

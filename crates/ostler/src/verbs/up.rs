@@ -16,7 +16,7 @@ use crate::daemon;
 use crate::instances::InstanceRecord;
 use crate::output::{CommandError, Kind, Paint, visible};
 
-/// Start ostler in the background, and say what to do next
+/// Start ostler in the background
 #[derive(Debug, Args)]
 #[command(after_help = "\
 What runs in it survives `ostler restart`, a crash and `kill -9`. Running it again is safe. Agents get the environment it was started in. Sockets and ports: ostler status --connect.

@@ -19,7 +19,7 @@ use crate::transcript::{Fact, Said};
 const COME_BACK_WITHIN: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Wait until processes have ended, or sessions have answered
+/// Wait until processes end or sessions have answered
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints how each one ended. A session is done when it has answered all its prompts; while it waits for approval, so does this (see `ostler approvals`).
@@ -31,7 +31,7 @@ Examples:
   ostler wait build && ostler run -- ./deploy
   ostler wait build test fix")]
 pub(crate) struct Wait {
-    /// Ids, unique prefixes or names, of processes or sessions
+    /// Ids or names of processes or sessions
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
 }

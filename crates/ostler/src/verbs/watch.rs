@@ -37,7 +37,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "RECORD")]
     from: Option<u64>,
 
-    /// Begin with the last N prompts and their answers; 0: only what comes
+    /// Start with the last N prompts; 0: only what is new
     #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "raw"])]
     tail: Option<u64>,
 
