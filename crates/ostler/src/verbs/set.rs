@@ -12,7 +12,7 @@ use super::connect::{Named, Reached};
 use super::session::Free;
 use crate::output::{CommandError, visible};
 
-/// Change a session's model, autonomy, mode or name, or the name of a process
+/// Change a session's model, permissions, mode or name, or the name of a process
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Holds from the next prompt that the agent is given: a turn that runs goes on as it was begun, prompts that wait already get the new \
