@@ -60,7 +60,7 @@ fn mistyped_verbs_and_flags_get_a_suggestion_and_exit_code_2() {
         assert!(said.err.contains(suggestion), "{args:?}: {said:?}");
     }
     assert!(!home.run(&["config", "list"]).err.contains("sessions"), "a word after a verb is that verb's");
-    assert_eq!(home.run(&[]).code, 2);
+    assert_eq!(home.run(&[]).code, 3, "alone it shows what is running");
     assert_eq!(home.run(&["run"]).code, 2);
     assert_eq!(home.run(&["down", "--keep", "--kill"]).code, 2);
     assert_eq!(home.run(&["ps", "--instance", "../x"]).code, 2);
