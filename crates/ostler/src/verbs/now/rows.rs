@@ -39,6 +39,13 @@ pub(super) enum About {
     Hosted(Which),
 }
 
+impl About {
+    fn instance(&self) -> &str {
+        let (Self::Request(which) | Self::Hosted(which)) = self;
+        &which.instance
+    }
+}
+
 /// One row, in words that are not safe to show yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
@@ -49,6 +56,7 @@ pub(super) struct Row {
     pub(super) what: String,
     pub(super) state: String,
     pub(super) paint: Paint,
+    /// Behind its instance, where there are several.
     pub(super) folder: String,
     pub(super) line: String,
     pub(super) since: Timestamp,
@@ -77,6 +85,10 @@ pub(super) fn rows(inbox: &Inbox, listed: &[Listed], filter: &str) -> Vec<Row> {
         None => !asks(one),
     };
     rows.extend(listed.iter().filter(|one| is_seen(one)).map(hosted));
+    let first = rows.first().map(|row| row.about.instance().to_owned());
+    if rows.iter().any(|row| Some(row.about.instance()) != first.as_deref()) {
+        rows.iter_mut().for_each(|row| row.folder = format!("{}:{}", row.about.instance(), row.folder));
+    }
     rows.retain(|row| row.fits(filter));
     rows.sort_by(|one, two| {
         one.section.cmp(&two.section).then_with(|| match one.section {

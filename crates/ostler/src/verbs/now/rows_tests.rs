@@ -105,6 +105,13 @@ fn what_a_terminal_program_claims_is_marked_and_only_that_it_waits_needs_somebod
 }
 
 #[test]
+fn where_there_are_several_instances_each_row_says_which() {
+    let other = Listed { instance: "second".into(), ..listed(process("p3", false, 3)) };
+    let rows = rows(&Inbox::new(Instant::now()), &[listed(process("p2", true, 2)), other], "");
+    assert_eq!(rows.iter().map(|row| row.folder.as_str()).collect::<Vec<_>>(), ["main:api", "second:api"]);
+}
+
+#[test]
 fn a_filter_wants_all_of_its_words_wherever_they_are() {
     let all = [listed(process("p2", true, 2)), listed(session("s1", "running", 1))];
     let inbox = Inbox::new(Instant::now());
