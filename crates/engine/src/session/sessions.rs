@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -232,7 +234,9 @@ impl Sessions {
             Err(_) => {}
         }
         // Written last: who dies before holds them all again.
-        if let Err(error) = fs::write(&file, &boot) {
+        let mut owned = OpenOptions::new();
+        owned.write(true).create(true).truncate(true).mode(0o600);
+        if let Err(error) = owned.open(&file).and_then(|mut file| file.write_all(boot.as_bytes())) {
             tracing::warn!("{}: {error}", file.display());
         }
     }
