@@ -159,7 +159,7 @@ def interrupted(t):
     with Seat(home, "demo") as seat:
         seat.until(b"live:")
         rc, o, e = home("demo", "--remove")
-        t.ok("one-at-work-is-not-pulled-away", rc == 5 and "at work" in e, (rc, o, e))
+        t.ok("one-at-work-is-not-pulled-away", rc == 5 and "is running" in e, (rc, o, e))
         os.kill(seat.pid(), signal.SIGKILL)
         seat.wait()
     for keeper in [pid for pid in home.processes() if b"keeper" in proc_bytes(pid, "comm")]:
