@@ -63,7 +63,9 @@ fn draw_request(
 ) -> Sight {
     let (width, height) = (usize::from(area.width), usize::from(area.height));
     let Entry { which, info, standing, until } = entry;
-    let rows = canvas.request(which, &info.hash, width, || sheet(&which.instance, info));
+    // How long ago it was asked is on it, too.
+    let content = format!("{} {}", info.hash, ago(info.asked));
+    let rows = canvas.request(which, &content, width, || sheet(&which.instance, info));
     let (top, count) = (state.inbox.top, rows.len());
     let shown: Vec<_> = rows.iter().skip(top).take(height).cloned().collect();
     let sight = Sight { which: which.clone(), hash: info.hash.clone(), width, rows: count, top, height: shown.len() };
