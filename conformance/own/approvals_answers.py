@@ -96,7 +96,7 @@ def instances(t):
             three = Asker(house, [["echo", "three"]], {}, door)
             screen = Tmux(house, house.program, "approvals")
             try:
-                screen.until("2 waiting", "echo one", "echo three")
+                screen.until("2 waiting", "echo one", "echo three", "second")
                 screen.go_to("of second")
                 screen.until("of second", "approve? y/n")
                 screen.keys("n")
