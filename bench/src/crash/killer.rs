@@ -81,10 +81,11 @@ impl<'a> Killer<'a> {
 
     /// The keeper, where it is its turn; the daemon lives and replaces it. Nobody to know it by: the children have ended.
     fn kill_keeper(&mut self) -> Result<()> {
-        let alive = |child: &&Hosted| !child.is_quitting();
-        match self.battery.children.iter().find(alive) {
-            Some(child) if self.battery.victims.keeper_first(&mut self.rng) => replace_keeper(child.identity.pid),
-            _ => Ok(()),
+        let alive = self.battery.children.iter().filter(|child| !child.is_quitting());
+        let alive: Vec<i32> = alive.map(|child| child.identity.pid).collect();
+        match self.battery.victims.keeper_first(&mut self.rng) {
+            true => replace_keeper(&alive),
+            false => Ok(()),
         }
     }
 

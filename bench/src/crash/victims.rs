@@ -1,6 +1,6 @@
 //! Who is killed, and how the keeper of a child is found: it has no name of its own, but it holds the child's pipe.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
@@ -58,35 +58,49 @@ impl Victims {
     }
 }
 
-/// Kills the keeper of this child and waits until another one holds its pipe.
-pub(crate) fn replace_keeper(child: i32) -> Result<()> {
-    let Some(keeper) = keeper_of(child)? else { bail!("pid {child} has no keeper") };
+/// Kills the keeper of these children and waits until another one holds them all. Until then whoever kills the daemon too has
+/// killed both.
+pub(crate) fn replace_keeper(children: &[i32]) -> Result<()> {
+    let Some(child) = children.first() else { return Ok(()) };
+    let Some(keeper) = keeper_of(*child)? else { bail!("pid {child} has no keeper") };
+    let terminals = |keeper: Pid| open_files(keeper).iter().filter(|link| link.ends_with("ptmx")).count();
+    let pipes: Vec<PathBuf> = children.iter().filter_map(|child| stdout_of(*child).ok()).collect();
+    let before = terminals(keeper);
     kill_process(keeper, Signal::KILL).context("kill the keeper")?;
     let deadline = Instant::now() + REPLACED_WITHIN;
     while Instant::now() < deadline {
-        if keeper_of(child)?.is_some_and(|next| next != keeper) {
-            return Ok(());
+        if let Some(next) = keeper_of(*child)?.filter(|next| *next != keeper) {
+            let held = open_files(next);
+            if pipes.iter().all(|pipe| held.contains(pipe)) && terminals(next) >= before {
+                return Ok(());
+            }
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    bail!("no keeper took over from {keeper:?} within {REPLACED_WITHIN:?}")
+    bail!("no keeper took over all of {keeper:?} within {REPLACED_WITHIN:?}")
 }
 
 /// The keeper that holds the stdout of this child, which must live.
 pub(crate) fn keeper_of(child: i32) -> Result<Option<Pid>> {
-    let pipe = std::fs::read_link(format!("/proc/{child}/fd/1")).with_context(|| format!("stdout of pid {child}"))?;
+    let pipe = stdout_of(child)?;
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        if comm.trim_end() == "ostler-keeper" && holds(&entry.path(), &pipe) {
-            let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok());
-            return Ok(pid.and_then(Pid::from_raw));
+        let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+        if comm.trim_end() == "ostler-keeper"
+            && let Some(pid) = pid.filter(|pid| open_files(*pid).contains(&pipe))
+        {
+            return Ok(Some(pid));
         }
     }
     Ok(None)
 }
 
-/// Whether a process has this pipe open; one that ends meanwhile has not.
-fn holds(process: &Path, pipe: &Path) -> bool {
-    let fds = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|link| link == pipe)
+fn stdout_of(child: i32) -> Result<PathBuf> {
+    std::fs::read_link(format!("/proc/{child}/fd/1")).with_context(|| format!("stdout of pid {child}"))
+}
+
+/// What a process has open; one that ends meanwhile has nothing.
+fn open_files(process: Pid) -> Vec<PathBuf> {
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())).into_iter().flatten().flatten();
+    fds.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect()
 }
