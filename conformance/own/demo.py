@@ -99,7 +99,7 @@ def counts(t):
         seat.until(b"back after")
         agent = next(s["process"] for s in home.json("sessions", "--instance", "demo") if s["name"] == "demo-writes")
         os.kill(next(p["pid"] for p in home.json("ps", "--instance", "demo") if p["id"] == agent), signal.SIGKILL)
-        seat.until(b"Lost:")
+        seat.until(b"Ctrl-C leaves")
         seat.type(b"\x03")
         rc = seat.wait()
         missing = lost(re.sub(r"\x1b\[[0-9;]*m", "", seat.seen.decode()).replace("\r", ""))
