@@ -5,6 +5,9 @@ use crate::acp::opencode_config;
 use crate::setup::{Agent, Launch, Setup, Unsupported};
 use crate::{claude, codex};
 
+/// A server that codex leaves behind would go on holding the conversation when the screen has ended.
+const ALONE: &str = "features.daemon_auto_start=false";
+
 impl Agent {
     /// Whether it has a screen of its own that takes up a conversation.
     pub fn has_screen(&self) -> bool {
@@ -27,7 +30,7 @@ pub fn screen(setup: &Setup, conversation: &str) -> Result<Launch, Unsupported> 
         }
         Agent::Codex => {
             let (approval, sandbox) = codex::launch::rights(setup)?;
-            let args = words(&["resume", "--ask-for-approval", approval, "--sandbox", sandbox]);
+            let args = words(&["resume", "-c", ALONE, "--ask-for-approval", approval, "--sandbox", sandbox]);
             let model = words(&model.map_or(vec![], |model| vec!["--model", model]));
             args.into_iter().chain(model).chain(words(&[conversation])).collect()
         }
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn a_screen_takes_the_conversation_up_with_the_sessions_rights() {
         assert_eq!(args(Agent::Claude, Autonomy::Plan), "--resume abc --permission-mode plan --model m");
-        let codex = "resume --ask-for-approval on-request --sandbox read-only --model m abc";
+        let codex = "resume -c features.daemon_auto_start=false --ask-for-approval on-request --sandbox read-only --model m abc";
         assert_eq!(args(Agent::Codex, Autonomy::Ask), codex);
         assert_eq!(args(Agent::Opencode, Autonomy::Ask), "--session abc");
     }

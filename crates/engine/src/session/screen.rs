@@ -161,8 +161,12 @@ impl Session {
         let session = self.clone();
         shared.runtime.spawn(async move {
             let exit = process.wait_exit().await;
-            let ended = tokio::task::spawn_blocking(move || session.screen_ended(number, Some(exit))).await;
-            if let Ok(Err(error)) = ended {
+            let over = move || {
+                // It may have been a launcher: the agent that it started must not write beside the session's own.
+                process.end_tree();
+                session.screen_ended(number, Some(exit))
+            };
+            if let Ok(Err(error)) = tokio::task::spawn_blocking(over).await {
                 tracing::error!("a screen that has ended still holds its session: {error}");
             }
         });
@@ -188,6 +192,7 @@ impl Session {
         match shared.engine().inner.by_key(&self.screen_key(number)) {
             Some(process) if process.is_running() => self.await_screen(shared, number, process),
             known => {
+                known.iter().for_each(Process::end_tree);
                 if let Err(error) = self.screen_ended(number, known.and_then(|process| process.exit())) {
                     tracing::error!("{}: {error}", self.id());
                 }
