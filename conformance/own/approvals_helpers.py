@@ -74,7 +74,7 @@ class Attack:
 
     def refused(self):
         said = self.said()
-        self.t.ok(self.name + "-is-hosted", "is hosted by ostler" in said, said or "it never ran")
+        self.t.ok(self.name + "-is-hosted", "runs in ostler" in said, said or "it never ran")
         self.t.ok(self.name + "-gets-no-rule", self.house.json("rules") == [], self.house.json("rules"))
 
 

@@ -39,7 +39,7 @@ def hosted(t):
             for name, line in tries.items():
                 before = len(house.audit("attempted"))
                 said = run_hosted(house, how, line)
-                t.ok("%s-%s-is-refused" % (name, kind), "is hosted by ostler" in said and "a terminal of your own" in said, said)
+                t.ok("%s-%s-is-refused" % (name, kind), "runs in ostler" in said and "a terminal of your own" in said, said)
                 if name != "inbox":
                     t.ok("%s-%s-is-audited" % (name, kind), len(house.audit("attempted")) > before, said)
                 t.eq("%s-%s-decides-nothing" % (name, kind), (house.state_of(id), house.good("rules")), ("pending", ""))

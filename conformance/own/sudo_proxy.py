@@ -266,7 +266,7 @@ def place(t):
     try:
         witness, mark = home.dir + "/hosted", home.pty.mark()
         a = Client(home, line(["touch", witness])).answer()
-        t.ok("a-hosted-sudo-proxy-refuses-to-prompt", a["status"] == "error" and "is hosted by ostler" in a["message"] and quiet(home, mark), a)
+        t.ok("a-hosted-sudo-proxy-refuses-to-prompt", a["status"] == "error" and "runs in ostler" in a["message"] and quiet(home, mark), a)
         t.ok("and-says-where-one-can", "ostler approvals" in a["message"] and not os.path.exists(witness), a)
     finally:
         home.close()

@@ -358,9 +358,9 @@ def decide(t):
             f.write("c = Client(%r)\ni = c.prompt(%r, 'ASK again')\nrid = c.until('approval_request')['request_id']\n" % (d.socket, s))
             f.write("print(c.rpc('session/approve', {'session_id': %r, 'request_id': rid, 'decision': 'allow_once'}))\n" % s)
         rc, o, e = d.cli(*d.own(), "run", "--", sys.executable, script)
-        t.ok("a-hosted-program-may-not-answer", "-32012" in o and "hosted by ostler" in o, (rc, o, e))
+        t.ok("a-hosted-program-may-not-answer", "-32012" in o and "runs in ostler" in o, (rc, o, e))
         rc, o, e = d.cli("audit")
-        t.ok("and-the-attempt-is-on-record", "hosted by ostler" in o, o)
+        t.ok("and-the-attempt-is-on-record", "runs in ostler" in o, o)
         rc, o, e = d.cli("audit", "--verify")
         t.eq("the-record-holds", rc, 0)
 

@@ -12,7 +12,7 @@ fn a_panic_leaves_the_terminal_as_it_was() {
     let hooks = home.path("hooks");
     std::fs::create_dir(&hooks).unwrap();
     let mut terminal = Terminal::run_with(&home, &["approvals"], |command| command.env("OSTLER_HOOKS", &hooks));
-    terminal.expect("0 waiting");
+    terminal.expect("waiting");
     assert!(terminal.is_raw() && terminal.screen().contains(ENTER));
     std::fs::write(hooks.join("inbox.drawn.fault"), "1").unwrap();
     assert_eq!(terminal.wait(), 101);

@@ -27,12 +27,14 @@ impl Told {
 
     /// A command that goes wrong, or has something to say; without a terminal, wherever the test is run from.
     fn says(&mut self, args: &[&str]) {
+        // What a command deletes had an id before it, what it makes has one after.
+        let before = self.marks();
         let mut command = Command::new("setsid");
         self.home.prepare(&mut command);
         let output = command.args(["-w", OSTLER]).args(args).output().unwrap();
         let code = output.status.code().unwrap();
         let [out, err] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-        let marks = self.marks();
+        let marks = [before, self.marks()].concat();
         let (line, text) = (self.plain(&args.join(" "), &marks), self.plain(&(out + &err), &marks));
         let _ = write!(self.text, "\n$ ostler {}   (exit code {code})\n{text}", line.trim_end());
     }
@@ -54,6 +56,7 @@ impl Told {
         for (id, mark) in marks {
             text = text.replace(id, mark).replace(&id[..6], mark);
         }
+        let text = text.split_inclusive([' ', '\n']).map(unnamed).collect::<String>();
         let mut plain = String::new();
         for c in text.replace("just now", "1s ago").chars() {
             match c.is_ascii_digit() {
@@ -64,6 +67,13 @@ impl Told {
         }
         plain.lines().map(squeezed).collect()
     }
+}
+
+/// A conversation's own id is another one each time.
+fn unnamed(word: &str) -> &str {
+    let name = word.trim_end();
+    let of_one = name.len() == 36 && name.matches('-').count() == 4;
+    if of_one { "UUID " } else { word }
 }
 
 /// Columns are as wide as what stands in them: two blanks keep them apart here.

@@ -171,7 +171,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &State, canvas: &Canvas) 
         let text = match (state.rows.is_empty(), state.filter.is_empty(), state.fresh) {
             (_, _, true) => " looking …",
             (true, false, _) => " nothing matches the filter",
-            (true, true, _) => " nothing is running; press c to start an agent",
+            (true, true, _) => " nothing is waiting for you, and nothing is running; c starts an agent",
             (false, ..) => " nothing is waiting for you",
         };
         lines.push(Line::styled(cut(text, width), canvas.style(Paint::Dim)));
