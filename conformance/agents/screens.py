@@ -8,9 +8,10 @@ import time
 import clis
 from kit import Fail, wait_for
 
-# How each is started so that it asks, and the words that make the model want something that must be asked for.
+# How each is started so that it asks (codex without the server that it leaves behind), and the words that make the model want
+# something that must be asked for.
 ASKS = {"claude": (["--permission-mode", "default"], "RUN:touch made-it"),
-        "codex": (["--ask-for-approval", "on-request", "--sandbox", "read-only"], "ESC:touch made-it")}
+        "codex": (["-c", "features.daemon_auto_start=false", "--ask-for-approval", "on-request", "--sandbox", "read-only"], "ESC:touch made-it")}
 WITH_SCREEN = ("claude", "codex", "opencode")
 
 
