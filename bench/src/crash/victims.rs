@@ -86,8 +86,10 @@ pub(crate) fn keeper_of(child: i32) -> Result<Option<Pid>> {
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let comm = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         let pid = entry.file_name().to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+        // Whoever a keeper sends on an errand has its name and its files until it executes another program, but no session.
+        let is_keeper = |pid: &Pid| rustix::process::getsid(Some(*pid)) == Ok(*pid) && open_files(*pid).contains(&pipe);
         if comm.trim_end() == "ostler-keeper"
-            && let Some(pid) = pid.filter(|pid| open_files(*pid).contains(&pipe))
+            && let Some(pid) = pid.filter(is_keeper)
         {
             return Ok(Some(pid));
         }

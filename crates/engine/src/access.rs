@@ -358,7 +358,7 @@ mod tests {
     fn an_orphan_without_a_mark_is_known_by_the_keeper_that_took_it_in() {
         let dir = tempfile::tempdir().unwrap();
         let (keeper, pid) = keep(dir.path(), "env -i sleep 30 & echo $!; wait");
-        let (found, host) = (place_of(pid, 0), format!("keeper {}", keeper.id()));
+        let (found, host) = (place_of(pid, 0), format!("ostler, pid {}", keeper.id()));
         let caller = Caller::of(pid);
         end(keeper);
         assert_eq!(found, Err(NotAPlace::Hosted { pid, ancestor: host.clone() }));

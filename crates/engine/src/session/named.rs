@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn an_unknown_name_is_told_every_known_one() {
         let unknown = config().agent("yours").unwrap_err();
-        assert_eq!(unknown.to_string(), "there is no agent `yours`");
+        assert_eq!(unknown.to_string(), "no agent `yours`");
         assert_eq!(unknown.known, ["claude", "codex", "gemini", "opencode", "echo", "mine"]);
     }
 
