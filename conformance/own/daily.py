@@ -234,9 +234,8 @@ def environment(t):
     t.eq("and-what-env-says", [seen[0].get(k) for k in ("GIVEN", "OF_CALLER", "NOT_SET")], ["1 2", "from-here", None])
     t.eq("and-nothing-else-of-this-terminal", seen[1].get("OF_CALLER"), None)
     rc, o, e = house("new", "echo", "--env", "=x")
-    t.ok("a-variable-has-a-name", rc == 2 and "no name" in e, (rc, e))
+    t.ok("a-variable-has-a-name", rc == 2 and "name before `=`" in e, (rc, e))
     help = house.good("new", "--help")
-    help = " ".join(help.split())
     t.ok("the-rule-is-in-the-help", "was started in" in help and "--env" in help and "login shell" in help)
 
 

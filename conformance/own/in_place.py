@@ -109,7 +109,7 @@ def attach(t):
     house = House(t)
     id = house.new("--name", "talk")
     with Seat(house, "attach", "talk") as seat:
-        seat.until(b"in session")
+        seat.until(b"type a prompt")
         seat.asks(b"hello there\r", b"done (")
         t.eq("a-line-is-a-prompt", house.texts(id)[-1:], ["hello there"])
         seat.asks(b"ASK\r", ASKS)
@@ -131,12 +131,12 @@ def attach(t):
         t.ok("the-terminal-is-given-back", seat.modes_are_back())
     t.eq("half-a-line-is-not-sent", house.texts(id)[-1:], ["still here"])
     with Seat(house, "attach", id) as seat:
-        seat.until(b"in session")
+        seat.until(b"type a prompt")
         seat.type(b"\x04")
         t.eq("ctrl-d-leaves", seat.wait(), 0)
     for way in ("closed", "gone", "hup", "kill"):
         with Seat(house, "attach", id, controlling=way != "gone") as seat:
-            seat.until(b"in session")
+            seat.until(b"type a prompt")
             seat.asks(b"SLOW:8\r", b"1 2")
             seat.type(b"half a line")
             leave(seat, way)
@@ -152,7 +152,7 @@ def typing(t):
     house = House(t)
     id = house.new("--name", "talk")
     with Seat(house, "attach", "talk") as seat:
-        seat.until(b"in session")
+        seat.until(b"type a prompt")
         seat.asks(b"SLOW:60\r", b"3 4 5")
         for key in b"half a lime":
             seat.type(bytes([key]))

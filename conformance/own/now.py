@@ -162,7 +162,7 @@ def keys(t):
         t.ok("enter-attaches-to-a-terminal-program-and-leaving-comes-back", "typed into it" in screen.row("screen"), screen.screen())
         screen.choose("rests")
         screen.keys("Enter")
-        screen.until("or Ctrl-D leaves")
+        screen.until("type a prompt")
         screen.keys("-l", "more words")
         screen.keys("Enter")
         screen.until("done (")

@@ -82,7 +82,7 @@ def own_agent(t):
         t.ok("config-show-has-it-and-its-line", script in shown["agents.mine"]["value"] and shown["agents.mine"]["origin"].endswith("config.toml:2"), shown)
         checks = {row["check"]: row for row in house.json("doctor")}
         t.ok("doctor-finds-it", checks["mine"]["verdict"] == "good" and script in checks["mine"]["text"]
-             and "Agent Client Protocol" in checks["mine"]["text"], checks["mine"])
+             and "ACP" in checks["mine"]["text"], checks["mine"])
         t.ok("and-says-what-is-not-there", checks["lost"]["verdict"] == "weak" and "not found" in checks["lost"]["text"], checks["lost"])
         rc, o, e = house("new", "mine")
         t.ok("settings-are-read-when-the-daemon-starts", rc == 2 and "restart" in e, (rc, o, e))
@@ -172,12 +172,12 @@ def set_(t):
         rc, o, e = house("send", "fix", "ASK then")
         t.ok("and-holds-for-the-next-prompt", rc == 0 and not house.info(id)["approvals"], (rc, o, e))
         rc, o, e = house("set", "fix", "--model", "big")
-        t.ok("the-same-again-is-said-to-be", rc == 0 and "nothing was changed" in o, (rc, o, e))
+        t.ok("the-same-again-is-said-to-be", rc == 0 and "nothing to change" in o, (rc, o, e))
         number = house.json("send", "fix", "SLOW:500", "--no-wait")["number"]
         wait_for(lambda: any(e["type"] == "text_delta" for e in house.events(id)[-3:]), LONG, 0.05)
         before = [e["source"] for e in house.events(id) if e["type"] == "process"]
         rc, o, e = house("set", "fix", "--autonomy", "ask", "--model", "")
-        t.ok("a-turn-that-runs-is-said-to-go-on", rc == 0 and "model: big -> (its own)" in o and "prompt %d is under way" % number in o, (rc, o, e))
+        t.ok("a-turn-that-runs-is-said-to-go-on", rc == 0 and "model: big -> (its own)" in o and "prompt %d is still running" % number in o, (rc, o, e))
         t.eq("and-does", house.info(id)["status"], "running")
         told = house.json("set", "fix", "--name", "renamed", "--autonomy", "plan")
         t.eq("json-says-the-same", told, {"session": id, "under_way": number, "changed": [
@@ -262,7 +262,7 @@ def requests(t):
             t.ok("answer-in-the-inbox", wait_for(lambda: "You chose blue." in house.texts(id), LONG, 0.2), (house.texts(id), screen.screen()))
             house.good("send", id, "QUESTION and words", "--no-wait")
             house.waiting(id)
-            screen.until("applied")
+            screen.until("approved by")
             screen.keys("Enter")
             screen.until("the number of a choice")
             screen.keys("t")

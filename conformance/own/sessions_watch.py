@@ -29,7 +29,7 @@ def watch(t):
                  seen, list(range(start, last + 1)))
         shown = house.good("watch", id)
         t.ok("watch-reads-as-a-transcript", "› prompt 1" in shown and shown.count("first words") == 2 and "── done" in shown
-             and "the session is closed" in shown, shown)
+             and "session closed" in shown, shown)
         raw = house.good("watch", id, "--raw").splitlines()
         t.ok("raw-is-the-agents-own-lines", raw and all(json.loads(line).get("type") for line in raw)
              and sum('"turn_ended"' in line for line in raw) == 3, raw[:3])
