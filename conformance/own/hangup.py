@@ -108,7 +108,7 @@ def over_ssh(t):
                 argv_ssh = sshd.argv(remote)
                 argv_ssh[argv_ssh.index("-T")] = "-tt"
                 with Seat(home, argv=argv_ssh, env=os.environ) as seat:
-                    seat.attached()
+                    seat.attached_there(home.program)
                     if verb.startswith("run"):
                         ready(seat, program)
                     seat.asks(keys, answer)

@@ -1,4 +1,5 @@
 """Terminals that end in every way that a terminal ends."""
+import contextlib
 import fcntl
 import os
 import pty
@@ -38,6 +39,28 @@ PROGRAMS = {
 
 def set_size(fd, rows, cols):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def terminals_of(program):
+    """Where clients of this program that follow a process have their keys from."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        # They come and go.
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/cmdline" % pid) as f:
+                words = f.read().split("\0")
+            if words[0] == program and words[1] in ("run", "attach"):
+                yield os.readlink("/proc/%s/fd/0" % pid)
+
+
+def is_raw(tty):
+    try:
+        fd = os.open(tty, os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return not termios.tcgetattr(fd)[3] & termios.ICANON
+    finally:
+        os.close(fd)
 
 
 class Seat:
@@ -88,6 +111,12 @@ class Seat:
         self.until(b"leave it with")
         if not wait_for(lambda: not termios.tcgetattr(self.slave)[3] & termios.ICANON, LONG, 0.01):
             raise Fail("the terminal is not raw: %r" % self.seen[-600:])
+
+    def attached_there(self, program):
+        """The same where the client runs at the other end of a connection, on a terminal that is not ours."""
+        self.until(b"leave it with")
+        if not wait_for(lambda: any(is_raw(tty) for tty in terminals_of(program)), LONG, 0.01):
+            raise Fail("the terminal there is not raw: %r" % self.seen[-600:])
 
     def asks(self, keys, answer, timeout=LONG):
         """Types, and waits for what only the answer shows."""

@@ -396,10 +396,12 @@ mod tests {
         living.wait().unwrap();
         assert_eq!((peer.caller(), peer.place()), (Caller::Unknown, Err(NotAPlace::Unknown(peer.pid))));
         // Somebody else holds the socket, and the one that connected it is gone before we look.
-        let mut gone = connected(&path, "os.fork() or time.sleep(30)").unwrap();
+        let mut gone = connected(&path, "os.fork() or s.recv(1)").unwrap();
         gone.wait().unwrap();
         let stream = listener.accept().unwrap().0;
         assert!(Peer::of(&stream).is_err());
+        // Its child ends with the connection.
+        drop(stream);
     }
 
     #[test]
