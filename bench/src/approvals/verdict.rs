@@ -133,7 +133,7 @@ fn judge_told(verdict: &mut Verdict, name: &str, story: &Story, heard: &[String]
         let word = story.decided.as_ref().map_or("", |(word, _)| word.as_str());
         let true_words = match told.split_once(' ').unwrap_or((told, "")) {
             ("counted", said) => said == word,
-            (_, why) if why.starts_with("answered elsewhere") => count("decided") == 1,
+            (_, why) if why.starts_with("already ") => count("decided") == 1,
             (_, why) if why.starts_with("expired") => count("expired") == 1,
             (_, why) if why.starts_with("withdrawn") => count("withdrawn") == 1,
             (_, why) => why.starts_with("the decision is about other content"),
