@@ -1,4 +1,5 @@
 """Endings told truthfully: keeper and daemon killed at once, spawns caught by the death of a keeper, launchers, damage."""
+import contextlib
 import json
 import os
 import signal
@@ -305,6 +306,8 @@ def left_behind(t):
     pid = c.call("process.spawn", {"id": "one", "command": "sleep", "args": ["300"], "wantPid": True})["result"]["pid"]
     keeper = parent_of(pid)
     c.call("process.killAndWait", {"id": "one"})
+    # An end that the daemon has not taken is something to hold.
+    wait_for(lambda: not pipes_of(keeper), 20)
     kill9(d)
     t.ok("a-keeper-that-holds-nothing-goes", wait_for(lambda: ended(keeper), 60), keeper)
     home = sudo_kit.Home(t)
@@ -324,6 +327,15 @@ def left_behind(t):
         end(*waiting, *keepers)
     finally:
         home.close()
+
+
+def pipes_of(pid):
+    found = []
+    for entry in os.scandir("/proc/%d/fd" % pid):
+        # Some are closed meanwhile.
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(entry.path))
+    return [link for link in found if link.startswith("pipe:")]
 
 
 def runners(home):

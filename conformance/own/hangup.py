@@ -184,7 +184,7 @@ def home_socket(home):
 
 
 def read_only(t, home):
-    draws = r"printf '\033[?1049h\033[?1000h\033[?25l\033[?2004hdrawn'; stty raw -echo; cat >read; sleep 1000"
+    draws = r": >read; printf '\033[?1049h\033[?1000h\033[?25l\033[?2004hdrawn'; stty raw -echo; cat >>read; sleep 1000"
     with Seat(home, "run", "-t", "--name", "drawer", "--", "sh", "-c", draws) as seat:
         seat.until(b"drawn")
         seat.type(DETACH)

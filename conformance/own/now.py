@@ -159,7 +159,7 @@ def keys(t):
         screen.until("typed into it\ntyped into it")
         screen.keys("C-]")
         screen.until("RUNNING", "> screen")
-        t.ok("enter-attaches-to-a-terminal-program-and-leaving-comes-back", "typed into it" in screen.row("screen"), screen.screen())
+        t.ok("enter-attaches-to-a-terminal-program-and-leaving-comes-back", wait_for(lambda: "typed into it" in screen.row("screen"), LONG, 0.2), screen.screen())
         screen.choose("rests")
         screen.keys("Enter")
         screen.until("type a prompt")
