@@ -126,7 +126,8 @@ pub(crate) fn play(name: &str, dir: &Path) -> ExitCode {
     let mut journal = File::options().append(true).create(true).open(dir.join("journal")).unwrap();
     let (keeper, adopted) = connect(dir, Hello::default(), |_| {}).unwrap();
     let keys: Vec<String> = adopted.into_iter().map(|child| child.key).collect();
-    writeln!(journal, "{name} {keys:?}").unwrap();
+    // In one piece: somebody reads it meanwhile.
+    journal.write_all(format!("{name} {keys:?}\n").as_bytes()).unwrap();
     let next = if name == "first" { "second" } else { name };
     let spec = GuardSpec {
         program: std::env::current_exe().unwrap(),
