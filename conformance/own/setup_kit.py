@@ -22,7 +22,17 @@ exec setpriv --reuid="$USER_ID" --regid="$GROUP_ID" --clear-groups env -i HOME="
 """
 
 
-class Person:
+class Caller:
+    """Whoever runs a command when called."""
+
+    def good(self, *argv, **options):
+        code, out, err = self(*argv, **options)
+        if code != 0:
+            raise Fail("%s: exit %d, %s%s" % (" ".join(argv), code, out[-400:], err[-400:]))
+        return out
+
+
+class Person(Caller):
     """Somebody without any privilege, with a home and a shell."""
 
     def __init__(self, t):
@@ -45,12 +55,6 @@ class Person:
         p = subprocess.run(whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(self.env, **env),
                            cwd=cwd or self.home, timeout=timeout)
         return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
-
-    def good(self, *argv, **options):
-        code, out, err = self(*argv, **options)
-        if code != 0:
-            raise Fail("%s: exit %d, %s%s" % (" ".join(argv), code, out[-400:], err[-400:]))
-        return out
 
     def processes(self):
         """Everything of this user, whoever started it."""
@@ -76,7 +80,7 @@ class Person:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-class Manager:
+class Manager(Caller):
     """systemd --user for a person."""
 
     def __init__(self, person):
@@ -110,12 +114,6 @@ class Manager:
         p = subprocess.run(inside + list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                            env=dict(self.person.env, XDG_RUNTIME_DIR=self.runtime), cwd=self.person.home, timeout=timeout)
         return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
-
-    def good(self, *argv, **options):
-        code, out, err = self(*argv, **options)
-        if code != 0:
-            raise Fail("%s: exit %d, %s%s" % (" ".join(argv), code, out[-400:], err[-400:]))
-        return out
 
     def stop(self):
         process = getattr(self, "process", None)

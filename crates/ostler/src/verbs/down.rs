@@ -9,8 +9,8 @@ use ostler_api::client::ClientError;
 use ostler_api::{Empty, KeyParams, Stopped, methods};
 
 use super::Context;
+use super::background::{self, Start};
 use super::connect::Reached;
-use super::start::{self, Start};
 use crate::config::Config;
 use crate::instances;
 use crate::output::{CommandError, Kind};
@@ -92,7 +92,7 @@ fn come_back(context: &Context, nobody: CommandError) -> Result<Reached, Command
     }
     Config::load(context.paths.config_file())?;
     context.screen.note("starting ostler to end what still runs");
-    start::launch(context, &Start { drop_in: false, take_over: false })?;
+    background::launch(context, &Start { drop_in: false, take_over: false })?;
     context.reach_one()
 }
 

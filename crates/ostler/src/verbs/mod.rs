@@ -8,6 +8,7 @@ mod r#as;
 mod assets;
 mod attach;
 mod audit;
+mod background;
 mod claim;
 mod close;
 mod completions;
@@ -42,7 +43,6 @@ mod sessions;
 mod set;
 mod since;
 mod start;
-mod start_again;
 mod status;
 mod stream;
 mod tui;
@@ -102,8 +102,7 @@ pub(crate) enum Verb {
     Status(status::Status),
     Run(run::Run),
     Ps(ps::Ps),
-    #[command(name = "start")]
-    StartAgain(start_again::StartAgain),
+    Start(start::Start),
     Attach(attach::Attach),
     Logs(logs::Logs),
     Kill(kill::Kill),
@@ -156,7 +155,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Status(verb) => verb.run(context),
         Verb::Run(verb) => verb.run(context),
         Verb::Ps(verb) => verb.run(context),
-        Verb::StartAgain(verb) => verb.run(context),
+        Verb::Start(verb) => verb.run(context),
         Verb::Attach(verb) => verb.run(context),
         Verb::Logs(verb) => verb.run(context),
         Verb::Kill(verb) => verb.run(context),

@@ -8,7 +8,7 @@ use clap::Args;
 use ostler_api::{Empty, methods};
 
 use super::Context;
-use super::start::{self, Start};
+use super::background::{self, Start};
 use crate::config::Config;
 use crate::output::{CommandError, Kind};
 use crate::paths::DEFAULT_INSTANCE;
@@ -41,10 +41,10 @@ impl Restart {
                 format!("`{}` was started as `{}`; its own client restarts it", record.name, record.door),
             ));
         }
-        let had_places = old.as_ref().is_some_and(|record| start::is_drop_in(record.pid));
+        let had_places = old.as_ref().is_some_and(|record| background::is_drop_in(record.pid));
         let outdated = keeper(context).filter(|pid| !is_this_program(*pid));
         let start = Start { drop_in: self.drop_in || had_places || config.doors.drop_in, take_over: true };
-        let record = start::launch(context, &start)?;
+        let record = background::launch(context, &start)?;
         let headline = match old {
             Some(old) => format!("ostler restarted (pid {}, was {})", record.pid, old.pid),
             None => format!("ostler was not running; started (pid {})", record.pid),
@@ -88,7 +88,7 @@ fn changed_over(pid: u32) -> String {
         if Instant::now() > deadline {
             return format!("a part of it (pid {pid}) still runs the old version; see: ostler logs --daemon");
         }
-        std::thread::sleep(start::POLL);
+        std::thread::sleep(background::POLL);
     }
     format!("upgraded in place (pid {pid}); everything keeps running")
 }

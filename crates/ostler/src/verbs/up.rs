@@ -10,7 +10,7 @@ use ostler_engine::{Claim, Claimed, claim};
 
 use super::Context;
 use super::agents_here::{of_daemon, state};
-use super::start::{self, Start};
+use super::background::{self, Start};
 use crate::config::Config;
 use crate::daemon;
 use crate::instances::InstanceRecord;
@@ -63,7 +63,7 @@ impl Up {
             return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
-        let record = match start::launch(context, &start) {
+        let record = match background::launch(context, &start) {
             Ok(record) => record,
             Err(error) => return overtaken(context, error),
         };
@@ -93,7 +93,7 @@ fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandE
     };
     let reached = context.reach(found)?;
     let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
-    if places && !start::is_drop_in(record.pid) {
+    if places && !background::is_drop_in(record.pid) {
         let message = format!("already running (pid {}), without --drop-in", record.pid);
         return Err(
             CommandError::new(Kind::Refused, message).hint("use: ostler restart --drop-in; everything keeps running")
@@ -113,12 +113,12 @@ fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandE
 /// ours did not start is the answer.
 fn overtaken(context: &Context, error: CommandError) -> Result<ExitCode, CommandError> {
     let dir = context.paths.prepare_instance(context.instance_name())?;
-    let deadline = Instant::now() + start::READY_WITHIN;
+    let deadline = Instant::now() + background::READY_WITHIN;
     while Instant::now() < deadline && matches!(claim(&dir, Claim::IfFree), Ok(Claimed::Held(_))) {
         if let Ok(Some(code)) = already(context, false) {
             return Ok(code);
         }
-        std::thread::sleep(start::POLL);
+        std::thread::sleep(background::POLL);
     }
     Err(error)
 }

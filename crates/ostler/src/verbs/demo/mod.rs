@@ -22,8 +22,8 @@ use self::listen::{Absence, Listener};
 use self::story::{OTHERS, Role, WRITER};
 use self::tally::Tally;
 use super::Context;
+use super::background::{self, Start};
 use super::connect::Reached;
-use super::start::{self, Start};
 use crate::output::{CommandError, Paint, terminal_width};
 use crate::paths::DEMO_INSTANCE;
 
@@ -102,7 +102,7 @@ fn play(demo: &Context) -> Result<ExitCode, CommandError> {
     let lock = place::make(&demo.paths)?;
     say(demo, Paint::Head, "This is a demo. Its agents are scripted, and nothing of yours is touched.")?;
     say(demo, Paint::Dim, &format!("Everything is in {}", at_home(demo.paths.state_dir())))?;
-    start::launch(demo, &Start { drop_in: false, take_over: false })?;
+    background::launch(demo, &Start { drop_in: false, take_over: false })?;
     let mut others = Vec::new();
     for role in &OTHERS {
         others.push(begin(demo, role)?);

@@ -6,7 +6,7 @@ use ostler_api::{KeyParams, methods};
 use ostler_engine::{Claim, Claimed, claim};
 
 use super::super::Context;
-use super::super::start::{self, Start};
+use super::super::background::{self, Start};
 use super::place;
 use crate::instances::{keeper_answers, keeper_holds, kept};
 use crate::output::CommandError;
@@ -38,7 +38,7 @@ fn end_processes(demo: &Context) -> Result<(), CommandError> {
                 drop(lease);
                 if keeper_holds(&dir) || kept(&dir) > 0 {
                     // The keeper's own may be quicker: then that one is stopped.
-                    let _ = start::launch(demo, &Start { drop_in: false, take_over: false });
+                    let _ = background::launch(demo, &Start { drop_in: false, take_over: false });
                 } else if !keeper_answers(&dir) {
                     return Ok(());
                 }

@@ -17,6 +17,7 @@ use crate::config::show_duration;
 use crate::output::{Paint, ago, spelled, visible};
 use crate::request::sheet;
 use crate::transcript::spent_words;
+use crate::verbs::claim::claimed;
 use crate::verbs::listing::Listed;
 use crate::verbs::ps;
 
@@ -123,12 +124,10 @@ fn facts(hosted: &Hosted) -> Vec<(&'static str, String)> {
     if let Some(process) = &hosted.process {
         facts.push(("command", ps::command(process)));
         let claim = process.claim.as_ref().filter(|_| process.exit.is_none());
-        let words = |claim: &ostler_api::Claim| {
-            let parts = [Some(claim.state.as_str().replace('_', " ")), claim.kind.clone(), claim.title.clone()];
-            let words: Vec<String> = parts.into_iter().chain([claim.message.clone()]).flatten().collect();
-            words.join(": ")
-        };
-        facts.extend(claim.map(|claim| ("says", format!("{} (not verified)", words(claim)))));
+        facts.extend(claim.map(|claim| {
+            let more = [&claim.title, &claim.message].into_iter().flatten().map(|text| format!(": {text}"));
+            ("status", claimed(claim).0 + &more.collect::<String>())
+        }));
         facts.extend(process.held_back.clone().map(|why| ("held back", why)));
     }
     facts.extend(hosted.workspace.clone().map(|folder| ("folder", folder)));
