@@ -14,6 +14,17 @@ words! {
 }
 
 words! {
+    /// What became of the part that holds the children, when it was to run a newer program.
+    pub enum KeeperUpgrade {
+        /// It was told, and has not changed over yet.
+        Pending = "pending",
+        Done = "done",
+        /// It goes on as the program it was.
+        Failed = "failed",
+    }
+}
+
+words! {
     /// Whether an agent is logged in, as far as its files and variables show.
     pub enum LoginState {
         Yes = "yes",
@@ -92,6 +103,9 @@ wire! {
         pub pid: u32,
         /// The process that is the parent of all hosted children and outlives the daemon.
         pub keeper_pid: Option<u32>,
+        /// Absent unless it ran another program than this daemon when the daemon started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub keeper_upgrade: Option<KeeperUpgrade>,
         pub started: Timestamp,
         pub doors: Vec<Door>,
         pub running: u64,

@@ -44,7 +44,7 @@ pub use ostler_journal::{
     Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Journal, Kind, LineStart,
     Missing, Space, Step, Subscription, Wake,
 };
-pub use ostler_keeper::{GuardSpec, Scope, heap};
+pub use ostler_keeper::{GuardSpec, Scope, Upgrade, heap};
 pub use process::{
     About, Alias, Claim as ProcessClaim, Doing, Ending, Exit, Happening, KillOutcome, KillPlan, Need, Observer,
     Process, RenameError, ResolveError, SpawnError, SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,

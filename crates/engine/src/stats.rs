@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ostler_journal::{HeldReason, Space};
+use ostler_keeper::Upgrade;
 
 use crate::Engine;
 
@@ -23,6 +24,8 @@ pub struct Stats {
     pub oldest_unsynced: Duration,
     /// The parent of every child.
     pub keeper_pid: u32,
+    /// What became of its change to this program, if it ran another.
+    pub keeper_upgrade: Option<Upgrade>,
 }
 
 impl Engine {
@@ -36,6 +39,7 @@ impl Engine {
             damaged: 0,
             oldest_unsynced: self.inner.pumps.oldest_unsynced(),
             keeper_pid: self.inner.keeper().pid(),
+            keeper_upgrade: self.inner.keeper().upgrade(),
         };
         for process in self.list() {
             let bounds = process.bounds();

@@ -18,6 +18,7 @@ pub mod client;
 mod custody;
 pub mod procfs;
 mod server;
+pub mod shield;
 mod spec;
 #[allow(unsafe_code)]
 mod sys;
@@ -29,7 +30,7 @@ pub use custody::{COOKIE, Orphan, end_younger, find};
 pub use server::run;
 pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,
-    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
+    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
 };
 pub use sys::{duplicate, heap, peer_process, trim};
 pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};

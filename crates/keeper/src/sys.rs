@@ -444,16 +444,23 @@ pub(crate) fn failure(bytes: [u8; 8]) -> (Step, i32) {
     (step, i32::from_le_bytes([e, f, g, h]))
 }
 
-/// Forks a helper that writes what `work` returns into `out` and ends. It has no descriptor but 0,
-/// 1, 2 and `out`; it works on a copy of our memory, so it may do whatever a program may, and its
+/// Forks a helper that writes what `work` returns into `out` and ends. It has no descriptor but 0, which is `input` if there
+/// is one, 1, 2 and `out`; it works on a copy of our memory, so it may do whatever a program may, and its
 /// destructors never run.
-pub(crate) fn helper(out: BorrowedFd<'_>, work: impl FnOnce() -> Vec<u8>) -> Result<u32, Errno> {
+pub(crate) fn helper(
+    out: BorrowedFd<'_>,
+    input: Option<BorrowedFd<'_>>,
+    work: impl FnOnce() -> Vec<u8>,
+) -> Result<u32, Errno> {
     // SAFETY: this process has one thread, so the child's copy of every lock and of the allocator
     // is in a sound state; it ends by _exit and closes nothing on behalf of its copies.
     unsafe {
         match libc::fork() {
             -1 => Err(last()),
             0 => {
+                if let Some(input) = input {
+                    libc::dup2(input.as_raw_fd(), 0);
+                }
                 keep_only(out);
                 unblock_signals();
                 let said = work();

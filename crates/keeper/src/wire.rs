@@ -92,6 +92,9 @@ pub(crate) struct Greeting {
     pub(crate) pid: u32,
     #[serde(default)]
     pub(crate) program: String,
+    /// The file that it runs, by device and number: nobody else may look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<(u64, u64)>,
 }
 
 /// A spawn: descriptors beside it are the sealed command, then `given`, then `held`; the raw bytes

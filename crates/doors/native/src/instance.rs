@@ -6,12 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ostler_api::{
-    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams,
-    LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, Status, Stopped, methods,
+    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState,
+    KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, Status, Stopped,
+    methods,
 };
 use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Drive, Login};
-use ostler_engine::{KillPlan, Process, Space};
+use ostler_engine::{KillPlan, Process, Space, Upgrade};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
@@ -22,6 +23,14 @@ const OLDEST: u32 = 1;
 const TERM: i32 = 15;
 /// Long enough for an answer to reach the client before the daemon goes.
 const LAST_WORDS: Duration = Duration::from_millis(50);
+
+fn upgrade(of_keeper: Upgrade) -> KeeperUpgrade {
+    match of_keeper {
+        Upgrade::Pending => KeeperUpgrade::Pending,
+        Upgrade::Done => KeeperUpgrade::Done,
+        Upgrade::Failed => KeeperUpgrade::Failed,
+    }
+}
 
 pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcError> {
     if params.version < OLDEST {
@@ -52,6 +61,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         program: identity.program,
         pid: std::process::id(),
         keeper_pid: Some(stats.keeper_pid),
+        keeper_upgrade: stats.keeper_upgrade.map(upgrade),
         started: identity.started,
         doors: shared.instance.doors(),
         running: stats.running as u64,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
@@ -147,10 +147,7 @@ pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, Conne
 /// connection. Nothing waits for that, and one that can not goes on as it is.
 fn renew(keeper: &Keeper) {
     let pid = keeper.pid();
-    let file = |link: &str| std::fs::metadata(link).map(|file| (file.dev(), file.ino()));
-    if let (Ok(theirs), Ok(ours)) = (file(&format!("/proc/{pid}/exe")), file("/proc/self/exe"))
-        && theirs != ours
-    {
+    if keeper.is_another_program() {
         keeper.reexec(move |outcome| match outcome {
             Ok(()) => tracing::info!("keeper {pid} runs this program now"),
             Err(error) => tracing::warn!("keeper {pid} goes on as the program it was: {error}"),

@@ -2,7 +2,7 @@
 //! so that an unprivileged user's limit of descriptors in flight is never met.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use super::Keeper;
 use super::launch::{address, directory, socket};
 use super::link::Handle;
 use crate::channel::{self, Received};
+use crate::shield;
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
     Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
@@ -64,13 +65,23 @@ impl From<ConnectError> for Attempt {
     }
 }
 
-/// The connection, who is at its other end (its pid and its protocol), and what it handed over.
-type Connected = (OwnedFd, (u32, u32), Vec<Adopted>);
+/// Who is at the other end.
+pub(super) struct Served {
+    pub(super) pid: u32,
+    pub(super) protocol: u32,
+    /// The file that it runs.
+    pub(super) file: Option<(u64, u64)>,
+}
+
+/// The connection, who is at its other end, and what it handed over.
+type Connected = (OwnedFd, Served, Vec<Adopted>);
 
 fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
     let socket = reach(dir)?;
     let (pid, program) = (std::process::id(), hello.program.clone());
-    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;
+    let greeting = Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, file: None };
+    // It has to see that nobody hosts us, and may not be able to look.
+    say(&socket, Verb::Hello(greeting), shield::environ().as_slice())?;
     let keeper = match hear(&socket, buffer)?.0 {
         Body::Hello(keeper) => keeper,
         Body::Busy { pid } => return Err(ConnectError::Busy { pid }.into()),
@@ -93,9 +104,11 @@ fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, At
             adopted.push(adopt(child, meta, &mut fds));
         }
         hook!("keeper.adopt.batch");
-        say(&socket, Verb::Adopted)?;
+        say(&socket, Verb::Adopted, &[])?;
         if !more {
-            return Ok((socket, (keeper.pid, keeper.protocol), adopted));
+            // One of before says nothing of its file, and shows it.
+            let file = keeper.file.or_else(|| shield::file_of(keeper.pid));
+            return Ok((socket, Served { pid: keeper.pid, protocol: keeper.protocol, file }, adopted));
         }
     }
 }
@@ -131,9 +144,9 @@ fn version(keeper: u32) -> ConnectError {
     ConnectError::Version { keeper, ours: PROTOCOL }
 }
 
-fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
+fn say(socket: &OwnedFd, verb: Verb, fds: &[BorrowedFd<'_>]) -> Result<(), ConnectError> {
     let packet = encode(&Request { id: 0, verb }, &[]);
-    match channel::send(socket, &packet, &[], SendFlags::empty()) {
+    match channel::send(socket, &packet, fds, SendFlags::empty()) {
         Ok(()) => Ok(()),
         // A refusal may close the socket before we have spoken; it is still there to be read.
         Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),

@@ -11,9 +11,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 
-use super::adopt;
+use super::adopt::{self, Served};
 use crate::channel::{self, Received};
-use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
+use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray, Upgrade};
 use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
@@ -124,6 +124,10 @@ pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
     pub(super) pid: u32,
+    /// The file that the keeper ran when it was reached.
+    pub(super) file: Option<(u64, u64)>,
+    /// What became of its change to our program.
+    upgrade: Mutex<Option<Upgrade>>,
     /// The protocol that the keeper speaks.
     protocol: AtomicU32,
     state: Mutex<State>,
@@ -149,14 +153,16 @@ impl Handle {
     pub(super) fn start(
         socket: OwnedFd,
         buffer: Vec<u8>,
-        (pid, protocol): (u32, u32),
+        Served { pid, protocol, file }: Served,
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             pid,
+            file,
             protocol: AtomicU32::new(protocol),
+            upgrade: Mutex::default(),
             state: Mutex::default(),
             drained: Condvar::new(),
         });
@@ -201,9 +207,17 @@ impl Link {
         self.protocol.load(Ordering::Relaxed) >= protocol
     }
 
-    /// The keeper runs our program.
-    pub(super) fn is_renewed(&self) {
-        self.protocol.store(PROTOCOL, Ordering::Relaxed);
+    /// What became of the keeper's change to our program, if there was one.
+    pub(super) fn upgrade(&self) -> Option<Upgrade> {
+        *lock(&self.upgrade)
+    }
+
+    /// The keeper is to run our program, or does, or will not.
+    pub(super) fn upgrades(&self, upgrade: Upgrade) {
+        *lock(&self.upgrade) = Some(upgrade);
+        if upgrade == Upgrade::Done {
+            self.protocol.store(PROTOCOL, Ordering::Relaxed);
+        }
     }
 
     /// Answers without asking the keeper.

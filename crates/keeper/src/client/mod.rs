@@ -18,8 +18,9 @@ pub use launch::launch;
 use link::{Handle, Pending};
 
 use crate::blob::{self, Command};
+use crate::shield;
 use crate::spec::{
-    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, Step, Stray,
+    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, Step, Stray, Upgrade,
 };
 use crate::wire::{ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role, SpawnWire, Verb};
 
@@ -152,13 +153,25 @@ impl Keeper {
         self.handle.link().drain(FAREWELL);
     }
 
+    /// Whether the keeper runs another program than this process.
+    pub fn is_another_program(&self) -> bool {
+        let theirs = self.handle.link().file;
+        theirs.is_some() && shield::own_file().is_some_and(|ours| theirs != Some(ours))
+    }
+
+    /// What became of the keeper's change to our program, if one was asked for.
+    pub fn upgrade(&self) -> Option<Upgrade> {
+        self.handle.link().upgrade()
+    }
+
     /// Replaces the keeper's program by ours, children and connection kept. `done` is called once
     /// the new program serves, or with the reason why the old one stayed.
     pub fn reexec(&self, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
         let handle = Arc::downgrade(&self.handle);
+        self.handle.link().upgrades(Upgrade::Pending);
         let done = Pending::Plain(Box::new(move |outcome: Result<(), RequestError>| {
-            if let (Ok(()), Some(handle)) = (&outcome, handle.upgrade()) {
-                handle.link().is_renewed();
+            if let Some(handle) = handle.upgrade() {
+                handle.link().upgrades(if outcome.is_ok() { Upgrade::Done } else { Upgrade::Failed });
             }
             done(outcome);
         }));

@@ -44,6 +44,7 @@ impl Codecast {
             }
             false => None,
         };
+        super::put_up_port_sign(host.engine(), address.port());
         open.push(DoorRecord {
             name: "codecast".into(),
             address: address.to_string(),
