@@ -195,7 +195,9 @@ def life(t):
         shell.press(b"y")
         t.ok("a-person-approves-below-a-shell", shell.wait() == 0 and asker.answer().get("text") == "via-shell\n", shell.seen)
         rc, said, _ = house("doctor")
-        t.ok("doctor-answers", len(said.splitlines()) >= 4, said)
+        t.ok("doctor-tells-of-ptrace", re.search(r"(ok|weak) +ptrace .*(Yama|ptrace_scope)", said), said)
+        t.ok("doctor-tells-of-tiocsti", re.search(r"(ok|weak) +terminal .*(TIOCSTI|tiocsti)", said), said)
+        t.ok("doctor-tells-of-a-program-that-an-agent-can-replace", re.search(r"weak program .*an agent can replace .*%s" % re.escape(house.dir), said), said)
         second = "".join(house("up", "--foreground", timeout=20)[1:])
         t.ok("a-second-daemon-is-told-who-is-there", "already running (pid %d)" % house.daemon_pid() in second, second)
         rc, said, _ = house("down", "--kill")
@@ -316,5 +318,69 @@ def port(t):
         t.ok("after-a-restart-there-is-one", wait_for(lambda: len(listed()) == 1, LONG, 0.2), listed())
         house.down()
         t.ok("without-a-daemon-there-is-none", daemon and wait_for(lambda: not listed(), LONG, 0.2), listed())
+    finally:
+        house.down()
+
+
+@area("ordinary-settings")
+def settings(t):
+    """A setting that loosens something stands in a file that agents write: it counts once a person has confirmed it."""
+    house = ordinary(t)
+    if not house:
+        return
+    program = house.dir + "/mine"
+    with open(program, "w") as f:
+        f.write("#!/bin/sh\nid -u\n")
+    os.chmod(program, 0o755)
+    os.chown(program, NOBODY, NOBODY)
+    folder = house.dir + "/.config/ostler"
+    os.makedirs(folder, exist_ok=True)
+
+    def write(text):
+        with open(folder + "/config.toml", "w") as f:
+            f.write(text)
+
+    def asked():
+        """What becomes of a root command whose file the asker can replace: refused at once, or a question."""
+        asker = house.ask([program], privileged=True)
+        if wait_for(house.pending, 3, 0.1):
+            asker.sock.close()
+            wait_for(lambda: not house.pending(), LONG, 0.1)
+            return "asked"
+        return asker.answer().get("status")
+    name = "approvals.writable_programs"
+    write('[approvals]\nwritable_programs = "warn"\n[daemon]\ncore_dumps = true\n')
+    house.up()
+    try:
+        status, doctor = house.good("status"), house("doctor")[1]
+        for where, said in (("status", status), ("doctor", doctor)):
+            t.ok("%s-says-what-waits-and-how-to-confirm" % where, "%s = warn has no effect until you confirm it: ostler config confirm %s" % (name, name) in said
+                 and "ostler config confirm daemon.core_dumps" in said, said)
+        t.eq("unconfirmed-it-does-not-count", asked(), "error")
+        t.eq("nor-do-core-dumps", sorted(attack(house, house.daemon_pid(), keeper_of(house)).values()), [[], []])
+        for how in ([], ["-t"]):
+            rc, out, err = house("run", *how, "--", getattr(house, "real", house.program), "config", "confirm", name)
+            t.ok("an-agent-does-not-confirm-it%s" % "".join(how), rc != 0 and "runs in ostler" in out + err, (rc, out, err))
+        rc, out, err = house("config", "confirm", name)
+        t.ok("nor-does-a-script-without-a-terminal", rc != 0 and "has no terminal" in out + err, (rc, out, err))
+        t.ok("the-attempts-are-on-record", len(house.audit("attempted")) >= 3)
+        house.good("restart")
+        t.eq("a-restart-confirms-nothing", asked(), "error")
+        for setting in (name, "daemon.core_dumps"):
+            term = Terminal(house, "config", "confirm", setting)
+            t.ok("a-person-confirms-%s" % setting, term.wait() == 0 and b"takes effect with: ostler restart" in term.seen, term.seen)
+        house.good("restart")
+        t.eq("confirmed-it-counts", asked(), "asked")
+        t.ok("status-is-quiet", "confirm" not in house.good("status"))
+        taken = attack(house, house.daemon_pid(), keeper_of(house))
+        t.eq("core-dumps-are-back", sorted(taken.values()), [EVERY_WAY, EVERY_WAY])
+        said = house.good("audit")
+        t.ok("the-audit-says-who", re.search(r"confirmed .*%s = warn by uid \d+ at /dev/pts/" % re.escape(name), said), said)
+        write('')
+        house.good("restart")
+        t.eq("taken-back-it-is-strict", (asked(), sorted(attack(house, house.daemon_pid(), keeper_of(house)).values())), ("error", [[], []]))
+        write('[approvals]\nwritable_programs = "warn"\n')
+        house.good("restart")
+        t.eq("and-has-to-be-confirmed-again", (asked(), "confirm" in house.good("status")), ("error", True))
     finally:
         house.down()

@@ -95,6 +95,12 @@ wire! {
         pub connect: String,
     }
 
+    /// A setting and its value.
+    pub struct SettingInfo {
+        pub setting: String,
+        pub value: String,
+    }
+
     /// How the instance is doing.
     pub struct Status {
         pub instance: String,
@@ -141,6 +147,9 @@ wire! {
         /// Requests that wait for a person.
         #[serde(default)]
         pub approvals_pending: u64,
+        /// Settings that loosen something, and do not count until a person confirms them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub unconfirmed: Vec<SettingInfo>,
     }
 
     /// Metrics in the text form that Prometheus reads.

@@ -168,6 +168,8 @@ pub mod methods {
         RuleAdd = "rule.add" (approval::RuleAddParams) -> approval::RuleInfo;
         /// Takes a standing answer back. Only a person's place may.
         RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
+        /// Lets a setting count that loosens something; from the next start on. Only a person's place may.
+        SettingConfirm = "setting.confirm" (instance::SettingInfo) -> instance::Empty;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

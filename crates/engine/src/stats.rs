@@ -29,6 +29,15 @@ pub struct Stats {
 }
 
 impl Engine {
+    /// Whether daemon and keeper leave core files, and may be looked into by every program of their user.
+    pub fn allow_core_dumps(&self, allowed: bool) {
+        if allowed {
+            ostler_keeper::shield::lower();
+        }
+        // It may have been allowed under the daemon before us.
+        self.inner.keeper().allow_core_dumps(allowed);
+    }
+
     /// Counts without touching the disk.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {

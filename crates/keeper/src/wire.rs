@@ -76,6 +76,10 @@ pub(crate) enum Verb {
     /// Command in the one descriptor beside it; no descriptor: no guard.
     Guard,
     Farewell,
+    /// Whether the keeper may leave a core file, and be looked into.
+    CoreDumps {
+        allowed: bool,
+    },
     /// New program in the one descriptor beside it.
     Reexec,
     Import(ChildWire),

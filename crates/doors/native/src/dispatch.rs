@@ -110,6 +110,7 @@ impl Client {
             methods::RuleList::NAME => self.now::<methods::RuleList>(call, out, rules::list),
             methods::RuleAdd::NAME => self.personal::<methods::RuleAdd>(call, out, rules::add),
             methods::RuleRevoke::NAME => self.personal::<methods::RuleRevoke>(call, out, rules::revoke),
+            methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),
             methods::AuditRead::NAME => self.blocking::<methods::AuditRead>(call, out, rules::audit),
             methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
             // The second is what tools that know OpenRPC ask for by themselves.

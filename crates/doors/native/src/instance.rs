@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ostler_api::{
     API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState,
-    KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, Status, Stopped,
-    methods,
+    KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, SettingInfo,
+    Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Drive, Login};
@@ -54,6 +54,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
     let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
+    let unconfirmed = shared.engine.inbox().unconfirmed().into_iter();
     let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
         instance: identity.name,
@@ -78,6 +79,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),
         sessions_running: sessions.iter().filter(|(status, _)| busy(*status)).map(|(_, count)| count).sum(),
         approvals_pending: shared.engine.inbox().pending().len() as u64,
+        unconfirmed: unconfirmed.map(|(setting, value)| SettingInfo { setting, value }).collect(),
     })
 }
 

@@ -1,8 +1,8 @@
-//! `rule.*` and `audit.*`: standing answers, and the record of everything.
+//! `rule.*`, `setting.*` and `audit.*`: standing answers, and the record of everything.
 
 use ostler_api::{
     AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleEffect,
-    RuleInfo, RuleList, RuleNameParams, Timestamp,
+    RuleInfo, RuleList, RuleNameParams, SettingInfo, Timestamp,
 };
 use ostler_engine::Peer;
 use ostler_engine::approval::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
@@ -87,6 +87,12 @@ pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParam
                 .hint("list them: ostler rules"))
         }
     }
+}
+
+pub(crate) fn confirm(shared: &Shared, peer: Option<&Peer>, params: SettingInfo) -> Result<Empty, RpcError> {
+    let by = person(shared, peer, "settings", "config confirm")?;
+    let confirmed = shared.engine.inbox().confirm((params.setting, params.value), by);
+    confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
 }
 
 pub(crate) fn audit(shared: &Shared, params: AuditReadParams) -> Result<AuditPage, RpcError> {

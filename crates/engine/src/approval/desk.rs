@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::time::Duration;
 
+use super::confirmed::Confirmed;
 use super::error::{AskError, DecideError};
 use super::flood::Flood;
 use super::ledger::Entry;
@@ -60,6 +61,7 @@ pub(super) struct Desk {
     live: BTreeMap<String, Live>,
     recent: VecDeque<String>,
     rules: Vec<Rule>,
+    pub(super) confirmed: Confirmed,
     keys: HashMap<String, (u64, Option<String>)>,
     keys_looked: u64,
     refusals: HashMap<String, (u32, u64)>,
@@ -85,6 +87,7 @@ impl Desk {
             live: sum.live,
             recent: sum.recent,
             rules: sum.rules,
+            confirmed: sum.confirmed,
             keys: HashMap::new(),
             keys_looked: 0,
             refusals: HashMap::new(),
@@ -405,6 +408,12 @@ impl Desk {
         self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
         self.rules.retain(|rule| rule.name != name);
         Ok(true)
+    }
+
+    /// Writes what is about no request.
+    pub(super) fn append_alone(&mut self, record: &Record, now: u64) -> Result<(), StoreError> {
+        self.seq = self.store.append(None, now, &[record], None)?;
+        Ok(())
     }
 
     pub(super) fn rules(&self) -> Vec<Rule> {

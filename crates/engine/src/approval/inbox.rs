@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::confirmed::Setting;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
@@ -230,6 +231,22 @@ impl Inbox {
     /// Takes a standing answer back; `false` if there is none of this name. May wait for the disk.
     pub fn revoke_rule(&self, name: &str, by: By) -> Result<bool, StoreError> {
         self.with(|desk| desk.revoke_rule(name, by))
+    }
+
+    /// These loosening settings are asked for; gives back those that do not count, because nobody has confirmed them. May wait
+    /// for the disk.
+    pub fn settings(&self, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
+        self.with(|desk| desk.settings(asked))
+    }
+
+    /// Settings that wait to be confirmed.
+    pub fn unconfirmed(&self) -> Vec<Setting> {
+        self.look(|desk| desk.confirmed.waiting.clone())
+    }
+
+    /// A person confirms a setting that waits; it counts from the next start. May wait for the disk.
+    pub fn confirm(&self, setting: Setting, by: By) -> Result<(), DecideError> {
+        self.with(|desk| desk.confirm(setting, by))
     }
 
     /// Entries of the audit after this position. May wait for the disk.

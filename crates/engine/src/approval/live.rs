@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::confirmed::Confirmed;
 use super::ledger::Entry;
 use super::{Approval, Ask, Record, Rule, State, clock};
 
@@ -65,6 +66,7 @@ pub(super) struct Sum {
     pub(super) live: BTreeMap<String, Live>,
     pub(super) recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
+    pub(super) confirmed: Confirmed,
     /// Names that count as used, and the requests they stand for.
     pub(super) keys: Vec<(String, String)>,
     pub(super) impossible: Option<String>,
@@ -77,7 +79,7 @@ impl Sum {
             Record::Opened { boot, .. } => self.boot.clone_from(boot),
             Record::RuleAdded { rule } => self.rules.push(rule.clone()),
             Record::RuleRevoked { name, .. } => self.rules.retain(|rule| rule.name != *name),
-            _ => {}
+            other => self.confirmed.take(other),
         }
         let Some(id) = &entry.about else { return };
         if let Record::Asked { boot_ms, content, .. } = record {

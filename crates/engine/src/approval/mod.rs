@@ -6,6 +6,7 @@
 
 mod clock;
 mod command;
+mod confirmed;
 mod desk;
 mod error;
 mod flood;
@@ -29,6 +30,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use clock::{boot_id, named_boot};
 pub use command::{CommandContent, StageContent};
+pub use confirmed::Setting;
 pub use desk::{Settings, Trace};
 pub use error::{AskError, DecideError};
 pub use inbox::Inbox;

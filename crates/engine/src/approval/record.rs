@@ -103,6 +103,10 @@ pub enum Record {
     RuleAdded { rule: Rule },
     /// A rule was taken back.
     RuleRevoked { name: String, by: By },
+    /// A person wants a setting that loosens something to count.
+    SettingConfirmed { setting: String, value: String, by: By },
+    /// A setting that was confirmed is not asked for any more.
+    SettingLapsed { setting: String },
 }
 
 impl Record {

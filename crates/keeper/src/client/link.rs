@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -128,6 +128,8 @@ pub(super) struct Link {
     pub(super) file: Option<(u64, u64)>,
     /// What became of its change to our program.
     upgrade: Mutex<Option<Upgrade>>,
+    /// It may leave a core file.
+    pub(super) core_dumps: AtomicBool,
     /// The protocol that the keeper speaks.
     protocol: AtomicU32,
     state: Mutex<State>,
@@ -163,6 +165,7 @@ impl Handle {
             file,
             protocol: AtomicU32::new(protocol),
             upgrade: Mutex::default(),
+            core_dumps: AtomicBool::new(false),
             state: Mutex::default(),
             drained: Condvar::new(),
         });

@@ -8,6 +8,7 @@ mod link;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -145,6 +146,13 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether the keeper may leave a core file, and be looked into for it. It forgets that when its program is replaced, and
+    /// is told again.
+    pub fn allow_core_dumps(&self, allowed: bool) {
+        self.handle.link().core_dumps.store(allowed, Ordering::Relaxed);
+        self.tell(Verb::CoreDumps { allowed });
+    }
+
     /// The daemon leaves on purpose: no restart, and the keeper ends once it has no child left.
     /// Returns when everything said before has left (or after five seconds).
     pub fn farewell(&self) {
@@ -171,7 +179,11 @@ impl Keeper {
         self.handle.link().upgrades(Upgrade::Pending);
         let done = Pending::Plain(Box::new(move |outcome: Result<(), RequestError>| {
             if let Some(handle) = handle.upgrade() {
-                handle.link().upgrades(if outcome.is_ok() { Upgrade::Done } else { Upgrade::Failed });
+                let link = handle.link();
+                link.upgrades(if outcome.is_ok() { Upgrade::Done } else { Upgrade::Failed });
+                if link.core_dumps.load(Ordering::Relaxed) {
+                    link.submit(Verb::CoreDumps { allowed: true }, &[], Vec::new(), None);
+                }
             }
             done(outcome);
         }));

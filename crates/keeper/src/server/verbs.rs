@@ -14,6 +14,7 @@ use super::daemon::Broken;
 use super::spawn::window;
 use crate::channel::{self, Received};
 use crate::custody::Target;
+use crate::shield;
 use crate::spec::{Scope, Signalled};
 use crate::sys;
 use crate::wire::{BATCH_BYTES, Body, Numbered, Request, Verb, split};
@@ -119,6 +120,8 @@ impl Server {
                 }
             }
             Verb::Guard => self.guard.set(fds.into_iter().next()),
+            Verb::CoreDumps { allowed: true } => shield::lower(),
+            Verb::CoreDumps { allowed: false } => shield::raise(),
             Verb::Farewell => {
                 self.guard.set(None);
                 if let Some(daemon) = &mut self.daemon {

@@ -35,7 +35,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use ostler_engine::Engine;
 use sha2::{Digest, Sha256};
+
+use crate::config::Config;
 
 /// Two: one busy connection must not hold up the others, and pumps have threads of their own.
 const WORKERS: usize = 2;
@@ -51,6 +54,19 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
     let ended = runtime.block_on(runtime.spawn(daemon));
     runtime.shutdown_background();
     ended.map_err(io::Error::other)
+}
+
+/// The settings without those that loosen something and that nobody has confirmed to this instance.
+pub(crate) fn confirmed(engine: &Engine, config: Config) -> Config {
+    let asked = config.loosening();
+    let waiting = engine.inbox().settings(asked.clone()).unwrap_or_else(|error| {
+        tracing::error!("what was confirmed cannot be read: {error}");
+        asked
+    });
+    for (setting, value) in &waiting {
+        tracing::warn!("{setting} = {value} does not count until you confirm it: ostler config confirm {setting}");
+    }
+    config.without(&waiting)
 }
 
 /// The instance of a drop-in: one per user and place, by whatever name the place is reached.

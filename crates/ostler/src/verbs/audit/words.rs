@@ -51,6 +51,10 @@ fn say(record: Record) -> (&'static str, Paint, String) {
             ("rule", Paint::Head, format!("{name} says {says} {place}{until} to {right}{title} (by {made_by})"))
         }
         Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
+        Record::SettingConfirmed { setting, value, by } => {
+            ("confirmed", Paint::Head, format!("{setting} = {value} by {by}"))
+        }
+        Record::SettingLapsed { setting } => ("lapsed", Paint::Dim, format!("{setting} is back at its default")),
     }
 }
 
