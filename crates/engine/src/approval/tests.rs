@@ -340,6 +340,7 @@ fn nothing_is_written_until_somebody_asks() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     assert!(inbox.pending().is_empty() && inbox.rules().is_empty());
+    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
     assert!(!folder.path().join("inbox.db").exists());
 }
 
@@ -384,4 +385,27 @@ async fn a_full_disk_still_takes_decisions() {
     }
     assert!(!disk.0.path().join("inbox.reserve").exists());
     assert!(inbox.verify().is_ok());
+}
+
+#[test]
+fn a_setting_counts_once_a_person_has_confirmed_its_value_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let warn = || vec![("approvals.writable_programs".to_owned(), "warn".to_owned())];
+    let inbox = open(folder.path());
+    assert_eq!(inbox.settings(warn()).unwrap(), warn());
+    assert_eq!(inbox.unconfirmed(), warn());
+    let other = ("approvals.writable_programs".to_owned(), "run".to_owned());
+    assert!(matches!(inbox.confirm(other.clone(), me()), Err(DecideError::DoesNotFit(_))), "it does not wait");
+    inbox.confirm(warn()[0].clone(), me()).unwrap();
+    assert_eq!(inbox.unconfirmed(), []);
+    drop(inbox);
+    let inbox = open(folder.path());
+    assert_eq!(inbox.settings(warn()).unwrap(), [], "also to the next daemon");
+    assert_eq!(inbox.settings(vec![other.clone()]).unwrap(), [other], "another value waits");
+    assert_eq!(inbox.settings(warn()).unwrap(), []);
+    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
+    assert_eq!(inbox.settings(warn()).unwrap(), warn(), "what was taken back waits again");
+    assert_eq!(story(&inbox), ["opened", "setting_confirmed", "opened", "setting_lapsed"]);
 }
