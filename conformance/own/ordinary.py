@@ -195,6 +195,7 @@ def life(t):
         shell.press(b"y")
         t.ok("a-person-approves-below-a-shell", shell.wait() == 0 and asker.answer().get("text") == "via-shell\n", shell.seen)
         rc, said, _ = house("doctor")
+        t.ok("doctor-says-that-our-processes-are-protected", re.search(r"ok +protection ", said), said)
         t.ok("doctor-tells-of-ptrace", re.search(r"(ok|weak) +ptrace .*(Yama|ptrace_scope)", said), said)
         t.ok("doctor-tells-of-tiocsti", re.search(r"(ok|weak) +terminal .*(TIOCSTI|tiocsti)", said), said)
         t.ok("doctor-tells-of-a-program-that-an-agent-can-replace", re.search(r"weak program .*an agent can replace .*%s" % re.escape(house.dir), said), said)
@@ -384,3 +385,56 @@ def settings(t):
         t.eq("and-has-to-be-confirmed-again", (asked(), "confirm" in house.good("status")), ("error", True))
     finally:
         house.down()
+
+
+@area("ordinary-bind")
+def bind(t):
+    """The address of the codecast door in a file that agents write: other machines are let in once a person has confirmed it."""
+    house = ordinary(t)
+    if not house:
+        return
+    folder = house.dir + "/.codecast"
+    os.makedirs(folder)
+    with open(folder + "/daemon.yaml", "w") as f:
+        f.write('bind: "0.0.0.0"\n')
+    # Other programs' places are in there too.
+    house.env["XDG_RUNTIME_DIR"] = house.dir + "/run"
+    os.mkdir(house.dir + "/run", 0o700)
+    for path in (folder, house.dir + "/run"):
+        os.chown(path, NOBODY, NOBODY)
+
+    def address():
+        return next(d["address"] for d in house.record()["doors"] if d["name"] == "codecast").rsplit(":", 1)[0]
+    house.good("up", "--drop-in")
+    try:
+        t.eq("unconfirmed-it-stays-on-the-loopback", address(), "127.0.0.1")
+        t.ok("status-says-what-waits", "codecast.bind = 0.0.0.0 has no effect until you confirm it" in house.good("status"))
+        term = Terminal(house, "config", "confirm", "codecast.bind")
+        t.ok("a-person-confirms-it", term.wait() == 0, term.seen)
+        house.good("restart")
+        t.eq("confirmed-it-counts", address(), "0.0.0.0")
+        with open(folder + "/daemon.yaml", "w") as f:
+            f.write('bind: "::"\n')
+        house.good("restart")
+        t.eq("another-address-does-not", address(), "127.0.0.1")
+    finally:
+        house.down()
+
+
+@area("ordinary-hidepid")
+def hidepid(t):
+    """Where /proc hides what may not be looked into, nobody could tell who descends from whom: there nothing is hidden, and doctor says so."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        return t.skip("hidepid", "needs root and unshare")
+    house = ordinary(t)
+    script = house.dir + "/hidepid.sh"
+    with open(script, "w") as f:
+        f.write("""mount -t proc -o hidepid=2 proc /proc && cd %s || exit 9
+o="%s"
+$o up >/dev/null && $o run -- echo ran && $o run -d --name stays -- sleep 100 >/dev/null && $o ps && $o restart >/dev/null && $o ps && $o doctor | grep protection
+$o down --kill
+""" % (house.dir, house.program))
+    p = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", script], env=house.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    said = p.stdout.decode(errors="replace")
+    t.ok("everything-works", p.returncode == 0 and "ran\n" in said and said.count("stays") == 2 and "ostler stopped" in said, said)
+    t.ok("doctor-says-that-nothing-protects-our-processes", re.search(r"weak protection .*hidepid", said), said)

@@ -17,8 +17,12 @@ use crate::procfs::{ENVIRON_MAX, Variable, value_of};
 static ENVIRON: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Makes this process one that gives nothing away. First thing in a program, and again after every exec, which undoes it:
-/// until then it is like any other.
+/// until then it is like any other. Not where `/proc` hides processes that may not be looked into: there nobody could tell any
+/// more who descends from whom, which is worth more.
 pub fn raise() {
+    if is_hidden(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()) {
+        return;
+    }
     if let Ok(environ) = File::open("/proc/self/environ") {
         // Set once: whoever calls again has nothing new to show.
         let _ = ENVIRON.set(environ.into());
@@ -35,6 +39,18 @@ pub fn lower() {
 /// Whether this process gives nothing away.
 pub fn is_raised() -> bool {
     dumpable_behavior().is_ok_and(|behavior| behavior == DumpableBehavior::NotDumpable)
+}
+
+/// Whether `/proc` is mounted so (`hidepid`) that it shows only processes that may be looked into.
+fn is_hidden(mounts: &str) -> bool {
+    // 23 28 0:21 / /proc rw,nosuid - proc proc rw,hidepid=invisible
+    let of_proc = mounts.lines().filter_map(|line| {
+        let (place, system) = line.split_once(" - ")?;
+        let mut system = system.split(' ');
+        (place.split(' ').nth(4)? == "/proc" && system.next()? == "proc").then(|| system.next_back()).flatten()
+    });
+    let hides = |option: &str| option.strip_prefix("hidepid=").is_some_and(|how| how != "0" && how != "off");
+    of_proc.last().is_some_and(|options| options.split(',').any(hides))
 }
 
 /// The file that this process runs, by device and number.
@@ -73,6 +89,17 @@ pub(crate) fn shown(environ: impl AsFd, pid: u32, name: &str) -> Option<Variable
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proc_that_hides_processes_is_known() {
+        let mounted =
+            |options: &str| format!("1 1 8:1 / / rw - ext4 /dev/sda rw\n2 1 0:21 / /proc rw - proc proc {options}\n");
+        assert!(!is_hidden(&mounted("rw")) && !is_hidden("") && !is_hidden(&mounted("rw,hidepid=0")));
+        assert!(!is_hidden(&mounted("rw,hidepid=off")));
+        assert!(is_hidden(&mounted("rw,hidepid=2")) && is_hidden(&mounted("rw,gid=4,hidepid=invisible")));
+        // What was mounted last is seen.
+        assert!(!is_hidden(&(mounted("rw,hidepid=2") + &mounted("rw"))));
+    }
 
     fn environ_of(pid: u32) -> OwnedFd {
         File::open(format!("/proc/{pid}/environ")).unwrap().into()

@@ -34,7 +34,7 @@ impl Confirmed {
         }
     }
 
-    fn holds(&self, (setting, value): &Setting) -> bool {
+    pub(super) fn holds(&self, (setting, value): &Setting) -> bool {
         self.values.get(setting) == Some(value)
     }
 }

@@ -242,6 +242,11 @@ impl Inbox {
         self.with(|desk| desk.settings(asked))
     }
 
+    /// Whether a person has confirmed this very value.
+    pub fn is_confirmed(&self, setting: &Setting) -> bool {
+        self.look(|desk| desk.confirmed.holds(setting))
+    }
+
     /// Settings that wait to be confirmed.
     pub fn unconfirmed(&self) -> Vec<Setting> {
         self.look(|desk| desk.confirmed.waiting.clone())

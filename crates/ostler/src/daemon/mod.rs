@@ -56,9 +56,10 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
     ended.map_err(io::Error::other)
 }
 
-/// The settings without those that loosen something and that nobody has confirmed to this instance.
-pub(crate) fn confirmed(engine: &Engine, config: Config) -> Config {
-    let asked = config.loosening();
+/// The settings without those that loosen something and that nobody has confirmed to this instance. What a door's own file
+/// asks for (`of_doors`) waits like them; the door looks whether it was confirmed.
+pub(crate) fn confirmed(engine: &Engine, config: Config, of_doors: Option<(String, String)>) -> Config {
+    let asked: Vec<_> = config.loosening().into_iter().chain(of_doors).collect();
     let waiting = engine.inbox().settings(asked.clone()).unwrap_or_else(|error| {
         tracing::error!("what was confirmed cannot be read: {error}");
         asked

@@ -88,7 +88,8 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
             sessions: options.config.sessions.clone(),
         })
         .await?;
-    options.config = super::confirmed(host.engine(), options.config);
+    let of_doors = Codecast::loosening(&options);
+    options.config = super::confirmed(host.engine(), options.config, of_doors);
     host.engine().allow_core_dumps(options.config.daemon.core_dumps);
     let (native, claustrum, codecast, sudo_proxy, zeroclaw) = match open_doors(&options, &host) {
         Ok(doors) => doors,

@@ -9,15 +9,27 @@ pub(super) fn checks() -> Vec<Check> {
     let read = |path: &str| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
     let executable = std::env::current_exe().ok();
     vec![
+        protection(ostler_keeper::shield::is_raised()),
         debugging(read("/proc/sys/kernel/yama/ptrace_scope")),
         typing(read("/proc/sys/dev/tty/legacy_tiocsti")),
         program(executable.as_deref(), rustix::process::geteuid().as_raw()),
     ]
 }
 
+/// Whether our own processes give nothing away.
+fn protection(raised: bool) -> Check {
+    match raised {
+        true => Check::good("protection", "no agent can reach into ostler's own processes"),
+        false => Check::weak(
+            "protection",
+            "agents can debug ostler, and decide as you: it cannot protect itself where /proc is mounted with hidepid. Mount it without",
+        ),
+    }
+}
+
 /// Who may debug whom: Yama, where the kernel has it.
 fn debugging(scope: Option<u32>) -> Check {
-    let could = "an agent can debug your shell, and decide as you. Ostler's own processes are protected.";
+    let could = "an agent can debug your shell, and decide as you.";
     match scope {
         None => Check::weak("ptrace", format!("the kernel has no Yama: {could} Use one that has, or another user")),
         Some(0) => Check::weak(
