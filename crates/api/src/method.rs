@@ -168,6 +168,8 @@ pub mod methods {
         RuleAdd = "rule.add" (approval::RuleAddParams) -> approval::RuleInfo;
         /// Takes a standing answer back. Only a person's place may.
         RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
+        /// Lets suspended rules count again. Only a person's place may.
+        RuleAffirm = "rule.affirm" (approval::RuleAffirmParams) -> approval::RuleNames;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

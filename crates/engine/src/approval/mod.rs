@@ -5,11 +5,14 @@
 //! moment. What may follow what is one pure function ([`machine::next`]); everything else here is storage and waiting.
 
 mod clock;
+mod checkpoint;
 mod command;
+mod contents;
 mod desk;
 mod error;
 mod flood;
 mod inbox;
+mod layout;
 mod ledger;
 mod live;
 mod machine;
@@ -19,8 +22,14 @@ mod record;
 mod rules;
 mod store;
 #[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vouch_tests;
 mod ticket;
+mod vouch;
+mod walk;
 
 use std::time::Duration;
 
@@ -29,7 +38,7 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use clock::{boot_id, named_boot};
 pub use command::{CommandContent, StageContent};
-pub use desk::{Settings, Trace};
+pub use desk::{HeldRule, Settings, Trace};
 pub use error::{AskError, DecideError};
 pub use inbox::Inbox;
 pub use ledger::{Entry, Verified};
@@ -38,6 +47,7 @@ pub use record::{Outcome, Record, Stream};
 pub use rules::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
 pub use store::StoreError;
 pub use ticket::Ticket;
+pub(crate) use vouch::Witness;
 
 /// What is being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -175,6 +175,7 @@ impl Server {
                 oldest: OLDEST,
                 pid: std::process::id(),
                 program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
+                entrusted: self.entrusted.clone(),
             }),
         };
         if let (Some(host), Some(daemon)) = (host, &mut self.daemon) {
