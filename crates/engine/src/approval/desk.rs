@@ -92,6 +92,8 @@ pub(super) struct Desk {
     attempts: Flood,
     /// Those who were turned away, by user and session.
     floods: HashMap<String, Flood>,
+    /// So many entries of somebody else were put aside, and nobody who decides was told.
+    foreign: u64,
     forgot: u64,
     /// Bytes of contents that were refused since they were looked through last.
     refused_bytes: u64,
@@ -131,6 +133,7 @@ impl Desk {
             refusals: HashMap::new(),
             attempts: Flood::default(),
             floods: HashMap::new(),
+            foreign: 0,
             forgot: 0,
             // Looked through soon: the daemon before us may have died first.
             refused_bytes: KEPT_BYTES,
@@ -326,6 +329,11 @@ impl Desk {
         let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
         let approval = &live.approval;
         fits(approval, &decision, &by)?;
+        // Whoever decides hears of it first, also where it was found by something that went on.
+        if decision.is_yes() && self.foreign > 0 {
+            let entries = std::mem::take(&mut self.foreign);
+            return Err(StoreError::Foreign { path: self.store.path.clone(), entries }.into());
+        }
         let mut records = Vec::with_capacity(2);
         if let Some(scope) = lasting(approval, &decision) {
             let rule = self.new_rule(
@@ -586,6 +594,7 @@ impl Desk {
                 if change.records.iter().any(|record| record.grants()) {
                     return Err(StoreError::Foreign { entries, path });
                 }
+                self.foreign += entries;
                 self.store.append(change)?
             }
             other => other?,
