@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import sqlite3
 import struct
 import time
@@ -240,5 +241,47 @@ def files(t):
         house.good("down")
         house.up()
         t.ok("nor-after-a-stop", "suspended" not in house.good("status") and not house.audit("suspended"))
+    finally:
+        house.down()
+
+
+@area("approvals-record-impostor")
+def impostor(t):
+    """Somebody who waits where the keeper was, to be told the key."""
+    house = House(t).up()
+    try:
+        add_rule(house, "echo", "kept")
+        daemon, keeper = pids(house)
+        os.kill(daemon, signal.SIGSTOP)
+        os.kill(keeper, signal.SIGKILL)
+        gone(keeper)
+        place = house.state + "/instances/main/keeper.sock"
+        os.unlink(place)
+        heard = []
+        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listener:
+            listener.bind(place)
+            listener.listen(4)
+            listener.settimeout(LONG)
+            os.kill(daemon, signal.SIGCONT)
+            client, _ = listener.accept()
+            client.settimeout(LONG)
+
+            def say(body):
+                head = json.dumps({"id": 0, "body": body}).encode()
+                client.send(struct.pack("<I", len(head)) + head)
+            heard.append(client.recv(1 << 17))
+            say({"hello": {"protocol": 3, "oldest": 1, "pid": os.getpid(), "program": "ostler-keeper 9"}})
+            say({"batch": {"children": [], "more": False}})
+            with contextlib.suppress(OSError):
+                while heard[-1]:
+                    heard.append(client.recv(1 << 17))
+            client.close()
+        t.ok("it-was-met", b"hello" in heard[0], heard)
+        t.ok("it-is-told-nothing", not any(b"entrust" in packet for packet in heard), heard)
+        t.ok("the-daemon-starts-its-own", wait_for(lambda: pids(house)[1] not in (None, keeper, os.getpid()), LONG, 0.1), pids(house))
+        t.ok("and-nothing-is-suspended", answers(house, "echo", "kept"))
+        os.kill(daemon, signal.SIGKILL)
+        back(house, daemon)
+        t.ok("which-was-told", answers(house, "echo", "kept"), house.json("rules"))
     finally:
         house.down()
