@@ -134,6 +134,9 @@ wire! {
         /// With less than this free the largest writer is held back (`journal.keep_free`).
         #[serde(default)]
         pub keep_free: u64,
+        /// Rules that answer nothing until a person affirms them.
+        #[serde(default)]
+        pub rules_suspended: u64,
         /// Processes whose journal may be incomplete because the disk failed.
         pub damaged: u64,
         /// Where journals and records live.

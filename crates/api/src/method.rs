@@ -168,6 +168,8 @@ pub mod methods {
         RuleAdd = "rule.add" (approval::RuleAddParams) -> approval::RuleInfo;
         /// Takes a standing answer back. Only a person's place may.
         RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
+        /// Lets suspended rules count again. Only a person's place may.
+        RuleAffirm = "rule.affirm" (approval::RuleAffirmParams) -> approval::RuleNames;
         /// Lets a setting count that loosens something; from the next start on. Only a person's place may.
         SettingConfirm = "setting.confirm" (instance::SettingInfo) -> instance::Empty;
         /// Reads the audit.

@@ -25,7 +25,7 @@ mod sys;
 mod wire;
 
 pub use cgroup::{Custody, custody_of, group_of};
-pub use client::{Keeper, connect, launch};
+pub use client::{Keeper, Launched, connect, launch};
 pub use custody::{COOKIE, Orphan, end_younger, find};
 pub use server::run;
 pub use spec::{
@@ -33,4 +33,4 @@ pub use spec::{
     Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
 };
 pub use sys::{duplicate, heap, peer_process, trim};
-pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};
+pub use wire::{ENTRUSTED_MAX, HELD_MAX, KEY_MAX, META_MAX, NAME};

@@ -25,7 +25,8 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
-    Ok(ApprovalList { approvals: found.into_iter().map(|approval| named(shared, approval)).collect(), revision })
+    let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
+    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64 })
 }
 
 pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::desk::Desk;
 use super::error::DecideError;
 use super::store::StoreError;
-use super::{By, Record, clock};
+use super::{By, Record};
 
 /// A setting and its value, as they are written.
 pub type Setting = (String, String);
@@ -30,8 +30,14 @@ impl Confirmed {
             Record::SettingLapsed { setting } => {
                 self.values.remove(setting);
             }
+            // Nobody vouches for what was confirmed before, any more than for a rule.
+            Record::Suspended => self.values.clear(),
             _ => {}
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.values.is_empty()
     }
 
     pub(super) fn holds(&self, (setting, value): &Setting) -> bool {
@@ -63,7 +69,7 @@ impl Desk {
     }
 
     fn say(&mut self, record: &Record) -> Result<(), StoreError> {
-        self.append_alone(record, clock::wall_ms())?;
+        self.log(record)?;
         self.confirmed.take(record);
         Ok(())
     }

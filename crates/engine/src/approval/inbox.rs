@@ -8,10 +8,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::confirmed::Setting;
+use super::desk::HeldRule;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
 use super::store::{self, Store, StoreError};
+use super::vouch::Witness;
+use super::walk::Walk;
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
@@ -30,6 +33,7 @@ struct Shared {
     path: PathBuf,
     settings: Settings,
     tracer: Tracer,
+    witness: Arc<Witness>,
     desk: Mutex<Option<Desk>>,
     /// Askers that hung up; handed over by a drop, which may not wait for the disk. One per ticket at most.
     gone: Mutex<Vec<String>>,
@@ -44,11 +48,13 @@ impl Inbox {
     pub(crate) fn open(
         path: PathBuf,
         settings: Settings,
+        witness: Witness,
         tracer: impl Fn(&str) -> Trace + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let shared = Shared {
             settings,
             tracer: Box::new(tracer),
+            witness: Arc::new(witness),
             desk: Mutex::new(None),
             gone: Mutex::default(),
             changed: Condvar::new(),
@@ -57,7 +63,8 @@ impl Inbox {
             path,
         };
         let inbox = Self { shared: Arc::new(shared) };
-        if inbox.shared.path.exists() {
+        let is_missed = inbox.shared.witness.vouch().is_some_and(|vouch| vouch.head.0 > 0);
+        if inbox.shared.path.exists() || is_missed {
             match inbox.with(|_| Ok::<_, StoreError>(())) {
                 Err(error) if error.is_full() => {
                     tracing::error!("{error}: free some space; no requests or approvals until then");
@@ -93,7 +100,8 @@ impl Inbox {
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
-                let open = || Desk::open(&self.shared.path, self.shared.settings, &self.shared.tracer);
+                let open =
+                    || Desk::open(&self.shared.path, self.shared.settings, &self.shared.witness, &self.shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =
@@ -110,6 +118,11 @@ impl Inbox {
         self.shared.tell(seq);
         self.shared.changed.notify_all();
         result
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_desk(&self, work: impl FnOnce(&mut Desk)) {
+        work(self.shared.desk().as_mut().unwrap());
     }
 
     async fn later<T, E>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -184,8 +197,8 @@ impl Inbox {
 
     /// Records that a request was turned away before it was asked. May wait for the disk.
     pub fn turned_away(&self, asker: super::Asker, title: String, why: String) -> Result<(), StoreError> {
-        let record = Record::Refused { asker, title, why };
-        self.with(|desk| desk.refused(&record))
+        let record = Record::Refused { asker: asker.clone(), title, why };
+        self.with(|desk| desk.refused(&asker, &record))
     }
 
     /// Records what happened to a request; `false` when that can not follow. May wait for the disk.
@@ -219,8 +232,18 @@ impl Inbox {
     }
 
     /// The standing answers.
-    pub fn rules(&self) -> Vec<Rule> {
+    pub fn rules(&self) -> Vec<HeldRule> {
         self.look(Desk::rules)
+    }
+
+    /// How many rules answer nothing until a person affirms them.
+    pub fn suspended(&self) -> usize {
+        self.look(Desk::suspended)
+    }
+
+    /// A person has seen the rules with these digests, and they count again. Gives their names. May wait for the disk.
+    pub fn affirm(&self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
+        self.with(|desk| desk.affirm(digests, by))
     }
 
     /// Makes a standing answer. May wait for the disk.
@@ -277,8 +300,8 @@ impl Inbox {
     pub fn verify_file(path: &std::path::Path) -> Result<Verified, StoreError> {
         let store = Store::look(path)?;
         store.check_head()?;
-        let (entries, head) = store.check(|_, _| {})?;
-        Ok(Verified { entries, head: super::hex(&head) })
+        let (entries, head) = Walk::new(&store).from_the_first(|_, _| {})?;
+        Ok(Verified { entries, head: super::hex(&head), foreign: store.quarantined()? })
     }
 
     /// The position of the newest entry; changes whenever anything does.

@@ -65,6 +65,8 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
+    /// What every keeper is told to remember for the daemon after us.
+    entrusted: Mutex<Vec<u8>>,
     /// Names on their way to a bearer.
     pub(crate) names: Names,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
@@ -128,6 +130,7 @@ impl Registry {
             observers: RwLock::default(),
             keys,
             inbox: OnceLock::new(),
+            entrusted: Mutex::default(),
             names: Names::default(),
             terminals: Mutex::default(),
             claims: Arc::default(),
@@ -146,6 +149,21 @@ impl Registry {
     /// The descriptor limit that children get.
     pub(crate) fn child_nofile(&self) -> Option<(u64, u64)> {
         self.config.child_nofile
+    }
+
+    /// Has the keeper remember these bytes. Never waits.
+    pub(super) fn entrust(&self, bytes: Vec<u8>) {
+        let mut entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        *entrusted = bytes;
+        self.keeper().entrust(&entrusted);
+    }
+
+    /// Tells a keeper that has not heard it.
+    pub(super) fn entrust_again(&self) {
+        let entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !entrusted.is_empty() {
+            self.keeper().entrust(&entrusted);
+        }
     }
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {

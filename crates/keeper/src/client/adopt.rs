@@ -9,20 +9,17 @@ use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
+use rustix::net::{RecvFlags, SendFlags, connect as connect_socket};
 
 use super::Keeper;
-use super::launch::{address, directory, socket};
-use super::link::Handle;
+use super::launch::{Launched, address, directory, patient, socket};
+use super::link::{Handle, Process};
 use crate::channel::{self, Received};
 use crate::shield;
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
     Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
 };
-
-/// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a keeper may send us away or hang up before we believe that it always will.
 const PERSISTENCE: Duration = Duration::from_secs(5);
@@ -36,13 +33,42 @@ pub fn connect(
     hello: Hello,
     on_event: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    reach_out(dir, None, hello, on_event)
+}
+
+impl Launched {
+    /// The same over the connection that was made when the keeper was started.
+    pub fn connect(
+        self,
+        dir: &Path,
+        hello: Hello,
+        on_event: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+        reach_out(dir, Some(self.0), hello, on_event)
+    }
+}
+
+/// Over the line that is there already, if one is; else, and after that, over the socket in the folder.
+fn reach_out(
+    dir: &Path,
+    mut line: Option<OwnedFd>,
+    hello: Hello,
+    on_event: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
     let mut buffer = vec![0; PACKET_MAX];
     let deadline = Instant::now() + PERSISTENCE;
     loop {
-        match attempt(dir, &hello, &mut buffer) {
+        let own = line.is_some();
+        let socket = match line.take() {
+            Some(line) => line,
+            None => reach(dir)?,
+        };
+        match attempt(socket, &hello, &mut buffer) {
             Ok((socket, keeper, adopted)) => {
-                let handle = Arc::new(Handle::start(socket, buffer, keeper, on_event)?);
-                return Ok((Keeper { handle }, adopted));
+                let process = Process::at(&socket, &keeper, own);
+                let entrusted = keeper.entrusted;
+                let handle = Handle::start(socket, buffer, (process, keeper.protocol, entrusted), on_event)?;
+                return Ok((Keeper { handle: Arc::new(handle) }, adopted));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
             // refuses the next connection.
@@ -65,21 +91,12 @@ impl From<ConnectError> for Attempt {
     }
 }
 
-/// Who is at the other end.
-pub(super) struct Served {
-    pub(super) pid: u32,
-    pub(super) protocol: u32,
-    /// The file that it runs.
-    pub(super) file: Option<(u64, u64)>,
-}
-
 /// The connection, who is at its other end, and what it handed over.
-type Connected = (OwnedFd, Served, Vec<Adopted>);
+type Connected = (OwnedFd, Greeting, Vec<Adopted>);
 
-fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
-    let socket = reach(dir)?;
+fn attempt(socket: OwnedFd, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
     let (pid, program) = (std::process::id(), hello.program.clone());
-    let greeting = Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, file: None };
+    let greeting = Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, ..Greeting::default() };
     // It has to see that nobody hosts us, and may not be able to look.
     say(&socket, Verb::Hello(greeting), shield::environ().as_slice())?;
     let keeper = match hear(&socket, buffer)?.0 {
@@ -108,7 +125,7 @@ fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, At
         if !more {
             // One of before says nothing of its file, and shows it.
             let file = keeper.file.or_else(|| shield::file_of(keeper.pid));
-            return Ok((socket, Served { pid: keeper.pid, protocol: keeper.protocol, file }, adopted));
+            return Ok((socket, Greeting { file, ..keeper }, adopted));
         }
     }
 }
@@ -120,9 +137,7 @@ fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
     };
     let dir = directory(dir).map_err(absent)?;
     let socket = socket().map_err(io)?;
-    // A stopped keeper neither accepts nor reads nor answers.
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
+    patient(&socket).map_err(io)?;
     connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
     Ok(socket)
 }

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown, sockopt};
 
-use super::adopt::{self, Served};
+use super::adopt;
 use crate::channel::{self, Received};
+use crate::procfs;
 use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray, Upgrade};
-use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
+use crate::wire::{Answer, Body, Greeting, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -123,9 +124,8 @@ impl State {
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
-    pub(super) pid: u32,
-    /// The file that the keeper ran when it was reached.
-    pub(super) file: Option<(u64, u64)>,
+    pub(super) process: Process,
+    pub(super) entrusted: Vec<u8>,
     /// What became of its change to our program.
     upgrade: Mutex<Option<Upgrade>>,
     /// It may leave a core file.
@@ -134,6 +134,29 @@ pub(super) struct Link {
     protocol: AtomicU32,
     state: Mutex<State>,
     drained: Condvar,
+}
+
+/// The keeper's process: what it says, and what the kernel says.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// The file that it ran when it was reached.
+    pub(super) file: Option<(u64, u64)>,
+    /// The one that listens, by number and start time; nothing where that one was never a keeper.
+    listens: Option<(u32, u64)>,
+}
+
+impl Process {
+    /// Who is at the other end. A connection of `own` was made before the keeper was there, which then says who it is.
+    pub(super) fn at(socket: &OwnedFd, keeper: &Greeting, own: bool) -> Process {
+        let peer = sockopt::socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
+        let pid = if own { Some(keeper.pid) } else { peer };
+        let listens = pid.and_then(|pid| Some((pid, procfs::stat(pid).ok()?.start_ticks)));
+        Process { pid: keeper.pid, file: keeper.file, listens }
+    }
+
+    pub(super) fn is_the_same_as(&self, other: &Process) -> bool {
+        self.listens.is_some() && self.listens == other.listens
+    }
 }
 
 /// Closes the connection when the last clone of a `Keeper` goes.
@@ -155,14 +178,14 @@ impl Handle {
     pub(super) fn start(
         socket: OwnedFd,
         buffer: Vec<u8>,
-        Served { pid, protocol, file }: Served,
+        (process, protocol, entrusted): (Process, u32, Vec<u8>),
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            pid,
-            file,
+            process,
+            entrusted,
             protocol: AtomicU32::new(protocol),
             upgrade: Mutex::default(),
             core_dumps: AtomicBool::new(false),

@@ -15,7 +15,8 @@ use rustix::io::Errno;
 
 pub use adopt::connect;
 pub(crate) use adopt::take;
-pub use launch::launch;
+pub(crate) use launch::BACKLOG;
+pub use launch::{Launched, launch};
 use link::{Handle, Pending};
 
 use crate::blob::{self, Command};
@@ -44,7 +45,22 @@ impl std::fmt::Debug for Keeper {
 impl Keeper {
     /// The keeper's process id: hosted processes descend from it.
     pub fn pid(&self) -> u32 {
-        self.handle.link().pid
+        self.handle.link().process.pid
+    }
+
+    /// Whether this is the same process as that one, as the kernel tells it; what it says of itself does not count.
+    pub fn is_the_same_as(&self, other: &Keeper) -> bool {
+        self.handle.link().process.is_the_same_as(&other.handle.link().process)
+    }
+
+    /// What the daemon before us wanted us to know.
+    pub fn entrusted(&self) -> &[u8] {
+        &self.handle.link().entrusted
+    }
+
+    /// Has the keeper remember these few bytes, in place of those before, for the daemon after us. An old keeper cannot.
+    pub fn entrust(&self, bytes: &[u8]) {
+        self.submit(Verb::Entrust, bytes, Vec::new(), None);
     }
 
     /// Starts a child, or returns the one that already has this key. `held` descriptors are kept
@@ -163,7 +179,7 @@ impl Keeper {
 
     /// Whether the keeper runs another program than this process.
     pub fn is_another_program(&self) -> bool {
-        let theirs = self.handle.link().file;
+        let theirs = self.handle.link().process.file;
         theirs.is_some() && shield::own_file().is_some_and(|ours| theirs != Some(ours))
     }
 

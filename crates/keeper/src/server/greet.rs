@@ -186,6 +186,7 @@ impl Server {
                 pid: std::process::id(),
                 program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
                 file: own_file(),
+                entrusted: self.entrusted.clone(),
             }),
         };
         if let (Some(host), Some(daemon)) = (host, &mut self.daemon) {

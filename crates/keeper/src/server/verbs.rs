@@ -17,7 +17,7 @@ use crate::custody::Target;
 use crate::shield;
 use crate::spec::{Scope, Signalled};
 use crate::sys;
-use crate::wire::{BATCH_BYTES, Body, Numbered, Request, Verb, split};
+use crate::wire::{BATCH_BYTES, Body, ENTRUSTED_MAX, Numbered, Request, Verb, split};
 
 /// Packets read before everybody else has a turn.
 const PACKETS_PER_TURN: usize = 64;
@@ -134,6 +134,8 @@ impl Server {
             },
             Verb::Import(child) => self.import(id, child, raw, fds),
             Verb::Hold { key } => self.hold(id, &key, fds),
+            Verb::Entrust if raw.len() <= ENTRUSTED_MAX => self.entrusted = raw.to_vec(),
+            Verb::Entrust => self.refuse(id, "too much to keep"),
         }
         Ok(())
     }

@@ -70,6 +70,9 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         status.state_dir,
         status.oldest_unsynced_ms,
     ))?;
+    if let Some(hint) = super::rules_affirm::hint(status.rules_suspended) {
+        screen.line(&screen.paint(Paint::Warn, &format!("  rules      {hint}")))?;
+    }
     for (line, is_good) in disk(status) {
         screen.line(&screen.paint(if is_good { Paint::Plain } else { Paint::Warn }, &line))?;
     }
