@@ -31,5 +31,5 @@ pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,
     Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
 };
-pub use sys::{duplicate, heap, peer_process, trim};
+pub use sys::{duplicate, give_terminal_back, heap, is_exclusive, peer_process, take_terminal, trim};
 pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};

@@ -63,7 +63,8 @@ enum Next {
 
 /// Runs until the person leaves.
 pub(super) fn run(context: &Context, tty: Tty) -> Result<ExitCode, CommandError> {
-    let state = State::new(Instant::now());
+    let mut state = State::new(Instant::now());
+    state.inbox.notice = crate::exclusive::pane().unwrap_or_default();
     let canvas = Canvas::new(context.screen.has_colour());
     let (shown, seen) = (HashSet::new(), HashMap::new());
     App { context, tty, state, canvas, shown, seen, looking: None }.run()
@@ -318,6 +319,7 @@ impl App<'_> {
             relays: true,
         };
         let told_of = self.reach(&which).and_then(|mut reached| {
+            self.tty.alone(&reached.client)?;
             let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
             Ok((reached, info))
         });
