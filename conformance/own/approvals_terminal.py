@@ -175,7 +175,8 @@ def given_back(t, house):
     def asking():
         seat.seen = b""
         # Whoever was killed left the terminal as it was.
-        seat.type(b"\nstty sane -echo\n")
+        seat.type(b"\nstty sane -echo; echo sa''ne\n")
+        seat.until(b"sane", LONG)
         seat.type(approve)
         seat.until(b"[y/N] ", LONG)
         if not seat.locked():
@@ -193,7 +194,7 @@ def given_back(t, house):
     seat.until(b"rc-137", LONG)
     t.ok("sigkill-leaves-it-locked", seat.locked())
     seat.seen = b""
-    seat.type(b"stty sane -echo; (exec 3<>/dev/tty) && echo not-busy; echo done-1\r")
+    seat.type(b"\nstty sane -echo; (exec 3<>/dev/tty) && echo not-busy; echo done-1\n")
     seat.until(b"done-1", LONG)
     t.ok("and-dev-tty-is-busy", b"not-busy" not in seat.seen and b"usy" in seat.seen, seat.seen)
     seat.type(("%s/ostler ps; (exec 3<>/dev/tty) && echo not-busy; echo done-2\r" % shlex.quote(house.dir)).encode())

@@ -6,6 +6,7 @@
 //! check on this side can see; SECURITY.md says so.
 
 mod holder;
+mod reach;
 mod terminal;
 
 use std::io;
@@ -19,6 +20,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{By, Engine};
 
+pub use reach::{Origin, OutOfReach, Target};
 pub use terminal::{NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
 /// No honest chain of parents is this long, and a walk must end.

@@ -5,6 +5,7 @@
 //! terminal does it.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::LazyLock;
 
 use ostler_engine::access::{own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 use rustix::process::{getpgrp, getsid};
@@ -50,7 +51,9 @@ pub(crate) fn alone(terminal: impl AsFd, daemon: Option<BorrowedFd<'_>>) -> Resu
 
 /// What somebody should know who decides in a window of such a program.
 pub(crate) fn pane() -> Option<String> {
-    let program = own_multiplexer()?;
+    // Nobody moves from one terminal to another.
+    static PROGRAM: LazyLock<Option<&'static str>> = LazyLock::new(own_multiplexer);
+    let program = (*PROGRAM)?;
     Some(format!("this is a {program} window: any program of your user can type into it, agents too"))
 }
 

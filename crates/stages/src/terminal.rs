@@ -67,7 +67,8 @@ fn root_opens_anything() -> bool {
 fn stranger() -> Option<u32> {
     let own = Seen::of("self")?;
     let pids = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let outside = |pid: &u32| *pid != own.parent && Seen::of(&pid.to_string()).is_some_and(|it| it.session != own.session);
+    let outside =
+        |pid: &u32| *pid != own.parent && Seen::of(&pid.to_string()).is_some_and(|it| it.session != own.session);
     pids.filter(outside).find(|pid| {
         let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         open.any(|entry| device(&entry.path()) == Some(own.terminal))

@@ -148,7 +148,6 @@ fn is_yes(
         _ => "approve? [y/N] ",
     };
     let mut rows = sheet(&reached.found.name, info);
-    rows.extend(crate::exclusive::pane().map(|words| Row::ours(Paint::Warn, words)));
     rows.push(Row::ours(Paint::Plain, ""));
     let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
     rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));

@@ -61,7 +61,8 @@ fn a_password_is_asked_for_on_the_terminal() {
 fn nobody_else_opens_the_terminal_that_sudo_asks_on_and_the_command_does() {
     let Some(user) = User::new(ALL) else { return };
     let place = Place::new();
-    let script = format!("echo >/dev/tty && setpriv --reuid {} --clear-groups sh -c 'echo >/dev/tty && id -u'", user.name);
+    let script =
+        format!("echo >/dev/tty && setpriv --reuid {} --clear-groups sh -c 'echo >/dev/tty && id -u'", user.name);
     let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["sh", "-c", &script]]));
     terminal.asked(1);
     let tried = user.opens(&terminal.name);

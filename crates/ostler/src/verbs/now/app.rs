@@ -63,8 +63,7 @@ enum Next {
 
 /// Runs until the person leaves.
 pub(super) fn run(context: &Context, tty: Tty) -> Result<ExitCode, CommandError> {
-    let mut state = State::new(Instant::now());
-    state.inbox.notice = crate::exclusive::pane().unwrap_or_default();
+    let state = State::new(Instant::now());
     let canvas = Canvas::new(context.screen.has_colour());
     let (shown, seen) = (HashSet::new(), HashMap::new());
     App { context, tty, state, canvas, shown, seen, looking: None }.run()

@@ -119,7 +119,6 @@ impl<'a> InPlace<'a> {
         reached.client.call::<methods::ApprovalShown>(&shown)?;
         let is_question = info.kind == ApprovalKind::Question;
         let mut rows = sheet(&reached.found.name, info);
-        rows.extend(crate::exclusive::pane().map(|words| Row::ours(Paint::Warn, words)));
         rows.push(Row::ours(Paint::Plain, ""));
         let words = if is_question { ANSWER } else { QUESTION };
         let pages = || {
