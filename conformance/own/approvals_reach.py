@@ -48,6 +48,8 @@ def reach(t):
         t.ok("what-there-is-may-be-seen", other in said and session in said, said)
         said = called(house, "hosted.list", {"all": True, "lines": 5})
         t.ok("but-not-what-it-says", other in said and "a secret" not in said.replace("echo a secret of another", ""), said)
+        said = called(house, "process.spawn", {"program": "true", "env": [["A=B", "c"]]}) + called(house, "process.spawn", {"program": "true", "env": [["", "c"]]})
+        t.ok("no-variable-has-such-a-name", said.count("no variable can be called") == 2, said)
         own(t, house, o)
         opened(t, house, o, other)
     finally:

@@ -205,7 +205,7 @@ def given_back(t, house):
     stopped = wait_for(lambda: not seat.locked(), LONG, 0.1)
     t.ok("who-is-stopped-gives-it-back", stopped)
     seat.seen = b""
-    seat.type(b"\rfg\r")
+    seat.type(b"\nfg\n")
     t.ok("and-takes-it-again", wait_for(seat.locked, LONG, 0.1), seat.seen)
     seat.end()
     house("deny", id)

@@ -62,6 +62,7 @@ pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
         return bad("program is empty");
     }
     crate::session::check_name(params.name.as_deref())?;
+    crate::session::check_variables(&params.env)?;
     if params.tty.as_ref().is_some_and(|size| size.rows == 0 || size.cols == 0) {
         return bad("a terminal needs at least one row and one column");
     }

@@ -57,6 +57,7 @@ fn bad(message: impl Into<String>) -> RpcError {
 
 pub(crate) fn create(shared: &Shared, origin: &Origin, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
     check_name(params.name.as_deref())?;
+    check_variables(&params.env)?;
     if params.branch.is_some() && !params.worktree {
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
@@ -119,6 +120,14 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), RpcError> {
     match name {
         Some(name) if odd(name) => Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters"))),
         _ => Ok(()),
+    }
+}
+
+/// Refuses variables that there cannot be: what looks like one would set another.
+pub(crate) fn check_variables(variables: &[(String, String)]) -> Result<(), RpcError> {
+    match variables.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
+        Some((name, _)) => Err(bad(format!("no variable can be called `{}`", name.escape_debug()))),
+        None => Ok(()),
     }
 }
 
@@ -199,6 +208,7 @@ pub(crate) fn interrupt(shared: &Shared, origin: &Origin, params: InterruptParam
 /// Opens the agent's own screen.
 pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
     let session = find(shared, &params.id)?;
+    check_variables(&params.env)?;
     if params.size.rows == 0 || params.size.cols == 0 {
         return Err(bad("a terminal needs at least one row and one column"));
     }
