@@ -123,6 +123,8 @@ pub mod methods {
         ProcessResize = "process.resize" (process::ResizeParams) -> process::WinSize;
         /// Calls a process something else.
         ProcessRename = "process.rename" (process::RenameParams) -> process::ProcessInfo;
+        /// Lets a hosted process reach everything, or only what is its own. For a person to say.
+        ProcessAccess = "process.access" (process::AccessParams) -> process::ProcessInfo;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
         /// Begins a session with an agent. Nothing is started before the first prompt.

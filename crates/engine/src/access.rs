@@ -6,6 +6,8 @@
 //! check on this side can see; SECURITY.md says so.
 
 mod holder;
+mod reach;
+mod terminal;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,6 +19,9 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{By, Engine};
+
+pub use reach::{Origin, OutOfReach, Target};
+pub use terminal::{NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;

@@ -2,6 +2,8 @@
 //! Nothing outside this module is unsafe. The keeper has one thread; still, between fork and exec
 //! only async-signal-safe calls are made, on memory that was prepared before.
 
+mod exclusive;
+
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -9,6 +11,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::spec::{Exit, Step};
+
+pub use exclusive::{give_terminal_back, is_exclusive, take_terminal};
 
 /// What the allocator of this program has handed out and what it holds, in bytes; nothing where it does not say.
 #[cfg(target_env = "gnu")]

@@ -5,6 +5,7 @@
 mod cli;
 mod config;
 mod daemon;
+mod exclusive;
 mod instances;
 mod names;
 mod output;
@@ -52,11 +53,14 @@ fn main() -> ExitCode {
     if rest.first().is_some_and(|verb| verb == ostler_agents::echo::VERB) {
         return names::echo(rest.get(1..).unwrap_or_default());
     }
+    exclusive::clear_left_over();
     let base = Path::new(&called_as).file_name().and_then(|name| name.to_str());
-    match base.filter(|name| names::is_known(name)) {
+    let code = match base.filter(|name| names::is_known(name)) {
         Some(name) => names::run(name, rest),
         None => cli::run(rest),
-    }
+    };
+    exclusive::give_back();
+    code
 }
 
 /// Whether this process holds what no agent may take from it: a daemon's sockets, a client's connection, an approved command

@@ -9,7 +9,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{By, Decision, Heard, Peer};
+use ostler_engine::{By, Decision, Heard, Origin, Peer, Target};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
@@ -33,7 +33,9 @@ pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalI
     Ok(named(shared, find(shared, &params.id)?))
 }
 
-pub(crate) fn shown(shared: &Shared, params: ShownParams) -> Result<Empty, RpcError> {
+pub(crate) fn shown(shared: &Shared, origin: &Origin, params: ShownParams) -> Result<Empty, RpcError> {
+    // Time runs from here on, and nobody hosted shows a person anything.
+    crate::reach::check(shared, origin, Target::Instance)?;
     let id = find(shared, &params.id)?.id;
     shared.engine.inbox().shown(&id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})

@@ -12,10 +12,11 @@ use ostler_api::{
 };
 use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Drive, Login};
-use ostler_engine::{KillPlan, Process, Space, Upgrade};
+use ostler_engine::{KillPlan, Origin, Process, Space, Target, Upgrade};
 
 use crate::Shared;
-use crate::dispatch::{Call, Out};
+use crate::dispatch::{Call, Client, Out};
+use crate::reach::check;
 use crate::session;
 
 /// The oldest protocol version that this daemon still speaks.
@@ -156,21 +157,24 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
     Ok(Metrics { text })
 }
 
-pub(crate) fn prune(shared: &Shared, params: PruneParams) -> Result<PruneResult, RpcError> {
+pub(crate) fn prune(shared: &Shared, origin: &Origin, params: PruneParams) -> Result<PruneResult, RpcError> {
+    check(shared, origin, Target::Instance)?;
     let report = shared.engine.prune(params.dry_run);
     Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
 }
 
-pub(crate) fn leave(shared: &Shared, _: KeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn leave(shared: &Shared, origin: &Origin, _: KeyParams) -> Result<Empty, RpcError> {
+    check(shared, origin, Target::Instance)?;
     end_soon(shared, true);
     Ok(Empty {})
 }
 
 /// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes. Agents are ended by their
 /// sessions, which begin nothing any more: prompts that wait are for the next daemon.
-pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn stop(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     call.params::<methods::InstanceStop>()?;
-    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    client.reaches(Target::Instance)?;
+    let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
     out.spawn(async move {
         let running: Vec<Process> = shared.engine.list().into_iter().filter(Process::is_running).collect();
         let plan = KillPlan { signal: TERM, grace: shared.instance.identity().kill_grace, escalate: true };

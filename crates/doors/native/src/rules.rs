@@ -4,9 +4,9 @@ use ostler_api::{
     AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleAffirmParams,
     RuleEffect, RuleInfo, RuleList, RuleNameParams, RuleNames, SettingInfo, Timestamp,
 };
-use ostler_engine::Peer;
 use ostler_engine::approval::{ArgPattern, Effect, Entry, HeldRule, NewRule, Pattern, RuleScope};
 use ostler_engine::session::{Session, SessionError};
+use ostler_engine::{Origin, Peer, Target};
 
 use crate::approval::{failed, person, refusal};
 use crate::{Shared, info};
@@ -103,7 +103,8 @@ pub(crate) fn affirm(shared: &Shared, peer: Option<&Peer>, params: RuleAffirmPar
     Ok(RuleNames { names })
 }
 
-pub(crate) fn audit(shared: &Shared, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+pub(crate) fn audit(shared: &Shared, origin: &Origin, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+    crate::reach::check(shared, origin, Target::Instance)?;
     let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
     let entries = shared
         .engine

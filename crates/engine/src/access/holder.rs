@@ -98,13 +98,20 @@ fn holds(process: &Path, wanted: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-fn is_over(thread: &OsStr) -> bool {
+pub(super) fn is_over(thread: &OsStr) -> bool {
     let number = thread.to_str().and_then(|name| name.parse().ok());
     number.is_some_and(|number| procfs::stat(number).is_ok_and(|stat| stat.is_zombie()))
 }
 
 fn pids(pid: u32) -> impl Iterator<Item = u32> {
     lineage(pid).map_while(|step| step.ok().map(|(pid, _)| pid))
+}
+
+/// The user that a process acts as.
+pub(super) fn user_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

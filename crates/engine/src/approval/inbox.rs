@@ -195,6 +195,12 @@ impl Inbox {
         self.with(|desk| desk.attempted(id, who, why))
     }
 
+    /// Records what a person lets a hosted process reach. May wait for the disk.
+    pub(crate) fn access_changed(&self, process: &str, all: bool, by: By) -> Result<(), StoreError> {
+        let record = Record::Access { process: process.to_owned(), all, by };
+        self.with(|desk| desk.log(&record))
+    }
+
     /// Records that a request was turned away before it was asked. May wait for the disk.
     pub fn turned_away(&self, asker: super::Asker, title: String, why: String) -> Result<(), StoreError> {
         let record = Record::Refused { asker: asker.clone(), title, why };

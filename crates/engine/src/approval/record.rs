@@ -82,6 +82,8 @@ pub enum Record {
     Decided { decision: Decision, content: String, by: By },
     /// Somebody who may not decide tried to.
     Attempted { who: String, why: String },
+    /// A person opened everything to a hosted process, or only what is its own again.
+    Access { process: String, all: bool, by: By },
     /// Nobody decided in time.
     Expired,
     /// The asker is gone.

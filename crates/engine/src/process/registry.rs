@@ -1,7 +1,7 @@
 //! Every process of the instance by id, by alias, by name and by the caller's key.
 //! The registry forgets a process only when its journal goes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
@@ -73,6 +73,8 @@ pub(crate) struct Registry {
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
     /// Terminal programs whose output is to be looked at.
     pub(super) claims: Arc<Claims>,
+    /// Processes that a person opened everything to.
+    open_to: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
@@ -134,7 +136,27 @@ impl Registry {
             names: Names::default(),
             terminals: Mutex::default(),
             claims: Arc::default(),
+            open_to: Mutex::default(),
         })
+    }
+
+    /// Whether a person opened everything to this process.
+    pub(crate) fn is_open_to(&self, id: &str) -> bool {
+        self.open_to.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+
+    pub(crate) fn set_open_to(&self, id: &str, all: bool) {
+        let mut open_to = self.open_to.lock().unwrap_or_else(PoisonError::into_inner);
+        if all {
+            open_to.insert(id.to_owned());
+        } else {
+            open_to.remove(id);
+        }
+    }
+
+    /// The process with this id.
+    pub(crate) fn process(&self, id: &str) -> Option<Process> {
+        self.get(id)
     }
 
     pub(crate) fn keeper(&self) -> Keeper {

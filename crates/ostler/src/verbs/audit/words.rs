@@ -25,6 +25,10 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
         Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
         Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed to decide: {why}")),
+        Record::Access { process, all, by } => {
+            let what = if all { "everything" } else { "only its own session" };
+            ("access", Paint::Head, format!("{process} may reach {what} (by {by})"))
+        }
         Record::Expired => ("expired", Paint::Warn, "not answered in time".into()),
         Record::Withdrawn { why } => ("withdrawn", Paint::Warn, why),
         Record::Applied { process } => {

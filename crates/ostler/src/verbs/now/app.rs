@@ -319,6 +319,7 @@ impl App<'_> {
             relays: true,
         };
         let told_of = self.reach(&which).and_then(|mut reached| {
+            self.tty.alone(&reached.client)?;
             let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
             Ok((reached, info))
         });
