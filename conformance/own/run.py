@@ -19,7 +19,7 @@ SUITES = {
                   "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk"],
     "setup": ["setup"],
     "package": ["package"],
-    "self": ["test_command"],
+    "self": ["test_command", "test_dependencies"],
     "ssh": ["ssh"],
     "netns": ["netns"],
     "now": ["now"],
