@@ -108,3 +108,24 @@ def replaces(t):
         t.control("a-program-of-the-system-is-asked-about", not is_refused and len(got[1]) == 1, got)
     finally:
         house.down()
+
+
+@area("hosted")
+def replaced_program(t):
+    """ostler itself, installed where an agent can write: nothing stops that, doctor says it."""
+    house = House(t)
+    good = house.program
+    copy = house.dir + "/ostler"
+    shutil.copy(good, copy)
+    try:
+        house.program = copy
+        house.up()
+        rc, said, e = house("doctor")
+        t.ok("doctor-tells-of-a-program-that-an-agent-can-replace", "can replace" in said and house.dir in said, said)
+        house.good("down", "--kill")
+        house.program = good
+        house.up()
+        rc, said, e = house("doctor")
+        t.control("one-of-roots-is-not-named", "can replace" not in said, said)
+    finally:
+        house.down()

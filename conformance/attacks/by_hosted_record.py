@@ -118,8 +118,18 @@ def forged_record(t):
                 # A daemon that does not open on such a record grants nothing either.
                 works, answer = False, repr(closed)
             t.stopped("a-forged-rule-%s" % name, "forged" in told and not works, (told, answer))
-            rc, o, e = house("audit", "--verify")
-            t.stopped("unnoticed-%s" % name, rc == 1, (rc, o, e))
+            if name == "after-the-daemon":
+                rc, o, e = house("audit", "--verify")
+                t.stopped("unnoticed-%s" % name, rc == 1, (rc, o, e))
+                continue
+            # Nobody is left who could tell one from the other: none counts until a person has seen the list.
+            rules = house.json("rules")
+            t.stopped("unnoticed-%s" % name, len(rules) == 2 and all(rule.get("suspended") for rule in rules), rules)
+            house("rules", "revoke", next((rule["name"] for rule in rules if "forged" in rule["title"]), "none"))
+            person = Terminal(house, "rules", "affirm")
+            person.press(b"y")
+            person.wait(LONG)
+            t.control("a-person-affirms-their-own", granted(house, "echo", "honest")[0], person.seen)
     finally:
         house.down()
 

@@ -28,7 +28,7 @@ SUITES = {
     "hangup": ["hangup", "in_place"],
     "demo": ["demo"],
     "screens": ["screens"],
-    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_audit", "approvals_requesters", "approvals_password"],
+    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_audit", "approvals_password"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_agents"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
