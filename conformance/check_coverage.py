@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when COVERAGE.md has a promise without a test, or it or DIVERGENCES.md names a test that does not exist.
+"""Fails when COVERAGE.md has a promise without a test, or it, DIVERGENCES.md or SECURITY.md names a test that does not exist; when SECURITY.md
+has an attack without a test, or says nothing of one that conformance/attacks/open.txt knows to succeed.
 
   check_coverage.py --logs DIR
 
@@ -13,11 +14,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"],
+LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"], "attacks": ["attacks"],
         "own": ["own", "ssh", "netns", "cli", "daily", "ordinary", "demo", "hangup", "screens", "sessions", "approvals", "now", "agents", "self", "sudo-own", "sudo-clients", "codecast-own", "codecast-client", "zeroclaw-own", "setup"]}
 # How ./test marks the log of a step that could not run.
 NOT_RUN = "not run here: "
-NAMED = re.compile(r"`(claustrum|sudo-proxy|codecast|zeroclaw|own|rust): ([^`]+)`")
+NAMED = re.compile(r"`(claustrum|sudo-proxy|codecast|zeroclaw|attacks|own|rust): ([^`]+)`")
 # Programs that are their own test harness list their tests in `tests![...]`.
 LISTED = re.compile(r"\btests!\[([^\]]*)\]")
 TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)
@@ -94,6 +95,17 @@ def main():
             if not tests:
                 bad.append("line %d names no test: %s" % (number, line.split("|")[1].strip()))
             bad += ["line %d: no test `%s: %s`" % (number, k, n) for k, n in tests if not exists(k, n)]
+    with open(os.path.join(ROOT, "SECURITY.md")) as f:
+        text = f.read()
+    for number, line in enumerate(text.splitlines(), 1):
+        tests = NAMED.findall(line)
+        named += len(tests)
+        bad += ["SECURITY.md line %d: no test `%s: %s`" % (number, k, n) for k, n in tests if not exists(k, n)]
+        if line.startswith("|") and not line.startswith(("|---", "| who")) and not tests:
+            bad.append("SECURITY.md line %d names no test: %s" % (number, line.split("|")[1].strip()))
+    with open(os.path.join(HERE, "attacks", "open.txt")) as f:
+        still = [line.split(": ")[0] for line in f if line.strip() and not line.startswith("#")]
+    bad += ["SECURITY.md does not say that `%s` is open" % name for name in still if "`%s`" % name not in text]
     with open(os.path.join(ROOT, "DIVERGENCES.md")) as f:
         for number, line in enumerate(f, 1):
             bad += ["DIVERGENCES.md line %d: no test `%s: %s`" % (number, k, n) for k, n in NAMED.findall(line) if not exists(k, n)]

@@ -25,6 +25,8 @@ AGENTS = [
 # The head node that our daemon is tried with, and the release whose clients and daemon ours are compared with.
 CODECAST = "0.3.2"
 SUDO_PROXY = "1.2.0"
+# Knows advisories, which a script cannot; compiled for minutes, so only for --full.
+CARGO_DENY = "0.20.2"
 
 
 def plan():
@@ -40,6 +42,8 @@ def plan():
         found.append("codecast %s from PyPI" % CODECAST)
     if not os.path.exists(os.path.join(sudo_proxy_root(), "bin", "sudo-proxy")):
         found.append("sudo-proxy %s from the crate registry, compiled" % SUDO_PROXY)
+    if "--full" in sys.argv and not os.path.exists(cargo_deny()):
+        found.append("cargo-deny %s from the crate registry, compiled" % CARGO_DENY)
     return found
 
 
@@ -59,6 +63,9 @@ def everything(work):
     good.add(agents(work))
     good.add(codecast(work))
     good.add(sudo_proxy(work))
+    if "--full" in sys.argv and not has_cargo_deny(work):
+        compiled(work, "cargo-deny", CARGO_DENY, os.path.join(places.CACHE, "cargo-deny"))
+        good.add(Counts() if has_cargo_deny(work) else work.missing("cargo-deny %s could not be installed from the crate registry" % CARGO_DENY))
     return good if good.failed or good.skipped else Counts(passed=1)
 
 
@@ -160,8 +167,20 @@ def has_sudo_proxy(work):
 def sudo_proxy(work):
     if has_sudo_proxy(work):
         return Counts()
-    # Its own target folder: nothing of it belongs between our artefacts.
-    target = os.path.join(places.CACHE, "sudo-proxy-target")
-    work.run(["cargo", "install", "sudo-proxy", "--version", SUDO_PROXY, "--locked", "--features", "mcp", "--force", "--root", sudo_proxy_root(), "--target-dir", target])
-    shutil.rmtree(target, ignore_errors=True)
+    compiled(work, "sudo-proxy", SUDO_PROXY, sudo_proxy_root(), "--features", "mcp")
     return Counts() if has_sudo_proxy(work) else work.missing("sudo-proxy %s could not be installed from the crate registry" % SUDO_PROXY)
+
+
+def cargo_deny():
+    return os.path.join(places.CACHE, "cargo-deny", "bin", "cargo-deny")
+
+
+def has_cargo_deny(work):
+    return os.access(cargo_deny(), os.X_OK) and work.run([cargo_deny(), "--version"]) == 0
+
+
+def compiled(work, name, version, root, *more):
+    # Its own target folder: nothing of it belongs between our artefacts.
+    target = os.path.join(places.CACHE, name + "-target")
+    work.run(["cargo", "install", name, "--version", version, "--locked", *more, "--force", "--root", root, "--target-dir", target])
+    shutil.rmtree(target, ignore_errors=True)

@@ -37,10 +37,10 @@ def step(name, about, needs=(), quick=False, home=True):
 
 # Minutes on two cores that both lanes share: usual and budget. Who needs longer fails, and is in need of repair.
 MINUTES = {
-    "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "unit": (1, 4), "integration": (3, 8),
+    "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "dependencies": (0.1, 2), "unit": (1, 4), "integration": (3, 8),
     "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "ordinary": (0.7, 4), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "codecast-client": (0.3, 3),
-    "approvals": (0.6, 4), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
+    "approvals": (0.5, 4), "attacks": (2, 6), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
     "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
 }
@@ -77,6 +77,24 @@ def compile_tests(work):
 @step("clippy", "cargo clippy, warnings denied", needs=("compile",), home=False)
 def clippy(work):
     return work.plain(["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+
+
+@step("dependencies", "deny.toml over cargo metadata: licences, one source, bans, doubles (--full: cargo-deny, with advisories where they can be had)", quick=True, home=False)
+def dependencies(work):
+    counts = work.plain([sys.executable, "conformance/dependencies.py"])
+    if not full():
+        return counts
+    if not install.has_cargo_deny(work):
+        counts.add(work.missing("cargo-deny %s is not installed; run ./test --full install" % install.CARGO_DENY))
+        return counts
+    deny = [install.cargo_deny(), "--all-features", "check"]
+    counts.add(work.plain(deny + ["licenses", "bans", "sources"]))
+    if work.run([install.cargo_deny(), "fetch", "db"]) == 0:
+        counts.add(work.plain(deny + ["advisories"]))
+    else:
+        work.say("advisories are not checked: their database cannot be had here")
+        counts.add(Counts(skipped=1))
+    return counts
 
 
 @step("unit", "tests beside the code", needs=("compile",), quick=True)
@@ -234,6 +252,17 @@ def package(work):
 @step("approvals", "conformance/own: requests answered in terminals and by rules, hosted shells refused, a record that holds", BUILT)
 def approvals(work):
     return work.own("approvals")
+
+
+@step("attacks", "conformance/attacks: the table of SECURITY.md tried by an ordinary user: hosted, another user, repository, archive, client, daemon, disk", BUILT)
+def attacks(work):
+    if not shutil.which("setpriv") or (os.geteuid() == 0 and not shutil.which("useradd")):
+        return work.missing("setpriv or useradd is missing")
+    begin = len(work.log())
+    counts = work.suite([sys.executable, "-u", "conformance/attacks/run.py", "--bin", places.LINKS + "/claustrum"])
+    # What was tried and stopped, and what is known to be open, belongs on the screen.
+    work.show(work.log()[begin:].partition("\nclass ")[2].splitlines()[1:-1])
+    return counts
 
 
 @step("now", "conformance/own: `ostler` alone in tmux at three sizes: every key, a resize, ssh, no colour, a killed daemon, none", BUILT)

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import threading
 
@@ -116,42 +115,3 @@ def to_journald(t):
                  {e["_UID"] for e in taken()} == {str(os.getuid())}, taken()[:2])
         finally:
             house.down()
-
-
-@area("approvals-tampered")
-def tampered(t):
-    changes = {
-        "an-entry-changed": "UPDATE entry SET body = replace(body, 'test-session', 'other-session') WHERE body LIKE '%test-session%'",
-        "an-entry-removed": "DELETE FROM entry WHERE seq = 2",
-        "the-end-cut-off": "DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)",
-        "the-content-changed": "UPDATE content SET body = replace(body, 'harmless', 'harmful!')",
-    }
-    for name, sql in changes.items():
-        house = House(t).up()
-        try:
-            asker = house.ask(["echo", "harmless"])
-            house.waiting()
-            t.ok("%s-before-it-holds" % name, house("audit", "--verify")[0] == 0)
-            db = house.state + "/instances/main/inbox.db"
-            change(db, sql)
-            rc, o, e = house("audit", "--verify")
-            t.ok("%s-is-found-while-it-runs" % name, rc == 1 and "FAIL" in o, (rc, o, e))
-            rc, o, e = house("doctor")
-            t.ok("%s-doctor-says-so" % name, rc == 1 and re.search(r"FAIL audit .*was changed", o), o)
-            asker.sock.close()
-            house("down", "--kill")
-            rc, o, e = house("audit", "--verify")
-            t.ok("%s-is-found-when-it-does-not-run" % name, rc == 1 and "FAIL" in o and "not running" in o, (rc, o, e))
-            rows = json.loads(house("--json", "audit", "--verify")[1])
-            t.ok("%s-json-says-why" % name, rows[0]["holds"] is False and rows[0]["why"], rows)
-            rc, o, e = house("up")
-            log = house("logs", "--daemon")
-            t.ok("%s-is-refused-at-the-next-start" % name, rc != 0 and "was changed" in "".join((o, e) + tuple(map(str, log))), (rc, o, e, log))
-        finally:
-            house.down()
-
-
-def change(db, sql):
-    with contextlib.closing(sqlite3.connect(db, timeout=LONG)) as c:
-        c.execute(sql)
-        c.commit()

@@ -1,15 +1,10 @@
 """sudo-request and sudo-proxy-mcp: ours against the original daemon, the original's against ours, ours against ours.
 
 The same checks run for every pair, so what they expect is what both makers do; what only ours can do comes after."""
-import base64
 import json
 import os
-import pwd
 import re
-import socket
 import stat
-import tempfile
-import threading
 
 from lib import Fail, area, wait_for
 from sudo_kit import Home, LONG, Mcp, PROMPT, original, ours, sudo_works
@@ -39,94 +34,6 @@ def original_on_ours(t):
 def ours_on_ours(t):
     pair(t, ours(t), ours(t))
     beyond(t, ours(t))
-
-
-@area("sudo-hostile-daemon")
-def hostile_daemon(t):
-    """What a daemon says of a request never reaches a terminal raw; what its command wrote is the asker's own."""
-    home = Home(t)
-    escape = "\x1b]0;owned\x07\x1b[2J\u202e"
-    for case, answer, code, out, err in [
-        ("message-made-safe", {"id": "", "status": "error", "message": "no " + escape}, 1, b"", "Error: no ^[]0;owned^G^[[2J\\u{202e}\n"),
-        ("output-untouched", {"status": "ok", "stdout": base64.b64encode(escape.encode()).decode(),
-                              "stages": [{"exit_code": 0, "stderr": base64.b64encode(b"\x1b[1m").decode()}]}, 0, escape.encode(), "\x1b[1m"),
-        ("code-beyond-a-byte", {"status": "ok", "stdout": "", "stages": [{"exit_code": 256, "stderr": ""}]}, 255, b"",
-         "(exit code: 256, which no command can have; this one is 255)\n"),
-        ("answer-to-another-request", {"id": "another\x1b", "status": "ok", "stdout": "aGk=", "stages": [{"exit_code": 0, "stderr": ""}]}, 1, b"",
-         "error: the answer is for another request (another^[)\n"),
-        ("answer-to-no-request", {"id": "", "status": "ok", "stdout": "aGk=", "stages": [{"exit_code": 0, "stderr": ""}]}, 1, b"",
-         "error: the answer is for another request ()\n"),
-    ]:
-        with Canned(home.sock, answer):
-            t.eq(case, home.request(ours(t), "true")[:3], (code, out, err))
-    with Canned(home.sock, b"\x1b[2J nonsense\n"):
-        code, out, err, _ = home.request(ours(t), "true")
-        t.ok("nonsense-made-safe", code == 1 and not out and err.startswith("error: invalid response JSON: ") and "raw: ^[[2J nonsense" in err, (code, out, err))
-    with Canned(home.sock, b""):
-        t.eq("hangs-up", home.request(ours(t), "true")[:3], (1, b"", "error: server closed connection without response\n"))
-    with Canned(home.sock, b'{"id":"","status":"ok","stdout":"', forever=True):
-        code, out, err, _ = home.request(ours(t), "true")
-        t.ok("endless-answer-cut-off", code == 1 and not out and "answer is longer than" in err, (code, len(out), err[-200:]))
-
-
-@area("sudo-impostor")
-def impostor(t):
-    """Who put a socket where a client looks, and is another user, is asked nothing; in a folder of that user's own it is theirs."""
-    if os.geteuid() != 0:
-        return t.skip("another-user", "needs root")
-    home, guest = Home(t), pwd.getpwnam("nobody").pw_uid
-    answer = {"status": "ok", "stdout": "aGk=", "stages": [{"exit_code": 0, "stderr": ""}]}
-    for case, owner, asked in [("somebody-elses-socket-is-not-asked", 0, False), ("in-their-own-folder-it-is-theirs", guest, True)]:
-        folder = tempfile.mkdtemp()
-        os.chmod(folder, 0o1777)
-        os.chown(folder, owner, -1)
-        with Canned(os.path.join(folder, "s"), answer, user=guest) as there:
-            code, out, err, _ = home.request(ours(t), "--socket", there.path, "--", "true")
-        t.eq(case, (code, out, "belongs to user %d" % guest in err), (0, b"hi", False) if asked else (1, b"", True))
-        os.rmdir(folder)
-
-
-class Canned:
-    """A daemon that gives every request the same answer, bytes as they are; a dictionary names the request unless it says otherwise."""
-
-    def __init__(self, path, answer, forever=False, user=None):
-        self.path, self.answer, self.forever, self.user = path, answer, forever, user
-
-    def __enter__(self):
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(self.path)
-        # Who listens is who says so.
-        me = os.geteuid()
-        os.seteuid(me if self.user is None else self.user)
-        self.listener.listen(8)
-        os.seteuid(me)
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-        return self
-
-    def serve(self):
-        try:
-            peer, _ = self.listener.accept()
-        except OSError:
-            return
-        with peer:
-            try:
-                asked = peer.makefile("rb").readline()
-                if not asked:
-                    return
-                answer = self.answer
-                if isinstance(answer, dict):
-                    answer = json.dumps(dict({"id": json.loads(asked)["id"]}, **answer)).encode() + b"\n"
-                peer.sendall(answer)
-                while self.forever:
-                    peer.sendall(b"A" * 65536)
-            except OSError:
-                pass
-
-    def __exit__(self, *_):
-        self.thread.join(30)
-        self.listener.close()
-        os.unlink(self.path)
 
 
 def pair(t, clients, daemon):

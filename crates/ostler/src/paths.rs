@@ -159,13 +159,21 @@ pub(crate) fn check_instance_name(name: &str) -> Result<(), PathsError> {
 }
 
 /// Creates `dir` and its parents with mode 0700. A folder that is there already must be ours, and is narrowed to 0700; one
-/// to which others may write is theirs too (`/tmp`), and is refused.
+/// to which others may write is theirs too (`/tmp`), and is refused. So is one in a folder of another user than root, who
+/// could put another in its place.
 pub(crate) fn ensure_private_dir(dir: &Path) -> Result<(), PathsError> {
+    let me = rustix::process::geteuid().as_raw();
+    if let Some((parent, owner)) = dir.parent().and_then(|parent| Some((parent, std::fs::metadata(parent).ok()?.uid())))
+        && owner != me
+        && owner != 0
+    {
+        return Err(PathsError::Foreign { path: parent.to_owned(), owner });
+    }
     make_dir(dir)?;
     let io = |source| PathsError::Io { path: dir.to_owned(), source };
     let found = std::fs::metadata(dir).map_err(io)?;
     let mode = found.permissions().mode();
-    if found.uid() != rustix::process::geteuid().as_raw() {
+    if found.uid() != me {
         return Err(PathsError::Foreign { path: dir.to_owned(), owner: found.uid() });
     }
     if mode & 0o002 != 0 {
@@ -276,6 +284,20 @@ mod tests {
         assert!(matches!(ensure_private_dir(root.path()), Err(PathsError::Shared { .. })));
         assert_eq!(std::fs::metadata(root.path()).unwrap().permissions().mode() & 0o7777, 0o1777);
         ensure_private_dir(&root.path().join("below/it")).unwrap();
+    }
+
+    #[test]
+    fn a_folder_in_one_of_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let theirs = root.path().join("theirs");
+        std::fs::create_dir(&theirs).unwrap();
+        ensure_private_dir(&theirs.join("ours")).unwrap();
+        std::os::unix::fs::chown(&theirs, Some(61002), None).unwrap();
+        let said = ensure_private_dir(&theirs.join("ours"));
+        assert!(matches!(&said, Err(PathsError::Foreign { path, owner: 61002 }) if *path == theirs), "{said:?}");
     }
 
     #[test]

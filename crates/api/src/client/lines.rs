@@ -2,6 +2,9 @@
 
 /// A read fills at most this much: two frames in base64, so that a fast stream needs few system calls.
 const CHUNK: usize = 128 * 1024;
+/// No line of a daemon of ours is longer: a full inbox with the contents of all its requests is half of this. Whoever sends
+/// more is not one, and gets no more of our memory.
+const LINE_MAX: usize = if cfg!(test) { 4 << 20 } else { 256 << 20 };
 
 #[derive(Default)]
 pub(super) struct LineBuffer {
@@ -32,18 +35,21 @@ impl LineBuffer {
         }
     }
 
-    /// Room for a read.
-    pub(super) fn space(&mut self) -> &mut [u8] {
+    /// Room for a read; none after a line that has no end.
+    pub(super) fn space(&mut self) -> Option<&mut [u8]> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;
             self.searched -= self.start;
             self.start = 0;
         }
+        if self.end > LINE_MAX {
+            return None;
+        }
         if self.bytes.len() < self.end + CHUNK {
             self.bytes.resize(self.end + CHUNK, 0);
         }
-        self.bytes.get_mut(self.end..).unwrap_or_default()
+        self.bytes.get_mut(self.end..)
     }
 
     /// Says how much of `space` a read has filled.
@@ -57,7 +63,7 @@ mod tests {
     use super::*;
 
     fn feed(buffer: &mut LineBuffer, bytes: &[u8]) {
-        buffer.space()[..bytes.len()].copy_from_slice(bytes);
+        buffer.space().unwrap()[..bytes.len()].copy_from_slice(bytes);
         buffer.filled(bytes.len());
     }
 
@@ -86,5 +92,19 @@ mod tests {
             assert_eq!(buffer.next_line().map(<[u8]>::len), Some(999));
         }
         assert!(buffer.bytes.capacity() <= 4 * CHUNK, "{}", buffer.bytes.capacity());
+    }
+
+    #[test]
+    fn a_line_without_an_end_gets_no_more_room() {
+        let mut buffer = LineBuffer::default();
+        let mut taken = 0;
+        while let Some(space) = buffer.space() {
+            let count = space.len();
+            buffer.filled(count);
+            assert_eq!(buffer.next_line(), None);
+            taken += count;
+            assert!(taken <= LINE_MAX + 2 * CHUNK);
+        }
+        assert!(taken > LINE_MAX);
     }
 }

@@ -21,6 +21,9 @@ use crate::method::{Method, Notification, methods};
 use crate::{API_VERSION, Hello, HelloParams};
 use lines::LineBuffer;
 
+/// Nobody waits for an answer behind more notifications than this: a daemon sends an answer as soon as it has it.
+const EARLY_MAX: usize = 1 << 16;
+
 /// A healthy daemon answers in well under a millisecond; after this long something is wrong and waiting hides it.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -89,6 +92,9 @@ impl Client {
             match self.take()? {
                 Some(Incoming::Reply { id, result }) if id == asked => return parse::<M>(&result?),
                 Some(Incoming::Reply { .. }) => {}
+                Some(Incoming::Notification(_)) if self.early.len() >= EARLY_MAX => {
+                    return Err(ClientError::Garbled("notifications without end instead of an answer".into()));
+                }
                 Some(Incoming::Notification(notification)) => self.early.push_back(notification),
                 None => self.fill()?,
             }
@@ -139,7 +145,7 @@ impl Client {
 
     /// One read from the socket; blocks unless the descriptor was polled before.
     pub fn fill(&mut self) -> Result<(), ClientError> {
-        let space = self.lines.space();
+        let space = self.lines.space().ok_or_else(|| ClientError::Garbled("a line without an end".into()))?;
         let read = loop {
             match self.stream.read(space) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

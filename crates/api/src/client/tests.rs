@@ -30,6 +30,13 @@ fn notifications_that_overtake_an_answer_are_kept() {
 }
 
 #[test]
+fn notifications_without_end_are_no_answer() {
+    let (_dir, path) = door(vec![format!("{GAP}\n").repeat(EARLY_MAX + 1)]);
+    let said = Client::connect(&path).unwrap().hello("test");
+    assert!(matches!(&said, Err(ClientError::Garbled(why)) if why.contains("without end")), "{said:?}");
+}
+
+#[test]
 fn words_of_a_newer_daemon_are_passed_over() {
     let (_dir, path) = door(vec![format!("{{\"method\":\"process.sings\",\"params\":{{}}}}\n{HELLO}\n")]);
     assert!(Client::connect(&path).unwrap().hello("test").is_ok());

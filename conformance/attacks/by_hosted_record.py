@@ -1,0 +1,187 @@
+"""A hosted process that writes itself a rule: into the database with right hashes, or into the settings, and then kills who would notice."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from approvals_kit import LONG, House, Terminal
+from by_hosted_helpers import Attack, parent
+from lib import area, pid_alive, wait_for
+
+# Appends an entry to the audit as the daemon would: the right number, time and hash, and the note beside it.
+FORGE = r'''
+import hashlib, json, os, sqlite3, struct, sys, time
+folder, about, body = sys.argv[1:4]
+db = sqlite3.connect(folder + "/inbox.db", timeout=20)
+seq, before = db.execute("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1").fetchone()
+seq, at = seq + 1, int(time.time() * 1000)
+sum = hashlib.sha256(before + struct.pack("<QQ", seq, at))
+for part in (about.encode(), body.encode()):
+    sum.update(struct.pack("<Q", len(part)) + part)
+names = [row[1] for row in db.execute("PRAGMA table_info(entry)")]
+row = {"seq": seq, "at_ms": at, "about": about or None, "body": body, "hash": sum.digest()}
+row = {name: row.get(name, b"") for name in names}
+db.execute("INSERT INTO entry (%s) VALUES (%s)" % (", ".join(row), ", ".join("?" * len(row))), list(row.values()))
+db.commit()
+open(folder + "/inbox.head", "w").write("%d %s\n" % (seq, sum.hexdigest()))
+print("forged", seq)
+'''
+
+
+def both_killed(house):
+    """SIGKILL for daemon and keepers, as any process of the user can."""
+    pids = [house.record()["pid"]] + house.keepers
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    wait_for(lambda: not any(map(pid_alive, pids)), LONG, 0.05)
+
+
+def hosted(house, name):
+    """A hosted process that stays, and its keeper, noted."""
+    house.good("run", "-d", "--name", name, "--", "sleep", "1000")
+    pid = next(p for p in house.json("ps") if p.get("name") == name)["pid"]
+    house.keepers = [parent(pid)]
+    return pid
+
+
+def add_rule(house, *words):
+    term = Terminal(house, "--json", "rules", "add", *words)
+    code = term.wait(LONG)
+    return json.loads(term.seen) if code == 0 else (code, term.seen)
+
+
+def granted(house, *stage, **more):
+    """Whether a request is answered without anybody being asked."""
+    asker = house.ask(list(stage), **more)
+    answer = {}
+    wait_for(lambda: house.pending() or answer.update(said(asker)) or answer, 10, 0.1)
+    asker.sock.close()
+    return answer.get("status") == "ok", answer
+
+
+def said(asker):
+    asker.sock.setblocking(False)
+    try:
+        data = asker.sock.recv(1 << 16)
+    except BlockingIOError:
+        return {}
+    return json.loads(data) if data else {"status": "gone"}
+
+
+@area("hosted")
+def forged_record(t):
+    """A rule appended to the database with a right hash, while all run, after the daemon's death and after the death of both."""
+    house = House(t).up()
+    script = house.dir + "/forge.py"
+    with open(script, "w") as f:
+        f.write(FORGE)
+    folder = house.state + "/instances/main"
+    try:
+        rule = add_rule(house, "--", "echo", "honest")
+        t.control("a-person-adds-a-rule", isinstance(rule, dict), rule)
+        works, answer = granted(house, "echo", "honest")
+        t.control("and-it-answers", works, answer)
+        body = next(r for r in house.audit("rule_added"))["record"]
+        mark = lambda word: json.dumps(body).replace("honest", word).replace(rule["name"], rule["name"][:-2] + word[-2:])
+
+        def forge(word):
+            rc, o, e = house("run", "--", shutil.which("python3"), script, folder, "", mark(word))
+            return o + e
+        told = forge("forged-aa")
+        works, answer = granted(house, "echo", "forged-aa")
+        t.stopped("a-forged-rule-while-it-runs", "forged" in told and not works, (told, answer))
+        t.ok("and-verify-names-it", house("audit", "--verify")[0] == 1, house("audit", "--verify"))
+        for name, kill in (("after-the-daemon", lambda: os.kill(house.record()["pid"], signal.SIGKILL)), ("after-both", lambda: both_killed(house))):
+            house.down()
+            shutil.rmtree(house.state)
+            house.up()
+            hosted(house, "stays")
+            rule = add_rule(house, "--", "echo", "honest")
+            body = next(r for r in house.audit("rule_added"))["record"]
+            before = house.record()["pid"]
+            told = ""
+            if name == "after-both":
+                kill()
+                told = forge_here(script, folder, mark("forged-bb"))
+            else:
+                told = forge("forged-bb")
+                kill()
+            house("up")
+            wait_for(lambda: house("ps")[0] == 0 and house.record()["pid"] != before, LONG, 0.1)
+            try:
+                works, answer = granted(house, "echo", "forged-bb")
+            except (OSError, StopIteration) as closed:
+                # A daemon that does not open on such a record grants nothing either.
+                works, answer = False, repr(closed)
+            t.stopped("a-forged-rule-%s" % name, "forged" in told and not works, (told, answer))
+            if name == "after-the-daemon":
+                rc, o, e = house("audit", "--verify")
+                t.stopped("unnoticed-%s" % name, rc == 1, (rc, o, e))
+                continue
+            # Nobody is left who could tell one from the other: none counts until a person has seen the list.
+            rules = house.json("rules")
+            t.stopped("unnoticed-%s" % name, len(rules) == 2 and all(rule.get("suspended") for rule in rules), rules)
+            house("rules", "revoke", next((rule["name"] for rule in rules if "forged" in rule["title"]), "none"))
+            person = Terminal(house, "rules", "affirm")
+            person.press(b"y")
+            person.wait(LONG)
+            t.control("a-person-affirms-their-own", granted(house, "echo", "honest")[0], person.seen)
+    finally:
+        house.down()
+
+
+def forge_here(script, folder, body):
+    return subprocess.run([shutil.which("python3"), script, folder, "", body], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+@area("hosted")
+def keeper_lost(t):
+    """An orphan that forks again after the death of keeper and daemon, with an empty environment and a terminal of its own."""
+    for name, who in (("after-the-keepers-death", "keeper"), ("after-the-death-of-both", "both")):
+        house = House(t).up()
+        attack = Attack(t, house, name, wait=True)
+        try:
+            hosted(house, "stays")
+            house.good("run", "--", "sh", "-c", attack.line)
+            attack.pid()
+            if who == "both":
+                both_killed(house)
+                house("up")
+            else:
+                os.kill(house.keepers[0], signal.SIGKILL)
+                wait_for(lambda: not pid_alive(house.keepers[0]), LONG, 0.05)
+            wait_for(lambda: house("ps")[0] == 0, LONG, 0.1)
+            open(attack.start, "w").close()
+            said = attack.said()
+            t.stopped(name, said != "" and house.json("rules") == [], (said, house.json("rules")))
+        finally:
+            house.down()
+
+
+@area("hosted")
+def settings(t):
+    """A setting that loosens security, written into the file by a hosted process, and the daemon killed so that it is read."""
+    house = House(t)
+    script = house.dir + "/mine"
+    with open(script, "w") as f:
+        f.write("#!/bin/sh\nid -u\n")
+    os.chmod(script, 0o755)
+    house.up()
+    try:
+        refused = house.ask([script], privileged=True).answer()
+        t.control("unloosened-it-is-refused", "could be replaced" in refused.get("message", ""), refused)
+        place = house.dir + "/.config/ostler"
+        before = house.record()["pid"]
+        house("run", "--", "sh", "-c", "mkdir -p %s && printf '[approvals]\\nwritable_programs = \"warn\"\\n' > %s/config.toml; kill -9 %d" % (place, place, before))
+        wait_for(lambda: house("ps")[0] == 0 and house.record()["pid"] != before, LONG, 0.1)
+        asker = house.ask([script], privileged=True)
+        answer = {}
+        wait_for(lambda: house.pending() or answer.update(said(asker)) or answer, LONG, 0.1)
+        t.stopped("the-settings-file", "could be replaced" in answer.get("message", ""), (answer, house.pending()))
+        asker.sock.close()
+    finally:
+        house.down()
