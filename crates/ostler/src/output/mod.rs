@@ -1,5 +1,6 @@
 //! How the command line speaks: errors with a next step, tables, colour, JSON, and bytes that are safe to show.
 
+mod called;
 mod error;
 pub(crate) mod escape;
 mod nearest;
@@ -9,6 +10,7 @@ mod user;
 mod visible;
 mod when;
 
+pub(crate) use called::Called;
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};

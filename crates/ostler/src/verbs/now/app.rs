@@ -24,7 +24,7 @@ use super::rows::{self, agents};
 use super::start::{Form, Start};
 use super::state::{Act, State, View};
 use crate::config::Config;
-use crate::output::{CommandError, Paint, visible};
+use crate::output::{Called, CommandError, Paint, visible};
 use crate::request::Row;
 use crate::verbs::Context;
 use crate::verbs::approvals::{Raw, Tty, follow, has_terminal, told};
@@ -161,7 +161,10 @@ impl App<'_> {
                 Ok(pager) => self.state.view = View::Page(pager),
                 Err(error) => self.state.inbox.notice = error.message,
             },
-            Act::Again(which) => self.state.inbox.notice = outside::again(&which),
+            Act::Again(which) => {
+                let name = self.state.hosted().map_or_else(|| which.id.clone(), |one| one.hosted.called());
+                self.state.inbox.notice = outside::again(&which, &name);
+            }
             Act::Choose => self.state.view = View::Start(self.form()),
             Act::Start(start) => self.start(start),
             Act::Up => self.state.inbox.notice = outside::up(self.context),
@@ -179,7 +182,7 @@ impl App<'_> {
         let mut rows: Vec<Row> = one.lines.iter().map(|line| Row::ours(Paint::Plain, visible(line))).collect();
         let verb = if one.session.is_some() { "export" } else { "logs" };
         rows.push(Row::ours(Paint::Plain, ""));
-        rows.push(Row::ours(Paint::Dim, format!("all of it: ostler {verb} {}", visible(&which.id))));
+        rows.push(Row::ours(Paint::Dim, format!("all of it: ostler {verb} {}", one.called())));
         Ok(Pager::new(&format!("{}: last output", rows::name(&one)), rows))
     }
 
@@ -215,7 +218,7 @@ impl App<'_> {
             let params = PromptParams { id, text: Some(text), blocks: Vec::new(), refuse_if_busy: false, key: None };
             reached.client.call::<methods::SessionPrompt>(&params)?;
         }
-        Ok(info.name.unwrap_or(info.id))
+        Ok(info.called())
     }
 
     fn listen(&mut self, feed: &mut Feed) {
