@@ -1,6 +1,7 @@
 //! How the command line speaks: errors with a next step, tables, colour, JSON, and bytes that are safe to show.
 
 mod called;
+mod cursor;
 mod error;
 pub(crate) mod escape;
 mod nearest;
@@ -11,6 +12,7 @@ mod visible;
 mod when;
 
 pub(crate) use called::Called;
+pub(crate) use cursor::has_cursor;
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};

@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::output::{Called, CommandError, Paint, visible};
 use crate::request::Row;
 use crate::verbs::Context;
+use crate::verbs::agents_here;
 use crate::verbs::approvals::{Raw, Tty, follow, has_terminal, told};
 use crate::verbs::connect::Reached;
 use crate::verbs::listing::hosted;
@@ -153,8 +154,8 @@ impl App<'_> {
                 }
                 return Ok(Next::Anew);
             }
-            Act::Changes { title, folder } => {
-                self.looking = Looking::begin(title, folder);
+            Act::Changes { title, folder, began } => {
+                self.looking = Looking::begin(title, folder, began);
                 self.state.inbox.notice = "asking git …".into();
             }
             Act::Read(which) => match self.last_words(&which) {
@@ -186,15 +187,15 @@ impl App<'_> {
         Ok(Pager::new(&format!("{}: last output", rows::name(&one)), rows))
     }
 
-    /// The agents that there are, and the folder of the row that is chosen, or else this one.
+    /// The agents that there are, as the daemon finds them, and this folder.
     fn form(&self) -> Form {
-        let (config, _) = Config::load_all(self.context.paths.config_file(), |name| std::env::var(name).ok());
-        let own: Vec<String> = config.agents.iter().map(|own| own.name.clone()).collect();
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs: Vec<_> = std::env::split_paths(&path).collect();
-        let agents = agents(&own, |name| dirs.iter().any(|dir| dir.join(name).is_file()));
+        let found = self.context.reach_one().ok().and_then(|mut reached| agents_here::of_daemon(&mut reached, false));
+        let found = found.unwrap_or_else(|| {
+            let (config, _) = Config::load_all(self.context.paths.config_file(), |name| std::env::var(name).ok());
+            agents_here::of_this_terminal(&config, false)
+        });
         let here = std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default();
-        Form::new(agents, here)
+        Form::new(agents(&found), here)
     }
 
     fn start(&mut self, start: Start) {
