@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted, PromptBlock,
-    PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams,
-    SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus,
-    SessionUsage, Timestamp, Watching, WorktreeFate, methods,
+    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted,
+    PromptBlock, PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams,
+    SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams,
+    SessionStatus, SessionUsage, Timestamp, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewScreen, NewSession, NewTree, Prompt,
+    self, Agent, Block, Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt,
     PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
 use ostler_engine::{Caller, Peer, SpawnError, WinSize};
@@ -143,8 +143,20 @@ pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAcce
     let key = params.key.map(|key| format!("{DOOR}:{key}"));
     let accepted = session.prompt(Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
     let id = session.id();
-    let name = of_session(&session);
-    let accepted = accepted.map_err(|error| match error {
+    let accepted = accepted.map_err(|error| not_taken(shared, &session, error))?;
+    Ok(PromptAccepted {
+        session: id.to_owned(),
+        number: accepted.number,
+        position: accepted.position as u64,
+        record: accepted.record,
+        again: accepted.again,
+    })
+}
+
+/// Why a session does not take a prompt.
+fn not_taken(shared: &Shared, session: &Session, error: PromptError) -> RpcError {
+    let name = of_session(session);
+    match error {
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed"))
             .hint(format!("read it: ostler watch {name}; start another: ostler new")),
         PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{name} is answering another prompt")),
@@ -159,14 +171,24 @@ pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAcce
         }
         PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
         PromptError::Io(source) => disk(&shared.engine, "the prompt was not sent", &source),
-    })?;
-    Ok(PromptAccepted {
-        session: id.to_owned(),
-        number: accepted.number,
-        position: accepted.position as u64,
-        record: accepted.record,
-        again: accepted.again,
-    })
+    }
+}
+
+/// What a restart of the machine stopped goes on.
+pub(crate) fn go_on(shared: &Shared, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+    let session = find(shared, &params.id)?;
+    if !first(shared, "continue", session.id(), params.key.as_deref()) {
+        return Ok(Continued { held: 0, told: None });
+    }
+    match session.go_on(DOOR).map_err(|error| not_taken(shared, &session, error))? {
+        GoneOn::Held(held) => Ok(Continued { held: held as u64, told: None }),
+        GoneOn::Told(told) => Ok(Continued { held: 0, told: Some(told.to_owned()) }),
+        GoneOn::NotStopped => {
+            let name = of_session(&session);
+            Err(RpcError::new(ErrorKind::Refused, format!("{name} was not stopped by a restart of the machine"))
+                .hint(format!("send a prompt: ostler send {name} '...'")))
+        }
+    }
 }
 
 fn block(block: PromptBlock) -> Block {
@@ -403,6 +425,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         door: view.door,
         status: status_of(view.status),
         why: view.why,
+        rebooted: view.rebooted,
         queued: view.queued as u64,
         turn: view.turn,
         created: time(view.created_ms),

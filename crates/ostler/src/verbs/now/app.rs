@@ -163,8 +163,11 @@ impl App<'_> {
                 Err(error) => self.state.inbox.notice = error.message,
             },
             Act::Again(which) => {
-                let name = self.state.hosted().map_or_else(|| which.id.clone(), |one| one.hosted.called());
-                self.state.inbox.notice = outside::again(&which, &name);
+                let chosen = self.state.hosted().map(|one| &one.hosted);
+                let name = chosen.map_or_else(|| which.id.clone(), |hosted| hosted.called());
+                let goes =
+                    if chosen.is_some_and(|hosted| hosted.session.is_some()) { "continues" } else { "runs again" };
+                self.state.inbox.notice = outside::again(&which).err().unwrap_or_else(|| format!("{name} {goes}"));
             }
             Act::Choose => self.state.view = View::Start(self.form()),
             Act::Start(start) => self.start(start),

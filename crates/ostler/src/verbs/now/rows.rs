@@ -177,6 +177,7 @@ pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
             SessionStatus::Idle => ("ready", Paint::Plain),
             SessionStatus::Running => ("working", Paint::Good),
             SessionStatus::Waiting => ("asks", Paint::Warn),
+            SessionStatus::Interrupted if session.rebooted => ("rebooted", Paint::Warn),
             SessionStatus::Interrupted => ("stopped", Paint::Warn),
             SessionStatus::Failed => ("failed", Paint::Bad),
             SessionStatus::Closed => ("closed", Paint::Dim),
