@@ -1,6 +1,7 @@
 //! Puts the pieces of an answer together for agents that never send the whole.
 
-use crate::event::Event;
+use ostler_story::Event;
+
 use crate::lines::MAX_LINE;
 
 /// Whose pieces they are.

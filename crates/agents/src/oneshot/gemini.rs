@@ -1,7 +1,8 @@
 //! What `gemini --output-format stream-json` writes.
 
+use ostler_story::{EndReason, Event, Json, ToolKind, Usage};
+
 use crate::blocks::{Blocks, Voice};
-use crate::event::{EndReason, Event, Json, ToolKind, Usage};
 use crate::json;
 
 /// What has been told so far.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ostler_agents::{Ask, Asked, Block, EndReason, Event, PlanStatus, ToolKind, Usage};
+use ostler_story::{Ask, Asked, Block, EndReason, Event, PlanStatus, ToolKind, Usage};
 use serde_json::Value;
 
 use super::changes::{Mark, take_changes};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use ostler_agents::{Block, EndReason, Event, PlanStatus, Turns, Usage};
 use ostler_api::{SessionInfo, Timestamp};
+use ostler_story::{Block, EndReason, Event, PlanStatus, Turns, Usage};
 use serde_json::Value;
 
 use super::changes::take_changes;
@@ -89,7 +89,7 @@ impl Markdown {
                 fenced(out, "", output);
             }
             Event::Plan { entries } => {
-                let line = |entry: &ostler_agents::PlanEntry| {
+                let line = |entry: &ostler_story::PlanEntry| {
                     let mark = if entry.status == PlanStatus::Done { 'x' } else { ' ' };
                     format!("- [{mark}] {}", visible(&entry.text))
                 };

@@ -1,7 +1,7 @@
 //! What stands in a session's journal, read leniently: a daemon newer than this program says things that it has no word for,
 //! and those are passed over.
 
-use ostler_agents::{Block, Event};
+use ostler_story::{Block, Event};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_agents::Event;
 use ostler_api::{Exit, ProcessInfo, SessionIdParams, SessionInfo, SessionStatus, methods};
+use ostler_story::Event;
 use serde_json::json;
 
 use super::Context;

@@ -1,8 +1,8 @@
 //! What is on the list: requests and everything that is hosted, in three sections. Pure: from what daemons say to rows.
 
-use ostler_agents::Agent;
 use ostler_api::{ApprovalInfo, ClaimState, Hosted, HostedState, SessionStatus, Timestamp};
 use ostler_engine::session::ToolContent;
+use ostler_story::Agent;
 
 use super::inbox::{Entry, Inbox, Standing, Which};
 use crate::output::Paint;

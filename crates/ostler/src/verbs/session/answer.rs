@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ostler_agents::{EndReason, Event};
 use ostler_api::client::ClientError;
 use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, methods};
+use ostler_story::{EndReason, Event};
 
 use super::in_place::InPlace;
 use super::record_line;

@@ -3,9 +3,12 @@
 
 use std::path::PathBuf;
 
-use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, Event};
-use ostler_journal::ENGINE;
 use serde::{Deserialize, Serialize};
+
+use crate::{Agent, Answer, Autonomy, Block, Drive, Event};
+
+/// The source of a record that no process of an agent said.
+pub const ENGINE: u32 = 0;
 
 /// How long an agent's process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,7 +243,7 @@ pub fn said(source: u32, payload: &[u8]) -> Vec<Said> {
 }
 
 /// The payload of a record: one JSON object on each line.
-pub(super) fn payload<T: Serialize>(objects: &[T]) -> Vec<u8> {
+pub fn payload<T: Serialize>(objects: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for object in objects {
         // These types always serialise, and writing to a vector cannot fail.
