@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, Answer, Autonomy, Block, Drive, Event};
+use crate::{Agent, Answer, Autonomy, Block, Drive, Event, Json};
 
 /// The source of a record that no process of an agent said.
 pub const ENGINE: u32 = 0;
@@ -231,6 +231,15 @@ pub enum Said {
     Fact(Fact),
     /// By an agent.
     Event(Event),
+}
+
+impl Said {
+    /// An object of a record, wherever it came from: facts and events never have the same `type`. `None` for what this version
+    /// has no word for.
+    pub fn read(object: &Json) -> Option<Self> {
+        let fact = Fact::deserialize(object).ok().map(Said::Fact);
+        fact.or_else(|| Event::deserialize(object).ok().map(Said::Event))
+    }
 }
 
 /// What a record says. Objects that this version does not know are left out.
