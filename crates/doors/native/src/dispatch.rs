@@ -219,9 +219,10 @@ impl Session for Client {
     }
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
+        let why = self.shared.engine.disk_trouble(error).message;
         match *tag {
-            Tag::Process(watch) => frame::push_lost(watch, &error.to_string(), out),
-            Tag::Session(watch) => record::push_lost(watch, &error.to_string(), out),
+            Tag::Process(watch) => frame::push_lost(watch, &why, out),
+            Tag::Session(watch) => record::push_lost(watch, &why, out),
         }
         self.watches.leave(*tag);
     }

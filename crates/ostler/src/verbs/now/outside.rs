@@ -49,9 +49,9 @@ pub(super) fn up(context: &Context) -> String {
 }
 
 /// Runs the command of something that has ended once more.
-pub(super) fn again(which: &Which) -> String {
+pub(super) fn again(which: &Which, name: &str) -> String {
     let done = aside(&["start", &which.id, "--instance", &which.instance]);
-    done.err().unwrap_or_else(|| format!("{} runs again", which.id))
+    done.err().unwrap_or_else(|| format!("{name} runs again"))
 }
 
 /// A verb without a terminal; what went wrong, in one line.

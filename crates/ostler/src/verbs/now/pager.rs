@@ -9,7 +9,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Enter", "attach; you are back here when you leave"),
     ("r", "run it again"),
     ("c", "start an agent"),
-    ("d", "what it changed (git diff of its folder)"),
+    ("d", "what was changed in its folder since it began, commits too"),
     ("/", "filter; Esc shows all"),
     ("q", "quit; everything keeps running"),
     ("", ""),

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use ostler_api::Timestamp;
+
 use super::inbox::{Decide, Inbox, Mode, Which};
 use super::keys::Key;
 use super::pager::{Pager, Turned};
@@ -34,10 +36,11 @@ pub(super) enum Act {
     Attach(Which),
     /// It has ended: there are only its last words to read.
     Read(Which),
-    /// Look at what was changed in this folder.
+    /// Look at what was changed in this folder since then.
     Changes {
         title: String,
         folder: String,
+        began: Timestamp,
     },
     /// Run what has ended once more.
     Again(Which),
@@ -248,7 +251,7 @@ impl State {
             return None;
         };
         let folder = one.hosted.workspace.clone()?;
-        Some(Act::Changes { title: super::rows::name(&one.hosted), folder })
+        Some(Act::Changes { title: super::rows::name(&one.hosted), folder, began: one.hosted.began })
     }
 
     fn type_filter(&mut self, key: Key) -> Option<Act> {
