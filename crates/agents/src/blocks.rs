@@ -1,17 +1,8 @@
 //! Puts the pieces of an answer together for agents that never send the whole.
 
-use ostler_story::Event;
+use ostler_story::{Event, Voice};
 
 use crate::lines::MAX_LINE;
-
-/// Whose pieces they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
-    /// The answer.
-    Answer,
-    /// A thought.
-    Thought,
-}
 
 /// The block being spoken.
 #[derive(Debug, Default)]

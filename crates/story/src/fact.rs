@@ -107,6 +107,7 @@ pub enum Fact {
         /// What it says.
         blocks: Vec<Block>,
         /// The door it came through.
+        #[serde(default)]
         door: String,
     },
     /// A prompt will not run.

@@ -156,7 +156,7 @@ impl Story {
             Event::Asked(asked) => self.asked(asked, out),
             Event::Unasked { request } => {
                 let approval = self.asks.remove(&request).and_then(|(_, approval)| approval);
-                out.push(Piece::TakenBack { request, approval });
+                out.push(Piece::TakenBack { request, approval, over: false });
             }
             Event::Error { message, fatal, kind } => {
                 let livable = matches!(kind, ErrorKind::Agent | ErrorKind::Line) && !fatal;
@@ -216,7 +216,7 @@ impl Story {
         }
         self.settled = true;
         let left = std::mem::take(&mut self.asks).into_iter();
-        out.extend(left.map(|(request, (_, approval))| Piece::TakenBack { request, approval }));
+        out.extend(left.map(|(request, (_, approval))| Piece::TakenBack { request, approval, over: true }));
         let Turn { number, stopped, trouble, usage, .. } = &mut self.turn;
         let (trouble, usage) = (trouble.take(), std::mem::take(usage));
         out.push(Piece::Ended(Box::new(Ended { number: *number, reason, stopped: *stopped, why, trouble, usage })));

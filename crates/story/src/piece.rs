@@ -101,6 +101,8 @@ pub enum Piece {
         request: String,
         /// The inbox's id, if it got there.
         approval: Option<String>,
+        /// Its turn is over; the agent itself took nothing back.
+        over: bool,
     },
     /// Something went wrong.
     Trouble {
