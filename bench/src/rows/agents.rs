@@ -9,9 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use ostler_agents::{Agent, Autonomy, Drive, Launch, Setup, open};
+use ostler_agents::{Launch, Setup, open};
 use ostler_api::client::{Client, Incoming};
 use ostler_api::{Lifetime, Notification, PromptParams, SessionCreateParams, SessionIdParams, WatchParams, methods};
+use ostler_story::{Agent, Autonomy, Drive};
 use serde::Deserialize;
 
 use super::Bench;

@@ -10,7 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use ostler_agents::{Adapter, Agent, Answer, Asked, Autonomy, Block, Drive, Event, Piece, Setup, Splitter, open};
+use ostler_agents::{Adapter, Piece, Setup, Splitter, open};
+use ostler_story::{Agent, Answer, Asked, Autonomy, Block, Drive, Event};
 
 /// A slow machine under load needs half a minute to start some of them.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -5,10 +5,10 @@
 
 use std::fmt::Debug;
 
-use crate::event::{Answer, ErrorKind, Event};
+use ostler_story::{Agent, Answer, Block, Drive, ErrorKind, Event};
+
 use crate::lines::MAX_LINE;
-use crate::probe::Drive;
-use crate::setup::{Agent, Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 use crate::{acp, claude, codex, echo, oneshot};
 
 /// What came of a line.

@@ -1,16 +1,8 @@
 //! Puts the pieces of an answer together for agents that never send the whole.
 
-use crate::event::Event;
-use crate::lines::MAX_LINE;
+use ostler_story::{Event, Voice};
 
-/// Whose pieces they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
-    /// The answer.
-    Answer,
-    /// A thought.
-    Thought,
-}
+use crate::lines::MAX_LINE;
 
 /// The block being spoken.
 #[derive(Debug, Default)]

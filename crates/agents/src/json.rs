@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::event::Json;
+use ostler_story::Json;
 
 /// An object, or nothing: agents speak in objects.
 pub(crate) fn object(line: &[u8]) -> Option<Json> {

@@ -18,7 +18,6 @@ mod blocks;
 pub mod claude;
 pub mod codex;
 pub mod echo;
-mod event;
 mod json;
 mod lines;
 mod model;
@@ -27,15 +26,9 @@ mod probe;
 mod rpc;
 mod screen;
 mod setup;
-mod turns;
 
 pub use adapter::{Adapter, AnswerError, Lined, PromptError, open};
-pub use event::{
-    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption,
-    ToolKind, Usage,
-};
 pub use lines::{MAX_LINE, Piece, Splitter};
-pub use probe::{Drive, probe};
+pub use probe::probe;
 pub use screen::screen;
-pub use setup::{Agent, Autonomy, Block, Launch, Setup, Unsupported};
-pub use turns::Turns;
+pub use setup::{Launch, Setup, Unsupported};

@@ -3,7 +3,8 @@
 //! An agent that does not know a model, or no longer has it, may run another without a word. What it costs and how well it
 //! answers is then not what anybody chose, so a difference stops the session before it is prompted.
 
-use crate::event::{ErrorKind, Event};
+use ostler_story::{ErrorKind, Event};
+
 use crate::setup::Setup;
 
 /// The error to stop with, if `told` is not what was asked for. Names without a figure (`sonnet`, `default`) are the agent's
@@ -40,7 +41,7 @@ fn plain(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::{Agent, Autonomy};
+    use ostler_story::{Agent, Autonomy};
 
     fn runs(wanted: &str, told: &str) -> bool {
         let setup = Setup {

@@ -3,25 +3,7 @@
 //! No branch looks at a version: a program that offers the better way in its help is driven that way, any other one
 //! process for each prompt.
 
-use serde::{Deserialize, Serialize};
-
-use crate::setup::Agent;
-
-/// The way an agent is driven.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Drive {
-    /// JSON lines both ways, with permission requests (claude).
-    Stream,
-    /// An app server (codex).
-    AppServer,
-    /// The Agent Client Protocol.
-    Acp,
-    /// The built-in agent's own lines.
-    Echo,
-    /// One process for each prompt, which it reads from stdin. Nothing can be asked.
-    Oneshot,
-}
+use ostler_story::{Agent, Drive};
 
 /// Chooses by the text of `PROGRAM --help`.
 pub fn probe(agent: &Agent, help: &str) -> Drive {

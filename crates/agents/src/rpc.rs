@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::event::Json;
+use ostler_story::Json;
 
 /// JSON-RPC's number for a method that we do not have.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;

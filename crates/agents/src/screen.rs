@@ -1,19 +1,14 @@
 //! An agent's own screen on a conversation that it knows: the command that takes it up in a terminal. It may do what it may
 //! do in the session; what it asks, it asks whoever sits there.
 
+use ostler_story::Agent;
+
 use crate::acp::opencode_config;
-use crate::setup::{Agent, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 use crate::{claude, codex};
 
 /// A server that codex leaves behind would go on holding the conversation when the screen has ended.
 const ALONE: &str = "features.daemon_auto_start=false";
-
-impl Agent {
-    /// Whether it has a screen of its own that takes up a conversation.
-    pub fn has_screen(&self) -> bool {
-        matches!(self, Agent::Claude | Agent::Codex | Agent::Opencode)
-    }
-}
 
 /// How the screen of an agent that has one is started on this conversation.
 pub fn screen(setup: &Setup, conversation: &str) -> Result<Launch, Unsupported> {
@@ -48,7 +43,7 @@ pub fn screen(setup: &Setup, conversation: &str) -> Result<Launch, Unsupported> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Autonomy;
+    use ostler_story::Autonomy;
 
     fn setup(agent: Agent, autonomy: Autonomy) -> Setup {
         Setup {

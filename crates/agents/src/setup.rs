@@ -3,80 +3,7 @@
 //! A prompt never appears in a [`Launch`]: command lines are seen by every user of the machine, have a limit, and a prompt
 //! that begins with `--` would be an option. What names a model, a mode or a conversation is checked for the same reason.
 
-use serde::{Deserialize, Serialize};
-
-/// Which agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Agent {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// Any command that speaks the Agent Client Protocol.
-    Acp {
-        /// The program and its arguments. Of one that has a name: as the settings have it when it is started, else empty.
-        command: Vec<String>,
-        /// What the settings call it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
-    /// The built-in agent that says back what it is told.
-    Echo,
-}
-
-impl Agent {
-    /// The names of those that need no settings and no command.
-    pub const KNOWN: [&str; 5] = ["claude", "codex", "gemini", "opencode", "echo"];
-
-    /// One of [`Self::KNOWN`].
-    pub fn known(name: &str) -> Option<Self> {
-        Some(match name {
-            "claude" => Agent::Claude,
-            "codex" => Agent::Codex,
-            "gemini" => Agent::Gemini,
-            "opencode" => Agent::Opencode,
-            "echo" => Agent::Echo,
-            _ => return None,
-        })
-    }
-
-    /// Any command that speaks the Agent Client Protocol.
-    pub fn acp(command: Vec<String>) -> Self {
-        Agent::Acp { command, name: None }
-    }
-
-    /// The name that people use.
-    pub fn name(&self) -> &str {
-        match self {
-            Agent::Claude => "claude",
-            Agent::Codex => "codex",
-            Agent::Gemini => "gemini",
-            Agent::Opencode => "opencode",
-            Agent::Acp { name: Some(name), .. } => name,
-            Agent::Acp { command, .. } => command.first().map_or("acp", String::as_str),
-            Agent::Echo => "echo",
-        }
-    }
-}
-
-/// How much an agent may do without asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Autonomy {
-    /// Everything: its requests are answered with yes by policy.
-    All,
-    /// Changes files of the workspace, asks for the rest.
-    Edits,
-    /// Looks and plans; changes nothing that nobody allowed.
-    Plan,
-    /// Asks before it changes or runs anything.
-    Ask,
-}
+use ostler_story::{Agent, Autonomy};
 
 /// What a session wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,29 +37,6 @@ pub struct Launch {
     pub env: Vec<(String, String)>,
     /// Whether its stdin ends after the prompt: one process for each turn.
     pub close_stdin_after_prompt: bool,
-}
-
-/// A piece of a prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Block {
-    /// Words.
-    Text {
-        /// The words.
-        text: String,
-    },
-    /// A picture.
-    Image {
-        /// Its media type.
-        mime: String,
-        /// Its bytes in base64.
-        data: String,
-    },
-    /// A file of the workspace to look at.
-    File {
-        /// Its path.
-        path: String,
-    },
 }
 
 /// What this agent can not do. Said when a session is made or changed, never silently lived with.

@@ -3,9 +3,10 @@
 //! opencode runs commands and changes files unasked unless its configuration says otherwise. What we want is given inline,
 //! which the project's own configuration can not override.
 
+use ostler_story::{Agent, Autonomy};
 use serde_json::json;
 
-use crate::setup::{Agent, Autonomy, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 /// Refuses what can not be honoured.
 pub(super) fn check(setup: &Setup) -> Result<(), Unsupported> {

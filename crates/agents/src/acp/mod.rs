@@ -18,16 +18,16 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, CLIENT_METHOD_NAMES as OURS, CancelNotification, ContentBlock, ErrorCode,
     ImageContent, PromptRequest, RequestPermissionOutcome, ResourceLink, SessionId, StopReason,
 };
+use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Usage};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::{Asks, Fate};
 use crate::blocks::Blocks;
 use crate::claude::check;
-use crate::event::{Answer, EndReason, ErrorKind, Event, Json, Usage};
 use crate::json;
 use crate::lines::MAX_LINE;
 use crate::rpc::{METHOD_NOT_FOUND, Message, RpcError, Style};
-use crate::setup::{Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 /// The adapter.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use agent_client_protocol_schema::v1::{
     SessionConfigOptionCategory as Category, SessionConfigSelectOptions as Values, SessionId,
     SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
+use ostler_story::{Agent, Autonomy, Json};
 use serde_json::json;
 
-use crate::event::Json;
 use crate::json;
-use crate::setup::{Agent, Autonomy, Setup};
+use crate::setup::Setup;
 
 /// Modes in which an agent asks before it changes anything.
 const ASKING: [&str; 4] = ["default", "ask", "manual", "build"];

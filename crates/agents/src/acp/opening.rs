@@ -10,15 +10,15 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, AgentCapabilities, ErrorCode, Implementation, InitializeRequest, LoadSessionRequest,
     LoadSessionResponse, NewSessionRequest, ResumeSessionRequest, SessionId,
 };
+use ostler_story::{Agent, ErrorKind, Event, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::adapter::Lined;
-use crate::event::{ErrorKind, Event, Json};
 use crate::json;
 use crate::model;
 use crate::rpc::{RpcError, Style};
-use crate::setup::{Agent, Setup};
+use crate::setup::Setup;
 
 use super::code;
 use super::modes::{self, Choice, Offer};

@@ -4,14 +4,14 @@ use agent_client_protocol_schema::v1::{
     PermissionOptionId, PermissionOptionKind as Kind, RequestPermissionOutcome as Outcome, RequestPermissionResponse,
     SelectedPermissionOutcome,
 };
+use ostler_story::{Answer, Ask, Asked, Autonomy, Can, Event, Json, ToolKind};
 
 use crate::adapter::{AnswerError, Lined};
 use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::codex::inside;
-use crate::event::{Answer, Ask, Asked, Can, Event, Json, ToolKind};
 use crate::json;
 use crate::rpc::{METHOD_NOT_FOUND, Style};
-use crate::setup::{Autonomy, Setup};
+use crate::setup::Setup;
 
 use super::updates::Tools;
 

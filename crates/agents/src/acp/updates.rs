@@ -6,11 +6,11 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, PlanEntryStatus, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdateFields,
     ToolKind as AcpKind,
 };
+use ostler_story::{Event, Json, PlanEntry, PlanStatus, ToolKind, Usage, Voice};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::blocks::{Blocks, Voice};
-use crate::event::{Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
+use crate::blocks::Blocks;
 use crate::json;
 
 /// 1,024 calls in one turn are remembered, to know which were told of already.

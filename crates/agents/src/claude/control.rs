@@ -1,12 +1,11 @@
 //! The control protocol: what claude asks of its host, and how the host answers.
 
+use ostler_story::{Answer, Ask, Asked, Autonomy, Can, Event, Json, Question, QuestionOption};
 use serde_json::json;
 
 use crate::adapter::Lined;
 use crate::asks::{Asks, Fate, TOO_MANY};
-use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use crate::json;
-use crate::setup::Autonomy;
 
 use super::lines::title_of;
 

@@ -1,6 +1,8 @@
 //! Claude's command lines. The mode is always named: the user's own settings may hold a laxer default.
 
-use crate::setup::{Autonomy, Launch, Setup};
+use ostler_story::Autonomy;
+
+use crate::setup::{Launch, Setup};
 
 /// The mode that the CLI is put into. `default` is its word for asking before everything.
 pub(crate) fn mode(setup: &Setup) -> &str {

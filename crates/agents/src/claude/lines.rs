@@ -1,7 +1,8 @@
 //! What claude tells about a turn, the same whether it is kept running or started for one prompt.
 
+use ostler_story::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
+
 use crate::adapter::Lined;
-use crate::event::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
 use crate::json;
 use crate::model;
 use crate::setup::Setup;

@@ -7,15 +7,15 @@ mod control;
 pub(crate) mod launch;
 mod lines;
 
+use ostler_story::{Answer, Block, Event, Json};
 use serde_json::json;
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::Asks;
-use crate::event::{Answer, Event, Json};
 use crate::json;
 use crate::lines::MAX_LINE;
 use crate::model;
-use crate::setup::{Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 pub(crate) use lines::{Told, not_json};
 

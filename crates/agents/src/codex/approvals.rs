@@ -1,10 +1,10 @@
 //! What codex asks of its host, and how the host answers.
 
+use ostler_story::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use serde_json::json;
 
 use crate::adapter::{AnswerError, Lined};
 use crate::asks::{Asks, Fate, TOO_MANY};
-use crate::event::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
 use crate::json;
 use crate::rpc::{METHOD_NOT_FOUND, Style};
 use crate::setup::Setup;

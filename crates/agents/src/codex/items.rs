@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use ostler_story::{Event, Json, ToolKind};
 use serde_json::json;
 
-use crate::event::{Event, Json, ToolKind};
 use crate::json;
 
 /// 64: items in progress at once; a request names one of them, and more than a few never run side by side.

@@ -3,11 +3,11 @@
 //! A thread that is *opened* with a writable sandbox makes codex note the folder as trusted in its own configuration, after
 //! which it also obeys the folder's configuration. So every thread is opened read-only, and each turn says what it may write.
 
+use ostler_story::{Autonomy, Json};
 use serde_json::json;
 
-use crate::event::Json;
 use crate::rpc::Style;
-use crate::setup::{Autonomy, Setup, Unsupported};
+use crate::setup::{Setup, Unsupported};
 
 use super::id::For;
 

@@ -11,17 +11,17 @@ mod notes;
 
 pub(crate) use approvals::inside;
 
+use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Usage};
 use serde_json::json;
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::Asks;
 use crate::claude::check;
-use crate::event::{Answer, EndReason, ErrorKind, Event, Json, Usage};
 use crate::json;
 use crate::lines::MAX_LINE;
 use crate::model;
 use crate::rpc::{Message, RpcError, Style};
-use crate::setup::{Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 /// The adapter.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! What codex tells about a turn.
 
-use crate::event::{EndReason, Event, Json, PlanEntry, PlanStatus, Usage};
+use ostler_story::{EndReason, Event, Json, PlanEntry, PlanStatus, Usage};
+
 use crate::json;
 
 use super::Codex;

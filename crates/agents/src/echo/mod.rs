@@ -8,14 +8,14 @@ mod files;
 mod program;
 mod script;
 
+use ostler_story::{Answer, Ask, Autonomy, Block, EndReason, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::{Asks, Fate, TOO_MANY};
 use crate::claude::{check, not_json};
-use crate::event::{Answer, Ask, EndReason, Event};
 use crate::lines::MAX_LINE;
-use crate::setup::{Autonomy, Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 pub use program::{Program, run};
 

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ostler_story::{Block, EndReason, Event};
+
 use super::Input;
 use super::script;
-use crate::event::{EndReason, Event};
 use crate::lines::{Piece, Splitter};
-use crate::setup::Block;
 
 /// 64 inputs ahead of the program: a client that types faster waits in the pipe.
 const AHEAD: usize = 64;
@@ -137,7 +137,7 @@ impl<W: Write> Stage<W> {
     }
 
     /// Waits for the answer to a request.
-    pub(super) fn answer(&mut self, request: &str) -> Result<crate::event::Answer, Stop> {
+    pub(super) fn answer(&mut self, request: &str) -> Result<ostler_story::Answer, Stop> {
         loop {
             match self.inputs.recv() {
                 Ok(Input::Answer { request: answered, decision }) if answered == request => return Ok(decision),

@@ -4,15 +4,14 @@
 use std::io::Write;
 use std::time::Duration;
 
+use ostler_story::{
+    Answer, Ask, Asked, Block, Can, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question, QuestionOption,
+    ToolKind, Usage,
+};
 use serde_json::{Value, json};
 
 use super::files;
 use super::program::{Stage, Stop};
-use crate::event::{
-    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question, QuestionOption, ToolKind,
-    Usage,
-};
-use crate::setup::Block;
 
 /// 200 ms between slow pieces: long enough to interrupt, short enough to watch.
 const SLOW: Duration = Duration::from_millis(200);

@@ -1,8 +1,8 @@
 //! What `codex exec --json` writes. Text comes whole, or as the text so far.
 
+use ostler_story::{EndReason, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
 use serde_json::json;
 
-use crate::event::{EndReason, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
 use crate::json;
 
 /// What has been told so far.

@@ -1,7 +1,8 @@
 //! What `gemini --output-format stream-json` writes.
 
-use crate::blocks::{Blocks, Voice};
-use crate::event::{EndReason, Event, Json, ToolKind, Usage};
+use ostler_story::{EndReason, Event, Json, ToolKind, Usage, Voice};
+
+use crate::blocks::Blocks;
 use crate::json;
 
 /// What has been told so far.

@@ -1,7 +1,9 @@
 //! The plain command lines. The prompt is never among the arguments.
 
+use ostler_story::{Agent, Autonomy};
+
 use crate::acp::opencode_config;
-use crate::setup::{Agent, Autonomy, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 /// How to start the CLI for one prompt.
 pub(super) fn launch(setup: &Setup) -> Result<Launch, Unsupported> {

@@ -8,13 +8,14 @@ mod gemini;
 mod launch;
 mod opencode;
 
+use ostler_story::{Agent, Answer, Block, EndReason, Event, Json};
+
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::claude::{Told, check, not_json};
-use crate::event::{Answer, EndReason, Event, Json};
 use crate::json;
 use crate::lines::MAX_LINE;
 use crate::model;
-use crate::setup::{Agent, Block, Launch, Setup, Unsupported};
+use crate::setup::{Launch, Setup, Unsupported};
 
 /// The adapter.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! What `opencode run --format json` writes. A run has several steps; the last is the one that calls no tool.
 
-use crate::blocks::{Blocks, Voice};
-use crate::event::{EndReason, Event, Json, ToolKind, Usage};
+use ostler_story::{EndReason, Event, Json, ToolKind, Usage, Voice};
+
+use crate::blocks::Blocks;
 use crate::json;
 
 /// What has been told so far.

@@ -1,9 +1,9 @@
 //! Agents that speak ACP: what they are told and what they say.
 
+use ostler_story::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanStatus, ToolKind};
+
 use crate::support::{Live, setup};
-use ostler_agents::{
-    Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanStatus, PromptError, ToolKind, open,
-};
+use ostler_agents::{PromptError, open};
 use serde_json::{Value as Json, json};
 
 fn any() -> Agent {

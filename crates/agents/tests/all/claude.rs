@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, ToolKind};
+
 use crate::support::{Live, NEW_ID, setup};
-use ostler_agents::{
-    Agent, Answer, AnswerError, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, PromptError, ToolKind, open,
-};
+use ostler_agents::{AnswerError, PromptError, open};
 use serde_json::{Value as Json, json};
 
 fn live(autonomy: Autonomy) -> Live {

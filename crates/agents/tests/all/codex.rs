@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event};
+
 use crate::support::{Live, setup};
-use ostler_agents::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, PromptError, open};
+use ostler_agents::{PromptError, open};
 use serde_json::{Value as Json, json};
 
 /// A conversation that is open.

@@ -6,8 +6,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, Event, PlanStatus};
+
 use crate::support::{Live, NEW_ID, setup, text};
-use ostler_agents::{Adapter, Agent, Answer, Ask, Autonomy, Drive, EndReason, Event, PlanStatus, echo, open};
+use ostler_agents::{Adapter, echo, open};
 use serde_json::json;
 
 /// Far beyond what any machine needs.

@@ -1,7 +1,9 @@
 //! Whatever an agent says, nothing panics; and whatever happened, it can be rebuilt at every point.
 
+use ostler_story::{Agent, Answer, Autonomy, Drive, Event};
+
 use crate::support::{Live, setup};
-use ostler_agents::{Agent, Answer, Autonomy, Drive, Event, MAX_LINE, open};
+use ostler_agents::{MAX_LINE, open};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 

@@ -1,7 +1,9 @@
 //! CLIs that are run once for each prompt.
 
+use ostler_story::{Agent, Autonomy, Block, Drive, EndReason, Event};
+
 use crate::support::{Live, setup, text};
-use ostler_agents::{Agent, Autonomy, Block, Drive, EndReason, Event, PromptError, open};
+use ostler_agents::{PromptError, open};
 use serde_json::{Value as Json, json};
 
 const ALL: [Agent; 4] = [Agent::Claude, Agent::Codex, Agent::Gemini, Agent::Opencode];

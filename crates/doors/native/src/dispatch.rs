@@ -100,7 +100,7 @@ impl Client {
             methods::SessionInterrupt::NAME => {
                 self.reaching::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
-            methods::SessionContinue::NAME => self.blocking::<methods::SessionContinue>(call, out, session::go_on),
+            methods::SessionContinue::NAME => self.reaching::<methods::SessionContinue>(call, out, session::go_on),
             methods::SessionScreen::NAME => self.personal::<methods::SessionScreen>(call, out, session::screen),
             methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
             methods::SessionClose::NAME => session::close(self, call, out),

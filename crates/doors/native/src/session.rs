@@ -193,8 +193,8 @@ fn not_taken(shared: &Shared, session: &Session, error: PromptError) -> RpcError
 }
 
 /// What a restart of the machine stopped goes on.
-pub(crate) fn go_on(shared: &Shared, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
-    let session = find(shared, &params.id)?;
+pub(crate) fn go_on(shared: &Shared, origin: &Origin, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+    let session = own(shared, origin, &params.id)?;
     if !first(shared, "continue", session.id(), params.key.as_deref()) {
         return Ok(Continued { held: 0, told: None });
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ostler_engine::session::{Block, Event, EventStep, Fact, Said, Session, Sessions, Turns, said};
+use ostler_engine::session::{Block, Event, EventStep, Piece, Said, Session, Sessions, Story, Voice, said};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ pub(crate) fn of(sessions: &[Session], upto: impl Fn(&str) -> Option<u64>) -> io
     let mut history = History { keeps: true, ..History::default() };
     for session in sessions {
         history.read(session, 0, upto(session.id()))?;
-        history.cut();
+        history.cut_off();
     }
     Ok(history.messages)
 }
@@ -71,7 +71,7 @@ impl Counts {
             let known = self.all().remove(session.id());
             let mut known = known.unwrap_or_default();
             known.upto = known.history.read(session, known.upto, None)?;
-            count += known.history.count + usize::from(known.history.turns.is_cut_off());
+            count += known.history.count + usize::from(known.history.story.is_cut_off());
             self.all().insert(session.id().to_owned(), known);
         }
         Ok(count)
@@ -96,8 +96,7 @@ struct History {
     keeps: bool,
     messages: Vec<Message>,
     count: usize,
-    turns: Turns<String>,
-    tools: HashMap<String, String>,
+    story: Story,
 }
 
 impl History {
@@ -123,58 +122,44 @@ impl History {
     }
 
     /// What was being said when somebody stopped it was said.
-    fn cut(&mut self) {
-        let cut_off = self.turns.cut();
-        self.said(cut_off);
-    }
-
-    fn said(&mut self, text: Option<String>) {
-        if let Some(text) = text {
-            self.push(Message::said("assistant", cut(&text, MESSAGE_MAX)));
+    fn cut_off(&mut self) {
+        if let Some(words) = self.story.cut_off() {
+            self.answered(&words);
         }
     }
 
-    fn take(&mut self, one: Said) {
-        if let Said::Event(event) | Said::Fact(Fact::Said { event }) = &one {
-            let cut_off = self.turns.heard(event);
-            self.said(cut_off);
+    fn answered(&mut self, text: &str) {
+        self.push(Message::said("assistant", cut(text, MESSAGE_MAX)));
+    }
+
+    fn take(&mut self, said: Said) {
+        for piece in self.story.take(said, false) {
+            self.piece(piece);
         }
-        match one {
-            Said::Fact(Fact::Exited { .. }) => self.cut(),
-            Said::Fact(Fact::Prompt { number, blocks, .. }) => {
-                self.turns.accepted(number, cut(&words(&blocks), MESSAGE_MAX));
+    }
+
+    fn piece(&mut self, piece: Piece) {
+        match piece {
+            Piece::Begun { prompt: Some(prompt), .. } => {
+                self.push(Message::said("user", cut(&words(&prompt.blocks), MESSAGE_MAX)));
             }
-            Said::Fact(Fact::Dropped { number, .. }) => drop(self.turns.dropped(number)),
-            Said::Fact(Fact::Turn { number }) => {
-                self.tools.clear();
-                if let Some(prompt) = self.turns.begins(number) {
-                    self.push(Message::said("user", prompt));
-                }
-            }
-            Said::Event(Event::Text { text }) => self.said(Some(text)),
-            Said::Event(Event::ToolCall { id, name, title, input, .. }) => {
-                self.tools.insert(id.clone(), name.clone());
-                let (tool_call_id, tool_name, tool_input) = (Some(id), Some(name), Some(fits(&input)));
-                self.push(Message {
-                    role: "assistant",
-                    kind: "tool_call",
-                    content: title,
-                    tool_call_id,
-                    tool_name,
-                    tool_input,
-                });
-            }
-            Said::Event(Event::ToolResult { id, output, .. }) => {
-                let (tool_name, tool_call_id) = (self.tools.get(&id).cloned(), Some(id));
-                self.push(Message {
-                    role: "tool",
-                    kind: "tool_result",
-                    content: cut(&output, MESSAGE_MAX),
-                    tool_call_id,
-                    tool_name,
-                    tool_input: None,
-                });
-            }
+            Piece::Whole { voice: Voice::Answer, text, .. } | Piece::CutOff(text) => self.answered(&text),
+            Piece::Said(Event::ToolCall { id, name, title, input, .. }) => self.push(Message {
+                role: "assistant",
+                kind: "tool_call",
+                content: title,
+                tool_call_id: Some(id),
+                tool_name: Some(name),
+                tool_input: Some(fits(&input)),
+            }),
+            Piece::ToolEnded { id, name, output, .. } => self.push(Message {
+                role: "tool",
+                kind: "tool_result",
+                content: cut(&output, MESSAGE_MAX),
+                tool_call_id: Some(id),
+                tool_name: name,
+                tool_input: None,
+            }),
             _ => {}
         }
     }
@@ -193,7 +178,7 @@ fn words(blocks: &[Block]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ostler_engine::session::ToolKind;
+    use ostler_engine::session::{Fact, ToolKind};
     use serde_json::json;
 
     #[test]

@@ -10,7 +10,6 @@ mod elicit;
 mod frame;
 mod history;
 mod methods;
-mod pieces;
 mod presence;
 mod spelling;
 mod turn;

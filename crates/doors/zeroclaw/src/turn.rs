@@ -1,20 +1,17 @@
-//! One prompt's turn, told to the client that sent it, or to one that comes while it runs: a fold over the session's records,
-//! from the one at which the prompt was accepted, or its turn began, to the one that ends its turn.
+//! One prompt's turn, told to the client that sent it, or to one that comes while it runs: the session's story, from the record
+//! at which the prompt was accepted, or its turn began, to the one that ends its turn.
 
-use std::collections::HashMap;
-
-use ostler_engine::session::{Answer, Ask, Asked, CLOSED, EndReason, Event, EventHead, Fact, Said, Usage, said};
+use ostler_engine::session::{
+    Answer, Ask, Asked, CLOSED, EndReason, Ended, Event, EventHead, Piece, Stop, Story, Usage, Voice, Why, said,
+};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::frame::{Head, RpcError};
-use crate::pieces::{Pieces, Voice};
 use crate::update::{Outcome, Updates, cut};
 
 /// Why a prompt that waited too long was taken back.
 pub(crate) const WAITED: &str = "the turn before it did not end in time";
-/// Tools and requests that are remembered within a turn: more than a client could make sense of.
-const KNOWN_MAX: usize = 1024;
 /// What is held back of what was missed: fewer lines than a client that just came could be behind with.
 const HELD_MAX: usize = 64 * 1024;
 /// Of the answer so much comes with the result; all of it was told before.
@@ -43,21 +40,13 @@ pub(crate) struct Turn {
     /// The session's own id, and the prompt's number in it.
     session: String,
     number: u64,
+    story: Story,
     begun: bool,
-    /// The agent has the prompt: what becomes of its process matters from here on.
-    sent: bool,
     over: bool,
-    pieces: Pieces,
     /// A block ended here: what follows is another paragraph.
     ended: bool,
     /// What the agent has said since it last used a tool.
     answer: String,
-    tools: HashMap<String, String>,
-    /// What the agent waits for, and what the inbox calls it.
-    asks: HashMap<String, (Asked, Option<String>)>,
-    /// Who stopped it.
-    cause: Option<&'static str>,
-    failure: Option<String>,
     missing: bool,
     /// Up to this record it is told what had been said before it came: in as few words as that takes.
     missed: u64,
@@ -88,16 +77,11 @@ impl Turn {
             held: None,
             usage: None,
             end: Vec::new(),
+            story: Story::default(),
             begun: false,
-            sent: false,
             over: false,
-            pieces: Pieces::default(),
             ended: false,
             answer: String::new(),
-            tools: HashMap::new(),
-            asks: HashMap::new(),
-            cause: None,
-            failure: None,
             _place: place,
         }
     }
@@ -127,21 +111,13 @@ impl Turn {
         if head.record > self.missed {
             self.catch_up(out);
         }
+        let at_end = head.src_end == u64::MAX;
         for one in said(head.source, payload) {
-            if self.over {
-                break;
+            for piece in self.story.take(one, at_end) {
+                if !self.over {
+                    self.piece(piece, &mut wants, out);
+                }
             }
-            match one {
-                Said::Fact(fact) => self.fact(fact, &mut wants, out),
-                // What an adapter says at the end of the output is explained by the end of the process, which follows.
-                Said::Event(Event::TurnEnded { .. }) if head.src_end == u64::MAX => {}
-                Said::Event(event) if self.begun => self.event(event, &mut wants, out),
-                Said::Event(_) => {}
-            }
-        }
-        if self.over {
-            let left = self.asks.drain().filter_map(|(_, (_, approval))| approval);
-            wants.extend(left.map(|approval| Want::Forget { approval, how: TAKEN_BACK.to_owned() }));
         }
         if head.record >= self.missed {
             self.catch_up(out);
@@ -173,94 +149,63 @@ impl Turn {
         self.finish(out);
     }
 
-    fn fact(&mut self, fact: Fact, wants: &mut Vec<Want>, out: &mut Vec<u8>) {
-        match fact {
-            Fact::Turn { number } => self.begun |= number == self.number,
-            Fact::Dropped { number, why } if number == self.number => match why.as_str() {
+    fn piece(&mut self, piece: Piece, wants: &mut Vec<Want>, out: &mut Vec<u8>) {
+        match piece {
+            Piece::Begun { number, .. } => self.begun |= number == self.number,
+            Piece::Dropped { number, why, .. } if number == self.number => match why.as_str() {
                 WAITED => self.busy(&why, out),
-                CLOSED => self.stopped("session_removed", out),
-                _ => self.stopped("client_rpc", out),
+                CLOSED => self.stopped(Stop::Closed, out),
+                _ => self.stopped(Stop::Interrupted, out),
             },
-            Fact::Interrupt { number, .. } if number == self.number => self.cause = self.cause.or(Some("client_rpc")),
-            Fact::Closed {} => self.cause = Some("session_removed"),
             _ if !self.begun => {}
-            Fact::Approval { request, approval, .. } => {
-                self.flush(out);
-                if let Some((asked, known)) = self.asks.get_mut(&request) {
-                    *known = Some(approval.clone());
-                    wants.push(Want::Show { approval, asked: Box::new(asked.clone()) });
-                }
+            Piece::Words { voice, text } => self.tell(voice, &text, out),
+            Piece::Whole { voice, text, heard } => {
+                self.tell(voice, heard.rest(&text), out);
+                self.ended |= voice == Voice::Answer;
             }
-            Fact::Answered { request, approval, by, decision, .. } => {
-                self.asks.remove(&request);
+            Piece::ToolEnded { id, name, output, .. } => {
+                self.flush(out);
+                self.updates.tool_result(&id, name.as_deref().unwrap_or("tool"), &output, out);
+            }
+            // A request for a tool that was not announced is announced by the request.
+            Piece::Asked { asked, announced: false } if asked.ask == Ask::Permission => {
+                let call = asked.tool_call.as_ref().unwrap_or(&asked.request);
+                self.flush(out);
+                self.updates.tool_call(call, &asked.tool, &asked.input, out);
+            }
+            Piece::Waits { approval, asked: Some(asked) } => {
+                self.flush(out);
+                wants.push(Want::Show { approval, asked });
+            }
+            Piece::Answered { approval, decision, by } => {
                 wants.push(Want::Forget { approval, how: answered(&decision, &by) });
             }
-            Fact::Sent { number, .. } => self.sent |= number == self.number,
-            Fact::Exited { code, signal, stderr, .. } if self.sent => {
-                let why = self.failure.take().unwrap_or_else(|| exited(code, signal, &stderr));
-                self.stopped_or_failed(why, out);
+            Piece::TakenBack { approval: Some(approval), .. } => {
+                wants.push(Want::Forget { approval, how: TAKEN_BACK.to_owned() });
             }
-            Fact::Said { event } => self.event(event, wants, out),
+            Piece::Ended(ended) => self.ended(*ended, out),
+            Piece::Said(event) => self.event(event, out),
             _ => {}
         }
     }
 
-    fn event(&mut self, event: Event, wants: &mut Vec<Want>, out: &mut Vec<u8>) {
+    fn event(&mut self, event: Event, out: &mut Vec<u8>) {
         match event {
-            Event::TextDelta { text } => self.piece(Voice::Answer, &text, out),
-            Event::ThoughtDelta { text } => self.piece(Voice::Thought, &text, out),
-            Event::Text { text } => self.whole(Voice::Answer, &text, out),
-            Event::Thought { text } => self.whole(Voice::Thought, &text, out),
             Event::ToolCall { id, name, input, .. } => {
                 self.flush(out);
-                self.pieces.cut();
                 self.answer.clear();
                 self.updates.tool_call(&id, &name, &input, out);
-                remember(&mut self.tools, id, name);
-            }
-            Event::ToolResult { id, output, .. } => {
-                self.flush(out);
-                let name = self.tools.remove(&id).unwrap_or_else(|| "tool".to_owned());
-                self.updates.tool_result(&id, &name, &output, out);
             }
             Event::Plan { entries } => self.updates.plan(&entries, out),
             Event::Usage(usage) if self.missing => self.usage = Some(usage),
             Event::Usage(usage) => self.updates.usage(&usage, out),
-            Event::Asked(asked) => {
-                // A request for a tool that was not announced is announced by the request.
-                let call = asked.tool_call.clone().unwrap_or_else(|| asked.request.clone());
-                if asked.ask == Ask::Permission && !self.tools.contains_key(&call) {
-                    self.flush(out);
-                    self.updates.tool_call(&call, &asked.tool, &asked.input, out);
-                    remember(&mut self.tools, call, asked.tool.clone());
-                }
-                remember(&mut self.asks, asked.request.clone(), (asked, None));
-            }
-            Event::Unasked { request } => {
-                let approval = self.asks.remove(&request).and_then(|(_, approval)| approval);
-                wants.extend(approval.map(|approval| Want::Forget { approval, how: TAKEN_BACK.to_owned() }));
-            }
-            Event::Error { message, .. } => self.failure = Some(message),
-            Event::TurnEnded { reason, message } => self.ended(reason, message, out),
             _ => {}
         }
     }
 
-    fn piece(&mut self, voice: Voice, text: &str, out: &mut Vec<u8>) {
-        self.pieces.piece(voice, text);
-        self.tell(voice, text, out);
-    }
-
-    fn whole(&mut self, voice: Voice, text: &str, out: &mut Vec<u8>) {
-        let rest = self.pieces.whole(voice, text);
-        if !rest.is_empty() {
-            self.tell(voice, rest, out);
-        }
-        self.ended |= voice == Voice::Answer;
-    }
-
     fn tell(&mut self, voice: Voice, text: &str, out: &mut Vec<u8>) {
         match voice {
+            _ if text.is_empty() => {}
             Voice::Thought => self.speak(voice, text, out),
             Voice::Answer => {
                 let apart = std::mem::take(&mut self.ended) && !self.answer.is_empty();
@@ -286,23 +231,21 @@ impl Turn {
         }
     }
 
-    fn ended(&mut self, reason: EndReason, message: Option<String>, out: &mut Vec<u8>) {
-        let why = message.or(self.failure.take());
-        match reason {
-            EndReason::Completed => self.completed("end_turn", out),
-            EndReason::Refused => self.completed("refusal", out),
-            EndReason::MaxTokens => self.completed("max_tokens", out),
-            EndReason::MaxSteps => self.completed("max_turn_requests", out),
-            EndReason::Interrupted => self.stopped_or_failed(why.unwrap_or_else(|| INTERRUPTED.to_owned()), out),
-            EndReason::Failed => self.stopped_or_failed(why.unwrap_or_else(|| "the turn failed".to_owned()), out),
-        }
-    }
-
-    /// What fails because somebody stopped it was stopped.
-    fn stopped_or_failed(&mut self, why: String, out: &mut Vec<u8>) {
-        match self.cause {
-            Some(cause) => self.stopped(cause, out),
-            None => self.failed(why, out),
+    fn ended(&mut self, ended: Ended, out: &mut Vec<u8>) {
+        let why = match (ended.why, ended.trouble) {
+            (Some(Why::Told(why)), _) | (_, Some(why)) => Some(why),
+            (Some(Why::Exited { code, signal, stderr }), None) => Some(exited(code, signal, &stderr)),
+            (None, None) => None,
+        };
+        match (ended.reason, ended.stopped) {
+            (EndReason::Completed, _) => self.completed("end_turn", out),
+            (EndReason::Refused, _) => self.completed("refusal", out),
+            (EndReason::MaxTokens, _) => self.completed("max_tokens", out),
+            (EndReason::MaxSteps, _) => self.completed("max_turn_requests", out),
+            // What fails because somebody stopped it was stopped.
+            (EndReason::Interrupted | EndReason::Failed, Some(stop)) => self.stopped(stop, out),
+            (EndReason::Interrupted, None) => self.failed(why.unwrap_or_else(|| INTERRUPTED.to_owned()), out),
+            (EndReason::Failed, None) => self.failed(why.unwrap_or_else(|| "the turn failed".to_owned()), out),
         }
     }
 
@@ -311,7 +254,11 @@ impl Turn {
         self.over(Outcome::Completed, &answer, Ok((stop_reason, &answer)), out);
     }
 
-    fn stopped(&mut self, cause: &str, out: &mut Vec<u8>) {
+    fn stopped(&mut self, stop: Stop, out: &mut Vec<u8>) {
+        let cause = match stop {
+            Stop::Interrupted => "client_rpc",
+            Stop::Closed => "session_removed",
+        };
         let note = format!("turn cancelled via {cause} in RPC_SESSION {}", self.updates.session());
         let answer = std::mem::take(&mut self.answer);
         self.over(Outcome::Cancelled, &note, Ok(("cancelled", &answer)), out);
@@ -360,12 +307,6 @@ fn exited(code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     let last = last.map_or(String::new(), |line| format!(": {}", line.chars().take(300).collect::<String>()));
     format!("the agent's process ended before the turn was over ({how}){last}")
-}
-
-fn remember<T>(known: &mut HashMap<String, T>, key: String, value: T) {
-    if known.len() < KNOWN_MAX {
-        known.insert(key, value);
-    }
 }
 
 #[cfg(test)]

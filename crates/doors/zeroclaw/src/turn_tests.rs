@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ostler_engine::session::{Can, Event, ToolKind};
+use ostler_engine::session::{Can, Event, Fact, ToolKind};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

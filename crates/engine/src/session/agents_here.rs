@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ostler_agents::{Agent, Drive};
+use ostler_story::{Agent, Drive};
 
 use super::SessionConfig;
 use super::found::{Finder, Found};

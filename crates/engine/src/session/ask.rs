@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_agents::{Answer, AnswerError, Ask as AgentAsk, Asked, Json};
+use ostler_agents::AnswerError;
 use ostler_hooks::hook;
+use ostler_story::{Answer, Ask as AgentAsk, Asked, Fact, Intent, Json};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
 use super::driver::Driver;
-use super::fact::{Fact, Intent};
 use super::sessions::Shared;
 use super::state::{Open, State};
 use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
@@ -29,9 +29,9 @@ pub struct ToolContent {
     pub input: Json,
     /// The questions, if these are questions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<ostler_agents::Question>,
+    pub questions: Vec<ostler_story::Question>,
     /// What an answer can say beyond yes and no.
-    pub can: ostler_agents::Can,
+    pub can: ostler_story::Can,
     /// What the agent would no longer ask about after a yes that lasts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
@@ -248,7 +248,7 @@ mod tests {
             title: String::new(),
             input: serde_json::from_str(input).unwrap(),
             questions: Vec::new(),
-            can: ostler_agents::Can::default(),
+            can: ostler_story::Can::default(),
             grants: Vec::new(),
         };
         let (one, other) = (r#"{"b":1,"a":[{"d":2,"c":3}]}"#, r#"{"a":[{"c":3,"d":2}],"b":1}"#);

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use ostler_agents::{Autonomy, Unsupported};
+use ostler_agents::Unsupported;
+use ostler_story::{Autonomy, Fact, Lifetime, Settings};
 
-use super::fact::{Fact, Lifetime, Settings};
 use super::{Session, new};
 use crate::Caller;
 use crate::names::NameTaken;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use ostler_agents::{EndReason, ErrorKind, Event};
 use ostler_hooks::hook;
+use ostler_story::{EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said};
 
-use super::fact::{self, Fact, Intent, Lifetime, Said};
 use super::running::{News, Running, Stage};
 use super::sessions::Shared;
 use super::state::REBOOTED;
@@ -379,7 +378,7 @@ fn derive(session: &Session, shared: &Arc<Shared>, source: u32, end: u64, events
     let journal = session.inner.folder.journal()?;
     let mut desk = session.desk();
     let events = &*desk.state.priced(events);
-    let payload = fact::payload(events);
+    let payload = ostler_story::payload(events);
     let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
     if events.is_empty() {
         session.inner.last.store(record, Ordering::Release);

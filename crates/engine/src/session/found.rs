@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ostler_agents::{Agent, Drive, probe};
+use ostler_agents::probe;
+use ostler_story::{Agent, Drive};
 use serde::{Deserialize, Serialize};
 
 use crate::brief::{Brief, Ended, Forker};

@@ -4,8 +4,8 @@
 use std::io;
 use std::sync::PoisonError;
 
-use ostler_agents::{Block, Event};
 use ostler_journal::EventStep;
+use ostler_story::{Block, Event};
 
 use super::{Fact, Said, Session, said};
 use crate::lines::{LINES_MAX, last_lines};

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use ostler_agents::Agent;
+use ostler_story::Agent;
 
 use crate::Environment;
 

@@ -16,7 +16,6 @@ mod bell;
 mod bookmark;
 mod change;
 mod driver;
-mod fact;
 mod find;
 mod found;
 mod go_on;
@@ -53,17 +52,18 @@ pub use agents_here::{AgentHere, agents_here};
 pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
-pub use fact::{Alias, Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
 pub use go_on::GoneOn;
 pub use logged_in::Login;
 pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
-pub use ostler_agents::{
-    Agent, Answer, Ask, Asked, Autonomy, Block, Can, Drive, EndReason, ErrorKind, Event, PlanEntry, PlanStatus,
-    Question, QuestionOption, ToolKind, Turns, Unsupported, Usage,
-};
+pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
+pub use ostler_story::{
+    Agent, Alias, Answer, Ask, Asked, Autonomy, Block, Can, Created, Drive, EndReason, Ended, ErrorKind, Event, Fact,
+    Heard, Intent, Lifetime, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings, Stop, Story,
+    ToolKind, Usage, Voice, Why, said,
+};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use screen::{NewScreen, ScreenError};
 pub use sessions::{NoProgram, SessionError, Sessions};
@@ -337,7 +337,7 @@ impl Session {
     /// Writes a fact down, and only then is it so. May wait for the disk.
     fn tell(&self, desk: &mut Desk, fact: Fact) -> io::Result<u64> {
         let journal = self.inner.folder.journal()?;
-        let record = journal.append(0, 0, &fact::payload(std::slice::from_ref(&fact)))?;
+        let record = journal.append(0, 0, &ostler_story::payload(std::slice::from_ref(&fact)))?;
         let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
         desk.state.take(record, 0, 0, now_ms(), &[Said::Fact(fact)]);
         self.changed(desk, record);

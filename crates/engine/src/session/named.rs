@@ -3,7 +3,7 @@
 //! A session keeps the name, never the command: what the settings say when its agent is started is what is run, and one
 //! that they no longer have is not run at all.
 
-use ostler_agents::Agent;
+use ostler_story::Agent;
 
 use super::SessionConfig;
 

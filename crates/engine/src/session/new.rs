@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use ostler_agents::{Agent, Autonomy, Drive, Setup, Unsupported, open};
+use ostler_agents::{Setup, Unsupported, open};
+use ostler_story::{Agent, Alias, Autonomy, Created, Drive, Lifetime, Settings};
 
-use super::fact::{Alias, Created, Lifetime, Settings};
 use super::sessions::NoProgram;
 use super::state::State;
 use super::worktree::TreeError;

@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::io;
 
-use ostler_agents::Block;
 use ostler_hooks::hook;
+use ostler_story::{Block, Fact};
 
 use super::Session;
-use super::fact::Fact;
 use super::state::{Status, size};
 
 /// A line that an agent is known to read, less what is put around it.

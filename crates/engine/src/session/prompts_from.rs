@@ -2,8 +2,9 @@
 
 use std::io;
 
+use ostler_story::Fact;
+
 use super::Session;
-use super::fact::Fact;
 use crate::EventStep;
 
 /// How many records of the end are looked at first; four times as many each time that they hold too few prompts.

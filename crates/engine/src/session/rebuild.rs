@@ -4,10 +4,10 @@
 use std::io;
 use std::sync::Arc;
 
-use ostler_agents::{Drive, EndReason, Event, open};
+use ostler_agents::open;
+use ostler_story::{Drive, EndReason, Event, Fact, Intent};
 
 use super::Session;
-use super::fact::{Fact, Intent};
 use super::new::setup;
 use super::running::Running;
 use super::sessions::Shared;

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ostler_agents::Unsupported;
 use ostler_hooks::hook;
+use ostler_story::Fact;
 
-use super::fact::Fact;
 use super::new::setup;
 use super::sessions::Shared;
 use super::{Interrupt, Session};

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ostler_story::Fact;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::agents_here::{AgentHere, agents_here};
-use super::fact::Fact;
 use super::found::Finder;
 use super::new::{self, CreateError, NewSession};
 use super::state::State;
 use super::store::{Folder, folders};
 use super::worktree::Trees;
-use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent, fact};
+use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent};
 use crate::approval::{Approval, Bound, Record};
 use crate::brief::Forker;
 use crate::names::{Bearer, Given};
@@ -339,7 +339,7 @@ impl Sessions {
         let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
         let made = folder.create().and_then(|journal| {
             let created = Fact::Created(Box::new(state.created.clone()));
-            journal.append(0, 0, &fact::payload(&[created]))
+            journal.append(0, 0, &ostler_story::payload(&[created]))
         });
         if let Err(error) = made {
             let _ = fs::remove_dir_all(&folder.dir);

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use ostler_agents::{Event, Usage};
+use ostler_story::{Event, Usage};
 use serde::{Deserialize, Serialize};
 
 /// A billionth of a dollar: sums of fractions are told without the dust of their arithmetic.

@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ostler_agents::{Agent, open};
+use ostler_agents::open;
 use ostler_hooks::hook;
+use ostler_story::{Agent, Fact};
 
 use super::driver::{Driver, fail};
-use super::fact::Fact;
 use super::new::setup;
 use super::running::Running;
 use super::sessions::Shared;

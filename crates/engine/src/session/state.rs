@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-use ostler_agents::{Answer, Asked, Block, Drive, EndReason, ErrorKind, Event};
+use ostler_story::{
+    Answer, Asked, Block, Created, Drive, EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said, Settings,
+};
 use serde::{Deserialize, Serialize};
 
-use super::fact::{Created, Fact, Intent, Lifetime, Said, Settings};
 use super::spent::Meter;
 
 /// Keys of prompts that are known again: more than a client that lost its answer sends again.

@@ -3,7 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::fact::Fact;
+use ostler_story::Fact;
+
 use super::{Session, TreeFate};
 
 /// How a turn is stopped.

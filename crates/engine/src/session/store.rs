@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_journal::{EventCursor, EventJournal, EventStep, OpenError, Pumps};
+use ostler_story::{Fact, Said, said};
 use serde::{Deserialize, Serialize};
 
-use super::fact::{Fact, Said, said};
 use super::state::State;
 
 /// An older program refuses a newer snapshot by reading the journal instead.

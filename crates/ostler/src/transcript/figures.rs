@@ -1,7 +1,7 @@
 //! What a turn or a session has used, in words. A figure that nobody gave is left out.
 
-use ostler_agents::Usage;
 use ostler_api::SessionUsage;
+use ostler_story::Usage;
 
 /// Of a turn.
 pub(crate) fn usage_words(usage: &Usage) -> String {

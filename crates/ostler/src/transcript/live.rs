@@ -1,15 +1,15 @@
-//! The transcript of a session while it happens. Pieces of an answer are shown as they come; the whole block that follows
-//! them is shown only where it differs, so that nothing is read twice.
+//! The transcript of a session while it happens. Words of an answer are shown as they come; of the whole block that follows
+//! them only what was not heard yet, so that nothing is read twice.
 
-use std::collections::VecDeque;
-
-use ostler_agents::{Ask, Asked, Block, EndReason, Event, PlanStatus, ToolKind, Usage};
+use ostler_story::{
+    Answer, Ask, Asked, Block, EndReason, Ended, ErrorKind, Event, Fact, Heard, Piece, PlanStatus, Prompt, ToolKind,
+    Voice, Why,
+};
 use serde_json::Value;
 
 use super::changes::{Mark, take_changes};
 use super::figures::usage_words;
 use super::login::{self, is_about_login};
-use super::said::{Fact, Said, word};
 use crate::output::{Paint, Screen, visible, visible_lines};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.
@@ -18,63 +18,32 @@ const RESULT_LINES: usize = 6;
 const LINE_MAX: usize = 160;
 /// Lines of a change.
 const CHANGE_LINES: usize = 40;
-/// Requests that wait at once; agents ask one or two.
-const ASKED_MAX: usize = 64;
 /// The last words of a process that failed.
 const STDERR_LINES: usize = 4;
-
-/// What is being said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Voice {
-    Answer,
-    Thought,
-}
 
 /// A transcript that grows.
 pub(crate) struct Live<'a> {
     screen: &'a Screen,
-    /// The block whose pieces are being shown. What others do meanwhile stands between its pieces and does not end it.
-    open: Option<(Voice, String)>,
-    /// No block and no turn has begun here yet: the first pieces may be the end of a block that began before.
-    fresh: bool,
+    /// Whose words the output stands in the middle of.
+    speaking: Option<Voice>,
     /// The prompt that was shown last, while nothing followed it.
     latest: Option<u64>,
     /// The output stands at the beginning of a line.
     at_line_start: bool,
-    usage: Usage,
-    /// Requests whose id in the inbox is not known yet.
-    asked: VecDeque<Asked>,
     model: Option<String>,
-    /// The error that was shown last in this turn: its end may give it as the reason.
-    error: Option<String>,
     /// Nobody is logged in, as the agent said in this turn.
     no_login: bool,
 }
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
-        let (open, latest, usage, asked, model) = (None, None, Usage::default(), VecDeque::new(), None);
-        Self {
-            screen,
-            open,
-            fresh: true,
-            latest,
-            at_line_start: true,
-            usage,
-            asked,
-            model,
-            error: None,
-            no_login: false,
-        }
+        Self { screen, speaking: None, latest: None, at_line_start: true, model: None, no_login: false }
     }
 
-    /// What to show for it.
-    pub(crate) fn take(&mut self, said: &Said) -> String {
+    /// What to show for these, one after the other.
+    pub(crate) fn take<'p>(&mut self, pieces: impl IntoIterator<Item = &'p Piece>) -> String {
         let mut out = String::new();
-        match said {
-            Said::Event(event) => self.event(event, &mut out),
-            Said::Fact(fact) => self.fact(fact, &mut out),
-        }
+        pieces.into_iter().for_each(|piece| self.piece(piece, &mut out));
         out
     }
 
@@ -85,22 +54,62 @@ impl<'a> Live<'a> {
         out
     }
 
+    fn piece(&mut self, piece: &Piece, out: &mut String) {
+        if matches!(piece, Piece::Words { .. } | Piece::Whole { .. } | Piece::Trouble { .. } | Piece::Said(_)) {
+            self.latest = None;
+        }
+        match piece {
+            Piece::Accepted(prompt) => self.prompt(prompt, out),
+            Piece::Dropped { number, why, .. } => {
+                self.line(Paint::Warn, &format!("! prompt {number} dropped: {}", visible(why)), out);
+            }
+            Piece::Begun { number, .. } => {
+                self.speaking = None;
+                if self.latest != Some(*number) {
+                    self.line(Paint::Dim, &format!("\n› prompt {number}, from above"), out);
+                }
+            }
+            Piece::Words { voice, text } => self.speak(*voice, text, out),
+            Piece::Whole { voice, text, heard } => {
+                match heard {
+                    Heard::First(length) if *length > 0 => self.speak(*voice, heard.rest(text), out),
+                    Heard::Last => {}
+                    Heard::First(_) | Heard::Otherwise => {
+                        self.end_line(out);
+                        self.words(*voice, text, out);
+                    }
+                }
+                self.speaking = None;
+                self.end_line(out);
+            }
+            Piece::ToolEnded { output, is_error, .. } => self.result(output, *is_error, out),
+            Piece::Asked { asked, .. } => self.ask(asked, out),
+            Piece::Waits { approval, asked } => self.waits(approval, asked.as_deref(), out),
+            Piece::Answered { approval, decision, by } => {
+                let by = if by.is_empty() { String::new() } else { format!(", by {by}") };
+                let text = format!("  {approval} answered: {}{by}", answer_words(decision));
+                self.line(Paint::Good, &visible(&text), out);
+            }
+            Piece::TakenBack { over: false, .. } => self.line(Paint::Dim, "  the agent withdrew its request", out),
+            Piece::Trouble { message, kind, .. } => self.trouble(message, *kind, out),
+            Piece::Ended(ended) => self.ended(ended, out),
+            Piece::Said(event) => self.event(event, out),
+            Piece::Noted(fact) => self.fact(fact, out),
+            // What was cut off was shown as it came.
+            Piece::CutOff(_) | Piece::TakenBack { over: true, .. } | Piece::Restarted { .. } => {}
+        }
+    }
+
     fn event(&mut self, event: &Event, out: &mut String) {
-        self.latest = None;
         match event {
-            Event::TextDelta { text } => self.piece(Voice::Answer, text, out),
-            Event::ThoughtDelta { text } => self.piece(Voice::Thought, text, out),
-            Event::Text { text } => self.whole(Voice::Answer, text, out),
-            Event::Thought { text } => self.whole(Voice::Thought, text, out),
             Event::ToolCall { title, name, kind, input, parent, .. } => {
-                self.open = None;
+                self.speaking = None;
                 let title = if title.is_empty() { name } else { title };
                 let indent = if parent.is_some() { "  " } else { "" };
                 let line = format!("{indent}● {}  [{}]", short(title), kind_word(*kind));
                 self.line(Paint::Head, &line, out);
                 self.changes(input, out);
             }
-            Event::ToolResult { output, is_error, .. } => self.result(output, *is_error, out),
             Event::Plan { entries } => {
                 self.line(Paint::Head, "plan", out);
                 for entry in entries {
@@ -112,24 +121,8 @@ impl<'a> Live<'a> {
                     self.line(paint, &format!("  {mark} {}", short(&entry.text)), out);
                 }
             }
-            Event::Usage(usage) => self.usage.update(usage),
-            Event::Asked(asked) => self.ask(asked, out),
-            Event::Unasked { .. } => self.line(Paint::Dim, "  the agent withdrew its request", out),
             Event::Granted { tool, .. } => {
                 self.line(Paint::Dim, &format!("  allowed without asking: {}", short(tool)), out);
-            }
-            Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.as_deref(), out),
-            Event::Error { message, kind, .. } => {
-                self.error = Some(message.clone());
-                self.no_login |= is_about_login(Some(*kind), message);
-                let mut mark = "!";
-                for line in message.trim_end().lines() {
-                    self.line(
-                        Paint::Bad,
-                        &format!("{} {}", std::mem::replace(&mut mark, " "), visible_lines(line)),
-                        out,
-                    );
-                }
             }
             Event::Notice { text } => self.line(Paint::Dim, &format!("· {}", visible(text)), out),
             Event::Started { model, .. } => {
@@ -139,24 +132,13 @@ impl<'a> Live<'a> {
                     self.model.clone_from(model);
                 }
             }
-            Event::ToolUpdate { .. } | Event::Unknown { .. } => {}
+            _ => {}
         }
     }
 
     fn fact(&mut self, fact: &Fact, out: &mut String) {
         match fact {
-            Fact::Prompt { number, blocks, door } => self.prompt(*number, blocks, door, out),
-            Fact::Dropped { number, why } => {
-                let text = format!("! prompt {number} dropped: {}", visible(&word(why)));
-                self.line(Paint::Warn, &text, out);
-            }
-            Fact::Approval { request, approval } => self.approval(request, approval, out),
-            Fact::Answered { approval, decision, by, .. } => {
-                let by = Some(word(by)).filter(|by| !by.is_empty()).map_or(String::new(), |by| format!(", by {by}"));
-                let text = format!("  {approval} answered: {}{by}", answer_words(decision));
-                self.line(Paint::Good, &visible(&text), out);
-            }
-            Fact::Interrupt { end_process } => {
+            Fact::Interrupt { end_process, .. } => {
                 let text = if *end_process { "· ending its process" } else { "· interrupting" };
                 self.line(Paint::Warn, text, out);
             }
@@ -169,46 +151,25 @@ impl<'a> Live<'a> {
             Fact::Screen { .. } => self.line(Paint::Dim, "── open on the agent's own screen", out),
             Fact::ScreenEnded { .. } => self.line(Paint::Dim, "── the agent's own screen has ended", out),
             Fact::Closed {} => self.line(Paint::Dim, "── session closed", out),
-            Fact::Turn { number } => {
-                (self.open, self.fresh, self.usage) = (None, false, Usage::default());
-                if self.latest != Some(*number) {
-                    self.line(Paint::Dim, &format!("\n› prompt {number}, from above"), out);
-                }
-            }
-            Fact::Process { .. } => {}
+            _ => {}
         }
     }
 
-    fn piece(&mut self, voice: Voice, text: &str, out: &mut String) {
-        if self.open.as_ref().is_none_or(|(open, _)| *open != voice) {
+    fn trouble(&mut self, message: &str, kind: ErrorKind, out: &mut String) {
+        self.no_login |= is_about_login(Some(kind), message);
+        let mut mark = "!";
+        for line in message.trim_end().lines() {
+            let line = format!("{} {}", std::mem::replace(&mut mark, " "), visible_lines(line));
+            self.line(Paint::Bad, &line, out);
+        }
+    }
+
+    /// More words of a voice, on a line of its own where another spoke before.
+    fn speak(&mut self, voice: Voice, text: &str, out: &mut String) {
+        if self.speaking.replace(voice) != Some(voice) {
             self.end_line(out);
-            self.open = Some((voice, String::new()));
         }
         self.words(voice, text, out);
-        if let Some((_, shown)) = &mut self.open {
-            shown.push_str(text);
-        }
-    }
-
-    fn whole(&mut self, voice: Voice, text: &str, out: &mut String) {
-        let shown = self.open.take_if(|(open, _)| *open == voice).map(|(_, shown)| shown);
-        match shown {
-            // Who came in the middle of the block saw its end.
-            Some(shown) if text == shown || (self.fresh && text.ends_with(&shown)) => {}
-            Some(shown) => match text.strip_prefix(shown.as_str()) {
-                Some(rest) => self.words(voice, rest, out),
-                None => {
-                    self.end_line(out);
-                    self.words(voice, text, out);
-                }
-            },
-            None => {
-                self.end_line(out);
-                self.words(voice, text, out);
-            }
-        }
-        self.fresh = false;
-        self.end_line(out);
     }
 
     fn words(&mut self, voice: Voice, text: &str, out: &mut String) {
@@ -236,11 +197,11 @@ impl<'a> Live<'a> {
         out.push('\n');
     }
 
-    fn prompt(&mut self, number: u64, blocks: &[Block], door: &str, out: &mut String) {
-        self.latest = Some(number);
-        let head = format!("\n› prompt {number}{}", through(door));
+    fn prompt(&mut self, prompt: &Prompt, out: &mut String) {
+        self.latest = Some(prompt.number);
+        let head = format!("\n› prompt {}{}", prompt.number, through(&prompt.door));
         self.line(Paint::Dim, &head, out);
-        for block in blocks {
+        for block in &prompt.blocks {
             let text = match block {
                 Block::Text { text } => visible_lines(text.trim_end()),
                 Block::Image { mime, data } => format!("[picture, {}, {} bytes]", visible(mime), data.len() / 4 * 3),
@@ -297,18 +258,12 @@ impl<'a> Live<'a> {
                 self.line(Paint::Plain, &format!("    - {}{about}", short(&option.label)), out);
             }
         }
-        if self.asked.len() == ASKED_MAX {
-            self.asked.pop_front();
-        }
-        self.asked.push_back(asked.clone());
     }
 
     /// The id under which the request can be answered has come.
-    fn approval(&mut self, request: &str, approval: &str, out: &mut String) {
-        let index = self.asked.iter().position(|asked| asked.request == request);
-        let asked = index.and_then(|index| self.asked.remove(index));
+    fn waits(&mut self, approval: &str, asked: Option<&Asked>, out: &mut String) {
         let id = visible(approval);
-        let text = match asked.as_ref().and_then(|asked| asked.questions.first()) {
+        let text = match asked.and_then(|asked| asked.questions.first()) {
             Some(question) => {
                 let label = question.options.first().map_or("…", |option| option.label.as_str());
                 let answer = format!("{}={label}", question.id).replace('\'', "'\\''");
@@ -333,8 +288,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    fn turn_ended(&mut self, reason: EndReason, message: Option<&str>, out: &mut String) {
-        let (word, paint) = match reason {
+    fn ended(&mut self, ended: &Ended, out: &mut String) {
+        let (word, paint) = match ended.reason {
             EndReason::Completed => ("done", Paint::Dim),
             EndReason::Interrupted => ("interrupted", Paint::Warn),
             EndReason::Failed => ("failed", Paint::Bad),
@@ -342,13 +297,18 @@ impl<'a> Live<'a> {
             EndReason::MaxTokens => ("cut off at the model's limit", Paint::Warn),
             EndReason::MaxSteps => ("stopped after too many steps", Paint::Warn),
         };
-        (self.open, self.fresh) = (None, false);
-        let usage = usage_words(&std::mem::take(&mut self.usage));
+        self.speaking = None;
+        let usage = usage_words(&ended.usage);
         let usage = if usage.is_empty() { usage } else { format!(" ({usage})") };
-        let shown = self.error.take();
-        let no_login = reason == EndReason::Failed && message.is_some_and(|text| is_about_login(None, text));
+        let message = match &ended.why {
+            Some(Why::Told(message)) => message.as_str(),
+            // How its process ended stands above.
+            Some(Why::Exited { .. }) | None => "",
+        };
+        let no_login = ended.reason == EndReason::Failed && is_about_login(None, message);
         let no_login = std::mem::take(&mut self.no_login) || no_login;
-        let message = message.filter(|text| shown.as_deref() != Some(*text)).unwrap_or_default().trim();
+        // Its reason may be the error that was shown last.
+        let message = if ended.trouble.as_deref() == Some(message) { "" } else { message.trim() };
         // An agent's last words may be several lines.
         let mut lines = message.lines();
         let first = lines.next().map_or(String::new(), |line| format!(": {}", visible(line)));
@@ -365,21 +325,15 @@ fn through(door: &str) -> String {
 }
 
 /// What was answered, in a word or with the choices.
-fn answer_words(answer: &Value) -> String {
-    let chosen = answer.get("answers").and_then(Value::as_object).map(|answers| {
-        let labels = answers.values().filter_map(Value::as_array).flatten().filter_map(Value::as_str);
-        labels.collect::<Vec<_>>().join(", ")
-    });
-    match (chosen, word(answer).as_str()) {
-        (Some(labels), _) => labels,
-        (None, "once") => "yes".to_owned(),
-        (None, "session") => "yes, in this session".to_owned(),
-        (None, "always") => "yes, always".to_owned(),
-        (None, "deny") => match answer.get("message").and_then(Value::as_str).filter(|text| !text.is_empty()) {
-            Some(message) => format!("no: {message}"),
-            None => "no".to_owned(),
-        },
-        (None, other) => other.to_owned(),
+pub(super) fn answer_words(answer: &Answer) -> String {
+    match answer {
+        Answer::Once => "yes".to_owned(),
+        Answer::Session => "yes, in this session".to_owned(),
+        Answer::Always => "yes, always".to_owned(),
+        Answer::Deny { message, .. } if message.is_empty() => "no".to_owned(),
+        Answer::Deny { message, .. } => format!("no: {message}"),
+        Answer::Changed { .. } => "yes, changed".to_owned(),
+        Answer::Answers { answers } => answers.values().flatten().map(String::as_str).collect::<Vec<_>>().join(", "),
     }
 }
 

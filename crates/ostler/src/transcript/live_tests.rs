@@ -1,11 +1,19 @@
-use super::*;
+use ostler_story::{Said, Story};
 use serde_json::json;
+
+use super::*;
+
+/// What these objects add to a story.
+fn pieces(events: &[Value]) -> Vec<Piece> {
+    let mut story = Story::default();
+    events.iter().filter_map(Said::read).flat_map(|said| story.take(said, false)).collect()
+}
 
 /// Everything that is shown for these events.
 fn shown(events: &[Value]) -> String {
     let screen = Screen::plain();
     let mut live = Live::new(&screen);
-    let mut text: String = events.iter().filter_map(Said::read).map(|said| live.take(&said)).collect();
+    let mut text = live.take(&pieces(events));
     text.push_str(&live.finish());
     text
 }
@@ -58,9 +66,9 @@ fn a_prompt_whose_turn_begins_at_once_is_shown_once() {
 fn thoughts_are_dimmed_and_stand_apart() {
     let screen = Screen::coloured();
     let mut live = Live::new(&screen);
-    let thought = Said::read(&json!({"type": "thought_delta", "text": "hm"})).unwrap();
-    assert_eq!(live.take(&thought), "\x1b[2mhm\x1b[0m");
-    assert_eq!(live.take(&Said::read(&delta("so")).unwrap()), "\nso");
+    let thought = json!({"type": "thought_delta", "text": "hm"});
+    assert_eq!(live.take(&pieces(&[thought])), "\x1b[2mhm\x1b[0m");
+    assert_eq!(live.take(&pieces(&[delta("so")])), "\nso");
 }
 
 #[test]
@@ -79,7 +87,7 @@ fn a_tool_call_is_one_line_an_edit_shows_its_change_and_a_result_is_shortened() 
     assert!(text.starts_with("● Edit a.rs  [edit]\n  a.rs\n  -x\n  +y\n  └ line 1\n    line 2\n"), "{text}");
     assert!(text.ends_with("    line 6\n    … 3 more lines\n"), "{text}");
     let screen = Screen::coloured();
-    let coloured = Live::new(&screen).take(&Said::read(&call).unwrap());
+    let coloured = Live::new(&screen).take(&pieces(&[call]));
     assert!(coloured.contains("\x1b[31m  -x\x1b[0m") && coloured.contains("\x1b[32m  +y\x1b[0m"), "{coloured:?}");
 }
 
@@ -96,7 +104,8 @@ fn a_request_says_what_to_type() {
     let text = shown(&[ask(question), approval]);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");
     assert!(text.contains("ostler approve a77 --answer 'colour=red'"), "{text}");
-    let answered = json!({"type": "answered", "request": "r1", "approval": "a77", "decision": {"answer": "deny", "message": "not so", "interrupt": false}});
+    let answered = json!({"type": "answered", "request": "r1", "approval": "a77", "source": 1, "by": "", "at": 0, "len": 1,
+        "decision": {"answer": "deny", "message": "not so", "interrupt": false}});
     assert_eq!(shown(&[answered]), "  a77 answered: no: not so\n");
 }
 
@@ -105,7 +114,9 @@ fn a_turn_ends_with_what_it_used() {
     let tokens = json!({"type": "usage", "input_tokens": 3, "output_tokens": 5});
     let cost = json!({"type": "usage", "cost_usd": 9.75, "turn_cost_usd": 0.25});
     let ended = json!({"type": "turn_ended", "reason": "completed"});
-    assert_eq!(shown(&[tokens, cost, ended.clone(), ended]), "── done (3 tokens in, 5 out, $0.2500)\n── done\n");
+    let again = json!({"type": "turn", "number": 2});
+    let text = shown(&[tokens, cost, ended.clone(), ended.clone(), again, ended]);
+    assert_eq!(text, "── done (3 tokens in, 5 out, $0.2500)\n\n› prompt 2, from above\n── done\n");
 }
 
 #[test]
@@ -134,8 +145,8 @@ fn nothing_that_is_said_acts_on_the_terminal() {
         json!({"type": "granted", "request": nasty, "tool": nasty, "input": {}}),
         json!({"type": "asked", "request": nasty, "ask": "question", "tool": nasty, "title": nasty, "input": {}, "reason": nasty, "can": {},
             "questions": [{"id": nasty, "question": nasty, "header": nasty, "options": [{"label": nasty, "description": nasty}]}]}),
-        json!({"type": "approval", "request": nasty, "approval": nasty}),
-        json!({"type": "answered", "request": nasty, "approval": nasty, "decision": {"answer": "answers", "answers": {"q": [nasty]}}, "by": nasty}),
+        json!({"type": "approval", "request": nasty, "approval": nasty, "source": 1}),
+        json!({"type": "answered", "request": nasty, "approval": nasty, "decision": {"answer": "answers", "answers": {"q": [nasty]}}, "by": nasty, "source": 1, "at": 0, "len": 1}),
         json!({"type": "dropped", "number": 1, "why": nasty}),
         json!({"type": "interrupt", "number": 1, "end_process": true}),
         json!({"type": "prompt", "number": 1, "door": nasty, "blocks": [{"type": "text", "text": nasty}, {"type": "file", "path": nasty}, {"type": "image", "mime": nasty, "data": ""}]}),

@@ -1,6 +1,6 @@
 //! Why an agent that is logged in elsewhere may not be where ostler runs it.
 
-use ostler_agents::ErrorKind;
+use ostler_story::ErrorKind;
 
 /// What agents say when nobody is logged in.
 const WORDS: &[&str] = &["not logged in", "/login", "auth login", "codex login", "authentication required", "api key"];

@@ -1,30 +1,23 @@
 //! A session as a Markdown document: whole blocks, every result in full, nothing shortened. Pieces appear only where the whole
 //! never came.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use ostler_agents::{Block, EndReason, Event, PlanStatus, Turns, Usage};
 use ostler_api::{SessionInfo, Timestamp};
+use ostler_story::{Block, EndReason, Ended, Event, Fact, Piece, PlanStatus, Prompt, Story, Voice, Why};
 use serde_json::Value;
 
 use super::changes::take_changes;
 use super::figures::{spent_words, usage_words};
-use super::live::kind_word;
-use super::said::{Fact, Said, word};
+use super::live::{answer_words, kind_word};
 use crate::output::{visible, visible_lines};
 
 /// A document that grows.
 #[derive(Default)]
 pub(crate) struct Markdown {
-    turns: Turns<Prompt>,
-    /// What the turn has used so far.
-    usage: Usage,
-}
-
-/// A prompt until its turn comes.
-struct Prompt {
-    blocks: Vec<Block>,
-    time: Timestamp,
+    /// When prompts were accepted whose turn has not come.
+    accepted: BTreeMap<u64, Timestamp>,
 }
 
 impl Markdown {
@@ -50,127 +43,122 @@ impl Markdown {
         format!("# {}\n\n| | |\n|---|---|\n{table}", visible(title))
     }
 
-    /// What to add for it.
-    pub(crate) fn take(&mut self, said: &Said, time: Timestamp) -> String {
+    /// What to add for these, which came at this time.
+    pub(crate) fn take(&mut self, pieces: &[Piece], time: Timestamp) -> String {
         let mut out = String::new();
-        match said {
-            Said::Event(event) => self.event(event, &mut out),
-            Said::Fact(fact) => self.fact(fact, time, &mut out),
-        }
+        pieces.iter().for_each(|piece| self.piece(piece, time, &mut out));
         out
     }
 
     /// What never became whole, and what nobody has answered yet.
-    pub(crate) fn finish(&mut self) -> String {
+    pub(crate) fn finish(&mut self, story: &mut Story) -> String {
         let mut out = String::new();
-        pieces(self.turns.cut(), "so far", &mut out);
-        for (number, prompt) in self.turns.waiting() {
-            prompted(number, &prompt, &mut out);
+        if let Some(words) = story.cut_off() {
+            not_whole(&words, "so far", &mut out);
+        }
+        for prompt in story.waiting() {
+            self.prompted(&prompt, &mut out);
             paragraph(&mut out, "*queued*");
         }
         out
     }
 
-    fn event(&mut self, event: &Event, out: &mut String) {
-        pieces(self.turns.heard(event), "cut off", out);
-        match event {
-            Event::Text { text } => paragraph(out, &visible_lines(text)),
-            Event::Usage(usage) => self.usage.update(usage),
-            Event::Thought { text } => paragraph(out, &quoted(text)),
-            Event::ToolCall { title, name, kind, input, .. } => {
-                let title = if title.is_empty() { name } else { title };
-                paragraph(out, &format!("**{}** ({})", visible(title), kind_word(*kind)));
-                tool_input(input, out);
+    fn piece(&mut self, piece: &Piece, time: Timestamp, out: &mut String) {
+        match piece {
+            Piece::Accepted(prompt) => drop(self.accepted.insert(prompt.number, time)),
+            Piece::Begun { prompt: Some(prompt), .. } => self.prompted(prompt, out),
+            Piece::Begun { number, prompt: None } => paragraph(out, &format!("## Prompt {number}\n\n*no longer kept*")),
+            Piece::Dropped { number, why, prompt } => {
+                if let Some(prompt) = prompt {
+                    self.prompted(prompt, out);
+                }
+                paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(why)));
             }
-            Event::ToolResult { output, is_error, .. } => {
+            Piece::Whole { voice: Voice::Answer, text, .. } => paragraph(out, &visible_lines(text)),
+            Piece::Whole { voice: Voice::Thought, text, .. } => paragraph(out, &quoted(text)),
+            Piece::CutOff(words) => not_whole(words, "cut off", out),
+            Piece::ToolEnded { output, is_error, .. } => {
                 if *is_error {
                     paragraph(out, "failed:");
                 }
                 fenced(out, "", output);
             }
-            Event::Plan { entries } => {
-                let line = |entry: &ostler_agents::PlanEntry| {
-                    let mark = if entry.status == PlanStatus::Done { 'x' } else { ' ' };
-                    format!("- [{mark}] {}", visible(&entry.text))
-                };
-                paragraph(out, &entries.iter().map(line).collect::<Vec<_>>().join("\n"));
-            }
-            Event::Asked(asked) => {
+            Piece::Asked { asked, .. } => {
                 paragraph(out, &format!("**asked:** {}", visible(&asked.title)));
                 for question in &asked.questions {
                     let labels: Vec<String> = question.options.iter().map(|option| visible(&option.label)).collect();
                     paragraph(out, &format!("- {} ({})", visible(&question.question), labels.join(" / ")));
                 }
             }
-            Event::Unasked { .. } => paragraph(out, "*the request was withdrawn*"),
+            Piece::Answered { decision, by, .. } => {
+                let by = if by.is_empty() { String::new() } else { format!(" by {}", visible(by)) };
+                paragraph(out, &format!("**answered{by}:** {}", visible(&answer_words(decision))));
+            }
+            Piece::TakenBack { over: false, .. } => paragraph(out, "*the request was withdrawn*"),
+            Piece::Trouble { message, .. } => paragraph(out, &format!("**error:** {}", visible(message))),
+            Piece::Ended(ended) => self.ended(ended, out),
+            Piece::Said(event) => self.event(event, out),
+            Piece::Noted(Fact::Held {}) => paragraph(out, "*the machine was restarted*"),
+            Piece::Noted(Fact::Screen { .. }) => {
+                paragraph(out, "*the conversation went on on the agent's own screen*");
+            }
+            Piece::Noted(Fact::Closed {}) => paragraph(out, "*the session was closed*"),
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: &Event, out: &mut String) {
+        match event {
+            Event::ToolCall { title, name, kind, input, .. } => {
+                let title = if title.is_empty() { name } else { title };
+                paragraph(out, &format!("**{}** ({})", visible(title), kind_word(*kind)));
+                tool_input(input, out);
+            }
+            Event::Plan { entries } => {
+                let line = |entry: &ostler_story::PlanEntry| {
+                    let mark = if entry.status == PlanStatus::Done { 'x' } else { ' ' };
+                    format!("- [{mark}] {}", visible(&entry.text))
+                };
+                paragraph(out, &entries.iter().map(line).collect::<Vec<_>>().join("\n"));
+            }
             Event::Granted { tool, .. } => {
                 paragraph(out, &format!("*{} was allowed without asking*", visible(tool)));
             }
-            Event::TurnEnded { reason, message } => {
-                let used = usage_words(&std::mem::take(&mut self.usage));
-                if !used.is_empty() {
-                    paragraph(out, &format!("*{used}*"));
-                }
-                let message = message.as_deref().map_or(String::new(), |text| format!(": {}", visible(text)));
-                if *reason != EndReason::Completed || !message.is_empty() {
-                    paragraph(out, &format!("*the turn ended: {}{message}*", end_word(*reason)));
-                }
-            }
-            Event::Error { message, .. } => paragraph(out, &format!("**error:** {}", visible(message))),
             Event::Notice { text } => paragraph(out, &format!("*{}*", visible(text))),
             _ => {}
         }
     }
 
-    fn fact(&mut self, fact: &Fact, time: Timestamp, out: &mut String) {
-        match fact {
-            Fact::Prompt { number, blocks, .. } => {
-                self.turns.accepted(*number, Prompt { blocks: blocks.clone(), time });
+    fn ended(&mut self, ended: &Ended, out: &mut String) {
+        let used = usage_words(&ended.usage);
+        if !used.is_empty() {
+            paragraph(out, &format!("*{used}*"));
+        }
+        let message = match &ended.why {
+            Some(Why::Told(message)) => format!(": {}", visible(message)),
+            Some(Why::Exited { .. }) | None => String::new(),
+        };
+        if ended.reason != EndReason::Completed || !message.is_empty() {
+            paragraph(out, &format!("*the turn ended: {}{message}*", end_word(ended.reason)));
+        }
+    }
+
+    fn prompted(&mut self, prompt: &Prompt, out: &mut String) {
+        let time = self.accepted.remove(&prompt.number).map_or(String::new(), |time| format!("\n\n*{time}*"));
+        paragraph(out, &format!("## Prompt {}{time}", prompt.number));
+        for block in &prompt.blocks {
+            match block {
+                Block::Text { text } => paragraph(out, &quoted(text)),
+                Block::Image { mime, .. } => paragraph(out, &format!("> [picture, {}]", visible(mime))),
+                Block::File { path } => paragraph(out, &format!("> [file {}]", visible(path))),
             }
-            Fact::Turn { number } => {
-                self.usage = Usage::default();
-                match self.turns.begins(*number) {
-                    Some(prompt) => prompted(*number, &prompt, out),
-                    None => paragraph(out, &format!("## Prompt {number}\n\n*no longer kept*")),
-                }
-            }
-            Fact::Dropped { number, why } => {
-                if let Some(prompt) = self.turns.dropped(*number) {
-                    prompted(*number, &prompt, out);
-                }
-                paragraph(out, &format!("*prompt {number} was dropped: {}*", visible(&word(why))));
-            }
-            Fact::Exited { .. } => pieces(self.turns.cut(), "cut off", out),
-            Fact::Answered { decision, by, .. } => {
-                let by = Some(word(by))
-                    .filter(|by| !by.is_empty())
-                    .map_or(String::new(), |by| format!(" by {}", visible(&by)));
-                paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
-            }
-            Fact::Held {} => paragraph(out, "*the machine was restarted*"),
-            Fact::Screen { .. } => paragraph(out, "*the conversation went on on the agent's own screen*"),
-            Fact::Closed {} => paragraph(out, "*the session was closed*"),
-            _ => {}
         }
     }
 }
 
 /// Words that are not, or not yet, a whole block.
-fn pieces(words: Option<String>, why: &str, out: &mut String) {
-    if let Some(words) = words {
-        paragraph(out, &format!("{}\n\n*({why})*", visible_lines(&words)));
-    }
-}
-
-fn prompted(number: u64, prompt: &Prompt, out: &mut String) {
-    paragraph(out, &format!("## Prompt {number}\n\n*{}*", prompt.time));
-    for block in &prompt.blocks {
-        match block {
-            Block::Text { text } => paragraph(out, &quoted(text)),
-            Block::Image { mime, .. } => paragraph(out, &format!("> [picture, {}]", visible(mime))),
-            Block::File { path } => paragraph(out, &format!("> [file {}]", visible(path))),
-        }
-    }
+fn not_whole(words: &str, why: &str, out: &mut String) {
+    paragraph(out, &format!("{}\n\n*({why})*", visible_lines(words)));
 }
 
 fn paragraph(out: &mut String, text: &str) {
@@ -220,14 +208,17 @@ fn end_word(reason: EndReason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ostler_story::Said;
     use serde_json::json;
 
+    use super::*;
+
     fn document(events: &[Value]) -> String {
-        let mut markdown = Markdown::default();
-        let time = Timestamp::from_micros(0);
-        let mut text: String = events.iter().filter_map(Said::read).map(|said| markdown.take(&said, time)).collect();
-        text.push_str(&markdown.finish());
+        let (mut markdown, mut story) = (Markdown::default(), Story::default());
+        let pieces: Vec<Piece> =
+            events.iter().filter_map(Said::read).flat_map(|said| story.take(said, false)).collect();
+        let mut text = markdown.take(&pieces, Timestamp::from_micros(0));
+        text.push_str(&markdown.finish(&mut story));
         text
     }
 

@@ -1,6 +1,6 @@
 //! A session as a person reads it: live on a terminal, or as a document.
 //!
-//! Both are pure: records go in, text comes out. Whatever an agent, a tool or a client said passes through
+//! Both are pure: pieces of its story go in, text comes out. Whatever an agent, a tool or a client said passes through
 //! [`visible_lines`](crate::output::visible_lines) or [`visible`](crate::output::visible) on its way, so that nothing of it
 //! moves a cursor, rings, or hides.
 
@@ -9,10 +9,10 @@ mod figures;
 mod live;
 mod login;
 mod markdown;
-mod said;
+mod reader;
 
 pub(crate) use changes::{Mark, take_changes};
 pub(crate) use figures::{dollars, spent_words};
 pub(crate) use live::Live;
 pub(crate) use markdown::Markdown;
-pub(crate) use said::{Fact, Said};
+pub(crate) use reader::Reader;

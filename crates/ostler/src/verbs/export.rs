@@ -14,7 +14,7 @@ use super::attach::{INTERRUPTED, code};
 use super::session::record_line;
 use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{Called, CommandError, visible_json};
-use crate::transcript::{Markdown, Said};
+use crate::transcript::{Markdown, Reader};
 
 /// Export a whole session as Markdown or JSON
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ impl Export {
         let mut sink = Sink::open(self.output.as_deref())?;
         let mut document = match context.json() {
             true => Document::Json { first: true },
-            false => Document::Markdown(Markdown::default()),
+            false => Document::Markdown { reader: Reader::default(), markdown: Markdown::default() },
         };
         sink.write(&document.head(&info)?)?;
         let mut last = 0;
@@ -85,14 +85,14 @@ impl Export {
 }
 
 enum Document {
-    Markdown(Markdown),
+    Markdown { reader: Reader, markdown: Markdown },
     Json { first: bool },
 }
 
 impl Document {
     fn head(&self, info: &SessionInfo) -> Result<String, CommandError> {
         match self {
-            Self::Markdown(_) => Ok(Markdown::head(info)),
+            Self::Markdown { .. } => Ok(Markdown::head(info)),
             Self::Json { .. } => {
                 let info = serde_json::to_string(info).map_err(|error| CommandError::failed(error.to_string()))?;
                 Ok(format!("{{\"session\":{},\"records\":[", visible_json(&info)))
@@ -102,10 +102,7 @@ impl Document {
 
     fn record(&mut self, record: &SessionEvents) -> Result<String, CommandError> {
         match self {
-            Self::Markdown(markdown) => {
-                let said = record.events.iter().filter_map(Said::read);
-                Ok(said.map(|said| markdown.take(&said, record.time)).collect())
-            }
+            Self::Markdown { reader, markdown } => Ok(markdown.take(&reader.record(record), record.time)),
             Self::Json { first } => {
                 let comma = if std::mem::take(first) { "\n" } else { ",\n" };
                 Ok(format!("{comma}{}", record_line(record)?))
@@ -115,7 +112,7 @@ impl Document {
 
     fn end(&mut self) -> String {
         match self {
-            Self::Markdown(markdown) => markdown.finish(),
+            Self::Markdown { reader, markdown } => markdown.finish(reader.story()),
             Self::Json { .. } => "\n]}\n".to_owned(),
         }
     }

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_agents::Event;
 use ostler_api::{Exit, ProcessInfo, SessionIdParams, SessionInfo, SessionStatus, methods};
+use ostler_story::{Event, Fact, Said};
 use serde_json::json;
 
 use super::Context;
@@ -13,7 +13,6 @@ use super::attach::{INTERRUPTED, code};
 use super::connect::{Named, Reached};
 use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, Session, Sink, View};
 use crate::output::{Called, CommandError, Kind, visible};
-use crate::transcript::{Fact, Said};
 
 /// The keeper restarts a crashed daemon within seconds.
 const COME_BACK_WITHIN: Duration = Duration::from_secs(20);

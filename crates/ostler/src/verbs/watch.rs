@@ -9,13 +9,14 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use ostler_api::client::Client;
 use ostler_api::{SessionEvents, SessionGap, SessionRawParams, SessionStatus, Watching, methods};
+use ostler_story::{Fact, Piece};
 
 use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::session::{InPlace, record_line, write_out};
 use super::stream::{Came, Follow, Followed, Link, missing};
 use crate::output::{Called, CommandError, visible_bytes};
-use crate::transcript::{Fact, Live, Said};
+use crate::transcript::{Live, Reader};
 
 /// Follow a session: prompts, answers, tools and changes
 #[derive(Debug, Args)]
@@ -57,7 +58,8 @@ impl Watch {
         };
         // Where a line of the agent begins is known from the one before it.
         let begin = if self.raw { 1 } else { from };
-        let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
+        let mut viewer =
+            Viewer { context, reader: Reader::default(), live: Live::new(&context.screen), raw, end: End::default() };
         let mut follow = Follow::new(Link::new(context, reached), &info, begin)?.with_last(self.tail);
         if viewer.raw.is_none() {
             follow = follow.asking(InPlace::new(context));
@@ -95,6 +97,7 @@ impl Watch {
 
 struct Viewer<'a> {
     context: &'a Context,
+    reader: Reader,
     live: Live<'a>,
     raw: Option<Raw>,
     end: End,
@@ -102,13 +105,13 @@ struct Viewer<'a> {
 
 impl Viewer<'_> {
     fn record(&mut self, record: &SessionEvents) -> Result<Option<()>, CommandError> {
-        let said: Vec<Said> = record.events.iter().filter_map(Said::read).collect();
+        let pieces = self.reader.record(record);
         match &mut self.raw {
             Some(raw) => raw.show(record)?,
             None if self.context.json() => self.context.screen.line(&record_line(record)?)?,
-            None => write_out(&said.iter().map(|said| self.live.take(said)).collect::<String>())?,
+            None => write_out(&self.live.take(&pieces))?,
         }
-        Ok(self.end.record(record.record, &said))
+        Ok(self.end.record(record.record, &pieces))
     }
 
     fn gap(&mut self, gap: &SessionGap) -> Result<Option<()>, CommandError> {
@@ -140,13 +143,13 @@ impl End {
         (self.closed && !self.running && watching.from > watching.last).then_some(())
     }
 
-    fn record(&mut self, number: u64, said: &[Said]) -> Option<()> {
+    fn record(&mut self, number: u64, pieces: &[Piece]) -> Option<()> {
         if number > self.past {
-            for said in said {
-                match said {
-                    Said::Fact(Fact::Process { .. }) => self.running = true,
-                    Said::Fact(Fact::Exited { .. }) => self.running = false,
-                    Said::Fact(Fact::Closed {}) => self.closed = true,
+            for piece in pieces {
+                match piece {
+                    Piece::Restarted { .. } => self.running = true,
+                    Piece::Noted(Fact::Exited { .. }) => self.running = false,
+                    Piece::Noted(Fact::Closed {}) => self.closed = true,
                     _ => {}
                 }
             }
@@ -202,8 +205,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn said(kind: &str) -> Vec<Said> {
-        vec![Said::read(&json!({"type": kind, "source": 1})).unwrap()]
+    fn said(kind: &str) -> Vec<Piece> {
+        let settings = json!({"autonomy": "ask"});
+        let object = json!({"type": kind, "source": 1, "drive": "echo", "settings": settings});
+        ostler_story::Story::default().take(ostler_story::Said::read(&object).unwrap(), false)
     }
 
     #[test]

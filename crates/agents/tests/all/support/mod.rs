@@ -1,9 +1,8 @@
 //! A session with an agent that is played by hand, and the check that it can be rebuilt at every point.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use ostler_agents::{
-    Adapter, Agent, Answer, AnswerError, Autonomy, Block, Drive, Event, Json, PromptError, Setup, open,
-};
+use ostler_agents::{Adapter, AnswerError, PromptError, Setup, open};
+use ostler_story::{Agent, Answer, Autonomy, Block, Drive, Event, Json};
 
 pub(crate) const NEW_ID: &str = "0f0e0d0c-0b0a-4900-8800-070605040302";
 

@@ -1,3 +1,4 @@
+use super::ending::INTERRUPTED;
 use super::*;
 
 /// A session's records, told one after the other; raw lines are those that were given.

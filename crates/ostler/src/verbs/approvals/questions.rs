@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ostler_agents::Question;
 use ostler_engine::session::ToolContent;
+use ostler_story::Question;
 
 use crate::output::CommandError;
 use crate::verbs::now::{Key, Which};
@@ -125,7 +125,7 @@ impl Answering {
             return format!("{} {words}_   (Enter sends, Esc goes back)", question.question);
         }
         let chosen = self.chosen.last().map(Vec::as_slice).unwrap_or_default();
-        let option = |(index, option): (usize, &ostler_agents::QuestionOption)| {
+        let option = |(index, option): (usize, &ostler_story::QuestionOption)| {
             let mark = if question.several && chosen.contains(&option.label) { "*" } else { "" };
             format!("{}{mark} {}", index + 1, option.label)
         };

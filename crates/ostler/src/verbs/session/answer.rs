@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use ostler_agents::{EndReason, Event};
 use ostler_api::client::ClientError;
 use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, SessionInfo, methods};
+use ostler_story::{EndReason, Fact, Piece};
 
 use super::in_place::InPlace;
 use super::record_line;
 use crate::output::{Called, CommandError};
-use crate::transcript::{Fact, Live, Said};
+use crate::transcript::{Live, Reader};
 use crate::verbs::Context;
 use crate::verbs::attach::{INTERRUPTED, code};
 use crate::verbs::connect::Reached;
@@ -134,6 +134,7 @@ enum Outcome {
 /// The turn of one prompt, among all that a session's journal holds.
 struct Answer<'a> {
     context: &'a Context,
+    reader: Reader,
     live: Live<'a>,
     number: u64,
     /// Its turn has begun.
@@ -142,18 +143,18 @@ struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     fn new(context: &'a Context, number: u64) -> Self {
-        Self { context, live: Live::new(&context.screen), number, begun: false }
+        Self { context, reader: Reader::default(), live: Live::new(&context.screen), number, begun: false }
     }
 
     fn take(&mut self, record: &SessionEvents) -> Result<Option<Outcome>, CommandError> {
         let (mut text, mut outcome, mut ours) = (String::new(), None, false);
-        for said in record.events.iter().filter_map(Said::read) {
-            let (shown, ended) = self.belongs(&said);
+        for piece in self.reader.record(record) {
+            let (shown, ended) = self.belongs(&piece);
             ours |= shown;
             // Whoever sent it knows that its turn has come when the answer does.
-            let quiet = self.context.json() || matches!(said, Said::Fact(Fact::Turn { .. }));
+            let quiet = self.context.json() || matches!(piece, Piece::Begun { .. });
             if shown && !quiet {
-                text.push_str(&self.live.take(&said));
+                text.push_str(&self.live.take([&piece]));
             }
             outcome = outcome.or(ended);
         }
@@ -165,22 +166,19 @@ impl<'a> Answer<'a> {
     }
 
     /// Whether it is about this prompt's turn, and how that ended.
-    fn belongs(&mut self, said: &Said) -> (bool, Option<Outcome>) {
-        match said {
-            Said::Fact(Fact::Turn { number }) => {
+    fn belongs(&mut self, piece: &Piece) -> (bool, Option<Outcome>) {
+        match piece {
+            Piece::Begun { number, .. } => {
                 self.begun = *number == self.number;
                 (self.begun, None)
             }
-            Said::Fact(Fact::Dropped { number, why }) if *number == self.number => {
-                let why = why.as_str().unwrap_or_default().to_owned();
-                (true, Some(Outcome::Dropped(why)))
-            }
-            Said::Fact(Fact::Closed {}) if !self.begun => {
+            Piece::Dropped { number, why, .. } if *number == self.number => (true, Some(Outcome::Dropped(why.clone()))),
+            Piece::Noted(Fact::Closed {}) if !self.begun => {
                 (true, Some(Outcome::Dropped("the session was closed".into())))
             }
             // What others ask meanwhile is theirs.
-            Said::Fact(Fact::Prompt { .. } | Fact::Dropped { .. }) => (false, None),
-            Said::Event(Event::TurnEnded { reason, .. }) if self.begun => (true, Some(Outcome::Turn(*reason))),
+            Piece::Accepted(_) | Piece::Dropped { .. } => (false, None),
+            Piece::Ended(ended) if self.begun => (true, Some(Outcome::Turn(ended.reason))),
             _ => (self.begun, None),
         }
     }
@@ -212,8 +210,10 @@ mod tests {
         let context = Context::new(paths, None, false);
         let mut answer = Answer::new(&context, number);
         let mut seen = Vec::new();
-        for said in events.iter().filter_map(Said::read) {
-            let (ours, ended) = answer.belongs(&said);
+        let mut story = ostler_story::Story::default();
+        let said = events.iter().filter_map(ostler_story::Said::read);
+        for piece in said.flat_map(|said| story.take(said, false)) {
+            let (ours, ended) = answer.belongs(&piece);
             seen.push(ours);
             if ended.is_some() {
                 return (seen, ended);
@@ -227,7 +227,8 @@ mod tests {
         let text = json!({"type": "text", "text": "x"});
         let ended = json!({"type": "turn_ended", "reason": "completed"});
         let turn = |number: u64| json!({"type": "turn", "number": number});
-        let events = [text.clone(), ended.clone(), turn(2), text, json!({"type": "prompt", "number": 3}), ended];
+        let events =
+            [text.clone(), ended.clone(), turn(2), text, json!({"type": "prompt", "number": 3, "blocks": []}), ended];
         let (seen, how) = outcome(2, &events);
         assert_eq!(seen, [false, false, true, true, false, true]);
         assert_eq!(how, Some(Outcome::Turn(EndReason::Completed)));

@@ -6,11 +6,12 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use ostler_api::{InterruptParams, PromptBlock, PromptParams, SessionEvents, SessionInfo, methods};
+use ostler_story::{Fact, Piece};
 
 use super::answer::{accepted, random_key, write_out};
 use super::in_place::InPlace;
 use crate::output::{Called, CommandError, visible};
-use crate::transcript::{Fact, Live, Said};
+use crate::transcript::{Live, Reader};
 use crate::verbs::Context;
 use crate::verbs::attach::code;
 use crate::verbs::connect::Reached;
@@ -22,6 +23,7 @@ const RECENT: u64 = 60;
 struct Talk<'a> {
     context: &'a Context,
     id: String,
+    reader: Reader,
     live: Live<'a>,
     /// Prompts that were typed here, which stand on the screen already, and whether they had to wait for their turn.
     own: HashMap<u64, bool>,
@@ -49,8 +51,8 @@ pub(in crate::verbs) fn talk(
         visible(&info.agent)
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
-    let (live, own) = (Live::new(&context.screen), HashMap::new());
-    let mut talk = Talk { context, id: id.clone(), live, own, row };
+    let (reader, live, own) = (Reader::default(), Live::new(&context.screen), HashMap::new());
+    let mut talk = Talk { context, id: id.clone(), reader, live, own, row };
     let follow = Follow::new(Link::new(context, reached), info, from)?.asking(InPlace::new(context));
     let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
@@ -85,16 +87,16 @@ impl Talk<'_> {
 
     fn record(&mut self, record: &SessionEvents) -> Result<Option<()>, CommandError> {
         let (mut text, mut closed) = (String::new(), None);
-        for said in record.events.iter().filter_map(Said::read) {
-            match &said {
-                Said::Fact(Fact::Prompt { number, .. }) if self.own.contains_key(number) => continue,
-                Said::Fact(Fact::Closed {}) => closed = Some(()),
+        for piece in self.reader.record(record) {
+            match &piece {
+                Piece::Accepted(prompt) if self.own.contains_key(&prompt.number) => continue,
+                Piece::Noted(Fact::Closed {}) => closed = Some(()),
                 _ => {}
             }
-            let shown = self.live.take(&said);
+            let shown = self.live.take([&piece]);
             // A prompt that was answered at once stands right above its answer.
             let is_seen = |number: &u64| self.own.get(number) == Some(&false);
-            if !matches!(&said, Said::Fact(Fact::Turn { number }) if is_seen(number)) {
+            if !matches!(&piece, Piece::Begun { number, .. } if is_seen(number)) {
                 text.push_str(&shown);
             }
         }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use ostler_api::client::{ClientError, Incoming};
 use ostler_api::{Missing, Notification, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods};
+use ostler_story::{Fact, Said};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::lines::{Line, Lines};
@@ -12,7 +13,6 @@ use super::signals::{Signals, Wish};
 use super::terminal;
 use super::trouble::Trouble;
 use crate::output::{Called, CommandError, Kind};
-use crate::transcript::{Fact, Said};
 use crate::verbs::session::{Gone, InPlace};
 
 /// What comes to whoever follows.

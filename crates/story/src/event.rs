@@ -210,7 +210,7 @@ impl Usage {
     }
 
     /// Adds one more step of the same turn.
-    pub(crate) fn step(&mut self, step: Usage) {
+    pub fn step(&mut self, step: Usage) {
         let add = |sum: Option<u64>, more: Option<u64>| more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(sum);
         let input_tokens = add(self.input_tokens, step.input_tokens);
         let output_tokens = add(self.output_tokens, step.output_tokens);
@@ -360,24 +360,24 @@ pub enum ErrorKind {
     Login,
     /// The agent does not honour the autonomy or the model it was given: it must not go on.
     Setup,
-    /// A line was longer than [`crate::MAX_LINE`] and was left out.
+    /// A line was longer than what an adapter reads and was left out.
     Line,
 }
 
 impl Event {
     /// An error of the agent that it can live with.
-    pub(crate) fn trouble(message: impl Into<String>) -> Self {
+    pub fn trouble(message: impl Into<String>) -> Self {
         Event::Error { message: message.into(), fatal: false, kind: ErrorKind::Agent }
     }
 
     /// The end of a turn that fails of this error.
-    pub(crate) fn failure(&self) -> Option<Self> {
+    pub fn failure(&self) -> Option<Self> {
         let Event::Error { message, .. } = self else { return None };
         Some(Event::TurnEnded { reason: EndReason::Failed, message: Some(message.clone()) })
     }
 
     /// A turn that ended for `reason` with nothing to add.
-    pub(crate) fn turn_ended(reason: EndReason) -> Self {
+    pub fn turn_ended(reason: EndReason) -> Self {
         Event::TurnEnded { reason, message: None }
     }
 }

@@ -3,9 +3,12 @@
 
 use std::path::PathBuf;
 
-use ostler_agents::{Agent, Answer, Autonomy, Block, Drive, Event};
-use ostler_journal::ENGINE;
 use serde::{Deserialize, Serialize};
+
+use crate::{Agent, Answer, Autonomy, Block, Drive, Event, Json};
+
+/// The source of a record that no process of an agent said.
+pub const ENGINE: u32 = 0;
 
 /// How long an agent's process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +110,7 @@ pub enum Fact {
         /// What it says.
         blocks: Vec<Block>,
         /// The door it came through.
+        #[serde(default)]
         door: String,
     },
     /// A prompt will not run.
@@ -235,6 +239,15 @@ pub enum Said {
     Event(Event),
 }
 
+impl Said {
+    /// An object of a record, wherever it came from: facts and events never have the same `type`. `None` for what this version
+    /// has no word for.
+    pub fn read(object: &Json) -> Option<Self> {
+        let fact = Fact::deserialize(object).ok().map(Said::Fact);
+        fact.or_else(|| Event::deserialize(object).ok().map(Said::Event))
+    }
+}
+
 /// What a record says. Objects that this version does not know are left out.
 pub fn said(source: u32, payload: &[u8]) -> Vec<Said> {
     let lines = payload.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -245,7 +258,7 @@ pub fn said(source: u32, payload: &[u8]) -> Vec<Said> {
 }
 
 /// The payload of a record: one JSON object on each line.
-pub(super) fn payload<T: Serialize>(objects: &[T]) -> Vec<u8> {
+pub fn payload<T: Serialize>(objects: &[T]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for object in objects {
         // These types always serialise, and writing to a vector cannot fail.

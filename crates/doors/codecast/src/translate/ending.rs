@@ -1,0 +1,71 @@
+//! How a turn ends, in the right words: by the agent, by somebody who stopped it, or by its process.
+
+use ostler_engine::session::{Agent, EndReason, Ended, Why};
+
+use super::line::Line;
+use crate::event::Event;
+
+/// Nobody who reads along has asked for it.
+pub(super) const INTERRUPTED: &str = "the turn was interrupted before its answer was whole";
+/// Of what a process wrote to stderr, its last line is shown, up to here.
+const STDERR_MAX: usize = 300;
+const TERM: i32 = 15;
+
+/// The event that a turn ends with. Clients pass over `interrupted`, so that is told only where somebody asked for it: to anybody
+/// else half an answer must not look like a whole one. `told` knows whether the agent has just said these words.
+pub(super) fn ending(
+    agent: &Agent,
+    ended: Ended,
+    told: impl Fn(&str) -> bool,
+    session_id: Option<&str>,
+    line: Option<&Line<'_>>,
+) -> Event {
+    let unhappy = ended.is_unhappy();
+    let result = || {
+        let line = line.filter(|line| !unhappy || line.is_result())?;
+        let session_id = line.session_id().or_else(|| session_id.map(str::to_owned));
+        Some(Event::Result { session_id, raw: line.raw() })
+    };
+    match (ended.reason, ended.why) {
+        _ if ended.stopped.is_some() && unhappy => Event::Interrupted,
+        (_, Some(Why::Exited { code, signal, stderr })) => Event::error(exited(agent, code, signal, &stderr)),
+        (EndReason::Interrupted, why) => Event::error(words(why).unwrap_or_else(|| INTERRUPTED.to_owned())),
+        // What the agent has just said itself is not said again.
+        (EndReason::Failed, Some(Why::Told(why))) if told(&why) => result().unwrap_or(Event::Error { message: why }),
+        (EndReason::Failed, why) => Event::error(words(why).unwrap_or_else(|| "the turn failed".to_owned())),
+        _ => result().unwrap_or_else(|| Event::Result { session_id: session_id.map(str::to_owned), raw: None }),
+    }
+}
+
+fn words(why: Option<Why>) -> Option<String> {
+    match why {
+        Some(Why::Told(words)) => Some(words),
+        Some(Why::Exited { .. }) | None => None,
+    }
+}
+
+/// In the words that clients know.
+fn exited(agent: &Agent, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
+    let name = capital(agent.name());
+    match (code, signal) {
+        (Some(0), _) => format!("{name} ended without a result"),
+        (None, None) => format!("{name} is gone: nobody saw how it ended"),
+        (None, Some(TERM)) => format!("{name} was ended from outside (signal {TERM}) before its answer was whole"),
+        _ => abnormal(&name, code, signal, stderr),
+    }
+}
+
+fn abnormal(name: &str, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
+    let or_null = |number: Option<i32>| number.map_or("null".to_owned(), |number| number.to_string());
+    let said = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
+    let said = said.map_or(String::new(), |said| format!(": {}", said.chars().take(STDERR_MAX).collect::<String>()));
+    format!("{name} process exited abnormally (code={}, signal={}){said}", or_null(code), or_null(signal))
+}
+
+fn capital(name: &str) -> String {
+    let mut name = name.to_owned();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    name
+}

@@ -1,0 +1,26 @@
+//! What is said, asked, answered and decided in a session, without any I/O.
+//!
+//! # Theory of operation
+//! A session's journal is a list of records. Each holds [`Fact`]s of the engine, or [`Event`]s: what a line of an agent's output
+//! means, in one vocabulary for every agent. Both are JSON with a `type`; a member may be added, none may change its meaning.
+//!
+//! Whoever tells a session to somebody takes it from [`Story`], the one place where records become turns: what begins and ends,
+//! which words are new, what a tool was called, who waits for what, and why it is over. Doors put [`Piece`]s into the words
+//! of their protocol; none of them folds records itself.
+
+mod agent;
+mod block;
+mod event;
+mod fact;
+mod fold;
+mod piece;
+
+pub use agent::{Agent, Autonomy, Drive};
+pub use block::Block;
+pub use event::{
+    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption,
+    ToolKind, Usage,
+};
+pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, payload, said};
+pub use fold::Story;
+pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
