@@ -111,7 +111,7 @@ mod tests {
         while crate::procfs::stat(other.id()).unwrap().name != "sleep" {}
         assert_eq!(crate::procfs::variable(other.id(), "MARK"), Variable::Is(b"m".to_vec()));
         let (own, pid) = (std::process::id(), other.id());
-        let (theirs, another) = (shown(&environ_of(pid), pid, "MARK"), shown(&environ_of(pid), own, "MARK"));
+        let (theirs, another) = (shown(environ_of(pid), pid, "MARK"), shown(environ_of(pid), own, "MARK"));
         let file = File::from(rustix::fs::memfd_create("environ", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
         let made_up = shown(&file, own, "MARK");
         other.kill().unwrap();
