@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 
+from account import Account
 from codecast_kit import LONG, kinds, partials, running, suite
 from lib import area, wait_for
 from ssh import Sshd
@@ -90,6 +91,7 @@ async def main():
             if name == "first":
                 sid = await c.create_session(found.local_port, project, cli_type="echo")
                 out["events"] = [e["type"] async for e in c.send_message(found.local_port, sid, "over ssh")]
+                out["mode"] = await c.set_mode(found.local_port, sid, "auto")
             else:
                 out["kept"] = [s["sessionId"] for s in await c.list_sessions(found.local_port)] == [sid]
         await manager.close_all()
@@ -178,6 +180,7 @@ def ssh(t):
             return
         t.ok("first-contact-starts-the-daemon-cleanly", out["first"]["health"]["ok"] and not out["first"]["upgraded"], out["first"])
         t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
+        t.eq("a-mode-is-set-through-the-tunnel", out["mode"], True)
         t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, out["first"]["health"]["pid"], True))
     finally:
         port = home + "/.codecast/daemon.port"
@@ -185,3 +188,44 @@ def ssh(t):
             os.kill(suite.Rpc(int(open(port).read())).ok("health.check", timeout=LONG)["pid"], signal.SIGTERM)
             wait_for(lambda: not os.path.exists(port), LONG)
         sshd.stop()
+
+
+@area("codecast-ssh-ordinary")
+def ssh_ordinary(t):
+    """The same on the account of an ordinary user, where nobody looks into the daemon: the manager finds it by lsof."""
+    absent = [p for p in ("sshd", "ssh-keygen", "lsof", "curl", "pgrep", "useradd") if not shutil.which(p)]
+    if absent or os.geteuid() != 0:
+        return t.skip("all", "needs root and: %s" % " ".join(absent))
+    account = Account("not used 17", "ALL=(root) ALL")
+    folder, home, sshd = t.tmp(), t.tmp(), None
+    try:
+        os.makedirs(home + "/.codecast/daemon")
+        shutil.copy(t.ostler(), home + "/.codecast/daemon/codecast-daemon")
+        for path in (home, home + "/.codecast", home + "/.codecast/daemon"):
+            os.chown(path, account.user.pw_uid, account.user.pw_gid)
+        os.chmod(folder, 0o755)
+        sshd = Sshd(folder, "SetEnv HOME=%s PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin\n" % home, account.name)
+        if sshd.run("echo $HOME").stdout.decode().strip() != home:
+            return t.skip("all", "this sshd does not set HOME")
+        from t_life import free_port
+        out = head(t, MANAGER, sshd.port, account.name, folder + "/user", home + "/.codecast/daemon", free_port(), home)
+        if out is None:
+            return
+        pid = out["first"]["health"]["pid"]
+        t.eq("the-daemon-is-the-users", os.stat("/proc/%d" % pid).st_uid, account.user.pw_uid)
+        t.ok("first-contact-starts-the-daemon-cleanly", out["first"]["health"]["ok"] and not out["first"]["upgraded"], out["first"])
+        t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
+        t.eq("a-mode-is-set-through-the-tunnel", out["mode"], True)
+        t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, pid, True))
+        port = int(open(home + "/.codecast/daemon.port").read())
+        listed = sshd.run("lsof -ti :%d -sTCP:LISTEN | xargs ps -o user=" % port).stdout.decode().split()
+        t.eq("lsof-names-the-user-once", listed, [account.name])
+        ended = sshd.run("pgrep -u %s -f codecast-daemon" % account.name).stdout.decode().split()
+        t.ok("pgrep-finds-the-daemon", str(pid) in ended, ended)
+    finally:
+        if sshd:
+            # Also one that never answered; the account is this check's alone.
+            sshd.run("pkill -u %s -f codecast-daemon" % account.name)
+            wait_for(lambda: not os.path.exists(home + "/.codecast/daemon.port"), LONG)
+            sshd.stop()
+        account.remove()

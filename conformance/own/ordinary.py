@@ -4,14 +4,17 @@ import os
 import pwd
 import re
 import select
+import shlex
 import shutil
 import signal
 import socket
 import subprocess
 
+from account import Account
 from approvals_kit import LONG, House, Terminal, approved
 from kit import Fail, end
 from lib import area, pid_alive, wait_for
+from ssh import Sshd
 
 NOBODY = 65534
 # One that every user can run.
@@ -53,23 +56,24 @@ print(json.dumps(taken))
 EVERY_WAY = ["environ", "exe", "fd", "maps", "mem", "pidfd_getfd", "ptrace"]
 
 
-def ordinary(t):
+def ordinary(t, user=None):
     """A home of an ordinary user; nothing where there is no such user to be had."""
     if os.geteuid() != 0:
         return House(t)
     if not shutil.which("setpriv"):
         return t.skip("user", "needs setpriv (util-linux)")
-    house = House(t, pwd.getpwuid(NOBODY))
+    user = user or pwd.getpwuid(NOBODY)
+    house = House(t, user)
     house.real = house.dir + "/ostler"
     shutil.copy(house.program, house.real)
     os.chmod(house.real, 0o755)
-    house.as_user = ["setpriv", "--reuid=%d" % NOBODY, "--regid=%d" % NOBODY, "--clear-groups", "--no-new-privs"]
+    house.as_user = ["setpriv", "--reuid=%d" % user.pw_uid, "--regid=%d" % user.pw_gid, "--clear-groups", "--no-new-privs"]
     house.program = t.tmp() + "/ostler-as-user"
     with open(house.program, "w") as f:
         f.write("#!/bin/sh\nexec %s ${OSTLER_REAL:-%s} \"$@\"\n" % (" ".join(house.as_user), house.real))
     os.chmod(house.program, 0o755)
-    os.chown(house.dir, NOBODY, NOBODY)
-    house.env.update(USER="nobody", LOGNAME="nobody")
+    os.chown(house.dir, user.pw_uid, user.pw_gid)
+    house.env.update(USER=user.pw_name, LOGNAME=user.pw_name)
     return house
 
 
@@ -288,7 +292,10 @@ def port(t):
         return
     house.up()
     try:
-        number = next(d["address"] for d in house.record()["doors"] if d["name"] == "codecast").rsplit(":", 1)[1]
+        def port_now():
+            """Another daemon of this machine may have taken it in a restart."""
+            return next(d["address"] for d in house.record()["doors"] if d["name"] == "codecast").rsplit(":", 1)[1]
+        number = port_now()
         as_user = getattr(house, "as_user", [])
 
         def listed():
@@ -316,6 +323,7 @@ def port(t):
         t.ok("killed-there-is-another", wait_for(lambda: listed() not in ([], [sign]), LONG, 0.2), listed())
         daemon = house.daemon_pid()
         house.good("restart")
+        number = port_now()
         t.ok("after-a-restart-there-is-one", wait_for(lambda: len(listed()) == 1, LONG, 0.2), listed())
         house.down()
         t.ok("without-a-daemon-there-is-none", daemon and wait_for(lambda: not listed(), LONG, 0.2), listed())
@@ -438,3 +446,41 @@ $o down --kill
     said = p.stdout.decode(errors="replace")
     t.ok("everything-works", p.returncode == 0 and "ran\n" in said and said.count("stays") == 2 and "ostler stopped" in said, said)
     t.ok("doctor-says-that-nothing-protects-our-processes", re.search(r"weak protection .*hidepid", said), said)
+
+
+@area("ordinary-ssh")
+def over_ssh(t):
+    """A person who decides by `ssh -t HOST ostler approve`: nothing is between the client and an sshd that nobody can look into."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("sshd", "ssh-keygen", "useradd"))):
+        return t.skip("ssh", "needs root, sshd and useradd")
+    account, house, sshd = Account("not used 17", "ALL=(root) ALL"), None, None
+    try:
+        house = ordinary(t, account.user).up()
+        folder = t.tmp()
+        os.chmod(folder, 0o755)
+        sshd = Sshd(folder, "SetEnv HOME=%s\n" % house.dir, account.name)
+        asker = house.ask(["sh", "-c", "echo over-ssh"])
+        one = house.waiting()[0]
+        client = Ssh(house, sshd.argv("exec %s approve %s" % (house.real, one["id"])))
+        term = Terminal(client)
+        term.press(b"y")
+        t.ok("a-person-approves", term.wait() == 0 and asker.answer().get("text") == "over-ssh\n", term.seen)
+        by = [a["record"]["by"] for a in house.audit("decided")]
+        t.ok("and-is-known-by-the-terminal", by and by[-1].get("tty", "").startswith("/dev/pts/"), by)
+    finally:
+        if sshd:
+            sshd.stop()
+        if house:
+            house.down()
+        account.remove()
+
+
+class Ssh:
+    """ssh with a terminal, as what a terminal runs."""
+
+    def __init__(self, house, argv):
+        self.dir, self.env, self.program = house.dir, house.env, house.dir + "/ssh"
+        argv = ["-tt" if word == "-T" else word for word in argv]
+        with open(self.program, "w") as f:
+            f.write("#!/bin/sh\nexec %s\n" % " ".join(map(shlex.quote, argv)))
+        os.chmod(self.program, 0o755)

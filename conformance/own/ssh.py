@@ -34,8 +34,8 @@ def expected():
 class Sshd:
     """A private sshd: own keys, own configuration, loopback only."""
 
-    def __init__(self, folder, more=""):
-        self.folder, self.port = folder, free_port()
+    def __init__(self, folder, more="", user=None):
+        self.folder, self.port, self.user = folder, free_port(), user or getpass.getuser()
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", os.path.join(folder, name)], check=True)
         shutil.copy(folder + "/user.pub", folder + "/authorized")
@@ -55,7 +55,7 @@ class Sshd:
     def argv(self, command):
         return ["ssh", "-F", "none", "-q", "-T", "-p", str(self.port), "-i", self.folder + "/user", "-o", "IdentitiesOnly=yes",
                 "-o", "UserKnownHostsFile=%s/known" % self.folder, "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes",
-                "%s@127.0.0.1" % getpass.getuser(), command]
+                "%s@127.0.0.1" % self.user, command]
 
     def run(self, command):
         return subprocess.run(self.argv(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)

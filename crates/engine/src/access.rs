@@ -262,11 +262,9 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
             }
         };
     }
-    if hides && mark.is_none() {
-        return Err(NotAPlace::Unknown(pid));
-    }
     // Its keeper may be gone; the control group that it made for its child is not.
-    Ok(mark.or_else(|| ostler_keeper::group_of(pid).map(|group| format!("control group {}", group.display()))))
+    let host = mark.or_else(|| ostler_keeper::group_of(pid).map(|group| format!("control group {}", group.display())));
+    if hides && host.is_none() { Err(NotAPlace::Unknown(pid)) } else { Ok(host) }
 }
 
 fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {

@@ -44,13 +44,13 @@ pub fn is_raised() -> bool {
 /// Whether `/proc` is mounted so (`hidepid`) that it shows only processes that may be looked into.
 fn is_hidden(mounts: &str) -> bool {
     // 23 28 0:21 / /proc rw,nosuid - proc proc rw,hidepid=invisible
-    let of_proc = mounts.lines().filter_map(|line| {
+    let mut of_proc = mounts.lines().filter_map(|line| {
         let (place, system) = line.split_once(" - ")?;
         let mut system = system.split(' ');
         (place.split(' ').nth(4)? == "/proc" && system.next()? == "proc").then(|| system.next_back()).flatten()
     });
     let hides = |option: &str| option.strip_prefix("hidepid=").is_some_and(|how| how != "0" && how != "off");
-    of_proc.last().is_some_and(|options| options.split(',').any(hides))
+    of_proc.next_back().is_some_and(|options| options.split(',').any(hides))
 }
 
 /// The file that this process runs, by device and number.
@@ -111,7 +111,7 @@ mod tests {
         while crate::procfs::stat(other.id()).unwrap().name != "sleep" {}
         assert_eq!(crate::procfs::variable(other.id(), "MARK"), Variable::Is(b"m".to_vec()));
         let (own, pid) = (std::process::id(), other.id());
-        let (theirs, another) = (shown(&environ_of(pid), pid, "MARK"), shown(&environ_of(pid), own, "MARK"));
+        let (theirs, another) = (shown(environ_of(pid), pid, "MARK"), shown(environ_of(pid), own, "MARK"));
         let file = File::from(rustix::fs::memfd_create("environ", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
         let made_up = shown(&file, own, "MARK");
         other.kill().unwrap();

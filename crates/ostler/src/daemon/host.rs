@@ -111,6 +111,8 @@ pub(crate) struct Host {
 impl Host {
     /// Claims an instance. Blocks while another daemon leaves.
     pub(crate) fn claim(paths: &Paths, name: &str, how: Claim) -> Result<Ours, HostError> {
+        // Also where the daemon itself is hosted, by another instance: then nothing has done it yet.
+        ostler_keeper::shield::raise();
         let dir = paths.prepare_instance(name)?;
         // The keeper would send us away, and then nobody would be there: better to leave the living daemon alone.
         let host = ostler_engine::access::own_host().filter(|_| how == Claim::TakeOver);
