@@ -247,6 +247,18 @@ wire! {
         pub names: Vec<String>,
     }
 
+    /// How deciding is opened again after the loss of a keeper.
+    pub struct Unlock {
+        /// It is open.
+        pub open: bool,
+        /// The file that root makes to show that somebody knows the password.
+        #[serde(default)]
+        pub file: Option<String>,
+        /// Why there is no way but to restart the machine.
+        #[serde(default)]
+        pub why_not: Option<String>,
+    }
+
     /// One entry of the audit.
     pub struct AuditEntry {
         pub seq: u64,

@@ -170,6 +170,8 @@ pub mod methods {
         RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
         /// Lets suspended rules count again. Only a person's place may.
         RuleAffirm = "rule.affirm" (approval::RuleAffirmParams) -> approval::RuleNames;
+        /// Opens deciding again after the loss of a keeper, or says how.
+        ApprovalUnlock = "approval.unlock" (instance::Empty) -> approval::Unlock;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

@@ -65,6 +65,7 @@ impl Desk {
                 }
                 Record::RuleAdded { rule } => lives || self.rules.iter().any(|known| known.name == rule.name),
                 Record::Suspended | Record::Affirmed { .. } => true,
+                Record::KeeperLost { .. } | Record::Proved { .. } => true,
                 Record::Asked { .. } => lives || entry.at_ms > late,
                 _ => lives,
             };

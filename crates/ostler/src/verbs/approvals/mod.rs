@@ -6,6 +6,7 @@ mod questions;
 mod relay;
 mod told;
 mod tty;
+mod unlock;
 
 use std::process::ExitCode;
 
@@ -44,10 +45,17 @@ pub(crate) struct Approvals {
     /// Include recent ones that are settled
     #[arg(short, long, requires = "list")]
     all: bool,
+
+    /// Prove with your password that it is you, where ostler asks for that
+    #[arg(long, conflicts_with = "list")]
+    unlock: bool,
 }
 
 impl Approvals {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.unlock {
+            return unlock::run(context);
+        }
         match (self.list, context.json()) {
             (false, true) => Err(CommandError::usage("the full screen has no JSON output").hint("add --list")),
             (false, false) => now::needs_you(context),
