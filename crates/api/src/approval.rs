@@ -114,6 +114,9 @@ wire! {
         /// Rules that answer nothing until a person affirms them.
         #[serde(default)]
         pub rules_suspended: u64,
+        /// Nobody decides until somebody has shown by a password to be a person.
+        #[serde(default)]
+        pub locked: bool,
     }
 
     /// Which request: its id or a unique prefix of it.

@@ -17,8 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-pub(crate) use locked::{WHY, fresh_proof};
 pub use locked::{SUDO, Unlock};
+pub(crate) use locked::{WHY, fresh_proof};
 
 use crate::{By, Engine};
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
-    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Unlock, Verdict, methods,
+    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Unlock, Verdict,
+    methods,
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
@@ -26,7 +27,7 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
     let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
-    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64 })
+    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64, locked: inbox.is_locked() })
 }
 
 pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {

@@ -54,25 +54,26 @@ impl Desk {
     fn that_matter(&self) -> Result<Vec<Entry>, StoreError> {
         let late = clock::wall_ms().saturating_sub(REPLAY_MS);
         let (mut found, mut starts) = (Vec::new(), VecDeque::new());
-        let end = Walk::new(&self.store).upto(self.store.last.0).without_contents().from_checkpoint(|entry, record| {
-            let lives = entry.about.as_ref().is_some_and(|id| self.live.contains_key(id));
-            let matters = match record {
-                Record::Opened { .. } => {
-                    starts.push_back(entry.clone());
-                    let more = starts.len().saturating_sub(STARTS_MAX);
-                    starts.drain(..more);
-                    false
+        let end =
+            Walk::new(&self.store).upto(self.store.last.0).without_contents().from_checkpoint(|entry, record| {
+                let lives = entry.about.as_ref().is_some_and(|id| self.live.contains_key(id));
+                let matters = match record {
+                    Record::Opened { .. } => {
+                        starts.push_back(entry.clone());
+                        let more = starts.len().saturating_sub(STARTS_MAX);
+                        starts.drain(..more);
+                        false
+                    }
+                    Record::RuleAdded { rule } => lives || self.rules.iter().any(|known| known.name == rule.name),
+                    Record::Suspended | Record::Affirmed { .. } => true,
+                    Record::KeeperLost { .. } | Record::Proved { .. } => true,
+                    Record::Asked { .. } => lives || entry.at_ms > late,
+                    _ => lives,
+                };
+                if matters {
+                    found.push(entry.clone());
                 }
-                Record::RuleAdded { rule } => lives || self.rules.iter().any(|known| known.name == rule.name),
-                Record::Suspended | Record::Affirmed { .. } => true,
-                Record::KeeperLost { .. } | Record::Proved { .. } => true,
-                Record::Asked { .. } => lives || entry.at_ms > late,
-                _ => lives,
-            };
-            if matters {
-                found.push(entry.clone());
-            }
-        })?;
+            })?;
         if end != self.store.last {
             return Err(self.store.tampered("what was written before is not what is there".into()));
         }

@@ -13,7 +13,9 @@ use super::ledger::Entry;
 use super::live::{Live, RECENT, REPLAY_MS, Sum};
 use super::store::{Change, Found, Store, StoreError};
 use super::vouch::Witness;
-use super::{Approval, Ask, AskKind, Asker, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
+use super::{
+    Approval, Ask, AskKind, Asker, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State,
+};
 use super::{Effect, clock, content_hash, machine, rules};
 
 /// What all waiting requests may hold together: a list of them is one answer.
@@ -118,7 +120,10 @@ impl Desk {
         }
         for live in sum.live.values_mut().filter(|live| !live.approval.state.is_final()) {
             let content = store.content(&live.approval.hash)?;
-            let gone = || StoreError::Tampered { path: path.to_owned(), why: format!("what {} asks is gone", live.approval.id) };
+            let gone = || StoreError::Tampered {
+                path: path.to_owned(),
+                why: format!("what {} asks is gone", live.approval.id),
+            };
             live.approval.ask.content = content.ok_or_else(gone)?;
         }
         let mut desk = Self {
@@ -251,7 +256,14 @@ impl Desk {
         });
         let records: Vec<&Record> = std::iter::once(&asked).chain(&decided).collect();
         let fate = decided.as_ref().and_then(|record| Some((hash.as_str(), fate_of(record, wall)?)));
-        let change = Change { about: Some(&id), at_ms: wall, records: &records, content: Some(&ask.content), fate, checkpoint: None };
+        let change = Change {
+            about: Some(&id),
+            at_ms: wall,
+            records: &records,
+            content: Some(&ask.content),
+            fate,
+            checkpoint: None,
+        };
         self.append(&change)?;
         if let Some(key) = &ask.key {
             self.keys.insert(key.clone(), (now, Some(id.clone())));

@@ -105,7 +105,8 @@ async fn a_start_reads_the_sum_and_what_came_after() {
     // A sum that is not the one in the log is none.
     drop(inbox);
     db.execute("UPDATE checkpoint SET body = '[]'", []).unwrap();
-    let next = Inbox::open(folder.path().join("inbox.db"), Settings::default(), witness(folder.path()), |_| Trace::Nothing);
+    let next =
+        Inbox::open(folder.path().join("inbox.db"), Settings::default(), witness(folder.path()), |_| Trace::Nothing);
     assert!(next.err().unwrap().to_string().contains("entry 1 was changed"));
 }
 

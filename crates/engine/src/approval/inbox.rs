@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::desk::HeldRule;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
-use super::desk::HeldRule;
 use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
 use super::walk::Walk;
@@ -99,7 +99,8 @@ impl Inbox {
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
-                let open = || Desk::open(&self.shared.path, self.shared.settings, &self.shared.witness, &self.shared.tracer);
+                let open =
+                    || Desk::open(&self.shared.path, self.shared.settings, &self.shared.witness, &self.shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =

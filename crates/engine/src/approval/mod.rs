@@ -4,13 +4,15 @@
 //! whole content, recorded before anything follows from it, and carried out at most once, also when the daemon dies at any
 //! moment. What may follow what is one pure function ([`machine::next`]); everything else here is storage and waiting.
 
-mod clock;
 mod checkpoint;
+mod clock;
 mod command;
 mod contents;
 mod desk;
 mod error;
 mod flood;
+#[cfg(test)]
+mod growth_tests;
 mod inbox;
 mod layout;
 mod ledger;
@@ -22,13 +24,11 @@ mod record;
 mod rules;
 mod store;
 #[cfg(test)]
-mod growth_tests;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod vouch_tests;
 mod ticket;
 mod vouch;
+#[cfg(test)]
+mod vouch_tests;
 mod walk;
 
 use std::time::Duration;

@@ -125,7 +125,8 @@ impl Store {
         ours_alone(path);
         let db = Connection::open(path).map_err(sql)?;
         layout::prepare(&db, path)?;
-        let mut store = Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None, file: None, vouched: None };
+        let mut store =
+            Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None, file: None, vouched: None };
         store.file = identity(path);
         let known = witness.vouch();
         let found = match &known {
@@ -254,7 +255,9 @@ impl Store {
             let ends = index + 1 == count;
             let mac = self.vouched.as_ref().filter(|_| ends).map(|(vouch, _)| vouch.sign(entry.seq, &hash));
             change
-                .prepare_cached("INSERT INTO entry (seq, at_ms, about, body, hash, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")
+                .prepare_cached(
+                    "INSERT INTO entry (seq, at_ms, about, body, hash, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )
                 .and_then(|mut insert| {
                     insert.execute(params![as_sql(entry.seq), as_sql(entry.at_ms), entry.about, entry.body, hash, mac])
                 })
@@ -263,7 +266,9 @@ impl Store {
         }
         if let Some(body) = new.checkpoint {
             change.execute("DELETE FROM checkpoint", []).map_err(sql)?;
-            change.execute("INSERT INTO checkpoint (seq, body) VALUES (?1, ?2)", params![as_sql(last.0), body]).map_err(sql)?;
+            change
+                .execute("INSERT INTO checkpoint (seq, body) VALUES (?1, ?2)", params![as_sql(last.0), body])
+                .map_err(sql)?;
         }
         change.commit().map_err(sql)?;
         self.last = last;
@@ -282,7 +287,9 @@ impl Store {
             return Err(self.tampered("the file was moved away or replaced".into()));
         }
         if self.last.0 > 0 && self.hash_of(self.last.0)? != Some(self.last.1.to_vec()) {
-            return Err(self.tampered(format!("entry {} was written by this instance, and is gone or changed", self.last.0)));
+            return Err(
+                self.tampered(format!("entry {} was written by this instance, and is gone or changed", self.last.0))
+            );
         }
         match self.put_aside()? {
             0 => Ok(()),

@@ -243,9 +243,33 @@ fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
             boot_ms: 1,
         };
         let decided = Record::Decided { decision: Decision::Once, content: content_hash("a"), by: me() };
-        store.append(&Change { about: Some("a1"), at_ms: 2, records: &[&asked("1"), &decided], content: Some("a"), ..Change::default() }).unwrap();
-        store.append(&Change { about: Some("a2"), at_ms: 3, records: &[&asked("2")], content: None, ..Change::default() }).unwrap();
-        store.append(&Change { about: Some("a3"), at_ms: 4, records: &[&asked("3"), &decided, &Record::Applied { process: None }], content: None, ..Change::default() }).unwrap();
+        store
+            .append(&Change {
+                about: Some("a1"),
+                at_ms: 2,
+                records: &[&asked("1"), &decided],
+                content: Some("a"),
+                ..Change::default()
+            })
+            .unwrap();
+        store
+            .append(&Change {
+                about: Some("a2"),
+                at_ms: 3,
+                records: &[&asked("2")],
+                content: None,
+                ..Change::default()
+            })
+            .unwrap();
+        store
+            .append(&Change {
+                about: Some("a3"),
+                at_ms: 4,
+                records: &[&asked("3"), &decided, &Record::Applied { process: None }],
+                content: None,
+                ..Change::default()
+            })
+            .unwrap();
     }
     let inbox = open(folder.path());
     assert_eq!(inbox.peek("a1").unwrap().state, State::Unknown);

@@ -75,8 +75,7 @@ impl<'a> Walk<'a> {
         let mut last = begin;
         let text = "SELECT seq, at_ms, about, body, hash FROM entry WHERE seq > ?1 AND seq <= ?2 ORDER BY seq";
         let mut select = store.db.prepare(text).map_err(|source| store.sql(source))?;
-        let mut rows =
-            select.query(params![as_sql(begin.0), as_sql(self.upto)]).map_err(|source| store.sql(source))?;
+        let mut rows = select.query(params![as_sql(begin.0), as_sql(self.upto)]).map_err(|source| store.sql(source))?;
         while let Some(row) = rows.next().map_err(|source| store.sql(source))? {
             let entry = ledger::entry_of(row).map_err(|source| store.sql(source))?;
             let stored: Vec<u8> = row.get(4).map_err(|source| store.sql(source))?;

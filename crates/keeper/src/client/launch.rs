@@ -37,7 +37,11 @@ pub fn launch(dir: &Path) -> io::Result<Launched> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
-    if status.success() { Ok(Launched(line)) } else { Err(io::Error::other(format!("the keeper did not start: {status}"))) }
+    if status.success() {
+        Ok(Launched(line))
+    } else {
+        Err(io::Error::other(format!("the keeper did not start: {status}")))
+    }
 }
 
 /// Test hooks reach the keeper of an armed build; nothing else of our environment does.

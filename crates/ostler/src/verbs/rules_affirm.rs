@@ -49,7 +49,8 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
         affirmed.extend(names.into_iter().map(|name| (reached.found.name.clone(), name)));
     }
     if context.json() {
-        let rows = affirmed.iter().map(|(instance, name)| with_instance(instance, &serde_json::json!({"affirmed": name})));
+        let rows =
+            affirmed.iter().map(|(instance, name)| with_instance(instance, &serde_json::json!({"affirmed": name})));
         context.screen.value(&rows.collect::<Vec<_>>())?;
     } else if found {
         for (_, name) in affirmed {

@@ -24,6 +24,10 @@ pub(super) use relay::{follow, has_terminal};
 pub(super) use told::told;
 pub(super) use tty::{Raw, Tty};
 
+/// What to say where nobody can decide.
+pub(super) const LOCKED: &str =
+    "locked: the process that started the agents was killed. Prove that it is you: ostler approvals --unlock";
+
 const HELP: &str = "\
 Keys: y approve, s approve for this session, a approve for 30 days, n deny, m deny with a message, i deny and interrupt \
 the agent, space and b page down and up, j and k next and previous request, q quit. Answer a question with 1 to 9, or type \

@@ -69,7 +69,8 @@ fn row(one: &Checked) -> serde_json::Value {
     let Checked { instance, running, result, foreign } = one;
     match result {
         Ok((entries, head)) => {
-            let foreign: Vec<_> = foreign.iter().map(|(seq, record)| serde_json::json!({"seq": seq, "record": record})).collect();
+            let foreign: Vec<_> =
+                foreign.iter().map(|(seq, record)| serde_json::json!({"seq": seq, "record": record})).collect();
             serde_json::json!({
                 "instance": instance, "running": running, "holds": foreign.is_empty(), "entries": entries, "head": head,
                 "foreign": foreign,
