@@ -1,8 +1,11 @@
 """An ordinary user whose sudo asks for a password."""
 import os
 import re
+import select
 import shutil
+import signal
 import subprocess
+import time
 
 from account import Account
 from approvals_kit import LONG, House, Terminal, Tmux
@@ -17,24 +20,9 @@ def password(t):
     """An ordinary user whose sudo asks for a password: it is typed into the approving terminal and kept nowhere."""
     if os.geteuid() != 0 or not shutil.which("useradd") or not shutil.which("sudo"):
         return t.skip("user", "needs root, useradd and sudo")
-    account = Account(PASSWORD, "ALL=(root) ALL")
-    name, user, house = account.name, account.user, None
+    account, house = Account(PASSWORD, "ALL=(root) ALL"), None
     try:
-        house = House(t, user)
-        # The program must be readable for that user, wherever it was built.
-        program = house.dir + "/ostler"
-        shutil.copy(house.program, program)
-        os.chmod(program, 0o755)
-        house.program = program
-        os.chmod(house.dir, 0o700)
-        os.chown(house.dir, user.pw_uid, user.pw_gid)
-        house.env.update(USER=name, LOGNAME=name)
-        as_user = ["setpriv", "--reuid=%d" % user.pw_uid, "--regid=%d" % user.pw_gid, "--clear-groups", program]
-        wrapper = t.tmp() + "/ostler-as-user"
-        with open(wrapper, "w") as f:
-            f.write("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(as_user))
-        os.chmod(wrapper, 0o755)
-        house.program = wrapper
+        house = house_of(t, account)
         house.up()
         asker = house.ask(["id", "-u"], privileged=True)
         one = house.waiting()[0]
@@ -59,6 +47,112 @@ def password(t):
         if house:
             house.down()
         account.remove()
+
+
+def house_of(t, account):
+    """A home whose programs run as that user."""
+    user, house = account.user, House(t, account.user)
+    # The program must be readable for that user, wherever it was built.
+    program = house.dir + "/ostler"
+    shutil.copy(house.program, program)
+    os.chmod(program, 0o755)
+    os.chmod(house.dir, 0o700)
+    os.chown(house.dir, user.pw_uid, user.pw_gid)
+    house.env.update(USER=account.name, LOGNAME=account.name)
+    as_user = ["setpriv", "--reuid=%d" % user.pw_uid, "--regid=%d" % user.pw_gid, "--clear-groups", program]
+    wrapper = t.tmp() + "/ostler-as-user"
+    with open(wrapper, "w") as f:
+        f.write("#!/bin/sh\nexec %s \"$@\"\n" % " ".join(as_user))
+    os.chmod(wrapper, 0o755)
+    house.program = wrapper
+    return house
+
+
+@area("approvals-record-locked")
+def locked(t):
+    """The keeper of an ordinary user without control groups is killed: nobody decides until a password was typed."""
+    if os.geteuid() != 0 or not shutil.which("useradd") or not shutil.which("sudo"):
+        return t.skip("user", "needs root, useradd and sudo")
+    account, house = Account(PASSWORD, "ALL=(root) ALL"), None
+    try:
+        house = house_of(t, account).up()
+        rule = Terminal(house, "rules", "add", "--", "echo", "ruled")
+        t.eq("a-rule", rule.wait(), 0)
+        t.ok("nothing-is-locked-at-first", "nothing is locked" in "".join(map(str, unlock(house))))
+        status = house.json("status")[0]
+        os.kill(status["keeper_pid"], signal.SIGKILL)
+        t.ok("another-keeper-comes", wait_for(lambda: house.json("status")[0]["keeper_pid"] not in (None, status["keeper_pid"]), LONG, 0.1))
+        if not wait_for(lambda: house.audit("keeper_lost"), LONG, 0.1):
+            raise Fail("the loss is not in the audit: %s" % house.audit())
+        if not house.audit("keeper_lost")[0]["record"]["closed"]:
+            return t.skip("control-groups", "this user has control groups")
+        asker = house.ask(["echo", "decided"])
+        one = house.waiting()[0]
+        what = "Prove with your password that it is you: ostler approvals --unlock"
+
+        def approve():
+            term = Terminal(house, "approve", one["id"])
+            term.press(b"y")
+            return term.wait(), term.seen.decode(errors="replace")
+
+        def refused(name):
+            code, seen = approve()
+            t.ok("%s-nobody-decides" % name, code == 5 and what in " ".join(seen.split()), (code, seen))
+            t.eq("%s-it-still-waits" % name, house.state_of(one["id"]), "pending")
+        refused("at-once")
+        t.ok("the-attempt-is-in-the-audit", house.audit("attempted"))
+        term = Terminal(house, "rules", "add", "--privileged", "--", "id")
+        t.ok("nor-makes-a-rule", term.wait() == 5 and b"--unlock" in term.seen, term.seen)
+        t.eq("a-rule-that-was-there-answers", house.ask(["echo", "ruled"]).answer().get("text"), "ruled\n")
+        pid = house.json("status")[0]["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: house("status")[0] == 0 and house.json("status")[0]["pid"] != pid, LONG, 0.1)
+        asker.sock.close()
+        asker = house.ask(["echo", "decided"])
+        if not wait_for(lambda: any(a["id"] != one["id"] for a in house.pending()), LONG, 0.1):
+            raise Fail("nothing waits: %s" % house.pending())
+        one = max(house.pending(), key=lambda a: a["asked"])
+        refused("after-a-kill-of-the-daemon")
+        code, seen = unlock(house, b"wrong", b"wrong", b"wrong")
+        t.ok("a-wrong-password-unlocks-nothing", code == 5 and "not unlocked" in seen, (code, seen))
+        rc, o, e = house("run", "--", house.program, "approvals", "--unlock")
+        t.ok("nor-does-a-hosted-process", "nlocked" not in o.replace("not unlocked", "") and house.audit("proved") == [], (rc, o, e))
+        account.policy("ALL=(root) NOPASSWD: ALL")
+        code, seen = unlock(house)
+        t.ok("without-a-password-sudo-proves-nothing", code == 5 and "asks for no password" in seen and "restart the machine" in seen, (code, seen))
+        account.policy("ALL=(root) ALL")
+        code, seen = unlock(house, PASSWORD.encode())
+        t.ok("the-password-does", code == 0 and "main: unlocked" in seen, (code, seen))
+        t.ok("and-is-in-the-audit", len(house.audit("proved")) == 1)
+        code, seen = approve()
+        t.ok("a-person-decides-again", code == 0 and asker.answer().get("text") == "decided\n", seen)
+        t.eq("nothing-is-left-in-run", [n for n in os.listdir("/run") if n.startswith("ostler-")], [])
+    finally:
+        if house:
+            house.down()
+        account.remove()
+
+
+def unlock(house, *passwords):
+    """`approvals --unlock` in a terminal: its exit code and what it said."""
+    term = Terminal(house, "approvals", "--unlock")
+    for number, word in enumerate(passwords):
+        if not term_says(term, b"assword", number + 1):
+            break
+        term.type(word + b"\r")
+    return term.wait(60), term.seen.decode(errors="replace")
+
+
+def term_says(term, text, times):
+    """Whether sudo asks for the so-manieth time."""
+    stop = time.monotonic() + LONG
+    while term.seen.count(text) < times and time.monotonic() < stop:
+        if select.select([term.fd], [], [], 0.5)[0]:
+            try:
+                term.seen += os.read(term.fd, 65536)
+            except OSError:
+                return False
+    return True
 
 
 def stopped(t, house):

@@ -114,6 +114,9 @@ wire! {
         /// Rules that answer nothing until a person affirms them.
         #[serde(default)]
         pub rules_suspended: u64,
+        /// Nobody decides until somebody has shown by a password to be a person.
+        #[serde(default)]
+        pub locked: bool,
     }
 
     /// Which request: its id or a unique prefix of it.
@@ -245,6 +248,18 @@ wire! {
 
     pub struct RuleNames {
         pub names: Vec<String>,
+    }
+
+    /// How deciding is opened again after the loss of a keeper.
+    pub struct Unlock {
+        /// It is open.
+        pub open: bool,
+        /// The file that root makes to show that somebody knows the password.
+        #[serde(default)]
+        pub file: Option<String>,
+        /// Why there is no way but to restart the machine.
+        #[serde(default)]
+        pub why_not: Option<String>,
     }
 
     /// One entry of the audit.

@@ -137,6 +137,9 @@ wire! {
         /// Rules that answer nothing until a person affirms them.
         #[serde(default)]
         pub rules_suspended: u64,
+        /// Nobody decides until somebody has shown by a password to be a person.
+        #[serde(default)]
+        pub locked: bool,
         /// Processes whose journal may be incomplete because the disk failed.
         pub damaged: u64,
         /// Where journals and records live.

@@ -176,6 +176,8 @@ pub mod methods {
         RuleAffirm = "rule.affirm" (approval::RuleAffirmParams) -> approval::RuleNames;
         /// Lets a setting count that loosens something; from the next start on. Only a person's place may.
         SettingConfirm = "setting.confirm" (instance::SettingInfo) -> instance::Empty;
+        /// Opens deciding again after the loss of a keeper, or says how.
+        ApprovalUnlock = "approval.unlock" (instance::Empty) -> approval::Unlock;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

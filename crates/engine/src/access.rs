@@ -6,6 +6,7 @@
 //! check on this side can see; SECURITY.md says so.
 
 mod holder;
+mod locked;
 mod reach;
 mod terminal;
 
@@ -17,6 +18,9 @@ use ostler_keeper::procfs::{self, Stat, Variable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
+
+pub use locked::{SUDO, Unlock};
+pub(crate) use locked::{WHY, fresh_proof};
 
 use crate::{By, Engine};
 
@@ -203,7 +207,11 @@ impl Engine {
     }
 
     fn decider(&self, peer: Option<&Peer>, about: &str, door: Option<&str>) -> Result<By, String> {
+        let locked = self.locked().map(str::to_owned);
         let (who, why) = match peer.map(|peer| (peer, peer.place())) {
+            Some((peer, _)) if locked.is_some() => {
+                (format!("uid {} pid {}", peer.uid, peer.pid), locked.unwrap_or_default())
+            }
             Some((_, Ok(place))) => return Ok(place.into()),
             Some((peer, Err(why))) => {
                 let alone = matches!(why, NotAPlace::NoTerminal(_)) && peer.caller() == Caller::Free;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
-    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Verdict, methods,
+    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Unlock, Verdict,
+    methods,
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{By, Decision, Heard, Origin, Peer, Target};
+use ostler_engine::{By, Decision, Heard, Origin, Peer, Target, access};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
@@ -26,7 +27,7 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
     let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
-    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64 })
+    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64, locked: inbox.is_locked() })
 }
 
 pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
@@ -74,6 +75,17 @@ pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams)
     }
     inbox.decide_here(&id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
     Ok(describe(find(shared, &id)?))
+}
+
+/// Opens deciding again, or says how.
+pub(crate) fn unlock(shared: &Shared, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
+    let refused = |why: String| RpcError::new(ErrorKind::Refused, why).hint("there: ostler approvals --unlock");
+    let peer = peer.ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
+    Ok(match shared.engine.unlock(peer).map_err(refused)? {
+        access::Unlock::Open => Unlock { open: true, file: None, why_not: None },
+        access::Unlock::Make(path) => Unlock { open: false, file: Some(path.display().to_string()), why_not: None },
+        access::Unlock::No(why) => Unlock { open: false, file: None, why_not: Some(why.to_owned()) },
+    })
 }
 
 /// Keys to the terminal of an approved command, and what it shows.

@@ -118,6 +118,7 @@ impl Client {
             }
             methods::RuleList::NAME => self.now::<methods::RuleList>(call, out, rules::list),
             methods::RuleAdd::NAME => self.personal::<methods::RuleAdd>(call, out, rules::add),
+            methods::ApprovalUnlock::NAME => self.personal::<methods::ApprovalUnlock>(call, out, approval::unlock),
             methods::RuleAffirm::NAME => self.personal::<methods::RuleAffirm>(call, out, rules::affirm),
             methods::RuleRevoke::NAME => self.personal::<methods::RuleRevoke>(call, out, rules::revoke),
             methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),

@@ -1,7 +1,7 @@
 //! Checkpoints: the entries that the sum of the log is made of, put together now and then, so that a start reads only what
 //! came after. Only entries that still matter are in one; the log keeps them all.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use super::desk::Desk;
 use super::ledger::Entry;
@@ -54,9 +54,14 @@ impl Desk {
     fn that_matter(&self) -> Result<Vec<Entry>, StoreError> {
         let late = clock::wall_ms().saturating_sub(REPLAY_MS);
         let (mut found, mut starts) = (Vec::new(), VecDeque::new());
+        // Names of these count as used; without how they ended they would wait again.
+        let mut of_late = HashSet::new();
         let end =
             Walk::new(&self.store).upto(self.store.last.0).without_contents().from_checkpoint(|entry, record| {
-                let lives = entry.about.as_ref().is_some_and(|id| self.live.contains_key(id));
+                if matches!(record, Record::Asked { .. }) && entry.at_ms > late {
+                    of_late.extend(entry.about.clone());
+                }
+                let lives = entry.about.as_ref().is_some_and(|id| self.live.contains_key(id) || of_late.contains(id));
                 let matters = match record {
                     Record::Opened { .. } => {
                         starts.push_back(entry.clone());
@@ -64,10 +69,11 @@ impl Desk {
                         starts.drain(..more);
                         false
                     }
-                    Record::RuleAdded { rule } => lives || self.rules.iter().any(|known| known.name == rule.name),
+                    // One that was revoked does not come back with the request that made it.
+                    Record::RuleAdded { rule } => self.rules.iter().any(|known| known.name == rule.name),
                     Record::Suspended | Record::Affirmed { .. } => true,
                     Record::SettingConfirmed { .. } | Record::SettingLapsed { .. } => true,
-                    Record::Asked { .. } => lives || entry.at_ms > late,
+                    Record::KeeperLost { .. } | Record::Proved { .. } => true,
                     _ => lives,
                 };
                 if matters {

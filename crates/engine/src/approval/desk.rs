@@ -98,6 +98,8 @@ pub(super) struct Desk {
     floods: HashMap<String, Flood>,
     /// So many entries of somebody else were put aside, and nobody who decides was told.
     foreign: u64,
+    /// Nobody decides.
+    locked: bool,
     forgot: u64,
     /// Bytes of contents that were refused since they were looked through last.
     refused_bytes: u64,
@@ -142,12 +144,14 @@ impl Desk {
             attempts: Flood::default(),
             floods: HashMap::new(),
             foreign: 0,
+            locked: false,
             forgot: 0,
             // Looked through soon: the daemon before us may have died first.
             refused_bytes: KEPT_BYTES,
             summed: sum.summed,
         };
         desk.keys = desk.names(sum.keys);
+        desk.locked = sum.locked.as_ref() == Some(&desk.boot);
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
         desk.log(&opened)?;
         match found {
@@ -345,6 +349,9 @@ impl Desk {
         let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
         let approval = &live.approval;
         fits(approval, &decision, &by)?;
+        if self.locked && !matches!(by, By::Rule { .. }) {
+            return Err(DecideError::Locked(crate::access::WHY));
+        }
         // Whoever decides hears of it first, also where it was found by something that went on.
         if decision.is_yes() && self.foreign > 0 {
             let entries = std::mem::take(&mut self.foreign);
@@ -440,6 +447,23 @@ impl Desk {
             self.write(&id, &[record])?;
         }
         Ok(soonest.map(|end| Duration::from_millis(end.saturating_sub(now))))
+    }
+
+    pub(super) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// The keeper was lost. `closed`: nobody decides until somebody has shown to be a person.
+    pub(super) fn keeper_lost(&mut self, closed: bool) -> Result<(), StoreError> {
+        self.locked |= closed;
+        self.log(&Record::KeeperLost { closed })
+    }
+
+    /// Somebody has shown to be a person.
+    pub(super) fn prove(&mut self, record: &Record) -> Result<(), StoreError> {
+        self.log(record)?;
+        self.locked = false;
+        Ok(())
     }
 
     /// Somebody tried to decide who may not.

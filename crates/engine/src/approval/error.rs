@@ -55,6 +55,9 @@ pub enum DecideError {
     /// This answer does not fit the question.
     #[error("{0}")]
     DoesNotFit(&'static str),
+    /// Nobody can tell who is hosted.
+    #[error("{0}")]
+    Locked(&'static str),
     /// It could not be recorded, so it does not count.
     #[error("the decision could not be recorded: {0}")]
     Store(#[from] StoreError),

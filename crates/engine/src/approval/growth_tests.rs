@@ -111,6 +111,27 @@ async fn a_start_reads_the_sum_and_what_came_after() {
 }
 
 #[tokio::test]
+async fn what_was_settled_before_a_sum_stays_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    for number in 0..300 {
+        let ticket = inbox.ask(ask(&number.to_string())).await.unwrap();
+        inbox.decide(ticket.id(), &content_hash(&number.to_string()), Decision::deny(), me()).await.unwrap();
+    }
+    let ticket = inbox.ask(ask("for good")).await.unwrap();
+    inbox.decide(ticket.id(), &content_hash("for good"), Decision::Always, me()).await.unwrap();
+    std::mem::forget(ticket);
+    let rule = inbox.rules().remove(0).rule.name;
+    assert!(inbox.revoke_rule(&rule, me()).unwrap());
+    inbox.sum_up_now();
+    let before = story(&inbox).len();
+    drop(inbox);
+    let inbox = open(folder.path());
+    assert_eq!((inbox.pending(), story(&inbox).len()), (vec![], before + 1), "opened, and nothing else");
+    assert_eq!(inbox.rules(), [], "what was revoked stays so");
+}
+
+#[tokio::test]
 async fn what_was_changed_in_the_file_does_not_get_into_a_sum() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());

@@ -242,6 +242,21 @@ impl Inbox {
         self.look(Desk::rules)
     }
 
+    /// Whether nobody decides, because a keeper was lost and nobody can tell who is hosted.
+    pub fn is_locked(&self) -> bool {
+        self.look(Desk::is_locked)
+    }
+
+    /// Records the loss of a keeper. May wait for the disk.
+    pub(crate) fn keeper_lost(&self, closed: bool) -> Result<(), StoreError> {
+        self.with(|desk| desk.keeper_lost(closed))
+    }
+
+    /// Records that somebody has shown to be a person: they decide again. May wait for the disk.
+    pub(crate) fn prove(&self, record: Record) -> Result<(), StoreError> {
+        self.with(|desk| desk.prove(&record))
+    }
+
     /// How many rules answer nothing until a person affirms them.
     pub fn suspended(&self) -> usize {
         self.look(Desk::suspended)

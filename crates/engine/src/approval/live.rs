@@ -73,6 +73,8 @@ pub(super) struct Sum {
     /// Names that count as used, and the requests they stand for.
     pub(super) keys: Vec<(String, String)>,
     pub(super) impossible: Option<String>,
+    /// A keeper was lost in this boot, and nobody has shown since to be a person.
+    pub(super) locked: Option<String>,
     /// The last checkpoint.
     pub(super) summed: u64,
 }
@@ -82,6 +84,8 @@ impl Sum {
         self.seq = entry.seq;
         match record {
             Record::Checkpoint { .. } => self.summed = entry.seq,
+            Record::KeeperLost { closed: true } => self.locked = Some(self.boot.clone()),
+            Record::Proved { .. } => self.locked = None,
             Record::Opened { boot, .. } => self.boot.clone_from(boot),
             Record::RuleAdded { rule } => self.rules.push(rule.clone()),
             Record::RuleRevoked { name, .. } => self.rules.retain(|rule| rule.name != *name),

@@ -63,6 +63,7 @@ impl Engine {
         let entrusted = keeper.entrusted().to_vec();
         pumps.keep_roll_synced(&roll);
         let registry = Registry::new(config, pumps, roll, keeper);
+        registry.look_at_groups();
         renew(&registry);
         registry.take_up(adopted, found);
         // Set once, here.

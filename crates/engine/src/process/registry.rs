@@ -2,8 +2,9 @@
 //! The registry forgets a process only when its journal goes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -67,6 +68,10 @@ pub(crate) struct Registry {
     pub(super) inbox: OnceLock<Inbox>,
     /// What every keeper is told to remember for the daemon after us.
     entrusted: Mutex<Vec<u8>>,
+    /// The current keeper puts children into control groups.
+    groups: AtomicBool,
+    /// The file by which a person shows to be one; named when somebody asks.
+    proof: Mutex<Option<PathBuf>>,
     /// Names on their way to a bearer.
     pub(crate) names: Names,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
@@ -133,6 +138,8 @@ impl Registry {
             keys,
             inbox: OnceLock::new(),
             entrusted: Mutex::default(),
+            groups: AtomicBool::new(false),
+            proof: Mutex::default(),
             names: Names::default(),
             terminals: Mutex::default(),
             claims: Arc::default(),
@@ -173,6 +180,31 @@ impl Registry {
         self.config.child_nofile
     }
 
+    /// Whether what a keeper hosted is known by its control group when the keeper is gone.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.groups.load(Ordering::Relaxed)
+    }
+
+    /// Whether the loss of a keeper can lock anything: whoever is hosted by root can do anything anyway.
+    pub(crate) fn locks(&self) -> bool {
+        !rustix::process::geteuid().is_root()
+    }
+
+    /// The file that root makes to show that somebody knows the password.
+    pub(crate) fn proof(&self) -> io::Result<PathBuf> {
+        let mut proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner);
+        if proof.is_none() {
+            *proof = Some(crate::access::fresh_proof()?);
+        }
+        Ok(proof.clone().unwrap_or_default())
+    }
+
+    /// Looks whether the keeper of the moment makes control groups, while it can be looked at.
+    pub(super) fn look_at_groups(&self) {
+        let custody = ostler_keeper::custody_of(self.keeper().pid());
+        self.groups.store(matches!(custody, ostler_keeper::Custody::Groups(_)), Ordering::Relaxed);
+    }
+
     /// Has the keeper remember these bytes. Never waits.
     pub(super) fn entrust(&self, bytes: Vec<u8>) {
         let mut entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,6 +222,7 @@ impl Registry {
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {
         *self.keeper.write().unwrap_or_else(PoisonError::into_inner) = keeper;
+        self.look_at_groups();
     }
 
     /// Whoever waits for what the keeper of the moment holds can look now.

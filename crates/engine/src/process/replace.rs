@@ -36,6 +36,11 @@ impl Registry {
 
     fn change_to(self: &Arc<Self>, reached: Reached) {
         let Reached { keeper, adopted, is_new } = reached;
+        let had_groups = self.has_groups();
+        if is_new {
+            // Before the new one is there: until then everybody sees that the old one is not.
+            self.note_lost_keeper(had_groups);
+        }
         self.set_keeper(keeper.clone());
         self.entrust_again();
         if let Err(error) = keeper.guard(self.config.guard.clone()) {
@@ -60,6 +65,15 @@ impl Registry {
                     tracing::error!("a child was not taken over: {error}");
                 }
             });
+        }
+    }
+
+    /// The loss is an entry of the audit. Where its children were in no control groups, nobody decides until they have shown to be
+    /// a person.
+    fn note_lost_keeper(&self, had_groups: bool) {
+        let closed = self.locks() && !had_groups;
+        if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.keeper_lost(closed)) {
+            tracing::error!("the loss of the keeper was not recorded: {error}");
         }
     }
 

@@ -72,6 +72,11 @@ impl Change {
 }
 
 impl Session {
+    /// Whether nobody can tell who is hosted: see `access`.
+    pub(super) fn is_locked(&self) -> bool {
+        self.inner.shared.upgrade().is_some_and(|shared| shared.engine().locked().is_some())
+    }
+
     /// Changes settings, all or none. How much an agent may do is not for anybody hosted to say, so `by` is asked who
     /// changes it, where that matters. May wait for the disk.
     pub fn change(&self, change: Change, by: impl FnOnce() -> Caller) -> Result<(), ChangeError> {
@@ -94,6 +99,7 @@ impl Session {
         }
         if change.leash(&desk.state.settings) {
             match by {
+                Caller::Free if self.is_locked() => return Err(ChangeError::Unknown),
                 Caller::Free | Caller::Elsewhere => {}
                 Caller::Hosted(host) => return Err(ChangeError::Hosted(host)),
                 Caller::Unknown => return Err(ChangeError::Unknown),

@@ -86,6 +86,7 @@ impl Session {
     /// disk and for the session's own agent to leave.
     pub fn open_screen(&self, new: NewScreen, by: Caller) -> Result<Process, ScreenError> {
         match by {
+            Caller::Free if self.is_locked() => return Err(ScreenError::Unknown),
             Caller::Free | Caller::Elsewhere => {}
             Caller::Hosted(host) => return Err(ScreenError::Hosted(host)),
             Caller::Unknown => return Err(ScreenError::Unknown),

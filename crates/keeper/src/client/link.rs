@@ -252,6 +252,11 @@ impl Link {
         self.wake();
     }
 
+    pub(super) fn is_there(&self) -> bool {
+        let mut watched = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        poll(&mut watched, Some(&Timespec::default())) == Ok(0)
+    }
+
     pub(super) fn leave(&self) {
         lock(&self.state).leaving = true;
     }

@@ -53,6 +53,11 @@ impl Keeper {
         self.handle.link().process.is_the_same_as(&other.handle.link().process)
     }
 
+    /// Whether it has not ended, or left us: the kernel knows before anybody hears of it.
+    pub fn is_there(&self) -> bool {
+        self.handle.link().is_there()
+    }
+
     /// What the daemon before us wanted us to know.
     pub fn entrusted(&self) -> &[u8] {
         &self.handle.link().entrusted

@@ -73,6 +73,9 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
     if let Some(hint) = super::rules_affirm::hint(status.rules_suspended) {
         screen.line(&screen.paint(Paint::Warn, &format!("  rules      {hint}")))?;
     }
+    if status.locked {
+        screen.line(&screen.paint(Paint::Bad, &format!("  approvals  {}", super::approvals::LOCKED)))?;
+    }
     for (line, is_good) in disk(status) {
         screen.line(&screen.paint(if is_good { Paint::Plain } else { Paint::Warn }, &line))?;
     }

@@ -14,10 +14,11 @@ use crate::verbs::{Context, rules_affirm};
 pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCode, CommandError> {
     let mut rows: Vec<(String, ApprovalInfo)> = Vec::new();
     let mut reached = context.reach_all()?;
-    let mut suspended = 0;
+    let (mut suspended, mut locked) = (0, false);
     for instance in &mut reached {
         let list = instance.client.call::<methods::ApprovalList>(&ApprovalListParams { all })?;
         suspended += list.rules_suspended;
+        locked |= list.locked;
         rows.extend(list.approvals.into_iter().map(|info| (instance.found.name.clone(), info)));
     }
     rows.sort_by_key(|(_, info)| info.asked);
@@ -36,7 +37,8 @@ pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCod
                 .line(&format!("\n  read and approve:  ostler approve {id}\n  deny:              ostler deny {id}"))?;
         }
     }
-    if let Some(hint) = rules_affirm::hint(suspended).filter(|_| !context.json()) {
+    let locked = locked.then(|| super::LOCKED.to_owned());
+    for hint in rules_affirm::hint(suspended).into_iter().chain(locked).filter(|_| !context.json()) {
         context.screen.note(&hint);
     }
     Ok(ExitCode::SUCCESS)

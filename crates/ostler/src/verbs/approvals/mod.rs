@@ -6,6 +6,7 @@ mod questions;
 mod relay;
 mod told;
 mod tty;
+mod unlock;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -23,6 +24,10 @@ pub(super) use questions::{Answering, Step, from_words, in_words, questions};
 pub(super) use relay::{follow, has_terminal};
 pub(super) use told::told;
 pub(super) use tty::{Raw, Tty};
+
+/// What to say where nobody can decide.
+pub(super) const LOCKED: &str =
+    "locked: the process that started the agents was killed. Prove that it is you: ostler approvals --unlock";
 
 const HELP: &str = "\
 Keys: y approve, s approve for this session, a approve for 30 days, n deny, m deny with a message, i deny and interrupt \
@@ -45,10 +50,17 @@ pub(crate) struct Approvals {
     /// Include recent ones that are settled
     #[arg(short, long, requires = "list")]
     all: bool,
+
+    /// Prove with your password that it is you, where ostler asks for that
+    #[arg(long, conflicts_with = "list")]
+    unlock: bool,
 }
 
 impl Approvals {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.unlock {
+            return unlock::run(context);
+        }
         match (self.list, context.json()) {
             (false, true) => Err(CommandError::usage("the full screen has no JSON output").hint("add --list")),
             (false, false) if is_plain_terminal() => list::run(context, false, true),

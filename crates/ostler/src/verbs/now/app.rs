@@ -246,8 +246,8 @@ impl App<'_> {
                         self.state.lines = Some(lines);
                     }
                 }
-                News::Pending { instance, list, suspended } => {
-                    self.state.suspended.insert(instance.clone(), suspended);
+                News::Pending { instance, list, suspended, locked } => {
+                    self.state.suspended.insert(instance.clone(), (suspended, locked));
                     let waits: HashSet<String> = list.iter().map(|info| info.id.clone()).collect();
                     self.state.inbox.update(&instance, list, now);
                     let settled = |which: &Which| which.instance == instance && !waits.contains(&which.id);

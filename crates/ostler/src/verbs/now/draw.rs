@@ -149,7 +149,10 @@ fn title_line(state: &State, canvas: &Canvas, width: usize) -> Line<'static> {
     let filter = match (&state.view, state.filter.is_empty()) {
         (View::Filter, _) => Some((format!("/{}_", visible(&state.filter)), Paint::Warn)),
         (_, false) => Some((format!("/{}  (Esc: all)", visible(&state.filter)), Paint::Warn)),
-        (_, true) => match state.suspended.values().sum::<u64>() {
+        _ if state.suspended.values().any(|(_, locked)| *locked) => {
+            Some(("locked: ostler approvals --unlock".to_owned(), Paint::Bad))
+        }
+        (_, true) => match state.suspended.values().map(|(count, _)| count).sum::<u64>() {
             0 => None,
             1 => Some(("1 rule suspended: ostler rules affirm".to_owned(), Paint::Warn)),
             many => Some((format!("{many} rules suspended: ostler rules affirm"), Paint::Warn)),

@@ -37,6 +37,8 @@ pub(super) enum News {
         list: Vec<ApprovalInfo>,
         /// Rules that wait to be affirmed.
         suspended: u64,
+        /// Nobody can decide.
+        locked: bool,
     },
     Hosted {
         instance: String,
@@ -198,8 +200,8 @@ fn requests(source: &Source) -> Result<(), ClientError> {
     let mut client = source.connect()?;
     loop {
         let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
-        let suspended = found.rules_suspended;
-        let news = News::Pending { instance: source.instance.clone(), list: found.approvals, suspended };
+        let (suspended, locked) = (found.rules_suspended, found.locked);
+        let news = News::Pending { instance: source.instance.clone(), list: found.approvals, suspended, locked };
         if source.tell.send(news).is_err() {
             return Ok(());
         }

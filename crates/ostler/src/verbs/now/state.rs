@@ -1,6 +1,7 @@
 //! Now without its screen: what is listed, which row is chosen, and what a key does there. Nothing here draws, waits or
 //! talks to a daemon.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ostler_api::Timestamp;
@@ -62,8 +63,8 @@ pub(super) struct State {
     chosen: bool,
     /// The last lines of the row, as far as they are known.
     pub(super) lines: Option<(Which, Vec<String>)>,
-    /// How many rules of each instance wait to be affirmed.
-    pub(super) suspended: std::collections::BTreeMap<String, u64>,
+    /// How many rules of each instance wait to be affirmed, and whether nobody can decide there.
+    pub(super) suspended: BTreeMap<String, (u64, bool)>,
     /// How many instances live, and since when none does.
     pub(super) living: usize,
     none_since: Option<Instant>,
