@@ -25,7 +25,7 @@ pub(crate) use locked::{WHY, fresh_proof};
 use crate::{By, Engine};
 
 pub use reach::{Origin, OutOfReach, Target};
-pub use terminal::{NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
+pub use terminal::{Hidden, NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;

@@ -23,6 +23,9 @@ pub(crate) enum Tag {
 
 pub(crate) type Out = Outbox<Tag>;
 
+/// A method that asks what its caller may touch.
+type Reaching<P, R> = fn(&Shared, &Origin, P) -> Result<R, RpcError>;
+
 /// One connection's session.
 pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
@@ -154,7 +157,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&Shared, &Origin, M::Params) -> Result<M::Result, RpcError>,
+        answer: Reaching<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, &self.origin, call.params::<M>()?);
         out.ready.extend(call.head.answer(&result));
@@ -166,7 +169,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&Shared, &Origin, M::Params) -> Result<M::Result, RpcError>,
+        answer: Reaching<M::Params, M::Result>,
     ) -> Result<(), RpcError>
     where
         M::Params: Send + 'static,

@@ -32,7 +32,8 @@ pub(super) const LOCKED: &str =
 const HELP: &str = "\
 Keys: y approve, s approve for this session, a approve for 30 days, n deny, m deny with a message, i deny and interrupt \
 the agent, space and b page down and up, j and k next and previous request, q quit. Answer a question with 1 to 9, or type \
-an answer with t. Keys only count once you have seen the whole request.
+an answer with t. Keys only count once you have seen the whole request. No other program can open the terminal meanwhile; \
+if ostler was killed there (kill -9), any ostler command in it, such as `ostler ps`, unlocks it.
 
 Examples:
   ostler approvals
