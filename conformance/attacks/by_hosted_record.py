@@ -185,3 +185,56 @@ def settings(t):
         asker.sock.close()
     finally:
         house.down()
+
+
+# Listens in the keeper's place, kills the daemon, greets the next one as a keeper, and notes what that tells it.
+KEEPER = r'''
+import json, os, signal, socket, sys
+place, daemon, protocol, note = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+def pack(body, id=0):
+    head = json.dumps({"id": id, "body": body}).encode()
+    return len(head).to_bytes(4, "little") + head
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+os.unlink(place)
+os.chdir(os.path.dirname(place))
+s.bind("keeper.sock")
+s.listen(8)
+os.kill(daemon, signal.SIGKILL)
+log = open(note, "wb", 0)
+while True:
+    peer, _ = s.accept()
+    peer.send(pack({"hello": {"protocol": protocol, "oldest": 1, "pid": os.getpid(), "program": "x"}}))
+    peer.send(pack({"batch": {"children": [], "more": False}}))
+    while True:
+        try:
+            data = peer.recv(1 << 18)
+        except OSError:
+            break
+        if not data:
+            break
+        log.write(data + b"\\n")
+'''
+
+
+@area("hosted")
+def a_keeper_of_its_own(t):
+    """A hosted process that listens where the next daemon looks for its keeper, and so would run what you approved."""
+    house = House(t).up()
+    place, note, script = house.state + "/instances/main/keeper.sock", house.dir + "/told", house.dir + "/keeper.py"
+    with open(script, "w") as f:
+        f.write(KEEPER)
+    try:
+        protocol = house.json("status")[0].get("keeper_protocol", 1)
+        before = house.record()["pid"]
+        house("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, place, str(before), "2", note)
+        wait_for(lambda: os.path.exists(note) and not pid_alive(before), LONG, 0.1)
+        house("up")
+        try:
+            house("run", "--", "echo", "told-in-confidence", timeout=20)
+        except subprocess.TimeoutExpired:
+            pass
+        told = open(note, "rb").read() if os.path.exists(note) else b""
+        t.stopped("a-keeper-of-its-own", b"told-in-confidence" not in told, told[-600:])
+        house("kill", "posing", "--wait")
+    finally:
+        house.down()

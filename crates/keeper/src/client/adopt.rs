@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
 use super::Keeper;
 use super::launch::{address, directory, socket};
 use super::link::Handle;
+use super::listener;
 use crate::channel::{self, Received};
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
@@ -111,6 +112,7 @@ fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
     connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
+    listener::check(&socket)?;
     Ok(socket)
 }
 

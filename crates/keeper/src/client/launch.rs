@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use crate::wire::{NAME, SOCKET};
 
 /// Connections that may wait: one daemon, its impatient successors.
-const BACKLOG: i32 = 8;
+pub(crate) const BACKLOG: i32 = 8;
 
 /// Starts a keeper that listens in `dir`. Call it only while holding the instance's lock: a socket
 /// that is already there is taken for a dead keeper's.

@@ -4,6 +4,7 @@
 mod adopt;
 mod launch;
 mod link;
+mod listener;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -14,8 +15,10 @@ use rustix::io::Errno;
 
 pub use adopt::connect;
 pub(crate) use adopt::take;
+pub(crate) use launch::BACKLOG;
 pub use launch::launch;
 use link::{Handle, Pending};
+pub use listener::GUARDED;
 
 use crate::blob::{self, Command};
 use crate::spec::{

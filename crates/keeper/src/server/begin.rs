@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, SealFlags, fcntl_get_seals, fcntl_setfl, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::listen;
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, set_child_subreaper, setrlimit};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout, stdin};
 
 use super::Server;
+use crate::client::BACKLOG;
 use crate::sys;
 
 /// What the machine should give up before the keeper; only a privileged user may lower it.
@@ -57,6 +59,8 @@ pub(super) fn leave_home() -> Result<(OwnedFd, OwnedFd, Origin), Errno> {
     rustix::process::chdir("/")?;
     let origin = Origin::take();
     sys::detach()?;
+    // Said again after the last fork: from now on the kernel names us, and not who made the socket, to whoever connects.
+    listen(&listener, BACKLOG)?;
     Ok((listener, null, origin))
 }
 
