@@ -38,7 +38,7 @@ def step(name, about, needs=(), quick=False, home=True):
 # Minutes on two cores that both lanes share: usual and budget. Who needs longer fails, and is in need of repair.
 MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "dependencies": (0.1, 2), "unit": (1, 4), "integration": (3, 8),
-    "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
+    "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "ordinary": (0.7, 4), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "codecast-client": (0.3, 3),
     "approvals": (0.5, 4), "attacks": (2, 6), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
@@ -163,6 +163,11 @@ def demo(work):
 @step("daily", "conformance/own: names, ends of logs, waiting, environments, what our processes are called", BUILT, quick=True)
 def daily(work):
     return work.own("daily")
+
+
+@step("ordinary", "conformance/own: as an ordinary user: nothing to be taken from our processes, restart and upgrade without looking into them", BUILT)
+def ordinary(work):
+    return work.own("ordinary")
 
 
 @step("hangup", "conformance/own: terminals that end in every way, keys that leave, sizes, keys typed through crashes, answers in place", BUILT)

@@ -6,6 +6,7 @@ import re
 import select
 import shutil
 import subprocess
+import tempfile
 
 from account import Account
 from approvals_kit import Tmux
@@ -110,6 +111,44 @@ def password(t):
         a = answer_of(home, ask_as(home, line([script], privileged=True)))
         t.ok("a-file-that-the-asker-can-change-is-never-root's", a["status"] == "error" and "could be replaced by the one who asks" in a["message"]
              and not PROMPT.search(home.pty.text_since(mark)), a)
+
+
+@area("sudo-behind")
+def behind(t):
+    """Files behind the file that is shown, for somebody who can write them."""
+    if os.geteuid() != 0 or not shutil.which("sudo"):
+        return t.skip("all", "needs root to make a user, and sudo")
+    roots = tempfile.mkdtemp(prefix="ostler-behind-", dir="/usr/local")
+    os.chmod(roots, 0o755)
+    try:
+        with person(t) as home:
+            mine = home.dir + "/home/mine"
+            with open(mine, "w") as f:
+                f.write("#!/bin/sh\nid -u\n")
+            os.chmod(mine, 0o755)
+            os.chown(mine, home.user.pw_uid, home.user.pw_gid)
+            script = roots + "/script"
+            with open(script, "w") as f:
+                f.write("#!%s\n" % mine)
+            os.chmod(script, 0o755)
+            for name, argv in {"interpreter": [script], "sh": ["sh", mine], "sh-with-options": ["sh", "-e", mine], "python": ["python3", mine],
+                               "perl": ["perl", mine], "env": ["env", mine]}.items():
+                mark = home.pty.mark()
+                a = answer_of(home, ask_as(home, line(argv, privileged=True)))
+                t.ok("%s-that-the-asker-can-change-is-refused" % name, a["status"] == "error" and "could be replaced by the one who asks" in a["message"]
+                     and mine in a["message"] and not PROMPT.search(home.pty.text_since(mark)), a)
+            fixed = roots + "/fixed"
+            with open(fixed, "w") as f:
+                f.write("#!/bin/sh\nid -u\n")
+            os.chmod(fixed, 0o755)
+            a, screen = with_password(home, line(["sh", fixed], privileged=True), PASSWORD)
+            t.ok("control-one-that-only-root-can-change-is-asked", a["status"] == "ok" and out(a) == b"0\n" and "Warning" not in screen, (a, screen))
+            a, screen = with_password(home, line(["cat", mine], privileged=True, env={"HOME": home.dir + "/home"}), PASSWORD)
+            marked = re.sub(r"\s+", "", screen)
+            t.ok("an-argument-that-the-asker-can-write-is-marked", "canchange" + re.sub(r"\s+", "", mine) in marked.replace("↳", ""), screen)
+            t.ok("and-home", "canchange%s/home" % home.dir in marked.replace("↳", ""), screen)
+    finally:
+        shutil.rmtree(roots)
 
 
 @area("sudo-stopped")

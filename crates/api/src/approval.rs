@@ -111,6 +111,9 @@ wire! {
         pub approvals: Vec<ApprovalInfo>,
         /// For `approval.changes`.
         pub revision: u64,
+        /// Rules that answer nothing until a person affirms them.
+        #[serde(default)]
+        pub rules_suspended: u64,
     }
 
     /// Which request: its id or a unique prefix of it.
@@ -198,6 +201,15 @@ wire! {
         pub made: Timestamp,
         pub made_by: String,
         pub expires: Option<Timestamp>,
+        /// It answers nothing until a person affirms it: nobody vouches for the record that has it.
+        #[serde(default)]
+        pub suspended: bool,
+        /// SHA-256 of the whole rule, in hex: what an affirmation names.
+        #[serde(default)]
+        pub digest: String,
+        /// What a suspended rule about one content is about, as JSON text; nothing if that is not kept.
+        #[serde(default)]
+        pub content: Option<String>,
     }
 
     pub struct RuleList {
@@ -223,6 +235,16 @@ wire! {
 
     pub struct RuleNameParams {
         pub name: String,
+    }
+
+    /// Rules that a person has seen and wants to count again; only from a person's place.
+    pub struct RuleAffirmParams {
+        /// The digests of the rules, as they were listed.
+        pub digests: Vec<String>,
+    }
+
+    pub struct RuleNames {
+        pub names: Vec<String>,
     }
 
     /// One entry of the audit.
@@ -253,5 +275,8 @@ wire! {
         pub entries: u64,
         /// The hash of the last entry. Noted elsewhere, it tells later whether the log was written anew.
         pub head: String,
+        /// Entries that somebody else wrote into the file. They were put aside and count for nothing.
+        #[serde(default)]
+        pub foreign: Vec<AuditEntry>,
     }
 }

@@ -14,6 +14,17 @@ words! {
 }
 
 words! {
+    /// What became of the part that holds the children, when it was to run a newer program.
+    pub enum KeeperUpgrade {
+        /// It was told, and has not changed over yet.
+        Pending = "pending",
+        Done = "done",
+        /// It goes on as the program it was.
+        Failed = "failed",
+    }
+}
+
+words! {
     /// Whether an agent is logged in, as far as its files and variables show.
     pub enum LoginState {
         Yes = "yes",
@@ -84,6 +95,12 @@ wire! {
         pub connect: String,
     }
 
+    /// A setting and its value.
+    pub struct SettingInfo {
+        pub setting: String,
+        pub value: String,
+    }
+
     /// How the instance is doing.
     pub struct Status {
         pub instance: String,
@@ -92,6 +109,9 @@ wire! {
         pub pid: u32,
         /// The process that is the parent of all hosted children and outlives the daemon.
         pub keeper_pid: Option<u32>,
+        /// Absent unless it ran another program than this daemon when the daemon started.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub keeper_upgrade: Option<KeeperUpgrade>,
         pub started: Timestamp,
         pub doors: Vec<Door>,
         pub running: u64,
@@ -114,6 +134,9 @@ wire! {
         /// With less than this free the largest writer is held back (`journal.keep_free`).
         #[serde(default)]
         pub keep_free: u64,
+        /// Rules that answer nothing until a person affirms them.
+        #[serde(default)]
+        pub rules_suspended: u64,
         /// Processes whose journal may be incomplete because the disk failed.
         pub damaged: u64,
         /// Where journals and records live.
@@ -127,6 +150,9 @@ wire! {
         /// Requests that wait for a person.
         #[serde(default)]
         pub approvals_pending: u64,
+        /// Settings that loosen something, and do not count until a person confirms them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub unconfirmed: Vec<SettingInfo>,
     }
 
     /// Metrics in the text form that Prometheus reads.

@@ -123,6 +123,8 @@ pub mod methods {
         ProcessResize = "process.resize" (process::ResizeParams) -> process::WinSize;
         /// Calls a process something else.
         ProcessRename = "process.rename" (process::RenameParams) -> process::ProcessInfo;
+        /// Lets a hosted process reach everything, or only what is its own. For a person to say.
+        ProcessAccess = "process.access" (process::AccessParams) -> process::ProcessInfo;
         /// Deletes an exited process and its journal now.
         ProcessForget = "process.forget" (process::IdKeyParams) -> instance::Empty;
         /// Begins a session with an agent. Nothing is started before the first prompt.
@@ -168,6 +170,10 @@ pub mod methods {
         RuleAdd = "rule.add" (approval::RuleAddParams) -> approval::RuleInfo;
         /// Takes a standing answer back. Only a person's place may.
         RuleRevoke = "rule.revoke" (approval::RuleNameParams) -> instance::Empty;
+        /// Lets suspended rules count again. Only a person's place may.
+        RuleAffirm = "rule.affirm" (approval::RuleAffirmParams) -> approval::RuleNames;
+        /// Lets a setting count that loosens something; from the next start on. Only a person's place may.
+        SettingConfirm = "setting.confirm" (instance::SettingInfo) -> instance::Empty;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

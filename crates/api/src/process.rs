@@ -174,6 +174,14 @@ wire! {
         pub key: Option<String>,
     }
 
+    /// What a hosted process may reach at this door.
+    pub struct AccessParams {
+        /// Id, unique prefix or name.
+        pub id: String,
+        /// Everything, as if it were not hosted; else only itself, its session and what was started from there.
+        pub all: bool,
+    }
+
     /// What to list.
     pub struct ListParams {
         /// Also those that have exited.

@@ -6,6 +6,8 @@
 //! check on this side can see; SECURITY.md says so.
 
 mod holder;
+mod reach;
+mod terminal;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,6 +19,9 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::{By, Engine};
+
+pub use reach::{Origin, OutOfReach, Target};
+pub use terminal::{NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;
@@ -88,11 +93,6 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Whoever holds this socket of this machine, which the kernel's table says is `uid`'s. Looks at every process there is.
-    pub fn holding(inode: u64, uid: u32) -> Self {
-        holder::caller(inode, uid)
-    }
-
     /// What a process is.
     fn of(pid: u32) -> Self {
         match host_of(pid) {
@@ -175,6 +175,21 @@ impl Engine {
 }
 
 impl Engine {
+    /// Whoever holds this socket of this machine, which the kernel's table says is `uid`'s. Looks at every process there is.
+    pub fn caller_holding(&self, inode: u64, uid: u32) -> Caller {
+        holder::caller(inode, uid, |pid| self.is_runner(pid))
+    }
+
+    /// Whether a process runs an approved command for us: it is hosted and hides, and is our own program.
+    fn is_runner(&self, pid: u32) -> bool {
+        let process = procfs::stat(pid).ok().and_then(|stat| self.inner.with_pid(pid, stat.start_ticks));
+        process.is_some_and(|process| {
+            let about = process.about();
+            about.args.first().is_some_and(|arg| arg == crate::RUNNER_VERB)
+                && about.program == self.inner.config.runner.to_string_lossy()
+        })
+    }
+
     /// The person who decides about a request, or about rules: the one at the peer's terminal. Otherwise why there is none,
     /// which goes on record. May wait for the disk.
     pub fn person(&self, peer: Option<&Peer>, about: &str) -> Result<By, String> {
@@ -218,8 +233,13 @@ pub fn own_host() -> Option<String> {
 
 /// What hosts a process: the mark that is nearest to the keeper; the keeper, if it is an orphan that shed its mark; or the
 /// control group of a child of a keeper that is gone.
+///
+/// A process of our user that hides its environment, as our own clients do, is spoken for by whoever started it: the first
+/// above it whose environment can be read, or a process of another user (an `sshd`), which nobody hosted gets for a parent. An
+/// orphan that hides is nobody: the child of a keeper that is gone would look like that.
 fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
     let mut mark = None;
+    let mut hides = true;
     for (depth, step) in lineage(pid).enumerate() {
         if depth >= ANCESTORS_MAX {
             return Err(NotAPlace::Unknown(pid));
@@ -229,7 +249,21 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         if stat.name == ostler_keeper::NAME {
             return Ok(Some(mark.unwrap_or_else(|| format!("ostler, pid {current}"))));
         }
-        mark = cookie(current).ok_or(NotAPlace::Unknown(pid))?.or(mark);
+        mark = match cookie(current).ok_or(NotAPlace::Unknown(pid))? {
+            Cookie::Hidden => {
+                hides &= is_ours(current);
+                // Entered from outside, into a container: it has no parent here.
+                hides &= stat.parent != 0;
+                mark
+            }
+            Cookie::Is(found) => {
+                hides = false;
+                found.or(mark)
+            }
+        };
+    }
+    if hides && mark.is_none() {
+        return Err(NotAPlace::Unknown(pid));
     }
     // Its keeper may be gone; the control group that it made for its child is not.
     Ok(mark.or_else(|| ostler_keeper::group_of(pid).map(|group| format!("control group {}", group.display()))))
@@ -256,18 +290,31 @@ fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), Errno>> {
     std::iter::successors(Some(look(pid)), parent)
 }
 
-/// The mark that every hosted process inherits, if it has one; nothing at all where that cannot be said yet. Processes of
-/// other users, which we may not look into, are nobody's agents.
-fn cookie(pid: u32) -> Option<Option<String>> {
+/// What the environment of a process says.
+enum Cookie {
+    /// The mark that every hosted process inherits, if it has one.
+    Is(Option<String>),
+    /// We may not look.
+    Hidden,
+}
+
+/// Whether a process is our own user's. Those of others, which we may not look into, are nobody's agents.
+fn is_ours(pid: u32) -> bool {
+    procfs::user(pid) == Some(rustix::process::geteuid().as_raw())
+}
+
+/// What the environment of a process says; nothing at all where that cannot be said yet.
+fn cookie(pid: u32) -> Option<Cookie> {
     let value = match procfs::variable(pid, ostler_keeper::COOKIE) {
         Variable::Is(value) => value,
-        Variable::Unset | Variable::Hidden => return Some(None),
+        Variable::Unset => return Some(Cookie::Is(None)),
+        Variable::Hidden => return Some(Cookie::Hidden),
         Variable::NotYet => return None,
     };
     // Anybody can write there: it is never taken for anything but the id of a process.
     let value = String::from_utf8_lossy(&value).into_owned();
     let is_process = value.starts_with(['p', 'h']) && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    Some(Some(if is_process { value } else { format!("a false mark in pid {pid}") }))
+    Some(Cookie::Is(Some(if is_process { value } else { format!("a false mark in pid {pid}") })))
 }
 
 /// The device of the controlling terminal.

@@ -2,13 +2,13 @@
 //! A second daemon never takes over by accident; on purpose it asks the first to leave, and a first that does not listen is
 //! killed, which loses nothing.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, OFlags, fcntl_lock, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -113,39 +113,53 @@ fn sign(file: &File) {
 }
 
 /// The pid that holds the lock on this very file, as the kernel tells it.
+///
+/// The kernel's list names a file by the number of its inode, which is another file's on another file system, and by the
+/// device, which some file systems do not tell as `stat` does. So we put a lock of another kind on it, which is in nobody's
+/// way, and look what the kernel calls the file there. Nobody's descriptors are looked at: a daemon shows them to nobody.
 fn holder(file: &File) -> io::Result<Option<u32>> {
-    holder_among(&std::fs::read_to_string("/proc/locks")?, file)
+    let ours = fcntl_lock(file, FlockOperation::NonBlockingLockShared);
+    let locks = std::fs::read_to_string("/proc/locks");
+    if ours.is_ok() {
+        let _ = fcntl_lock(file, FlockOperation::Unlock);
+    }
+    holder_among(&locks?, file)
 }
 
-/// The kernel's list has the number of an inode, which is another file's on another file system (and the device, which some
-/// file systems do not tell as `stat` does): only who has this very file open is meant.
+/// One line of the kernel's list.
+struct Held<'a> {
+    kind: &'a str,
+    pid: u32,
+    device: &'a str,
+    inode: u64,
+}
+
+fn parse(line: &str) -> Option<Held<'_>> {
+    // 1: FLOCK  ADVISORY  WRITE 1234 00:31:5678 0 EOF
+    let mut words = line.split_ascii_whitespace().skip(1);
+    let (kind, pid, place) = (words.next()?, words.nth(2)?, words.next()?);
+    let (device, inode) = place.rsplit_once(':')?;
+    Some(Held { kind, pid: pid.parse().ok()?, device, inode: inode.parse().ok()? })
+}
+
 fn holder_among(locks: &str, file: &File) -> io::Result<Option<u32>> {
-    let file = file.metadata()?;
-    let of_inode = locks.lines().filter_map(|line| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        if words.next()? != "FLOCK" {
-            return None;
-        }
-        let pid = words.nth(2)?;
-        let matches = words.next()?.rsplit(':').next()?.parse::<u64>().ok()? == file.ino();
-        matches.then(|| pid.parse().ok()).flatten()
-    });
-    Ok(of_inode.into_iter().find(|pid| has_open(*pid, &file)))
+    let inode = file.metadata()?.ino();
+    let of_inode: Vec<Held<'_>> = locks.lines().filter_map(parse).filter(|held| held.inode == inode).collect();
+    let ours = |held: &&Held<'_>| held.kind == "POSIX" && held.pid == std::process::id();
+    let device = of_inode.iter().find(ours).map(|held| held.device);
+    let is_it = |held: &&Held<'_>| match device {
+        Some(device) => held.device == device,
+        // A file system where a lock is a lock, whatever its kind (NFS): who holds it has signed it.
+        None => signed(file) == Some(held.pid),
+    };
+    Ok(of_inode.iter().filter(|held| held.kind == "FLOCK").find(is_it).map(|held| held.pid))
 }
 
-/// One whose descriptors we may not see is not ours to signal.
-fn has_open(pid: u32, file: &Metadata) -> bool {
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().map(|link| link.path());
-    // By name first: its other files may be on a server that does not answer, and looking at one would wait for that.
-    let locks = open.filter(|link| std::fs::read_link(link).is_ok_and(|target| is_lock(&target)));
-    locks
-        .filter_map(|link| std::fs::metadata(link).ok())
-        .any(|other| (other.dev(), other.ino()) == (file.dev(), file.ino()))
-}
-
-/// Also one that was deleted, which the kernel says behind the name.
-fn is_lock(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(LOCK.as_bytes()))
+/// Who says in the file that it is theirs.
+fn signed(file: &File) -> Option<u32> {
+    let mut text = [0; 16];
+    let length = file.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(text.get(..length)?).ok()?.trim().parse().ok()
 }
 
 /// Asks whoever holds the lock to leave until it is ours; gives back who left last. Of several that claim at once, each asks
@@ -210,17 +224,23 @@ mod tests {
     }
 
     #[test]
-    fn only_who_has_the_file_open_holds_it_whatever_the_number_of_its_inode() {
+    fn a_file_is_the_one_that_the_kernel_calls_so_whatever_the_number_of_its_inode() {
         let dir = tempfile::tempdir().unwrap();
-        let file = File::create(dir.path().join("lock")).unwrap();
+        let file = File::create_new(dir.path().join("lock")).unwrap();
         let inode = file.metadata().unwrap().ino();
-        let mut stranger = std::process::Command::new("sleep").arg("30").spawn().unwrap();
-        let line = |pid| format!("1: FLOCK  ADVISORY  WRITE {pid} 00:31:{inode} 0 EOF\n");
-        let (theirs, ours) = (line(stranger.id()), line(std::process::id()));
-        assert_eq!(holder_among(&theirs, &file).unwrap(), None);
-        assert_eq!(holder_among(&(theirs + &ours), &file).unwrap(), Some(std::process::id()));
-        stranger.kill().unwrap();
-        stranger.wait().unwrap();
+        let own = std::process::id();
+        let line = |kind, pid, device| format!("1: {kind}  ADVISORY  WRITE {pid} {device}:{inode} 0 EOF\n");
+        let stranger = line("FLOCK", 7, "00:99");
+        let probe = line("POSIX", own, "00:31");
+        assert_eq!(holder_among(&(stranger.clone() + &probe), &file).unwrap(), None);
+        let locks = stranger.clone() + &probe + &line("FLOCK", 8, "00:31");
+        assert_eq!(holder_among(&locks, &file).unwrap(), Some(8));
+        // Nobody knows what the kernel calls it: who signed it.
+        let locks = stranger + &line("FLOCK", own, "00:31");
+        assert_eq!(holder_among(&locks, &file).unwrap(), None);
+        let file = open(&dir.path().join("lock")).unwrap();
+        sign(&file);
+        assert_eq!(holder_among(&locks, &file).unwrap(), Some(own));
     }
 
     #[test]

@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::{Caller, Host, NotAPlace, Peer, Place};
+pub use access::{Caller, Host, NotAPlace, Origin, OutOfReach, Peer, Place, Target};
 pub use approval::{By, Decision, Inbox, Ticket};
 pub use brief::Forker;
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
@@ -44,7 +44,7 @@ pub use ostler_journal::{
     Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Journal, Kind, LineStart,
     Missing, Space, Step, Subscription, Wake,
 };
-pub use ostler_keeper::{GuardSpec, Scope, heap};
+pub use ostler_keeper::{GuardSpec, Scope, Upgrade, heap};
 pub use process::{
     About, Alias, Claim as ProcessClaim, Doing, Ending, Exit, Happening, KillOutcome, KillPlan, Need, Observer,
     Process, RenameError, ResolveError, SpawnError, SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,

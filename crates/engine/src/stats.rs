@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ostler_journal::{HeldReason, Space};
+use ostler_keeper::Upgrade;
 
 use crate::Engine;
 
@@ -23,9 +24,20 @@ pub struct Stats {
     pub oldest_unsynced: Duration,
     /// The parent of every child.
     pub keeper_pid: u32,
+    /// What became of its change to this program, if it ran another.
+    pub keeper_upgrade: Option<Upgrade>,
 }
 
 impl Engine {
+    /// Whether daemon and keeper leave core files, and may be looked into by every program of their user.
+    pub fn allow_core_dumps(&self, allowed: bool) {
+        if allowed {
+            ostler_keeper::shield::lower();
+        }
+        // It may have been allowed under the daemon before us.
+        self.inner.keeper().allow_core_dumps(allowed);
+    }
+
     /// Counts without touching the disk.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
@@ -36,6 +48,7 @@ impl Engine {
             damaged: 0,
             oldest_unsynced: self.inner.pumps.oldest_unsynced(),
             keeper_pid: self.inner.keeper().pid(),
+            keeper_upgrade: self.inner.keeper().upgrade(),
         };
         for process in self.list() {
             let bounds = process.bounds();

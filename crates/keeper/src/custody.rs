@@ -10,11 +10,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
+use rustix::stdio::stdin;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
 use crate::procfs::{self, Stat, Variable};
+use crate::shield;
 use crate::spec::Stray;
 use crate::sys;
 
@@ -170,13 +172,20 @@ pub(crate) fn survey(children: &HashMap<u32, String>, helpers: &[u32], keeper: u
 /// The first byte of what [`carried`] says: a helper that was killed has said nothing, which is not the same as no cookie.
 pub(crate) const LOOKED: u8 = b'=';
 
-/// The cookie of this process, or of the nearest ancestor that has one; nothing behind the first byte if none has.
-pub(crate) fn carried(pid: u32) -> String {
+/// The cookie of this process, or of the nearest ancestor that has one; nothing behind the first byte if none has. What the
+/// process has `shown` of its environment is our stdin: who hides that and shows nothing is not let in.
+pub(crate) fn carried(pid: u32, shown: bool) -> String {
     let mut current = pid;
     for _ in 0..ANCESTORS_MAX {
-        match procfs::variable(current, COOKIE) {
+        let found = match procfs::variable(current, COOKIE) {
+            Variable::Hidden if current == pid && procfs::user(pid) == Some(geteuid().as_raw()) => {
+                shown.then(|| shield::shown(stdin(), pid, COOKIE)).flatten().unwrap_or(Variable::NotYet)
+            }
+            found => found,
+        };
+        match found {
             Variable::Is(value) => return format!("{}{}", char::from(LOOKED), String::from_utf8_lossy(&value)),
-            // It could not be looked at yet, which is not the same as no cookie either.
+            // It could not be looked at, which is not the same as no cookie either.
             Variable::NotYet => return String::new(),
             Variable::Unset | Variable::Hidden => {}
         }

@@ -18,18 +18,19 @@ pub mod client;
 mod custody;
 pub mod procfs;
 mod server;
+pub mod shield;
 mod spec;
 #[allow(unsafe_code)]
 mod sys;
 mod wire;
 
 pub use cgroup::{Custody, custody_of, group_of};
-pub use client::{Keeper, connect, launch};
+pub use client::{Keeper, Launched, connect, launch};
 pub use custody::{COOKIE, Orphan, end_younger, find};
 pub use server::run;
 pub use spec::{
     Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,
-    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray,
+    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
 };
-pub use sys::{duplicate, heap, peer_process, trim};
-pub use wire::{HELD_MAX, KEY_MAX, META_MAX, NAME};
+pub use sys::{duplicate, give_terminal_back, heap, is_exclusive, peer_process, take_terminal, trim};
+pub use wire::{ENTRUSTED_MAX, HELD_MAX, KEY_MAX, META_MAX, NAME};

@@ -83,7 +83,7 @@ pub fn stat(pid: u32) -> Result<Stat, Errno> {
 }
 
 /// Largest environment that is looked at.
-const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
+pub(crate) const ENVIRON_MAX: u64 = 4 * 1024 * 1024;
 /// How long the moment between the start of a program and its environment may last: the loading of its interpreter.
 const ENVIRON_WITHIN: Duration = Duration::from_millis(500);
 
@@ -103,6 +103,11 @@ pub enum Variable {
 /// The value of a variable as the process was given it. Waits while a program starts: it has its name, and for a moment no
 /// environment. May block for longer on a process whose memory is in use, so never in the poll loop.
 pub fn variable(pid: u32, name: &str) -> Variable {
+    if pid == std::process::id() {
+        // What we may not be able to read of ourselves, see `shield`.
+        use std::os::unix::ffi::OsStringExt;
+        return std::env::var_os(name).map_or(Variable::Unset, |value| Variable::Is(value.into_vec()));
+    }
     let deadline = Instant::now() + ENVIRON_WITHIN;
     loop {
         match look(pid, name) {
@@ -124,9 +129,21 @@ fn look(pid: u32, name: &str) -> Variable {
     if environ.is_empty() {
         return if !is_there && has_memory(pid) { Variable::NotYet } else { Variable::Unset };
     }
+    value_of(&environ, name)
+}
+
+/// What a whole environment says of a variable.
+pub(crate) fn value_of(environ: &[u8], name: &str) -> Variable {
     let mut entries = environ.split(|byte| *byte == 0);
     let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
     value.map_or(Variable::Unset, |value| Variable::Is(value.to_vec()))
+}
+
+/// The user that a process acts as.
+pub fn user(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    users.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Neither a thread of the kernel nor dead: those never have an environment.

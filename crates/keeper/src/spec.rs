@@ -128,6 +128,17 @@ pub struct Adopted {
     pub starting: bool,
 }
 
+/// What became of a keeper that is to run another program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// It was told.
+    Pending,
+    /// It runs that program.
+    Done,
+    /// It goes on as the program it was.
+    Failed,
+}
+
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,6 +2,8 @@
 //! Nothing outside this module is unsafe. The keeper has one thread; still, between fork and exec
 //! only async-signal-safe calls are made, on memory that was prepared before.
 
+mod exclusive;
+
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
@@ -9,6 +11,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::spec::{Exit, Step};
+
+pub use exclusive::{give_terminal_back, is_exclusive, take_terminal};
 
 /// What the allocator of this program has handed out and what it holds, in bytes; nothing where it does not say.
 #[cfg(target_env = "gnu")]
@@ -444,16 +448,23 @@ pub(crate) fn failure(bytes: [u8; 8]) -> (Step, i32) {
     (step, i32::from_le_bytes([e, f, g, h]))
 }
 
-/// Forks a helper that writes what `work` returns into `out` and ends. It has no descriptor but 0,
-/// 1, 2 and `out`; it works on a copy of our memory, so it may do whatever a program may, and its
+/// Forks a helper that writes what `work` returns into `out` and ends. It has no descriptor but 0, which is `input` if there
+/// is one, 1, 2 and `out`; it works on a copy of our memory, so it may do whatever a program may, and its
 /// destructors never run.
-pub(crate) fn helper(out: BorrowedFd<'_>, work: impl FnOnce() -> Vec<u8>) -> Result<u32, Errno> {
+pub(crate) fn helper(
+    out: BorrowedFd<'_>,
+    input: Option<BorrowedFd<'_>>,
+    work: impl FnOnce() -> Vec<u8>,
+) -> Result<u32, Errno> {
     // SAFETY: this process has one thread, so the child's copy of every lock and of the allocator
     // is in a sound state; it ends by _exit and closes nothing on behalf of its copies.
     unsafe {
         match libc::fork() {
             -1 => Err(last()),
             0 => {
+                if let Some(input) = input {
+                    libc::dup2(input.as_raw_fd(), 0);
+                }
                 keep_only(out);
                 unblock_signals();
                 let said = work();

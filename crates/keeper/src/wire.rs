@@ -11,8 +11,8 @@ use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
 
 /// The keeper's name: argv[0], and all that a process listing shows of it.
 pub const NAME: &str = "ostler-keeper";
-/// The newest protocol spoken here: 2 has `hold`, and commands in the packet.
-pub(crate) const PROTOCOL: u32 = 2;
+/// The newest protocol spoken here: 2 has `hold`, and commands in the packet; 3 has `entrust`.
+pub(crate) const PROTOCOL: u32 = 3;
 /// The oldest protocol spoken here.
 pub(crate) const OLDEST: u32 = 1;
 /// The socket's name inside the instance directory.
@@ -24,6 +24,8 @@ pub const KEY_MAX: usize = 128;
 pub const META_MAX: usize = 32 * 1024;
 /// Most descriptors held per child.
 pub const HELD_MAX: usize = 16;
+/// Most bytes that a daemon entrusts to its keeper: a key, a position and a hash.
+pub const ENTRUSTED_MAX: usize = 128;
 /// The kernel's limit of descriptors in one message (`SCM_MAX_FD`).
 pub(crate) const FDS_MAX: usize = 253;
 /// Largest packet: well below the 213,000 bytes at which a socket refuses a message.
@@ -76,6 +78,10 @@ pub(crate) enum Verb {
     /// Command in the one descriptor beside it; no descriptor: no guard.
     Guard,
     Farewell,
+    /// Whether the keeper may leave a core file, and be looked into.
+    CoreDumps {
+        allowed: bool,
+    },
     /// New program in the one descriptor beside it.
     Reexec,
     Import(ChildWire),
@@ -83,6 +89,8 @@ pub(crate) enum Verb {
     Hold {
         key: String,
     },
+    /// The raw bytes beside it are kept in memory in place of those before, and given to the next daemon. Not answered.
+    Entrust,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -92,6 +100,12 @@ pub(crate) struct Greeting {
     pub(crate) pid: u32,
     #[serde(default)]
     pub(crate) program: String,
+    /// The file that it runs, by device and number: nobody else may look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) file: Option<(u64, u64)>,
+    /// What the daemon before entrusted to the keeper; only the keeper's greeting has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) entrusted: Vec<u8>,
 }
 
 /// A spawn: descriptors beside it are the sealed command, then `given`, then `held`; the raw bytes

@@ -5,6 +5,7 @@
 //! The runner never starts a shell, never reads its terminal (sudo does), and never runs a file other than the one that
 //! [`resolve`] found when the command was shown.
 
+mod behind;
 mod capture;
 mod child;
 mod failure;
@@ -26,6 +27,7 @@ mod told;
 use std::path::Path;
 use std::process::ExitCode;
 
+pub use behind::{Behind, Changeable, behind};
 pub use outcome::{Captured, FailKind, Outcome};
 pub use report::{Report, copy_stderr, copy_stdout};
 pub use resolve::{ResolveError, Resolved, resolve};

@@ -85,6 +85,18 @@ pub fn resolve(argv0: &str, asker_uid: u32) -> Result<Resolved, ResolveError> {
     Err(ResolveError::NotFound { name: name() })
 }
 
+/// The first of a file, its parent directories and the links on the way that a user could write or replace; also of one that
+/// is not there, where the user could make it.
+pub(crate) fn writable_by(path: &Path, user: u32) -> Option<PathBuf> {
+    let mut walk = Walk::new(user);
+    match walk.follow(path) {
+        Lookup::Nothing => path.parent().and_then(|folder| writable_by(folder, user)),
+        // What only looks like a file keeps nothing that is written to it.
+        Lookup::File { file, .. } if !file.is_file() && !file.is_dir() => None,
+        _ => walk.into_writable(),
+    }
+}
+
 enum Found {
     Program(Resolved),
     Nothing,

@@ -9,7 +9,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{By, Decision, Heard, Peer};
+use ostler_engine::{By, Decision, Heard, Origin, Peer, Target};
 
 use crate::Shared;
 use crate::dispatch::{Call, Out};
@@ -25,14 +25,17 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
-    Ok(ApprovalList { approvals: found.into_iter().map(|approval| named(shared, approval)).collect(), revision })
+    let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
+    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64 })
 }
 
 pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
     Ok(named(shared, find(shared, &params.id)?))
 }
 
-pub(crate) fn shown(shared: &Shared, params: ShownParams) -> Result<Empty, RpcError> {
+pub(crate) fn shown(shared: &Shared, origin: &Origin, params: ShownParams) -> Result<Empty, RpcError> {
+    // Time runs from here on, and nobody hosted shows a person anything.
+    crate::reach::check(shared, origin, Target::Instance)?;
     let id = find(shared, &params.id)?.id;
     shared.engine.inbox().shown(&id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
-use ostler_engine::{EventHead, FrameHead, Kind, Missing};
+use ostler_engine::{EventHead, FrameHead, Kind, Missing, Origin, Target};
 use serde_json::value::RawValue;
 
 use crate::approval::{Caller, Personal};
@@ -28,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) shared: Arc<Shared>,
     /// Who is at the other end.
     peer: Caller,
+    /// Where that is, for what it may touch.
+    pub(crate) origin: Arc<Origin>,
     /// The number of the newest watch.
     pub(crate) last_watch: u64,
     pub(crate) watches: Watches,
@@ -49,8 +51,13 @@ impl Call<'_> {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>, peer: Caller) -> Self {
-        Self { shared, peer, last_watch: 0, watches: Watches::default() }
+    pub(crate) fn new(shared: Arc<Shared>, peer: Caller, origin: Origin) -> Self {
+        Self { shared, peer, origin: Arc::new(origin), last_watch: 0, watches: Watches::default() }
+    }
+
+    /// Refuses what is not the client's own.
+    pub(crate) fn reaches(&self, target: Target<'_>) -> Result<(), RpcError> {
+        crate::reach::check(&self.shared, &self.origin, target)
     }
 
     /// The process at the other end.
@@ -69,48 +76,51 @@ impl Client {
             methods::InstanceStatus::NAME => self.blocking::<methods::InstanceStatus>(call, out, instance::status),
             methods::InstanceAgents::NAME => self.blocking::<methods::InstanceAgents>(call, out, instance::agents),
             methods::InstanceMetrics::NAME => self.blocking::<methods::InstanceMetrics>(call, out, instance::metrics),
-            methods::InstancePrune::NAME => self.blocking::<methods::InstancePrune>(call, out, instance::prune),
-            methods::InstanceLeave::NAME => self.now::<methods::InstanceLeave>(call, out, instance::leave),
-            methods::InstanceStop::NAME => instance::stop(&self.shared, call, out),
-            methods::HostedList::NAME => self.blocking::<methods::HostedList>(call, out, hosted::list),
-            methods::ProcessList::NAME => self.now::<methods::ProcessList>(call, out, process::list),
-            methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(call, out, process::get),
-            methods::ProcessSignal::NAME => self.blocking::<methods::ProcessSignal>(call, out, process::signal),
+            methods::InstancePrune::NAME => self.reaching::<methods::InstancePrune>(call, out, instance::prune),
+            methods::InstanceLeave::NAME => self.reaching_now::<methods::InstanceLeave>(call, out, instance::leave),
+            methods::InstanceStop::NAME => instance::stop(self, call, out),
+            methods::HostedList::NAME => self.reaching::<methods::HostedList>(call, out, hosted::list),
+            methods::ProcessList::NAME => self.reaching_now::<methods::ProcessList>(call, out, process::list),
+            methods::ProcessGet::NAME => self.reaching_now::<methods::ProcessGet>(call, out, process::get),
+            methods::ProcessSignal::NAME => self.reaching::<methods::ProcessSignal>(call, out, process::signal),
             methods::ProcessResize::NAME => process::resize(self, call, out),
-            methods::ProcessRename::NAME => self.blocking::<methods::ProcessRename>(call, out, process::rename),
-            methods::ProcessForget::NAME => self.blocking::<methods::ProcessForget>(call, out, process::forget),
-            methods::ProcessSpawn::NAME => process::spawn(&self.shared, call, out),
+            methods::ProcessRename::NAME => self.reaching::<methods::ProcessRename>(call, out, process::rename),
+            methods::ProcessAccess::NAME => self.personal::<methods::ProcessAccess>(call, out, process::access),
+            methods::ProcessForget::NAME => self.reaching::<methods::ProcessForget>(call, out, process::forget),
+            methods::ProcessSpawn::NAME => process::spawn(self, call, out),
             methods::ProcessStdin::NAME => process::stdin(self, call, out),
             methods::ProcessCloseStdin::NAME => process::close_stdin(self, call, out),
-            methods::ProcessKill::NAME => process::kill(&self.shared, call, out),
+            methods::ProcessKill::NAME => process::kill(self, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
-            methods::SessionCreate::NAME => self.blocking::<methods::SessionCreate>(call, out, session::create),
-            methods::SessionList::NAME => self.blocking::<methods::SessionList>(call, out, session::list),
-            methods::SessionGet::NAME => self.blocking::<methods::SessionGet>(call, out, session::get),
-            methods::SessionPrompt::NAME => self.blocking::<methods::SessionPrompt>(call, out, session::prompt),
+            methods::SessionCreate::NAME => self.reaching::<methods::SessionCreate>(call, out, session::create),
+            methods::SessionList::NAME => self.reaching::<methods::SessionList>(call, out, session::list),
+            methods::SessionGet::NAME => self.reaching::<methods::SessionGet>(call, out, session::get),
+            methods::SessionPrompt::NAME => self.reaching::<methods::SessionPrompt>(call, out, session::prompt),
             methods::SessionInterrupt::NAME => {
-                self.blocking::<methods::SessionInterrupt>(call, out, session::interrupt)
+                self.reaching::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
             methods::SessionScreen::NAME => self.personal::<methods::SessionScreen>(call, out, session::screen),
             methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
-            methods::SessionClose::NAME => session::close(&self.shared, call, out),
-            methods::SessionForget::NAME => self.blocking::<methods::SessionForget>(call, out, session::forget),
+            methods::SessionClose::NAME => session::close(self, call, out),
+            methods::SessionForget::NAME => self.reaching::<methods::SessionForget>(call, out, session::forget),
             methods::SessionWatch::NAME => session::watch(self, call, out),
             methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
-            methods::SessionRaw::NAME => self.blocking::<methods::SessionRaw>(call, out, session::raw),
+            methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
             methods::ApprovalList::NAME => self.now::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
-            methods::ApprovalShown::NAME => self.blocking::<methods::ApprovalShown>(call, out, approval::shown),
+            methods::ApprovalShown::NAME => self.reaching::<methods::ApprovalShown>(call, out, approval::shown),
             methods::ApprovalDecide::NAME => self.personal::<methods::ApprovalDecide>(call, out, approval::decide),
             methods::ApprovalTerminal::NAME => {
                 self.personal::<methods::ApprovalTerminal>(call, out, approval::terminal)
             }
             methods::RuleList::NAME => self.now::<methods::RuleList>(call, out, rules::list),
             methods::RuleAdd::NAME => self.personal::<methods::RuleAdd>(call, out, rules::add),
+            methods::RuleAffirm::NAME => self.personal::<methods::RuleAffirm>(call, out, rules::affirm),
             methods::RuleRevoke::NAME => self.personal::<methods::RuleRevoke>(call, out, rules::revoke),
-            methods::AuditRead::NAME => self.blocking::<methods::AuditRead>(call, out, rules::audit),
+            methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),
+            methods::AuditRead::NAME => self.reaching::<methods::AuditRead>(call, out, rules::audit),
             methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
@@ -134,6 +144,35 @@ impl Client {
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, call.params::<M>()?);
         out.ready.extend(call.head.answer(&result));
+        Ok(())
+    }
+
+    /// A method that touches or shows what may not be the client's own, and never waits.
+    fn reaching_now<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Out,
+        answer: fn(&Shared, &Origin, M::Params) -> Result<M::Result, RpcError>,
+    ) -> Result<(), RpcError> {
+        let result = answer(&self.shared, &self.origin, call.params::<M>()?);
+        out.ready.extend(call.head.answer(&result));
+        Ok(())
+    }
+
+    /// A method that touches or shows what may not be the client's own; it may wait for the disk.
+    fn reaching<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Out,
+        answer: fn(&Shared, &Origin, M::Params) -> Result<M::Result, RpcError>,
+    ) -> Result<(), RpcError>
+    where
+        M::Params: Send + 'static,
+        M::Result: 'static,
+    {
+        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+        let origin = Arc::clone(&self.origin);
+        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, &origin, params))));
         Ok(())
     }
 

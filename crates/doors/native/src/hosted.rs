@@ -4,11 +4,10 @@
 use std::collections::HashSet;
 
 use ostler_api::{Hosted, HostedList, HostedListParams, RpcError, SessionStatus};
-use ostler_engine::{Process, Session};
+use ostler_engine::{Origin, Process, Session, Target};
 
 use crate::Shared;
-use crate::info::describe;
-use crate::session::describe_session;
+use crate::reach::{shown_process, shown_session};
 
 /// An entry, and what its last lines are read from.
 enum Source {
@@ -16,16 +15,16 @@ enum Source {
     Session(Session),
 }
 
-pub(crate) fn list(shared: &Shared, params: HostedListParams) -> Result<HostedList, RpcError> {
+pub(crate) fn list(shared: &Shared, origin: &Origin, params: HostedListParams) -> Result<HostedList, RpcError> {
     let processes = shared.engine.list();
     let sessions = shared.engine.sessions().list();
     let wanted = |id: &str| params.id.as_deref().is_none_or(|only| only == id);
     let mut all: Vec<(Hosted, Source)> = Vec::new();
     for process in processes.iter().filter(|process| wanted(process.id()) && (params.all || process.is_running())) {
-        all.push((of_process(process), Source::Process(process.clone())));
+        all.push((of_process(shared, origin, process), Source::Process(process.clone())));
     }
     for session in sessions.iter().filter(|session| wanted(session.id())) {
-        let info = describe_session(session.view());
+        let info = shown_session(shared, origin, session);
         if params.all || info.status != SessionStatus::Closed {
             all.push((info.into(), Source::Session(session.clone())));
         }
@@ -36,9 +35,16 @@ pub(crate) fn list(shared: &Shared, params: HostedListParams) -> Result<HostedLi
     all.sort_by_key(|(hosted, _)| hosted.began);
     for (hosted, source) in all.iter_mut().filter(|_| params.lines > 0) {
         let count = params.lines as usize;
-        let lines = match source {
-            Source::Process(process) => process.last_lines(count),
-            Source::Session(session) => session.last_lines(count),
+        let target = match source {
+            Source::Process(process) => Target::Process(process),
+            Source::Session(session) => Target::Session(session),
+        };
+        let lines = match target {
+            // What others say is not for this client.
+            target if shared.engine.may_touch(origin, target).is_err() => continue,
+            Target::Process(process) => process.last_lines(count),
+            Target::Session(session) => session.last_lines(count),
+            Target::Instance => continue,
         };
         // A journal that cannot be read has no last line; whoever reads it is told why.
         hosted.lines = lines.unwrap_or_default();
@@ -55,7 +61,7 @@ fn drop_oldest(all: &mut Vec<(Hosted, Source)>, max: usize) {
     all.retain(|(hosted, _)| !gone.contains(&hosted.id));
 }
 
-fn of_process(process: &Process) -> Hosted {
+fn of_process(shared: &Shared, origin: &Origin, process: &Process) -> Hosted {
     let part_of = process.about().session.clone().or_else(|| process.approval().map(str::to_owned));
-    Hosted { part_of, ..Hosted::from(describe(process)) }
+    Hosted { part_of, ..Hosted::from(shown_process(shared, origin, process)) }
 }

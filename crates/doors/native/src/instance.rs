@@ -6,15 +6,17 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ostler_api::{
-    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams,
-    LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, Status, Stopped, methods,
+    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState,
+    KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, SettingInfo,
+    Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Drive, Login};
-use ostler_engine::{KillPlan, Process, Space};
+use ostler_engine::{KillPlan, Origin, Process, Space, Target, Upgrade};
 
 use crate::Shared;
-use crate::dispatch::{Call, Out};
+use crate::dispatch::{Call, Client, Out};
+use crate::reach::check;
 use crate::session;
 
 /// The oldest protocol version that this daemon still speaks.
@@ -22,6 +24,14 @@ const OLDEST: u32 = 1;
 const TERM: i32 = 15;
 /// Long enough for an answer to reach the client before the daemon goes.
 const LAST_WORDS: Duration = Duration::from_millis(50);
+
+fn upgrade(of_keeper: Upgrade) -> KeeperUpgrade {
+    match of_keeper {
+        Upgrade::Pending => KeeperUpgrade::Pending,
+        Upgrade::Done => KeeperUpgrade::Done,
+        Upgrade::Failed => KeeperUpgrade::Failed,
+    }
+}
 
 pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcError> {
     if params.version < OLDEST {
@@ -45,6 +55,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
     let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
+    let unconfirmed = shared.engine.inbox().unconfirmed().into_iter();
     let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
         instance: identity.name,
@@ -52,6 +63,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         program: identity.program,
         pid: std::process::id(),
         keeper_pid: Some(stats.keeper_pid),
+        keeper_upgrade: stats.keeper_upgrade.map(upgrade),
         started: identity.started,
         doors: shared.instance.doors(),
         running: stats.running as u64,
@@ -63,11 +75,13 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
         disk_free: space.free,
         disk_size: space.size,
         keep_free: space.keep_free,
+        rules_suspended: shared.engine.inbox().suspended() as u64,
         damaged: stats.damaged as u64,
         state_dir: identity.state_dir,
         sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),
         sessions_running: sessions.iter().filter(|(status, _)| busy(*status)).map(|(_, count)| count).sum(),
         approvals_pending: shared.engine.inbox().pending().len() as u64,
+        unconfirmed: unconfirmed.map(|(setting, value)| SettingInfo { setting, value }).collect(),
     })
 }
 
@@ -143,21 +157,24 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
     Ok(Metrics { text })
 }
 
-pub(crate) fn prune(shared: &Shared, params: PruneParams) -> Result<PruneResult, RpcError> {
+pub(crate) fn prune(shared: &Shared, origin: &Origin, params: PruneParams) -> Result<PruneResult, RpcError> {
+    check(shared, origin, Target::Instance)?;
     let report = shared.engine.prune(params.dry_run);
     Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
 }
 
-pub(crate) fn leave(shared: &Shared, _: KeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn leave(shared: &Shared, origin: &Origin, _: KeyParams) -> Result<Empty, RpcError> {
+    check(shared, origin, Target::Instance)?;
     end_soon(shared, true);
     Ok(Empty {})
 }
 
 /// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes. Agents are ended by their
 /// sessions, which begin nothing any more: prompts that wait are for the next daemon.
-pub(crate) fn stop(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn stop(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     call.params::<methods::InstanceStop>()?;
-    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    client.reaches(Target::Instance)?;
+    let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
     out.spawn(async move {
         let running: Vec<Process> = shared.engine.list().into_iter().filter(Process::is_running).collect();
         let plan = KillPlan { signal: TERM, grace: shared.instance.identity().kill_grace, escalate: true };

@@ -11,6 +11,7 @@ mod hosted;
 mod info;
 mod instance;
 mod process;
+mod reach;
 mod record;
 mod reply;
 mod rules;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{Bound, InputLimits, Limits};
-use ostler_engine::{Engine, Observer, Peer};
+use ostler_engine::{Engine, Observer, Origin, Peer};
 
 use counters::Counters;
 
@@ -111,9 +112,12 @@ async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
         input: InputLimits::default(),
     };
     let present = shared.counters.connected();
-    // Who it is matters only when it decides; a client that is gone already decides nothing.
+    // A client that is gone already decides nothing, and touches nothing but what is nobody's.
     let peer = Peer::of(&stream).ok().map(Arc::new);
-    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer), limits).await {
+    let (looked_at, engine) = (peer.clone(), shared.engine.clone());
+    let origin = tokio::task::spawn_blocking(move || engine.origin(looked_at.as_deref())).await;
+    let origin = origin.unwrap_or(Origin::Unknown);
+    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer, origin), limits).await {
         Ok(()) => {}
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
         Err(error) => tracing::warn!("native door: {error}"),

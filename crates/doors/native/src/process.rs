@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ostler_api::{
-    Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList, RenameParams,
-    RpcError, SignalParams, SignalScope, StdinResult, Timestamp, ViewerParams, methods,
+    AccessParams, Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList,
+    RenameParams, RpcError, SignalParams, SignalScope, StdinResult, Timestamp, ViewerParams, methods,
 };
 use ostler_door_rpc::{After, Later, Watch, decode_base64};
 use ostler_engine::{
-    Bearer, Caller, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Process, RenameError, ResolveError, Scope,
-    SpawnError, SpawnRequest, StdinError, Viewer, WinSize,
+    Bearer, Caller, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Origin, Peer, Process, RenameError,
+    ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, describe};
+use crate::reach::{check, shown_process};
 
 const TERM: i32 = 15;
 /// 64 bits: nobody draws the same number twice.
@@ -37,23 +38,31 @@ fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
     })
 }
 
-pub(crate) fn list(shared: &Shared, params: ListParams) -> Result<ProcessList, RpcError> {
+/// A process that this client may touch.
+fn own(shared: &Shared, origin: &Origin, id: &str) -> Result<Process, RpcError> {
+    let process = find(shared, id)?;
+    check(shared, origin, Target::Process(&process))?;
+    Ok(process)
+}
+
+pub(crate) fn list(shared: &Shared, origin: &Origin, params: ListParams) -> Result<ProcessList, RpcError> {
     let all = shared.engine.list();
     let wanted = all.iter().filter(|process| params.all || process.is_running());
-    Ok(ProcessList { processes: wanted.map(describe).collect() })
+    Ok(ProcessList { processes: wanted.map(|process| shown_process(shared, origin, process)).collect() })
 }
 
-pub(crate) fn get(shared: &Shared, params: IdParams) -> Result<ProcessInfo, RpcError> {
-    Ok(describe(&find(shared, &params.id)?))
+pub(crate) fn get(shared: &Shared, origin: &Origin, params: IdParams) -> Result<ProcessInfo, RpcError> {
+    Ok(shown_process(shared, origin, &find(shared, &params.id)?))
 }
 
-pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessSpawn>()?;
     let bad = |message: &str| Err(RpcError::new(ErrorKind::BadParams, message));
     if params.program.is_empty() {
         return bad("program is empty");
     }
     crate::session::check_name(params.name.as_deref())?;
+    crate::session::check_variables(&params.env)?;
     if params.tty.as_ref().is_some_and(|size| size.rows == 0 || size.cols == 0) {
         return bad("a terminal needs at least one row and one column");
     }
@@ -75,8 +84,9 @@ pub(crate) fn spawn(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Res
         void_exit: None,
         session: None,
         screen_of: None,
+        owner: client.shared.engine.owner_for(&client.origin),
     };
-    let (shared, head) = (Arc::clone(shared), call.head.clone());
+    let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
     out.spawn(async move {
         let result = shared.engine.spawn(request).await;
         Later::reply(
@@ -135,7 +145,7 @@ fn sender(id: &str) -> Result<u64, RpcError> {
 
 /// A process whose stdin is anybody's to write: what an agent is told goes through its session.
 fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
-    let process = find(&client.shared, id)?;
+    let process = own(&client.shared, &client.origin, id)?;
     let free = || matches!(client.caller(), Caller::Free | Caller::Elsewhere);
     if process.about().screen_of.is_some() && !free() {
         let message = format!("{} is an agent's own screen: who types there decides for it", process.id());
@@ -180,8 +190,8 @@ pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn signal(shared: &Shared, params: SignalParams) -> Result<Empty, RpcError> {
-    let process = find(shared, &params.id)?;
+pub(crate) fn signal(shared: &Shared, origin: &Origin, params: SignalParams) -> Result<Empty, RpcError> {
+    let process = own(shared, origin, &params.id)?;
     if !(1..=SIGNAL_MAX).contains(&params.signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
     }
@@ -199,9 +209,10 @@ pub(crate) fn signal(shared: &Shared, params: SignalParams) -> Result<Empty, Rpc
     Ok(Empty {})
 }
 
-pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessKill>()?;
-    let process = find(shared, &params.id)?;
+    let shared = &client.shared;
+    let process = own(shared, &client.origin, &params.id)?;
     let signal = params.signal.unwrap_or(TERM);
     if !(1..=SIGNAL_MAX).contains(&signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
@@ -227,7 +238,7 @@ pub(crate) fn kill(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Resu
 
 pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessAttach>()?;
-    let process = find(&client.shared, &params.id)?;
+    let process = own(&client.shared, &client.origin, &params.id)?;
     client.last_watch += 1;
     let watch = client.last_watch;
     if !client.watches.enter(Tag::Process(watch), process.id()) {
@@ -303,7 +314,7 @@ pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
 
 pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessResize>()?;
-    let process = find(&client.shared, &params.id)?;
+    let process = own(&client.shared, &client.origin, &params.id)?;
     if !process.about().tty {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", process.id())));
     }
@@ -316,8 +327,8 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     Ok(())
 }
 
-pub(crate) fn rename(shared: &Shared, params: RenameParams) -> Result<ProcessInfo, RpcError> {
-    let process = find(shared, &params.id)?;
+pub(crate) fn rename(shared: &Shared, origin: &Origin, params: RenameParams) -> Result<ProcessInfo, RpcError> {
+    let process = own(shared, origin, &params.id)?;
     let name = Some(params.name).filter(|name| !name.is_empty());
     crate::session::check_name(name.as_deref())?;
     let key = params.key.map(|key| format!("rename {} {key}", process.id()));
@@ -351,12 +362,24 @@ pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
     RpcError::new(ErrorKind::Refused, taken.to_string()).hint(hint)
 }
 
-pub(crate) fn forget(shared: &Shared, params: IdKeyParams) -> Result<Empty, RpcError> {
+/// Opens everything to a hosted process, or only what is its own: for a person to say.
+pub(crate) fn access(shared: &Shared, peer: Option<&Peer>, params: AccessParams) -> Result<ProcessInfo, RpcError> {
+    let process = find(shared, &params.id)?;
+    let by = crate::approval::person(shared, peer, process.id(), &format!("set {} --access all", process.id()))?;
+    if !process.is_running() {
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
+    }
+    shared.engine.open_access(&process, params.all, by).map_err(|error| crate::approval::failed(&error))?;
+    Ok(describe(&process))
+}
+
+pub(crate) fn forget(shared: &Shared, origin: &Origin, params: IdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("forget {} {key}", params.id));
     let process = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
         found => found?,
     };
+    check(shared, origin, Target::Process(&process))?;
     if !shared.engine.forget(&process) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", process.id()))
             .hint(format!("end it first: ostler kill {} --wait", process.id())));

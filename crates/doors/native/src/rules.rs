@@ -1,12 +1,12 @@
-//! `rule.*` and `audit.*`: standing answers, and the record of everything.
+//! `rule.*`, `setting.*` and `audit.*`: standing answers, and the record of everything.
 
 use ostler_api::{
-    AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleEffect,
-    RuleInfo, RuleList, RuleNameParams, Timestamp,
+    AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleAffirmParams,
+    RuleEffect, RuleInfo, RuleList, RuleNameParams, RuleNames, SettingInfo, Timestamp,
 };
-use ostler_engine::Peer;
-use ostler_engine::approval::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
+use ostler_engine::approval::{ArgPattern, Effect, Entry, HeldRule, NewRule, Pattern, RuleScope};
 use ostler_engine::session::{Session, SessionError};
+use ostler_engine::{Origin, Peer, Target};
 
 use crate::approval::{failed, person, refusal};
 use crate::{Shared, info};
@@ -59,7 +59,9 @@ pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -
         },
         expires_at: params.expires_in.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
     };
-    shared.engine.inbox().add_rule(rule, by).map(describe).map_err(|error| refusal(&error))
+    let rule = shared.engine.inbox().add_rule(rule, by).map_err(|error| refusal(&error))?;
+    let held = shared.engine.inbox().rules().into_iter().find(|held| held.rule.name == rule.name);
+    held.map(describe).ok_or_else(|| bad("it was revoked at once"))
 }
 
 /// The id of the session that is meant, or what an asker elsewhere claims to be.
@@ -89,25 +91,42 @@ pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParam
     }
 }
 
-pub(crate) fn audit(shared: &Shared, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+pub(crate) fn confirm(shared: &Shared, peer: Option<&Peer>, params: SettingInfo) -> Result<Empty, RpcError> {
+    let by = person(shared, peer, "settings", "config confirm")?;
+    let confirmed = shared.engine.inbox().confirm((params.setting, params.value), by);
+    confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
+}
+
+pub(crate) fn affirm(shared: &Shared, peer: Option<&Peer>, params: RuleAffirmParams) -> Result<RuleNames, RpcError> {
+    let by = person(shared, peer, "rules", "rules affirm")?;
+    let names = shared.engine.inbox().affirm(&params.digests, by).map_err(|error| failed(&error))?;
+    Ok(RuleNames { names })
+}
+
+pub(crate) fn audit(shared: &Shared, origin: &Origin, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+    crate::reach::check(shared, origin, Target::Instance)?;
     let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
     let entries = shared
         .engine
         .inbox()
         .audit(params.after, usize::try_from(limit).unwrap_or(usize::MAX))
         .map_err(|error| failed(&error))?;
-    let entries = entries.into_iter().map(|entry| AuditEntry {
-        seq: entry.seq,
-        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
-        about: entry.about,
-        record: entry.body,
-    });
-    Ok(AuditPage { entries: entries.collect() })
+    Ok(AuditPage { entries: entries.into_iter().map(entry).collect() })
 }
 
 pub(crate) fn verify(shared: &Shared, _: Empty) -> Result<AuditVerified, RpcError> {
     let verified = shared.engine.inbox().verify().map_err(|error| failed(&error))?;
-    Ok(AuditVerified { entries: verified.entries, head: verified.head })
+    let foreign = verified.foreign.into_iter().map(|(_, foreign)| entry(foreign)).collect();
+    Ok(AuditVerified { entries: verified.entries, head: verified.head, foreign })
+}
+
+fn entry(entry: Entry) -> AuditEntry {
+    AuditEntry {
+        seq: entry.seq,
+        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
+        about: entry.about,
+        record: entry.body,
+    }
 }
 
 fn title(stages: &[Vec<ArgPattern>]) -> String {
@@ -118,7 +137,8 @@ fn title(stages: &[Vec<ArgPattern>]) -> String {
     stages.collect::<Vec<_>>().join(" | ")
 }
 
-fn describe(rule: Rule) -> RuleInfo {
+fn describe(held: HeldRule) -> RuleInfo {
+    let HeldRule { rule, suspended, digest, content } = held;
     let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     RuleInfo {
         effect: if rule.effect == Effect::Allow { RuleEffect::Allow } else { RuleEffect::Deny },
@@ -133,5 +153,8 @@ fn describe(rule: Rule) -> RuleInfo {
         made: time(rule.made_at),
         made_by: rule.made_by.to_string(),
         expires: rule.expires_at.map(time),
+        suspended,
+        digest,
+        content,
     }
 }

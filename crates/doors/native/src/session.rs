@@ -1,5 +1,5 @@
-//! `session.*`. Whoever may open this door may talk to agents, a hosted process included; what decides a request of an agent is
-//! `approval.decide`, and that is another matter.
+//! `session.*`. Whoever may open this door may talk to agents, a hosted process to those that are its own; what decides a
+//! request of an agent is `approval.decide`, and that is another matter.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use ostler_engine::session::{
     self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewScreen, NewSession, NewTree, Prompt,
     PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{Caller, Peer, WinSize};
+use ostler_engine::{Caller, Origin, Peer, Target, WinSize};
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info;
+use crate::reach::{check, shown_session};
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -43,12 +44,20 @@ fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
     })
 }
 
+/// A session that this client may touch.
+fn own(shared: &Shared, origin: &Origin, id: &str) -> Result<Session, RpcError> {
+    let session = find(shared, id)?;
+    check(shared, origin, Target::Session(&session))?;
+    Ok(session)
+}
+
 fn bad(message: impl Into<String>) -> RpcError {
     RpcError::new(ErrorKind::BadParams, message)
 }
 
-pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
+pub(crate) fn create(shared: &Shared, origin: &Origin, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
     check_name(params.name.as_deref())?;
+    check_variables(&params.env)?;
     if params.branch.is_some() && !params.worktree {
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
@@ -66,6 +75,7 @@ pub(crate) fn create(shared: &Shared, params: SessionCreateParams) -> Result<Ses
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         worktree: params.worktree.then_some(NewTree { branch: params.branch }),
         program_there: true,
+        owner: shared.engine.owner_for(origin),
         ..NewSession::new(agent, PathBuf::from(params.workspace), DOOR)
     };
     let created = shared.engine.sessions().create(new);
@@ -113,10 +123,18 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<(), RpcError> {
     }
 }
 
-pub(crate) fn list(shared: &Shared, params: SessionListParams) -> Result<SessionList, RpcError> {
-    let views = shared.engine.sessions().list().into_iter().map(|session| session.view());
-    let wanted = views.filter(|view| params.all || view.status != Status::Closed);
-    Ok(SessionList { sessions: wanted.map(describe_session).collect() })
+/// Refuses variables that there cannot be: what looks like one would set another.
+pub(crate) fn check_variables(variables: &[(String, String)]) -> Result<(), RpcError> {
+    match variables.iter().find(|(name, _)| name.is_empty() || name.contains('=')) {
+        Some((name, _)) => Err(bad(format!("no variable can be called `{}`", name.escape_debug()))),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn list(shared: &Shared, origin: &Origin, params: SessionListParams) -> Result<SessionList, RpcError> {
+    let all = shared.engine.sessions().list();
+    let infos = all.iter().map(|session| shown_session(shared, origin, session));
+    Ok(SessionList { sessions: infos.filter(|info| params.all || info.status != SessionStatus::Closed).collect() })
 }
 
 /// How many there are of each status.
@@ -132,12 +150,12 @@ pub(crate) fn count(shared: &Shared) -> [(SessionStatus, u64); 6] {
     counts
 }
 
-pub(crate) fn get(shared: &Shared, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
-    Ok(describe_session(find(shared, &params.id)?.view()))
+pub(crate) fn get(shared: &Shared, origin: &Origin, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
+    Ok(shown_session(shared, origin, &find(shared, &params.id)?))
 }
 
-pub(crate) fn prompt(shared: &Shared, params: PromptParams) -> Result<PromptAccepted, RpcError> {
-    let session = find(shared, &params.id)?;
+pub(crate) fn prompt(shared: &Shared, origin: &Origin, params: PromptParams) -> Result<PromptAccepted, RpcError> {
+    let session = own(shared, origin, &params.id)?;
     let mut blocks: Vec<Block> = params.blocks.into_iter().map(block).collect();
     blocks.extend(params.text.map(|text| Block::Text { text }));
     let queue = if params.refuse_if_busy { Queue::Refuse } else { Queue::Wait };
@@ -177,8 +195,8 @@ fn block(block: PromptBlock) -> Block {
     }
 }
 
-pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Interrupted, RpcError> {
-    let session = find(shared, &params.id)?;
+pub(crate) fn interrupt(shared: &Shared, origin: &Origin, params: InterruptParams) -> Result<Interrupted, RpcError> {
+    let session = own(shared, origin, &params.id)?;
     if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
         return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
@@ -190,6 +208,7 @@ pub(crate) fn interrupt(shared: &Shared, params: InterruptParams) -> Result<Inte
 /// Opens the agent's own screen.
 pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
     let session = find(shared, &params.id)?;
+    check_variables(&params.env)?;
     if params.size.rows == 0 || params.size.cols == 0 {
         return Err(bad("a terminal needs at least one row and one column"));
     }
@@ -225,7 +244,7 @@ pub(crate) fn change(
     peer: Option<&Peer>,
     params: SessionChangeParams,
 ) -> Result<SessionInfo, RpcError> {
-    let session = find(shared, &params.id)?;
+    let session = own(shared, &shared.engine.origin(peer), &params.id)?;
     // An empty text goes back to what the agent does by itself.
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
@@ -255,15 +274,19 @@ pub(crate) fn change(
 }
 
 /// Closes, waits for the process, and looks after the work tree.
-pub(crate) fn close(shared: &Arc<Shared>, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn close(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::SessionClose>()?;
-    let (shared, head) = (Arc::clone(shared), call.head.clone());
-    out.spawn(async move { Later::reply(head.answer(&closed(shared, params).await)) });
+    let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
+    out.spawn(async move { Later::reply(head.answer(&closed(shared, origin, params).await)) });
     Ok(())
 }
 
-async fn closed(shared: Arc<Shared>, params: SessionIdKeyParams) -> Result<SessionClosed, RpcError> {
-    let found = tokio::task::spawn_blocking(move || find(&shared, &params.id)).await;
+async fn closed(
+    shared: Arc<Shared>,
+    origin: Arc<Origin>,
+    params: SessionIdKeyParams,
+) -> Result<SessionClosed, RpcError> {
+    let found = tokio::task::spawn_blocking(move || own(&shared, &origin, &params.id)).await;
     let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let ended = session.end(GONE_WITHIN).await;
     let fate = ended.map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
@@ -280,12 +303,13 @@ fn fate_of(fate: TreeFate) -> WorktreeFate {
     }
 }
 
-pub(crate) fn forget(shared: &Shared, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn forget(shared: &Shared, origin: &Origin, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("session forget {} {key}", params.id));
     let session = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
         found => found?,
     };
+    check(shared, origin, Target::Session(&session))?;
     if !shared.engine.sessions().forget(&session) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", session.id()))
             .hint(format!("close it first: ostler close {}", session.id())));
@@ -302,8 +326,9 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     client.last_watch += 1;
     let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());
     let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
+    let origin = Arc::clone(&client.origin);
     out.spawn_blocking(move || {
-        let begun = find(&shared, &params.id).and_then(|session| {
+        let begun = own(&shared, &origin, &params.id).and_then(|session| {
             let unread = |error| RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()));
             let from = match (params.from, params.prompts) {
                 (None, Some(prompts)) => session.prompts_from(prompts).map_err(unread)?,
@@ -344,8 +369,8 @@ pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn raw(shared: &Shared, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
-    let session = find(shared, &params.id)?;
+pub(crate) fn raw(shared: &Shared, origin: &Origin, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
+    let session = own(shared, origin, &params.id)?;
     if params.source == 0 || params.to < params.from || params.to - params.from > RAW_MAX {
         return Err(bad("session.raw: one line of one process, from its start to its end"));
     }

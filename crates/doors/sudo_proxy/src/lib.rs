@@ -10,6 +10,7 @@ mod chars;
 mod client;
 mod excerpt;
 mod login;
+mod places;
 mod plan;
 mod request;
 mod run;
@@ -36,9 +37,8 @@ pub use time::TimeError;
 
 use answer::Answer;
 use login::Login;
+use places::Places;
 
-/// Connections at once; clients know what the next one is told.
-const IN_FLIGHT: usize = 64;
 const BUSY: &str = "server busy: too many in-flight requests";
 /// Clients at once that are told so; each keeps a connection open for a moment, so that it gets to read it.
 const TURNED_AWAY: usize = 256;
@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     settings: Settings,
     around: Arc<dyn Around>,
     login: Login,
-    places: Arc<Semaphore>,
+    places: Places,
     turned_away: Arc<Semaphore>,
     warm: Arc<Semaphore>,
     stop: Notify,
@@ -99,7 +99,7 @@ impl Door {
             settings,
             around,
             login,
-            places: Arc::new(Semaphore::new(IN_FLIGHT)),
+            places: Places::default(),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),
@@ -133,7 +133,11 @@ impl Door {
             shared.around.stranger(uid);
             return;
         }
-        let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
+        let session = || {
+            let peer = ostler_engine::Peer::of(&stream).ok()?;
+            shared.engine.host_of(&peer).map(|host| host.name)
+        };
+        let Some(place) = shared.places.take(uid, session) else {
             return Self::turn_away(&shared, stream);
         };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());

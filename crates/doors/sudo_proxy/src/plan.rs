@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use ostler_stages::{ResolveError, Seal};
+use ostler_stages::{Behind, ResolveError, Seal};
 
 use crate::Request;
 
@@ -15,6 +15,8 @@ pub struct Stage {
     pub argv: Vec<String>,
     /// The file behind it, or why there is none.
     pub file: Result<File, Missing>,
+    /// What the one who asks can change beside that file: its interpreter, its script, what its arguments name.
+    pub behind: Behind,
 }
 
 /// The file that a stage executes.
@@ -59,9 +61,10 @@ pub(crate) fn resolve(request: &Request, asker: u32) -> Vec<Stage> {
         Err(ResolveError::NotFound { .. }) => Err(Missing::NotFound),
         Err(other) => Err(Missing::Unusable(other.to_string())),
     };
-    let stage = |argv: &Vec<String>| Stage {
-        argv: argv.clone(),
-        file: argv.first().map_or(Err(Missing::NotFound), |name| file(name)),
+    let stage = |argv: &Vec<String>| {
+        let file = argv.first().map_or(Err(Missing::NotFound), |name| file(name));
+        let found = file.as_ref().map(|file| ostler_stages::behind(&file.path, argv, request.env.values(), asker));
+        Stage { argv: argv.clone(), behind: found.unwrap_or_default(), file }
     };
     request.pipeline.iter().map(stage).collect()
 }
@@ -87,7 +90,7 @@ mod tests {
 
     fn stage(name: &str, file: Result<&str, Missing>) -> Stage {
         let path = |path: &str| File { path: path.into(), canonical: path.into(), seal: None, writable: None };
-        Stage { argv: vec![name.to_owned()], file: file.map(path) }
+        Stage { argv: vec![name.to_owned()], file: file.map(path), behind: Behind::default() }
     }
 
     #[test]

@@ -190,11 +190,12 @@ fn changeable(shared: &Shared, request: &Request, stages: &[Stage], peer: &Peer)
     }
     let (file, place) = stages.iter().find_map(|stage| {
         let file = stage.file.as_ref().ok()?;
-        Some((file, file.writable.as_ref()?))
+        let code = stage.behind.code.first().map(|code| (&code.file, &code.place));
+        file.writable.as_ref().map(|place| (&file.path, place)).or(code)
     })?;
     Some(format!(
-        "refused: {} could be replaced by the one who asks (uid {} can write {}); a privileged command must be a file that only root can change",
-        file.path.display(),
+        "refused: {} could be replaced by the one who asks (uid {} can write {}); a privileged command, its interpreter and its script must be files that only root can change",
+        file.display(),
         peer.uid,
         place.display()
     ))

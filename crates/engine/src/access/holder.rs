@@ -17,9 +17,9 @@ use super::{ANCESTORS_MAX, Caller, lineage};
 /// A machine on which it takes longer has to wait for a quieter moment.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 
-/// Who holds the socket with this number, which is `uid`'s.
-pub(super) fn caller(inode: u64, uid: u32) -> Caller {
-    let found = look(inode, uid, Instant::now() + LOOK_FOR);
+/// Who holds the socket with this number, which is `uid`'s. Whoever `is_our_own` hides, and holds no such thing.
+pub(super) fn caller(inode: u64, uid: u32, is_our_own: impl Fn(u32) -> bool) -> Caller {
+    let found = look(inode, uid, Instant::now() + LOOK_FOR, is_our_own);
     let (holders, hidden) = found.unwrap_or_default();
     // One socket may have several holders, and any of them may have spoken.
     let all = if holders.is_empty() { hidden } else { holders };
@@ -37,7 +37,12 @@ fn worst(all: impl Iterator<Item = Caller>) -> Caller {
 
 /// Those who hold it; and those who could, because they show nothing: whoever is `uid`'s, or descends from one that is and is
 /// not free.
-fn look(inode: u64, uid: u32, until: Instant) -> io::Result<(Vec<Caller>, Vec<Caller>)> {
+fn look(
+    inode: u64,
+    uid: u32,
+    until: Instant,
+    is_our_own: impl Fn(u32) -> bool,
+) -> io::Result<(Vec<Caller>, Vec<Caller>)> {
     let (mut holders, mut hidden) = (Vec::new(), Vec::new());
     let wanted = format!("socket:[{inode}]");
     for entry in fs::read_dir("/proc")? {
@@ -49,19 +54,28 @@ fn look(inode: u64, uid: u32, until: Instant) -> io::Result<(Vec<Caller>, Vec<Ca
         match holds(&entry.path(), Path::new(&wanted)) {
             Ok(true) => holders.push(Caller::of(pid)),
             Ok(false) => {}
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let caller = Caller::of(pid);
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_our_own(pid) => {
+                let caller = of_hidden(pid);
                 let depth = if caller == Caller::Free { 1 } else { ANCESTORS_MAX };
                 // Other users have agents too.
-                if pids(pid).take(depth).any(|pid| user_of(pid) == Some(uid)) {
+                if pids(pid).take(depth).any(|pid| procfs::user(pid) == Some(uid)) {
                     hidden.push(caller);
                 }
             }
-            // It ended.
+            // It ended, or is ours.
             Err(_) => {}
         }
     }
     Ok((holders, hidden))
+}
+
+/// What one is that shows nothing. A keeper is not hosted by itself: it is what whoever started it is.
+fn of_hidden(pid: u32) -> Caller {
+    match procfs::stat(pid) {
+        Ok(stat) if stat.name == ostler_keeper::NAME && stat.parent > 1 => Caller::of(stat.parent),
+        Ok(stat) if stat.name == ostler_keeper::NAME => Caller::Free,
+        _ => Caller::of(pid),
+    }
 }
 
 /// Whether any thread has it: threads may have descriptors of their own.
@@ -84,7 +98,7 @@ fn holds(process: &Path, wanted: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-fn is_over(thread: &OsStr) -> bool {
+pub(super) fn is_over(thread: &OsStr) -> bool {
     let number = thread.to_str().and_then(|name| name.parse().ok());
     number.is_some_and(|number| procfs::stat(number).is_ok_and(|stat| stat.is_zombie()))
 }
@@ -94,7 +108,7 @@ fn pids(pid: u32) -> impl Iterator<Item = u32> {
 }
 
 /// The user that a process acts as.
-fn user_of(pid: u32) -> Option<u32> {
+pub(super) fn user_of(pid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_ascii_whitespace().nth(1)?.parse().ok()
@@ -112,10 +126,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let inode = rustix::fs::fstat(socket.as_fd()).unwrap().st_ino;
-        let (holders, _) = look(inode, uid, Instant::now() + LOOK_FOR).unwrap();
+        let (holders, _) = look(inode, uid, Instant::now() + LOOK_FOR, |_| false).unwrap();
         assert_eq!(holders, [Caller::of(std::process::id())]);
         drop(socket);
-        let (holders, _) = look(inode, uid, Instant::now() + LOOK_FOR).unwrap();
+        let (holders, _) = look(inode, uid, Instant::now() + LOOK_FOR, |_| false).unwrap();
         assert_eq!(holders, []);
     }
 
@@ -130,6 +144,6 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_ever() {
-        assert!(look(1, 0, Instant::now() - Duration::from_secs(1)).is_err());
+        assert!(look(1, 0, Instant::now() - Duration::from_secs(1), |_| false).is_err());
     }
 }

@@ -1,20 +1,32 @@
 //! The inbox's memory: the sum of its log, and the only place that adds to it.
 //! Every method here may wait for the disk; nothing it says is true before the log has it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::confirmed::Confirmed;
+use super::contents::{Fate, KEPT_BYTES};
 use super::error::{AskError, DecideError};
 use super::flood::Flood;
 use super::ledger::Entry;
 use super::live::{Live, RECENT, REPLAY_MS, Sum};
-use super::store::{Store, StoreError};
-use super::{Approval, Ask, AskKind, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State};
+use super::store::{Change, Found, Store, StoreError};
+use super::vouch::Witness;
+use super::{
+    Approval, Ask, AskKind, Asker, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State,
+};
 use super::{Effect, clock, content_hash, machine, rules};
 
 /// What all waiting requests may hold together: a list of them is one answer.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
+/// What those of one asker may: a few of the largest that any door takes.
+const ASKER_BYTES: usize = 8 * 1024 * 1024;
+/// How often contents are looked through for those whose time is over.
+const FORGET_EVERY_MS: u64 = 60_000;
+/// Askers whose refusals are counted one by one; more share one count.
+const FLOODS_MAX: usize = 256;
 /// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
 const ALIKE_MAX: usize = 32;
 /// Names remembered at once; more within the replay window than any honest client sends.
@@ -31,13 +43,15 @@ const RULE_MS: u64 = 30 * 24 * 3600 * 1000;
 pub struct Settings {
     /// Requests that may wait at once.
     pub pending_max: usize,
+    /// Requests of one user and session that may: one that asks for much takes nobody else's place.
+    pub asker_max: usize,
     /// After so many refusals of the same content it is refused without asking, for so long; never if nothing is said.
     pub fatigue: Option<(u32, Duration)>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { pending_max: 1024, fatigue: Some((3, Duration::from_secs(600))) }
+        Self { pending_max: 1024, asker_max: 64, fatigue: Some((3, Duration::from_secs(600))) }
     }
 }
 
@@ -52,30 +66,65 @@ pub enum Trace {
     CannotTell,
 }
 
+/// A rule, and whether it counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRule {
+    /// The rule.
+    pub rule: Rule,
+    /// Nobody vouches for it: it answers nothing until a person affirms it.
+    pub suspended: bool,
+    /// SHA-256 of all of it, in hex: what an affirmation names.
+    pub digest: String,
+    /// What it is exactly about, where that is one content and it is suspended; nothing if that is not kept.
+    pub content: Option<String>,
+}
+
 pub(super) struct Desk {
-    store: Store,
+    pub(super) store: Store,
     settings: Settings,
     boot: String,
     seq: u64,
-    live: BTreeMap<String, Live>,
+    pub(super) live: BTreeMap<String, Live>,
     recent: VecDeque<String>,
-    rules: Vec<Rule>,
+    pub(super) rules: Vec<Rule>,
+    pub(super) confirmed: Confirmed,
+    /// Names of rules that nobody vouches for.
+    pub(super) suspended: BTreeSet<String>,
     keys: HashMap<String, (u64, Option<String>)>,
     keys_looked: u64,
     refusals: HashMap<String, (u32, u64)>,
     attempts: Flood,
+    /// Those who were turned away, by user and session.
+    floods: HashMap<String, Flood>,
+    /// So many entries of somebody else were put aside, and nobody who decides was told.
+    foreign: u64,
+    forgot: u64,
+    /// Bytes of contents that were refused since they were looked through last.
+    refused_bytes: u64,
+    /// The entry up to which a sum is kept.
+    pub(super) summed: u64,
 }
 
 impl Desk {
     /// Reads the log, settles what did not survive, and begins to answer for it.
-    pub(super) fn open(path: &Path, settings: Settings, trace: impl Fn(&str) -> Trace) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        path: &Path,
+        settings: Settings,
+        witness: &Arc<Witness>,
+        trace: impl Fn(&str) -> Trace,
+    ) -> Result<Self, StoreError> {
         let mut sum = Sum::default();
-        let store = Store::open(path, |entry, record| sum.add(entry, record))?;
+        let (store, found) = Store::open(path, witness, |entry, record| sum.add(entry, record))?;
         if let Some(why) = sum.impossible {
             return Err(StoreError::Tampered { path: path.to_owned(), why });
         }
         for live in sum.live.values_mut().filter(|live| !live.approval.state.is_final()) {
-            live.approval.ask.content = store.content(&live.approval.hash)?.unwrap_or_default();
+            let content = store.content(&live.approval.hash)?;
+            let gone = || StoreError::Tampered {
+                path: path.to_owned(),
+                why: format!("what {} asks is gone", live.approval.id),
+            };
+            live.approval.ask.content = content.ok_or_else(gone)?;
         }
         let mut desk = Self {
             store,
@@ -85,15 +134,38 @@ impl Desk {
             live: sum.live,
             recent: sum.recent,
             rules: sum.rules,
+            confirmed: sum.confirmed,
+            suspended: sum.suspended,
             keys: HashMap::new(),
             keys_looked: 0,
             refusals: HashMap::new(),
             attempts: Flood::default(),
+            floods: HashMap::new(),
+            foreign: 0,
+            forgot: 0,
+            // Looked through soon: the daemon before us may have died first.
+            refused_bytes: KEPT_BYTES,
+            summed: sum.summed,
         };
         desk.keys = desk.names(sum.keys);
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
-        desk.seq = desk.store.append(None, clock::wall_ms(), &[&opened], None)?;
-        desk.recover(trace)?;
+        desk.log(&opened)?;
+        match found {
+            Found::Vouched { foreign: 0 } => {}
+            Found::Vouched { foreign } => desk.log(&Record::Quarantined { entries: foreign })?,
+            Found::Lost(entries) => {
+                tracing::error!("{}: gone, with {entries} entries; begun anew", path.display());
+                desk.log(&Record::Lost { entries })?;
+            }
+            // Nothing to be affirmed, nothing to be said.
+            Found::Unvouched if desk.rules.is_empty() && desk.confirmed.is_empty() => {}
+            Found::Unvouched => {
+                desk.log(&Record::Suspended)?;
+                desk.suspended = desk.rules.iter().map(|rule| rule.name.clone()).collect();
+                desk.confirmed.take(&Record::Suspended);
+            }
+        }
+        desk.recover(trace, found == Found::Unvouched)?;
         Ok(desk)
     }
 
@@ -106,7 +178,8 @@ impl Desk {
     }
 
     /// What the daemon before us left: from another boot it is over; from this one its asker may come back.
-    fn recover(&mut self, trace: impl Fn(&str) -> Trace) -> Result<(), StoreError> {
+    /// Where nobody vouches for the log, a yes that nothing has followed from is asked again.
+    fn recover(&mut self, trace: impl Fn(&str) -> Trace, unvouched: bool) -> Result<(), StoreError> {
         // Also what is settled: the daemon may have died before it could say so.
         let back_until = Some(clock::boot_ms() + REATTACH_MS);
         for live in self.live.values_mut().filter(|live| live.approval.ask.bound == Bound::Connection) {
@@ -120,6 +193,7 @@ impl Desk {
             let record = match (state, same_boot) {
                 (State::Accepted { .. }, true) => match trace(&id) {
                     Trace::Process(process) => Record::Applied { process: Some(process) },
+                    Trace::Nothing if unvouched => Record::Suspended,
                     Trace::Nothing => continue,
                     Trace::CannotTell => Record::Rebooted,
                 },
@@ -145,6 +219,10 @@ impl Desk {
         self.seq
     }
 
+    pub(super) fn is_at(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     /// Takes a request in. `true`: the same asker came back after a restart, and this is its old request.
     pub(super) fn ask(&mut self, ask: Ask) -> Result<(String, bool), AskError> {
         let (now, wall) = (clock::boot_ms(), clock::wall_ms());
@@ -163,14 +241,7 @@ impl Desk {
             self.write(&id, &[Record::Reattached])?;
             return Ok((id, true));
         }
-        let waiting = || self.live.values().filter(|live| live.approval.state.is_pending());
-        let bytes: usize = waiting().map(|live| live.approval.ask.content.len()).sum();
-        if waiting().count() >= self.settings.pending_max
-            || bytes + ask.content.len() > PENDING_BYTES
-            || self.keys.len() >= KEYS_MAX
-        {
-            return Err(AskError::TooMany(waiting().count()));
-        }
+        self.find_room(&ask)?;
         self.check_fatigue(&ask, &hash, now)?;
         let id = crate::id::approval().map_err(|error| StoreError::Sqlite {
             path: "/dev/urandom".into(),
@@ -184,7 +255,16 @@ impl Desk {
             by: By::Rule { name },
         });
         let records: Vec<&Record> = std::iter::once(&asked).chain(&decided).collect();
-        self.seq = self.store.append(Some(&id), wall, &records, Some(&ask.content))?;
+        let fate = decided.as_ref().and_then(|record| Some((hash.as_str(), fate_of(record, wall)?)));
+        let change = Change {
+            about: Some(&id),
+            at_ms: wall,
+            records: &records,
+            content: Some(&ask.content),
+            fate,
+            checkpoint: None,
+        };
+        self.append(&change)?;
         if let Some(key) = &ask.key {
             self.keys.insert(key.clone(), (now, Some(id.clone())));
         }
@@ -216,12 +296,13 @@ impl Desk {
         };
         let error = AskError::Fatigue { times: count, left: Duration::from_millis(last + pause - now) };
         let record = Record::Refused { asker: ask.asker.clone(), title: ask.title.clone(), why: error.to_string() };
-        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.refused(&ask.asker, &record)?;
         Err(error)
     }
 
     fn rule_for(&self, ask: &Ask, wall: u64) -> Option<(String, Effect)> {
-        let matching = || self.rules.iter().filter(|rule| rule.answers(ask, wall));
+        let counts = |rule: &&Rule| !self.suspended.contains(&rule.name);
+        let matching = || self.rules.iter().filter(counts).filter(|rule| rule.answers(ask, wall));
         let rule = matching().find(|rule| rule.effect == Effect::Deny).or_else(|| matching().next())?;
         Some((rule.name.clone(), rule.effect))
     }
@@ -264,6 +345,11 @@ impl Desk {
         let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
         let approval = &live.approval;
         fits(approval, &decision, &by)?;
+        // Whoever decides hears of it first, also where it was found by something that went on.
+        if decision.is_yes() && self.foreign > 0 {
+            let entries = std::mem::take(&mut self.foreign);
+            return Err(StoreError::Foreign { path: self.store.path.clone(), entries }.into());
+        }
         let mut records = Vec::with_capacity(2);
         if let Some(scope) = lasting(approval, &decision) {
             let rule = self.new_rule(
@@ -334,6 +420,7 @@ impl Desk {
     pub(super) fn expire(&mut self) -> Result<Option<Duration>, StoreError> {
         let now = clock::boot_ms();
         self.note_flood(now)?;
+        self.forget_contents(now)?;
         let mut soonest = None::<u64>;
         for id in self.open_ids() {
             let Some(live) = self.live.get(&id) else { continue };
@@ -361,23 +448,39 @@ impl Desk {
             return Ok(());
         }
         let record = Record::Attempted { who, why };
-        self.seq = self.store.append(Some(id), clock::wall_ms(), &[&record], None)?;
-        Ok(())
+        self.append(&Change { about: Some(id), at_ms: clock::wall_ms(), records: &[&record], ..Change::default() })
     }
 
     /// Records how many attempts were not recorded one by one.
     fn note_flood(&mut self, now: u64) -> Result<(), StoreError> {
-        let Some(more) = self.attempts.skipped(now) else { return Ok(()) };
-        let record = Record::Attempted { who: "several".into(), why: format!("{more} more attempts were refused") };
-        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
-        self.attempts.told();
+        if let Some(more) = self.attempts.skipped(now) {
+            self.log(&Record::Attempted { who: "several".into(), why: format!("{more} more attempts were refused") })?;
+            self.attempts.told();
+        }
+        let more: Vec<_> =
+            self.floods.iter().filter_map(|(who, flood)| Some((who.clone(), flood.skipped(now)?))).collect();
+        for (who, more) in more {
+            let why = format!("{more} more requests were refused");
+            self.log(&Record::Attempted { who: who.clone(), why })?;
+            if let Some(flood) = self.floods.get_mut(&who) {
+                flood.told();
+            }
+        }
+        self.floods.retain(|_, flood| !flood.is_over(now));
         Ok(())
     }
 
     /// A request was turned away before it could be asked.
-    pub(super) fn refused(&mut self, record: &Record) -> Result<(), StoreError> {
-        self.seq = self.store.append(None, clock::wall_ms(), &[record], None)?;
-        Ok(())
+    /// Of one asker a few are recorded, and the rest is counted.
+    pub(super) fn refused(&mut self, asker: &Asker, record: &Record) -> Result<(), StoreError> {
+        let mut who = who(asker);
+        if self.floods.len() >= FLOODS_MAX && !self.floods.contains_key(&who) {
+            who = "several".into();
+        }
+        match self.floods.entry(who).or_default().counts(clock::boot_ms()) {
+            true => self.log(record),
+            false => Ok(()),
+        }
     }
 
     fn new_rule(&self, new: NewRule, by: By) -> Result<Rule, DecideError> {
@@ -391,8 +494,7 @@ impl Desk {
 
     pub(super) fn add_rule(&mut self, new: NewRule, by: By) -> Result<Rule, DecideError> {
         let rule = self.new_rule(new, by)?;
-        let record = Record::RuleAdded { rule: rule.clone() };
-        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.log(&Record::RuleAdded { rule: rule.clone() })?;
         self.rules.push(rule.clone());
         Ok(rule)
     }
@@ -401,15 +503,45 @@ impl Desk {
         if !self.rules.iter().any(|rule| rule.name == name) {
             return Ok(false);
         }
-        let record = Record::RuleRevoked { name: name.to_owned(), by };
-        self.seq = self.store.append(None, clock::wall_ms(), &[&record], None)?;
+        self.log(&Record::RuleRevoked { name: name.to_owned(), by })?;
         self.rules.retain(|rule| rule.name != name);
+        self.suspended.remove(name);
         Ok(true)
     }
 
-    pub(super) fn rules(&self) -> Vec<Rule> {
+    pub(super) fn rules(&self) -> Vec<HeldRule> {
         let now = clock::wall_ms();
-        self.rules.iter().filter(|rule| rule.expires_at.is_none_or(|end| now < end)).cloned().collect()
+        let rules = self.rules.iter().filter(|rule| rule.expires_at.is_none_or(|end| now < end));
+        rules.map(|rule| self.held(rule)).collect()
+    }
+
+    fn held(&self, rule: &Rule) -> HeldRule {
+        let suspended = self.suspended.contains(&rule.name);
+        let content = match &rule.pattern {
+            // What it is called may be a lie; what it is about is not.
+            Pattern::Content { hash } if suspended => self.store.content(hash).ok().flatten(),
+            _ => None,
+        };
+        HeldRule { rule: rule.clone(), suspended, digest: digest(rule), content }
+    }
+
+    /// How many rules wait to be affirmed.
+    pub(super) fn suspended(&self) -> usize {
+        self.rules().iter().filter(|held| held.suspended).count()
+    }
+
+    /// The rules with these digests count again. Gives their names; nothing is recorded if there are none.
+    pub(super) fn affirm(&mut self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
+        let seen = |held: &HeldRule| {
+            let shown = !matches!(held.rule.pattern, Pattern::Content { .. }) || held.content.is_some();
+            held.suspended && shown && digests.contains(&held.digest)
+        };
+        let rules: Vec<String> = self.rules().into_iter().filter(seen).map(|held| held.rule.name).collect();
+        if !rules.is_empty() {
+            self.log(&Record::Affirmed { rules: rules.clone(), by })?;
+            self.suspended.retain(|name| !rules.contains(name));
+        }
+        Ok(rules)
     }
 
     /// One request as memory has it.
@@ -462,11 +594,77 @@ impl Desk {
         self.store.read(after, most)
     }
 
+    /// Writes a record about no request.
+    pub(super) fn log(&mut self, record: &Record) -> Result<(), StoreError> {
+        self.append(&Change { at_ms: clock::wall_ms(), records: &[record], ..Change::default() })
+    }
+
+    /// The only way into the log. Where somebody else wrote into it, that is recorded; a yes is not given then, everything else
+    /// goes on.
+    pub(super) fn append(&mut self, change: &Change<'_>) -> Result<(), StoreError> {
+        self.seq = match self.store.append(change) {
+            Err(StoreError::Foreign { entries, path }) => {
+                let record = Record::Quarantined { entries };
+                let at_ms = clock::wall_ms();
+                self.seq = self.store.append(&Change { at_ms, records: &[&record], ..Change::default() })?;
+                if change.records.iter().any(|record| record.grants()) {
+                    return Err(StoreError::Foreign { entries, path });
+                }
+                self.foreign += entries;
+                self.store.append(change)?
+            }
+            other => other?,
+        };
+        self.sum_up();
+        Ok(())
+    }
+
+    /// Room for one more: of one user and session only so many wait, so that nobody takes all places.
+    fn find_room(&self, ask: &Ask) -> Result<(), AskError> {
+        let waiting = || self.live.values().filter(|live| live.approval.state.is_pending());
+        let asker = who(&ask.asker);
+        let own = || waiting().filter(|live| who(&live.approval.ask.asker) == asker);
+        let bytes = |all: &mut dyn Iterator<Item = &Live>| -> usize {
+            all.map(|live| live.approval.ask.content.len()).sum::<usize>() + ask.content.len()
+        };
+        if own().count() >= self.settings.asker_max || bytes(&mut own()) > ASKER_BYTES {
+            return Err(AskError::TooMany(own().count()));
+        }
+        if waiting().count() >= self.settings.pending_max
+            || bytes(&mut waiting()) > PENDING_BYTES
+            || self.keys.len() >= KEYS_MAX
+        {
+            return Err(AskError::TooMany(waiting().count()));
+        }
+        Ok(())
+    }
+
+    /// Lets contents go that nobody said yes to: after a while, or when they are too many.
+    fn forget_contents(&mut self, now: u64) -> Result<(), StoreError> {
+        if self.refused_bytes < KEPT_BYTES / 2 && now < self.forgot + FORGET_EVERY_MS {
+            return Ok(());
+        }
+        (self.forgot, self.refused_bytes) = (now, 0);
+        let open: BTreeSet<&str> = self
+            .live
+            .values()
+            .filter(|live| !live.approval.state.is_final())
+            .map(|live| live.approval.hash.as_str())
+            .collect();
+        self.store.forget_contents(clock::wall_ms(), |hash| open.contains(hash))?;
+        Ok(())
+    }
+
     /// Writes records that were checked to be possible.
     fn write(&mut self, id: &str, records: &[Record]) -> Result<(), StoreError> {
         let wall = clock::wall_ms();
         let all: Vec<&Record> = records.iter().collect();
-        self.seq = self.store.append(Some(id), wall, &all, None)?;
+        let hash = self.live.get(id).map(|live| live.approval.hash.clone()).unwrap_or_default();
+        let fate = records.iter().find_map(|record| fate_of(record, wall)).map(|fate| (hash.as_str(), fate));
+        if let (Some((_, Fate::Refused(_))), Some(live)) = (fate, self.live.get(id)) {
+            self.refused_bytes += live.approval.ask.content.len() as u64;
+        }
+        self.append(&Change { about: Some(id), at_ms: wall, records: &all, fate, ..Change::default() })?;
         for record in records {
             if let Record::RuleAdded { rule } = record {
                 self.rules.push(rule.clone());
@@ -494,6 +692,28 @@ impl Desk {
             self.live.remove(&oldest);
         }
     }
+}
+
+/// Whose places a request takes: what the system says of the asker, and not what it claims.
+fn who(asker: &Asker) -> String {
+    match &asker.verified_session {
+        Some(session) => format!("uid {} in {session}", asker.uid),
+        None => format!("uid {}", asker.uid),
+    }
+}
+
+/// What a record means for the content that it is about.
+fn fate_of(record: &Record, at_ms: u64) -> Option<Fate> {
+    match record {
+        Record::Decided { decision, .. } if decision.is_yes() => Some(Fate::Kept),
+        Record::Decided { .. } | Record::Expired | Record::Withdrawn { .. } => Some(Fate::Refused(at_ms)),
+        _ => None,
+    }
+}
+
+fn digest(rule: &Rule) -> String {
+    // Text and numbers: there is nothing that could fail.
+    content_hash(&serde_json::to_string(rule).unwrap_or_default())
 }
 
 pub(super) fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {

@@ -11,7 +11,7 @@ pub enum AskError {
     /// The name was used before.
     #[error("duplicate request id: {0}")]
     Duplicate(String),
-    /// Too many wait already.
+    /// Too many of this asker wait already.
     #[error("{0} requests wait for a decision already")]
     TooMany(usize),
     /// It was refused again and again.

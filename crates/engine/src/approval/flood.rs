@@ -36,6 +36,11 @@ impl Flood {
         self.spent += EVERY_MS;
     }
 
+    /// Nothing is left to be told, and one that comes now is the first.
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        self.skipped == 0 && self.spent <= now
+    }
+
     fn has_room(&self, now: u64) -> bool {
         self.spent < now + AT_ONCE * EVERY_MS
     }

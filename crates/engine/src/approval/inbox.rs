@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::confirmed::Setting;
+use super::desk::HeldRule;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
 use super::store::{self, Store, StoreError};
+use super::vouch::Witness;
+use super::walk::Walk;
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
@@ -29,6 +33,7 @@ struct Shared {
     path: PathBuf,
     settings: Settings,
     tracer: Tracer,
+    witness: Arc<Witness>,
     desk: Mutex<Option<Desk>>,
     /// Askers that hung up; handed over by a drop, which may not wait for the disk. One per ticket at most.
     gone: Mutex<Vec<String>>,
@@ -43,11 +48,13 @@ impl Inbox {
     pub(crate) fn open(
         path: PathBuf,
         settings: Settings,
+        witness: Witness,
         tracer: impl Fn(&str) -> Trace + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let shared = Shared {
             settings,
             tracer: Box::new(tracer),
+            witness: Arc::new(witness),
             desk: Mutex::new(None),
             gone: Mutex::default(),
             changed: Condvar::new(),
@@ -56,7 +63,8 @@ impl Inbox {
             path,
         };
         let inbox = Self { shared: Arc::new(shared) };
-        if inbox.shared.path.exists() {
+        let is_missed = inbox.shared.witness.vouch().is_some_and(|vouch| vouch.head.0 > 0);
+        if inbox.shared.path.exists() || is_missed {
             match inbox.with(|_| Ok::<_, StoreError>(())) {
                 Err(error) if error.is_full() => {
                     tracing::error!("{error}: free some space; no requests or approvals until then");
@@ -92,7 +100,8 @@ impl Inbox {
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
-                let open = || Desk::open(&self.shared.path, self.shared.settings, &self.shared.tracer);
+                let open =
+                    || Desk::open(&self.shared.path, self.shared.settings, &self.shared.witness, &self.shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =
@@ -109,6 +118,11 @@ impl Inbox {
         self.shared.tell(seq);
         self.shared.changed.notify_all();
         result
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_desk(&self, work: impl FnOnce(&mut Desk)) {
+        work(self.shared.desk().as_mut().unwrap());
     }
 
     async fn later<T, E>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -181,10 +195,16 @@ impl Inbox {
         self.with(|desk| desk.attempted(id, who, why))
     }
 
+    /// Records what a person lets a hosted process reach. May wait for the disk.
+    pub(crate) fn access_changed(&self, process: &str, all: bool, by: By) -> Result<(), StoreError> {
+        let record = Record::Access { process: process.to_owned(), all, by };
+        self.with(|desk| desk.log(&record))
+    }
+
     /// Records that a request was turned away before it was asked. May wait for the disk.
     pub fn turned_away(&self, asker: super::Asker, title: String, why: String) -> Result<(), StoreError> {
-        let record = Record::Refused { asker, title, why };
-        self.with(|desk| desk.refused(&record))
+        let record = Record::Refused { asker: asker.clone(), title, why };
+        self.with(|desk| desk.refused(&asker, &record))
     }
 
     /// Records what happened to a request; `false` when that can not follow. May wait for the disk.
@@ -218,8 +238,18 @@ impl Inbox {
     }
 
     /// The standing answers.
-    pub fn rules(&self) -> Vec<Rule> {
+    pub fn rules(&self) -> Vec<HeldRule> {
         self.look(Desk::rules)
+    }
+
+    /// How many rules answer nothing until a person affirms them.
+    pub fn suspended(&self) -> usize {
+        self.look(Desk::suspended)
+    }
+
+    /// A person has seen the rules with these digests, and they count again. Gives their names. May wait for the disk.
+    pub fn affirm(&self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
+        self.with(|desk| desk.affirm(digests, by))
     }
 
     /// Makes a standing answer. May wait for the disk.
@@ -230,6 +260,30 @@ impl Inbox {
     /// Takes a standing answer back; `false` if there is none of this name. May wait for the disk.
     pub fn revoke_rule(&self, name: &str, by: By) -> Result<bool, StoreError> {
         self.with(|desk| desk.revoke_rule(name, by))
+    }
+
+    /// These loosening settings are asked for; gives back those that do not count, because nobody has confirmed them. May wait
+    /// for the disk.
+    pub fn settings(&self, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
+        if asked.is_empty() && !self.shared.path.exists() {
+            return Ok(asked);
+        }
+        self.with(|desk| desk.settings(asked))
+    }
+
+    /// Whether a person has confirmed this very value.
+    pub fn is_confirmed(&self, setting: &Setting) -> bool {
+        self.look(|desk| desk.confirmed.holds(setting))
+    }
+
+    /// Settings that wait to be confirmed.
+    pub fn unconfirmed(&self) -> Vec<Setting> {
+        self.look(|desk| desk.confirmed.waiting.clone())
+    }
+
+    /// A person confirms a setting that waits; it counts from the next start. May wait for the disk.
+    pub fn confirm(&self, setting: Setting, by: By) -> Result<(), DecideError> {
+        self.with(|desk| desk.confirm(setting, by))
     }
 
     /// Entries of the audit after this position. May wait for the disk.
@@ -252,8 +306,8 @@ impl Inbox {
     pub fn verify_file(path: &std::path::Path) -> Result<Verified, StoreError> {
         let store = Store::look(path)?;
         store.check_head()?;
-        let (entries, head) = store.check(|_, _| {})?;
-        Ok(Verified { entries, head: super::hex(&head) })
+        let (entries, head) = Walk::new(&store).from_the_first(|_, _| {})?;
+        Ok(Verified { entries, head: super::hex(&head), foreign: store.quarantined()? })
     }
 
     /// The position of the newest entry; changes whenever anything does.

@@ -28,6 +28,8 @@ pub struct Verified {
     pub entries: u64,
     /// The hash of the last, in hex: whoever notes it elsewhere can tell later whether the log was written anew.
     pub head: String,
+    /// What somebody else wrote into the file, and when that was found (milliseconds since 1970). It counts for nothing.
+    pub foreign: Vec<(u64, Entry)>,
 }
 
 impl Entry {

@@ -1,8 +1,9 @@
 //! A request in memory, and the log added up: what every start and every look at old requests begins with.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::confirmed::Confirmed;
 use super::ledger::Entry;
 use super::{Approval, Ask, Record, Rule, State, clock};
 
@@ -37,6 +38,7 @@ impl Live {
         match record {
             Record::Shown { boot_ms, .. } => self.shown_boot = Some(*boot_ms),
             Record::Decided { by, .. } => approval.decided = Some((by.clone(), at_ms)),
+            Record::Suspended => (approval.decided, self.shown_boot) = (None, None),
             _ => {}
         }
         true
@@ -65,19 +67,30 @@ pub(super) struct Sum {
     pub(super) live: BTreeMap<String, Live>,
     pub(super) recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
+    pub(super) confirmed: Confirmed,
+    /// Names of rules that nobody vouches for.
+    pub(super) suspended: BTreeSet<String>,
     /// Names that count as used, and the requests they stand for.
     pub(super) keys: Vec<(String, String)>,
     pub(super) impossible: Option<String>,
+    /// The last checkpoint.
+    pub(super) summed: u64,
 }
 
 impl Sum {
     pub(super) fn add(&mut self, entry: &Entry, record: &Record) {
         self.seq = entry.seq;
         match record {
+            Record::Checkpoint { .. } => self.summed = entry.seq,
             Record::Opened { boot, .. } => self.boot.clone_from(boot),
             Record::RuleAdded { rule } => self.rules.push(rule.clone()),
             Record::RuleRevoked { name, .. } => self.rules.retain(|rule| rule.name != *name),
-            _ => {}
+            Record::Suspended if entry.about.is_none() => {
+                self.suspended = self.rules.iter().map(|rule| rule.name.clone()).collect();
+                self.confirmed.take(record);
+            }
+            Record::Affirmed { rules, .. } => self.suspended.retain(|name| !rules.contains(name)),
+            other => self.confirmed.take(other),
         }
         let Some(id) = &entry.about else { return };
         if let Record::Asked { boot_ms, content, .. } = record {

@@ -66,6 +66,8 @@ pub enum Step<'a> {
     Finished(&'a Outcome),
     /// The machine was restarted in between.
     Rebooted,
+    /// Nobody vouches for the yes: it is asked again.
+    Suspended,
 }
 
 /// Why a step is not possible; the state stays as it is.
@@ -118,6 +120,7 @@ pub fn next(state: &State, step: &Step<'_>, hash: &str) -> Result<State, Refusal
         (State::Accepted { .. }, Step::Applied) => Ok(State::Applied { outcome: None }),
         (State::Accepted { .. }, Step::Failed(why)) => Ok(State::Failed { why: (*why).to_owned() }),
         (State::Accepted { .. }, Step::Rebooted) => Ok(State::Unknown),
+        (State::Accepted { .. }, Step::Suspended) => Ok(State::new()),
         (State::Applied { outcome: None }, Step::Finished(outcome)) => {
             Ok(State::Applied { outcome: Some((*outcome).clone()) })
         }

@@ -4,12 +4,18 @@
 //! whole content, recorded before anything follows from it, and carried out at most once, also when the daemon dies at any
 //! moment. What may follow what is one pure function ([`machine::next`]); everything else here is storage and waiting.
 
+mod checkpoint;
 mod clock;
 mod command;
+mod confirmed;
+mod contents;
 mod desk;
 mod error;
 mod flood;
+#[cfg(test)]
+mod growth_tests;
 mod inbox;
+mod layout;
 mod ledger;
 mod live;
 mod machine;
@@ -21,6 +27,10 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod vouch;
+#[cfg(test)]
+mod vouch_tests;
+mod walk;
 
 use std::time::Duration;
 
@@ -29,7 +39,8 @@ use sha2::{Digest, Sha256};
 
 pub(crate) use clock::{boot_id, named_boot};
 pub use command::{CommandContent, StageContent};
-pub use desk::{Settings, Trace};
+pub use confirmed::Setting;
+pub use desk::{HeldRule, Settings, Trace};
 pub use error::{AskError, DecideError};
 pub use inbox::Inbox;
 pub use ledger::{Entry, Verified};
@@ -38,6 +49,7 @@ pub use record::{Outcome, Record, Stream};
 pub use rules::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
 pub use store::StoreError;
 pub use ticket::Ticket;
+pub(crate) use vouch::Witness;
 
 /// What is being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

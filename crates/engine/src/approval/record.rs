@@ -82,6 +82,8 @@ pub enum Record {
     Decided { decision: Decision, content: String, by: By },
     /// Somebody who may not decide tried to.
     Attempted { who: String, why: String },
+    /// A person opened everything to a hosted process, or only what is its own again.
+    Access { process: String, all: bool, by: By },
     /// Nobody decided in time.
     Expired,
     /// The asker is gone.
@@ -99,10 +101,29 @@ pub enum Record {
     Rebooted,
     /// The same asker came back after the daemon died.
     Reattached,
+    /// Nobody vouches for what was recorded before: keeper and daemon were lost together. Of the log: every rule is suspended.
+    /// Of a request: its yes is, and it waits again.
+    Suspended,
+    /// A person affirmed these rules.
+    Affirmed { rules: Vec<String>, by: By },
+    /// Entries that somebody else wrote into the file were put aside.
+    Quarantined { entries: u64 },
+    /// The file was gone; it had so many entries.
+    Lost { entries: u64 },
+    /// The keeper was lost, and another took over. `closed`: nobody can tell any more who was hosted, so nobody decides.
+    KeeperLost { closed: bool },
+    /// A person proved to be one.
+    Proved { by: By },
+    /// The sum of all that was before; what it is is kept beside, under its hash.
+    Checkpoint { sha256: String },
     /// A rule was made.
     RuleAdded { rule: Rule },
     /// A rule was taken back.
     RuleRevoked { name: String, by: By },
+    /// A person wants a setting that loosens something to count.
+    SettingConfirmed { setting: String, value: String, by: By },
+    /// A setting that was confirmed is not asked for any more.
+    SettingLapsed { setting: String },
 }
 
 impl Record {
@@ -118,8 +139,20 @@ impl Record {
             Self::Failed { why } => Step::Failed(why),
             Self::Finished { outcome } => Step::Finished(outcome),
             Self::Rebooted => Step::Rebooted,
+            Self::Suspended => Step::Suspended,
             _ => return None,
         })
+    }
+
+    /// Whether something may follow from it that could not without.
+    pub(super) fn grants(&self) -> bool {
+        match self {
+            Self::Decided { decision, .. } => decision.is_yes(),
+            Self::RuleAdded { .. } | Self::Affirmed { .. } | Self::Proved { .. } | Self::SettingConfirmed { .. } => {
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The state after this record, or why it can not be.

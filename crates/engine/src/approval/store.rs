@@ -1,24 +1,30 @@
 //! The SQLite file under the inbox: an append-only log whose entries are chained by hash, and the content that requests
 //! are about, by its hash. Each commit is on the disk before anybody hears of what it says.
+//!
+//! Others can write the file. What is not vouched for is never taken for ours: entries behind ours are put aside, and a log
+//! in which ours are missing is refused.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use rustix::fs::FallocateFlags;
 
+use super::contents::Fate;
 use super::ledger::{self, Entry, HASH_LEN, Hash};
-use super::{Record, content_hash};
-
-/// The layout of the file. A newer one is refused by name and left alone.
-const VERSION: i64 = 1;
-/// A second program that looks at the file holds it for moments only.
-const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
+use super::vouch::{Vouch, Witness};
+use super::walk::Walk;
+use super::{Record, content_hash, layout};
 
 /// Set aside beside the log: on a full disk decisions are the last thing that may fail. No more than a share of the disk.
 const RESERVE: u64 = 64 * 1024 * 1024;
 const RESERVE_PERCENT: u64 = 5;
+/// Foreign entries that are kept to be looked at; the rest is counted.
+const QUARANTINE_MAX: u64 = 1024;
+/// A longer foreign entry is kept by its hash alone.
+const QUARANTINE_BODY: usize = 16 * 1024;
 
 /// Why the log cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +38,7 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// Written by a newer ostler.
-    #[error("{}: written by a newer ostler (layout {found}, this one knows {VERSION}); use that one, or move the file away", path.display())]
+    #[error("{}: written by a newer ostler (layout {found}, this one knows {}); use that one, or move the file away", path.display(), layout::VERSION)]
     Newer {
         /// The file.
         path: PathBuf,
@@ -47,6 +53,14 @@ pub enum StoreError {
         /// What does not fit.
         why: String,
     },
+    /// Somebody else wrote into the log; that was put aside, and what was to be written was not.
+    #[error("{}: {entries} entries were written by somebody else (put aside, see `ostler audit --verify`); nothing was decided. Look at the request again", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// How many entries.
+        entries: u64,
+    },
 }
 
 impl StoreError {
@@ -58,33 +72,112 @@ impl StoreError {
     }
 }
 
-pub(super) struct Store {
-    path: PathBuf,
-    db: Connection,
-    last: (u64, Hash),
-    /// The note beside the log; nothing for who only looks.
-    head: Option<File>,
+/// What is written in one transaction.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Change<'a> {
+    /// The request that it is about.
+    pub(super) about: Option<&'a str>,
+    pub(super) at_ms: u64,
+    pub(super) records: &'a [&'a Record],
+    /// A content to be kept.
+    pub(super) content: Option<&'a str>,
+    /// What becomes of the content with this hash.
+    pub(super) fate: Option<(&'a str, Fate)>,
+    /// The sum that the only record names by its hash.
+    pub(super) checkpoint: Option<&'a str>,
 }
 
-const SCHEMA: &str = "
-    CREATE TABLE entry (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, about TEXT, body TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
-    CREATE INDEX entry_about ON entry (about);
-    CREATE TABLE content (hash TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
-";
+/// How a log was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The keeper vouches for it.
+    Vouched {
+        /// Entries of somebody else that were behind ours.
+        foreign: u64,
+    },
+    /// There was none, or nobody vouches for it.
+    Unvouched,
+    /// The keeper remembers one with so many entries, and there is none.
+    Lost(u64),
+}
+
+pub(super) struct Store {
+    pub(super) path: PathBuf,
+    pub(super) db: Connection,
+    pub(super) last: (u64, Hash),
+    /// The note beside the log; nothing for who only looks.
+    head: Option<File>,
+    /// Which file it was when it was opened; nothing for who only looks.
+    file: Option<(u64, u64)>,
+    /// Our key and who else remembers; nothing for who only looks.
+    vouched: Option<(Vouch, std::sync::Arc<Witness>)>,
+}
 
 impl Store {
-    /// Opens or makes the log and checks all of it, handing every entry to `each`.
-    pub(super) fn open(path: &Path, mut each: impl FnMut(&Entry, &Record)) -> Result<Self, StoreError> {
+    /// Opens or makes the log and checks what is read of it, handing every entry that counts to `each`.
+    pub(super) fn open(
+        path: &Path,
+        witness: &std::sync::Arc<Witness>,
+        mut each: impl FnMut(&Entry, &Record),
+    ) -> Result<(Self, Found), StoreError> {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
+        let is_new = !path.exists();
+        ours_alone(path);
         let db = Connection::open(path).map_err(sql)?;
-        prepare(&db, path)?;
-        let mut store = Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None };
-        store.last = store.check(|entry, record| each(entry, record))?;
-        store.check_head()?;
+        layout::prepare(&db, path)?;
+        let mut store =
+            Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None, file: None, vouched: None };
+        store.file = identity(path);
+        let known = witness.vouch();
+        let found = match &known {
+            // Nothing in it can grant anything: to begin anew is as safe as to refuse.
+            Some(vouch) if is_new && vouch.head.0 > 0 => Found::Lost(vouch.head.0),
+            Some(vouch) if vouch.head.0 > 0 => {
+                let end = store.vouched_end(vouch)?;
+                store.last = Walk::new(&store).upto(end).from_checkpoint(&mut each)?;
+                Found::Vouched { foreign: store.put_aside()? }
+            }
+            _ => {
+                store.last = Walk::new(&store).from_checkpoint(&mut each)?;
+                store.check_head()?;
+                Found::Unvouched
+            }
+        };
+        let fresh = || Vouch::fresh().map_err(|error| no_entropy(&error));
+        // What nobody vouched for is not what the old key was for.
+        let vouch = match (known, &found) {
+            (Some(vouch), Found::Vouched { .. }) => vouch,
+            _ => fresh()?,
+        };
+        store.vouched = Some((vouch, std::sync::Arc::clone(witness)));
         store.head =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(store.head_path()).ok();
         store.set_aside();
-        Ok(store)
+        Ok((store, found))
+    }
+
+    /// The last entry that the key has signed, at or behind the one that the keeper remembers; that one must be there.
+    fn vouched_end(&self, vouch: &Vouch) -> Result<u64, StoreError> {
+        let (seq, hash) = vouch.head;
+        if self.hash_of(seq)? != Some(hash.to_vec()) {
+            return Err(self.tampered(format!("entry {seq} was written by this instance, and is gone or changed")));
+        }
+        let text = "SELECT seq, hash, mac FROM entry WHERE seq > ?1 AND mac IS NOT NULL ORDER BY seq DESC";
+        let mut select = self.db.prepare(text).map_err(|source| self.sql(source))?;
+        let mut rows = select.query([as_sql(seq)]).map_err(|source| self.sql(source))?;
+        while let Some(row) = rows.next().map_err(|source| self.sql(source))? {
+            // What is not of our shape is not ours.
+            let (Ok(at), Ok(hash), Ok(mac)) =
+                (row.get::<_, i64>(0), row.get::<_, Vec<u8>>(1), row.get::<_, Vec<u8>>(2))
+            else {
+                continue;
+            };
+            let (Ok(at), Ok(hash)) = (u64::try_from(at), Hash::try_from(hash)) else { continue };
+            if vouch.sign(at, &hash)[..] == mac[..] {
+                return Ok(at);
+            }
+        }
+        Ok(seq)
     }
 
     /// Takes the reserve while there is room. Without it the log still works, until the disk is full.
@@ -108,65 +201,137 @@ impl Store {
     pub(super) fn look(path: &Path) -> Result<Self, StoreError> {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
         let db = Connection::open(path).map_err(sql)?;
-        db.busy_timeout(BUSY).map_err(sql)?;
-        Ok(Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None })
+        db.busy_timeout(layout::BUSY).map_err(sql)?;
+        quiet(&db).map_err(sql)?;
+        let none = [0; HASH_LEN];
+        Ok(Self { path: path.to_owned(), db, last: (as_u64(i64::MAX), none), head: None, file: None, vouched: None })
     }
 
-    fn sql(&self, source: rusqlite::Error) -> StoreError {
+    pub(super) fn sql(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Sqlite { path: self.path.clone(), source }
     }
 
-    /// Appends records about `about` in one transaction that is on the disk when this returns. A full disk gives up the
-    /// reserve first.
-    pub(super) fn append(
-        &mut self,
-        about: Option<&str>,
-        at_ms: u64,
-        records: &[&Record],
-        content: Option<&str>,
-    ) -> Result<u64, StoreError> {
-        match self.try_append(about, at_ms, records, content) {
+    pub(super) fn tampered(&self, why: String) -> StoreError {
+        StoreError::Tampered { path: self.path.clone(), why }
+    }
+
+    /// Writes a change in one transaction that is on the disk when this returns. A full disk gives up the reserve first.
+    /// Entries of somebody else behind ours are put aside before it, which is an error of its own.
+    pub(super) fn append(&mut self, change: &Change<'_>) -> Result<u64, StoreError> {
+        match self.try_append(change) {
             Err(error) if error.is_full() && std::fs::remove_file(self.reserve_path()).is_ok() => {
                 tracing::warn!("{}: the disk is full; the room set aside is used now", self.path.display());
-                self.try_append(about, at_ms, records, content)
+                self.try_append(change)
             }
             other => other,
         }
     }
 
-    fn try_append(
-        &mut self,
-        about: Option<&str>,
-        at_ms: u64,
-        records: &[&Record],
-        content: Option<&str>,
-    ) -> Result<u64, StoreError> {
+    fn try_append(&mut self, new: &Change<'_>) -> Result<u64, StoreError> {
         let path = self.path.clone();
         let sql = |source| StoreError::Sqlite { path: path.clone(), source };
-        let change = self.db.transaction().map_err(sql)?;
+        self.check_end()?;
+        let change = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
         let mut last = self.last;
-        if let Some(content) = content {
-            change
-                .prepare_cached("INSERT OR IGNORE INTO content (hash, body) VALUES (?1, ?2)")
-                .and_then(|mut insert| insert.execute(params![content_hash(content), content]))
-                .map_err(sql)?;
+        // Looked at again: nobody writes while we have the lock.
+        let end = change
+            .prepare_cached("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1")
+            .and_then(|mut select| select.query_row([], |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?))).optional())
+            .map_err(sql)?;
+        if end.is_some_and(|(seq, hash)| as_u64(seq) != last.0 || hash != last.1) {
+            return Err(StoreError::Foreign { path: path.clone(), entries: 1 });
         }
-        for record in records {
+        if let Some(content) = new.content {
+            super::contents::insert(&change, content).map_err(sql)?;
+        }
+        if let Some((hash, fate)) = new.fate {
+            super::contents::settle(&change, hash, fate).map_err(sql)?;
+        }
+        let count = new.records.len();
+        for (index, record) in new.records.iter().enumerate() {
             let body = serde_json::to_string(record).unwrap_or_default();
-            let entry = Entry { seq: last.0 + 1, at_ms, about: about.map(str::to_owned), body };
+            let entry = Entry { seq: last.0 + 1, at_ms: new.at_ms, about: new.about.map(str::to_owned), body };
             let hash = entry.hash(&last.1);
+            let ends = index + 1 == count;
+            let mac = self.vouched.as_ref().filter(|_| ends).map(|(vouch, _)| vouch.sign(entry.seq, &hash));
             change
-                .prepare_cached("INSERT INTO entry (seq, at_ms, about, body, hash) VALUES (?1, ?2, ?3, ?4, ?5)")
+                .prepare_cached(
+                    "INSERT INTO entry (seq, at_ms, about, body, hash, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )
                 .and_then(|mut insert| {
-                    insert.execute(params![as_sql(entry.seq), as_sql(entry.at_ms), entry.about, entry.body, hash])
+                    insert.execute(params![as_sql(entry.seq), as_sql(entry.at_ms), entry.about, entry.body, hash, mac])
                 })
                 .map_err(sql)?;
             last = (entry.seq, hash);
         }
+        if let Some(body) = new.checkpoint {
+            change.execute("DELETE FROM checkpoint", []).map_err(sql)?;
+            change
+                .execute("INSERT INTO checkpoint (seq, body) VALUES (?1, ?2)", params![as_sql(last.0), body])
+                .map_err(sql)?;
+        }
         change.commit().map_err(sql)?;
         self.last = last;
         self.note_head();
+        // Before anybody hears of it. Should we die in between, the signature speaks for us.
+        if let Some((vouch, witness)) = &mut self.vouched {
+            vouch.head = last;
+            witness.tell(vouch);
+        }
         Ok(last.0)
+    }
+
+    /// Our last entry must be there, unchanged, and the last; what somebody wrote behind it is put aside.
+    fn check_end(&mut self) -> Result<(), StoreError> {
+        if self.file != identity(&self.path) {
+            return Err(self.tampered("the file was moved away or replaced".into()));
+        }
+        if self.last.0 > 0 && self.hash_of(self.last.0)? != Some(self.last.1.to_vec()) {
+            return Err(
+                self.tampered(format!("entry {} was written by this instance, and is gone or changed", self.last.0))
+            );
+        }
+        match self.put_aside()? {
+            0 => Ok(()),
+            entries => Err(StoreError::Foreign { path: self.path.clone(), entries }),
+        }
+    }
+
+    /// Moves what is behind our last entry out of the log, to be looked at. Gives how many that were.
+    fn put_aside(&mut self) -> Result<u64, StoreError> {
+        let path = self.path.clone();
+        let sql = |source| StoreError::Sqlite { path: path.clone(), source };
+        let last = as_sql(self.last.0);
+        let count = |db: &Connection| -> rusqlite::Result<i64> {
+            db.prepare_cached("SELECT count(*) FROM entry WHERE seq > ?1")?.query_row([last], |row| row.get(0))
+        };
+        if count(&self.db).map_err(sql)? == 0 {
+            return Ok(0);
+        }
+        let change = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sql)?;
+        let foreign = count(&change).map_err(sql)?;
+        let kept: i64 = change.query_row("SELECT count(*) FROM quarantine", [], |row| row.get(0)).map_err(sql)?;
+        let room = as_sql(QUARANTINE_MAX).saturating_sub(kept).max(0);
+        let text = "INSERT INTO quarantine (found_ms, seq, at_ms, about, body)
+            SELECT ?1, seq, at_ms, about, CASE WHEN length(body) > ?2 THEN substr(body, 1, ?2) ELSE body END
+            FROM entry WHERE seq > ?3 ORDER BY seq LIMIT ?4";
+        let now = as_sql(super::clock::wall_ms());
+        change.execute(text, params![now, as_sql(QUARANTINE_BODY as u64), last, room]).map_err(sql)?;
+        change.execute("DELETE FROM entry WHERE seq > ?1", [last]).map_err(sql)?;
+        change.commit().map_err(sql)?;
+        tracing::error!("{}: {foreign} entries were written by somebody else; put aside", path.display());
+        Ok(as_u64(foreign))
+    }
+
+    /// Foreign entries that were put aside: when they were found, and what they say.
+    pub(super) fn quarantined(&self) -> Result<Vec<(u64, Entry)>, StoreError> {
+        if !layout::has_quarantine(&self.db).map_err(|source| self.sql(source))? {
+            return Ok(Vec::new());
+        }
+        let text = "SELECT seq, at_ms, about, body, found_ms FROM quarantine ORDER BY found_ms, seq";
+        let mut select = self.db.prepare(text).map_err(|source| self.sql(source))?;
+        let rows = select.query_map([], |row| Ok((as_u64(row.get(4)?), ledger::entry_of(row)?)));
+        rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
     /// Notes the last entry beside the log: only a help against a cut tail, so a failure costs nothing. Written over in
@@ -179,67 +344,47 @@ impl Store {
 
     /// Entries after `after`, at most `most` of them.
     pub(super) fn read(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.select("seq > ?1 ORDER BY seq LIMIT ?2", params![as_sql(after), as_sql(most as u64)])
+        let values = params![as_sql(after), as_sql(self.last.0), as_sql(most as u64)];
+        self.select("seq > ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3", values)
     }
 
     /// Every entry about one request.
     pub(super) fn about(&self, id: &str) -> Result<Vec<Entry>, StoreError> {
-        self.select("about = ?1 ORDER BY seq", params![id])
+        self.select("about = ?1 AND seq <= ?2 ORDER BY seq", params![id, as_sql(self.last.0)])
     }
 
     /// The ids that begin like this, newest first, at most `most`.
     pub(super) fn ids(&self, prefix: &str, most: usize) -> Result<Vec<String>, StoreError> {
-        let text = "SELECT about FROM entry WHERE about >= ?1 AND about < ?1 || 'zz' GROUP BY about ORDER BY max(seq) DESC LIMIT ?2";
+        let text = "SELECT about FROM entry WHERE about >= ?1 AND about < ?1 || 'zz' AND seq <= ?3 GROUP BY about ORDER BY max(seq) DESC LIMIT ?2";
         let mut select = self.db.prepare_cached(text).map_err(|source| self.sql(source))?;
-        let rows = select.query_map(params![prefix, as_sql(most as u64)], |row| row.get(0));
+        let rows = select.query_map(params![prefix, as_sql(most as u64), as_sql(self.last.0)], |row| row.get(0));
         rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
-    /// The content with this hash.
+    /// The content with this hash; one that is not what its hash says is none.
     pub(super) fn content(&self, hash: &str) -> Result<Option<String>, StoreError> {
         let mut select =
             self.db.prepare_cached("SELECT body FROM content WHERE hash = ?1").map_err(|source| self.sql(source))?;
         let row = select.query_row([hash], |row| row.get::<_, String>(0)).optional();
-        row.map_err(|source| self.sql(source))
+        match row.map_err(|source| self.sql(source))? {
+            Some(body) if content_hash(&body) != hash => Err(self.tampered(format!("the content {hash} was changed"))),
+            other => Ok(other),
+        }
     }
 
-    fn select(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, StoreError> {
+    pub(super) fn select(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, StoreError> {
         let text = format!("SELECT seq, at_ms, about, body FROM entry WHERE {condition}");
         let mut select = self.db.prepare_cached(&text).map_err(|source| self.sql(source))?;
         let rows = select.query_map(values, ledger::entry_of);
         rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
-    /// Walks the whole log: every entry must follow from the one before, and every content must be what its hash says.
-    pub(super) fn check(&self, mut each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
-        let tampered = |why: String| StoreError::Tampered { path: self.path.clone(), why };
-        let mut last = (0, [0; HASH_LEN]);
-        let mut select = self
-            .db
-            .prepare("SELECT seq, at_ms, about, body, hash FROM entry ORDER BY seq")
-            .map_err(|source| self.sql(source))?;
-        let mut rows = select.query([]).map_err(|source| self.sql(source))?;
-        while let Some(row) = rows.next().map_err(|source| self.sql(source))? {
-            let entry = ledger::entry_of(row).map_err(|source| self.sql(source))?;
-            let stored: Vec<u8> = row.get(4).map_err(|source| self.sql(source))?;
-            if entry.seq != last.0 + 1 {
-                return Err(tampered(format!("entry {} is missing", last.0 + 1)));
-            }
-            let hash = entry.hash(&last.1);
-            if stored != hash {
-                return Err(tampered(format!("entry {} was changed", entry.seq)));
-            }
-            let record = serde_json::from_str(&entry.body)
-                .map_err(|error| tampered(format!("entry {} cannot be read: {error}", entry.seq)))?;
-            if let Record::Asked { content, .. } = &record
-                && self.content(content)?.is_none_or(|body| content_hash(&body) != *content)
-            {
-                return Err(tampered(format!("the content of entry {} was changed", entry.seq)));
-            }
-            each(&entry, &record);
-            last = (entry.seq, hash);
-        }
-        Ok(last)
+    /// The hash that is stored with an entry.
+    pub(super) fn hash_of(&self, seq: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut select =
+            self.db.prepare_cached("SELECT hash FROM entry WHERE seq = ?1").map_err(|source| self.sql(source))?;
+        let stored = select.query_row([as_sql(seq)], |row| row.get::<_, Vec<u8>>(0)).optional();
+        stored.map_err(|source| self.sql(source))
     }
 
     /// The note beside the log names an entry that must be there, unchanged.
@@ -248,15 +393,9 @@ impl Store {
         else {
             return Ok(());
         };
-        let mut select =
-            self.db.prepare_cached("SELECT hash FROM entry WHERE seq = ?1").map_err(|source| self.sql(source))?;
-        let stored = select.query_row([as_sql(seq)], |row| row.get::<_, Vec<u8>>(0)).optional();
-        match stored.map_err(|source| self.sql(source))? {
+        match self.hash_of(seq)? {
             Some(stored) if super::hex(&stored) == hash => Ok(()),
-            _ => Err(StoreError::Tampered {
-                path: self.path.clone(),
-                why: format!("entry {seq} was there once, and is gone or changed"),
-            }),
+            _ => Err(self.tampered(format!("entry {seq} was there once, and is gone or changed"))),
         }
     }
 
@@ -269,26 +408,49 @@ impl Store {
     }
 }
 
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
 /// What is set aside beside the log at `path`.
 pub(super) fn reserve_of(path: &Path) -> PathBuf {
     path.with_extension("reserve")
 }
 
-fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {
-    let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
-    db.busy_timeout(BUSY).map_err(sql)?;
-    let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
-    if found > VERSION {
-        return Err(StoreError::Newer { path: path.to_owned(), found });
+/// The file and those that SQLite makes beside it, which get its mode, are for nobody else. The folder is not either, so a
+/// failure costs nothing.
+fn ours_alone(path: &Path) {
+    let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let _ = std::fs::set_permissions(PathBuf::from(name), std::fs::Permissions::from_mode(0o600));
     }
-    db.pragma_update(None, "journal_mode", "wal").map_err(sql)?;
-    db.pragma_update(None, "synchronous", "full").map_err(sql)?;
-    if found == 0 {
-        db.execute_batch(&format!("BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")).map_err(sql)?;
+}
+
+/// What somebody put into the schema does not act when we write.
+pub(super) fn quiet(db: &Connection) -> rusqlite::Result<()> {
+    for (what, on) in [
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+    ] {
+        db.set_db_config(what, on)?;
     }
     Ok(())
 }
 
-fn as_sql(number: u64) -> i64 {
+fn no_entropy(error: &std::io::Error) -> StoreError {
+    StoreError::Sqlite {
+        path: "/dev/urandom".into(),
+        source: rusqlite::Error::ToSqlConversionFailure(error.to_string().into()),
+    }
+}
+
+pub(super) fn as_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+pub(super) fn as_u64(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }

@@ -1,10 +1,12 @@
-use std::path::Path;
-use std::time::Duration;
+use std::collections::BTreeMap;
+pub(super) use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+pub(super) use std::time::Duration;
 
-use super::store::Store;
+use super::store::{Change, Store};
 use super::*;
 
-fn ask(content: &str) -> Ask {
+pub(super) fn ask(content: &str) -> Ask {
     Ask {
         kind: AskKind::Command,
         content: content.to_owned(),
@@ -20,16 +22,39 @@ fn ask(content: &str) -> Ask {
     }
 }
 
-fn me() -> By {
+pub(super) fn me() -> By {
     By::Terminal { uid: 1000, pid: 1, tty: "/dev/pts/1".into() }
 }
 
-fn open(folder: &Path) -> Inbox {
-    Inbox::open(folder.join("inbox.db"), Settings::default(), |_| Trace::Nothing).unwrap()
+/// What the keepers of these folders remember.
+static KEEPERS: Mutex<BTreeMap<PathBuf, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+pub(super) fn keepers() -> std::sync::MutexGuard<'static, BTreeMap<PathBuf, Vec<u8>>> {
+    KEEPERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+pub(super) fn witness(folder: &Path) -> Witness {
+    let folder = folder.to_owned();
+    let given = keepers().get(&folder).cloned().unwrap_or_default();
+    Witness::new(given, move |head| drop(keepers().insert(folder.clone(), head.to_vec())))
+}
+
+pub(super) fn nobody() -> Witness {
+    Witness::new(Vec::new(), |_| {})
+}
+
+/// The keeper of this folder is lost.
+pub(super) fn lose_keeper(folder: &Path) {
+    keepers().remove(folder);
+}
+
+/// A daemon beside a keeper that lives on.
+pub(super) fn open(folder: &Path) -> Inbox {
+    Inbox::open(folder.join("inbox.db"), Settings::default(), witness(folder), |_| Trace::Nothing).unwrap()
 }
 
 /// What the audit says happened, in order.
-fn story(inbox: &Inbox) -> Vec<String> {
+pub(super) fn story(inbox: &Inbox) -> Vec<String> {
     let word = |entry: Entry| -> String {
         let record: serde_json::Value = serde_json::from_str(&entry.body).unwrap();
         record["what"].as_str().unwrap().to_owned()
@@ -80,12 +105,14 @@ async fn time_runs_from_the_first_display_and_a_late_key_is_refused() {
 fn the_name_of_an_open_request_stays_taken_however_old_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let again = || Ask { bound: Bound::Session, key: Some("k".into()), ..ask("a") };
-    let mut store = Store::open(&folder.path().join("inbox.db"), |_, _| {}).unwrap();
+    let (mut store, _) =
+        Store::open(&folder.path().join("inbox.db"), &Arc::new(witness(folder.path())), |_, _| {}).unwrap();
     let asked = desk::asked(&again(), &content_hash("a"), 0);
     let long_ago = 1;
     let opened = Record::Opened { pid: 1, boot: boot_id() };
-    store.append(None, long_ago, &[&opened], None).unwrap();
-    store.append(Some("aold"), long_ago, &[&asked], Some("a")).unwrap();
+    let change = Change { at_ms: long_ago, ..Change::default() };
+    store.append(&Change { records: &[&opened], ..change }).unwrap();
+    store.append(&Change { about: Some("aold"), records: &[&asked], content: Some("a"), ..change }).unwrap();
     drop(store);
     let inbox = open(folder.path());
     assert_eq!(inbox.ask_again(again()).unwrap(), "aold");
@@ -187,7 +214,8 @@ async fn what_was_carried_out_before_a_restart_is_not_carried_out_again() {
         for side in ["db-wal", "head"] {
             let _ = std::fs::copy(path.with_extension(side), copied.with_extension(side));
         }
-        let inbox = Inbox::open(copied, Settings::default(), move |_| trace.clone()).unwrap();
+        let keeper = Witness::new(keepers()[folder.path()].clone(), |_| {});
+        let inbox = Inbox::open(copied, Settings::default(), keeper, move |_| trace.clone()).unwrap();
         assert_eq!(inbox.peek(&id).unwrap().state, want);
     }
 }
@@ -197,9 +225,9 @@ fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");
     {
-        let mut store = Store::open(&path, |_, _| {}).unwrap();
+        let (mut store, _) = Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap();
         let opened = Record::Opened { pid: 1, boot: "another".into() };
-        store.append(None, 1, &[&opened], None).unwrap();
+        store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
         let asked = |key: &str| Record::Asked {
             kind: AskKind::Command,
             content: content_hash("a"),
@@ -215,9 +243,33 @@ fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
             boot_ms: 1,
         };
         let decided = Record::Decided { decision: Decision::Once, content: content_hash("a"), by: me() };
-        store.append(Some("a1"), 2, &[&asked("1"), &decided], Some("a")).unwrap();
-        store.append(Some("a2"), 3, &[&asked("2")], None).unwrap();
-        store.append(Some("a3"), 4, &[&asked("3"), &decided, &Record::Applied { process: None }], None).unwrap();
+        store
+            .append(&Change {
+                about: Some("a1"),
+                at_ms: 2,
+                records: &[&asked("1"), &decided],
+                content: Some("a"),
+                ..Change::default()
+            })
+            .unwrap();
+        store
+            .append(&Change {
+                about: Some("a2"),
+                at_ms: 3,
+                records: &[&asked("2")],
+                content: None,
+                ..Change::default()
+            })
+            .unwrap();
+        store
+            .append(&Change {
+                about: Some("a3"),
+                at_ms: 4,
+                records: &[&asked("3"), &decided, &Record::Applied { process: None }],
+                content: None,
+                ..Change::default()
+            })
+            .unwrap();
     }
     let inbox = open(folder.path());
     assert_eq!(inbox.peek("a1").unwrap().state, State::Unknown);
@@ -232,17 +284,17 @@ async fn a_yes_for_good_becomes_a_rule_that_is_named_listed_and_revoked() {
     let ticket = inbox.ask(ask("a")).await.unwrap();
     inbox.decide(ticket.id(), &content_hash("a"), Decision::Always, me()).await.unwrap();
     let rules = inbox.rules();
-    assert_eq!((rules.len(), &rules[0].made_by), (1, &me()));
+    assert_eq!((rules.len(), &rules[0].rule.made_by), (1, &me()));
     drop(inbox);
 
     let inbox = open(folder.path());
     let again = inbox.ask(ask("a")).await.unwrap();
     assert_eq!(again.settled().await, State::Accepted { decision: Decision::Once });
     let by = again.approval().unwrap().decided.unwrap().0;
-    assert_eq!(by, By::Rule { name: rules[0].name.clone() });
+    assert_eq!(by, By::Rule { name: rules[0].rule.name.clone() });
     assert!(inbox.ask(ask("b")).await.unwrap().approval().unwrap().state.is_pending());
 
-    assert!(inbox.revoke_rule(&rules[0].name, me()).unwrap());
+    assert!(inbox.revoke_rule(&rules[0].rule.name, me()).unwrap());
     assert!(inbox.ask(ask("a")).await.unwrap().approval().unwrap().state.is_pending());
 }
 
@@ -275,7 +327,7 @@ async fn three_refusals_in_a_row_are_enough() {
 async fn requests_that_wait_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { pending_max: 2, ..Settings::default() };
-    let inbox = Inbox::open(folder.path().join("inbox.db"), settings, |_| Trace::Nothing).unwrap();
+    let inbox = Inbox::open(folder.path().join("inbox.db"), settings, nobody(), |_| Trace::Nothing).unwrap();
     let _waiting = (inbox.ask(ask("a")).await.unwrap(), inbox.ask(ask("b")).await.unwrap());
     assert!(matches!(inbox.ask(ask("c")).await, Err(AskError::TooMany(2))));
 }
@@ -299,7 +351,7 @@ async fn settled_requests_leave_memory_and_are_still_found() {
 #[tokio::test]
 async fn whoever_edits_the_log_is_found() {
     for edit in [
-        "UPDATE entry SET body = replace(body, 'deny', 'once') WHERE seq = 3",
+        "UPDATE entry SET body = replace(body, 'once', 'always') WHERE seq = 3",
         "UPDATE entry SET at_ms = at_ms + 1 WHERE seq = 2",
         "UPDATE entry SET about = 'a0' WHERE seq = 2",
         "DELETE FROM entry WHERE seq = 2",
@@ -307,20 +359,20 @@ async fn whoever_edits_the_log_is_found() {
         "DELETE FROM entry",
         "UPDATE content SET body = 'rm'",
         "DELETE FROM content",
-        "INSERT INTO entry SELECT seq + 1, at_ms, about, body, hash FROM entry ORDER BY seq DESC LIMIT 1",
+        "INSERT INTO entry (seq, at_ms, about, body, hash) SELECT seq + 1, at_ms, about, body, hash FROM entry ORDER BY seq DESC LIMIT 1",
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("inbox.db");
         {
             let inbox = open(folder.path());
             let ticket = inbox.ask(ask("a")).await.unwrap();
-            inbox.decide(ticket.id(), &content_hash("a"), Decision::deny(), me()).await.unwrap();
+            inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
             assert!(inbox.verify().is_ok());
         }
         assert!(Inbox::verify_file(&path).is_ok());
         rusqlite::Connection::open(&path).unwrap().execute_batch(edit).unwrap();
         assert!(matches!(Inbox::verify_file(&path), Err(StoreError::Tampered { .. })), "{edit}");
-        let next = Inbox::open(path, Settings::default(), |_| Trace::Nothing);
+        let next = Inbox::open(path, Settings::default(), nobody(), |_| Trace::Nothing);
         assert!(matches!(next, Err(StoreError::Tampered { .. })), "{edit}");
     }
 }
@@ -329,9 +381,9 @@ async fn whoever_edits_the_log_is_found() {
 fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");
-    drop(Store::open(&path, |_, _| {}).unwrap());
+    drop(Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap());
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let next = Inbox::open(path, Settings::default(), |_| Trace::Nothing);
+    let next = Inbox::open(path, Settings::default(), nobody(), |_| Trace::Nothing);
     assert!(matches!(next, Err(StoreError::Newer { found: 99, .. })));
 }
 
@@ -340,6 +392,7 @@ fn nothing_is_written_until_somebody_asks() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     assert!(inbox.pending().is_empty() && inbox.rules().is_empty());
+    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
     assert!(!folder.path().join("inbox.db").exists());
 }
 
@@ -384,4 +437,27 @@ async fn a_full_disk_still_takes_decisions() {
     }
     assert!(!disk.0.path().join("inbox.reserve").exists());
     assert!(inbox.verify().is_ok());
+}
+
+#[test]
+fn a_setting_counts_once_a_person_has_confirmed_its_value_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _inside = runtime.enter();
+    let warn = || vec![("approvals.writable_programs".to_owned(), "warn".to_owned())];
+    let inbox = open(folder.path());
+    assert_eq!(inbox.settings(warn()).unwrap(), warn());
+    assert_eq!(inbox.unconfirmed(), warn());
+    let other = ("approvals.writable_programs".to_owned(), "run".to_owned());
+    assert!(matches!(inbox.confirm(other.clone(), me()), Err(DecideError::DoesNotFit(_))), "it does not wait");
+    inbox.confirm(warn()[0].clone(), me()).unwrap();
+    assert_eq!(inbox.unconfirmed(), []);
+    drop(inbox);
+    let inbox = open(folder.path());
+    assert_eq!(inbox.settings(warn()).unwrap(), [], "also to the next daemon");
+    assert_eq!(inbox.settings(vec![other.clone()]).unwrap(), [other], "another value waits");
+    assert_eq!(inbox.settings(warn()).unwrap(), []);
+    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
+    assert_eq!(inbox.settings(warn()).unwrap(), warn(), "what was taken back waits again");
+    assert_eq!(story(&inbox), ["opened", "setting_confirmed", "opened", "setting_lapsed"]);
 }

@@ -76,6 +76,9 @@ pub struct About {
     /// The session whose agent's own screen it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub screen_of: Option<String>,
+    /// The session or process that it was started from, if that is hosted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// Epoch seconds, the very number that clients compare.
     pub started: f64,
     /// The pid, once there was one.
@@ -125,6 +128,7 @@ impl About {
             key: None,
             session: None,
             screen_of: None,
+            owner: None,
             // Microseconds: more digits than that are noise in a 64-bit float.
             started: now.as_micros() as f64 / 1e6,
             pid: 0,

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
 use ostler_journal::{EndOnRoll, ExitStatusRecord, Journal, JournalOptions, Listed, Pumps, Roll};
-use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, client};
+use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, Launched, client};
 
 use tokio::runtime::Handle;
 
 use super::about::Unreadable;
 use super::{About, Process, Registry};
-use crate::approval::{Inbox, Trace};
+use crate::approval::{Inbox, Trace, Witness};
 use crate::id;
 use crate::{Engine, EngineConfig, Sessions, StartError};
 
@@ -53,16 +53,17 @@ impl Engine {
         // Nobody writes folders now, so they are read while the keeper hands over what it holds.
         let (reached, found) = std::thread::scope(|scope| {
             let reading = scope.spawn(|| found(&processes, &listed));
-            (reach_keeper(&config.dir, &report), reading.join())
+            (reach_keeper(&config.dir, &report, None), reading.join())
         });
         let found = found.unwrap_or_else(|_| self::found(&processes, &listed));
         let Reached { keeper, adopted, is_new } =
             reached.map_err(|source| StartError::Keeper { dir: config.dir.clone(), source })?;
         keeper.guard(config.guard.clone()).map_err(|source| StartError::Io { path: config.dir.clone(), source })?;
         hook!("adopt.listed");
-        renew(&keeper);
+        let entrusted = keeper.entrusted().to_vec();
         pumps.keep_roll_synced(&roll);
         let registry = Registry::new(config, pumps, roll, keeper);
+        renew(&registry);
         registry.take_up(adopted, found);
         // Set once, here.
         let _ = report.registry.set(Arc::downgrade(&registry));
@@ -75,7 +76,13 @@ impl Engine {
         let sweeper = Arc::downgrade(&registry);
         std::thread::Builder::new().name("sweep".into()).spawn(move || sweep(&sweeper)).map_err(StartError::Pumps)?;
         let known = Arc::downgrade(&registry);
-        let inbox = Inbox::open(registry.config.dir.join("inbox.db"), registry.config.approvals, move |id| {
+        let told = Arc::downgrade(&registry);
+        let witness = Witness::new(entrusted, move |head| {
+            if let Some(registry) = told.upgrade() {
+                registry.entrust(head.to_vec());
+            }
+        });
+        let inbox = Inbox::open(registry.config.dir.join("inbox.db"), registry.config.approvals, witness, move |id| {
             known.upgrade().map_or(Trace::CannotTell, |registry| registry.trace(id, is_new))
         })?;
         // Set once, before anybody else has the registry.
@@ -117,12 +124,17 @@ pub(super) struct Reached {
     pub(super) is_new: bool,
 }
 
-/// Connects to the keeper of this folder, and starts one if there is none.
-pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, ConnectError> {
-    let connect = |is_new| {
-        let report = report.clone();
+/// Connects to the keeper of this folder, and starts one if there is none. Whoever listens there in place of the one `before`
+/// is an impostor: only we may start one while we have the lease.
+pub(super) fn reach_keeper(dir: &Path, report: &Report, before: Option<&Keeper>) -> Result<Reached, ConnectError> {
+    let connect = |launched: Option<Launched>| {
+        let (report, is_new) = (report.clone(), launched.is_some());
         let hello = Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() };
-        let (keeper, mut adopted) = client::connect(dir, hello, move |event| report.tell(event))?;
+        let tell = move |event| report.tell(event);
+        let (keeper, mut adopted) = match launched {
+            Some(launched) => launched.connect(dir, hello, tell)?,
+            None => client::connect(dir, hello, tell)?,
+        };
         // Helpers of a daemon that is gone: they end by themselves, or when their time is over.
         for helper in adopted.extract_if(.., |child| id::is_helper(&child.key)) {
             keeper.ack(&helper.key);
@@ -131,11 +143,12 @@ pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, Conne
     };
     let deadline = Instant::now() + NOTICED_WITHIN;
     loop {
-        match connect(false) {
-            Err(ConnectError::NoKeeper) => {
-                client::launch(dir).map_err(ConnectError::Io)?;
-                return connect(true);
+        match connect(None) {
+            Ok(found) if before.is_some_and(|before| !found.keeper.is_the_same_as(before)) => {
+                tracing::error!("somebody posed as the keeper");
+                return connect(Some(client::launch(dir).map_err(ConnectError::Io)?));
             }
+            Err(ConnectError::NoKeeper) => return connect(Some(client::launch(dir).map_err(ConnectError::Io)?)),
             // The lease is ours, so whoever it serves is gone or going; it has not noticed yet.
             Err(ConnectError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(POLL),
             other => return other,
@@ -145,14 +158,19 @@ pub(super) fn reach_keeper(dir: &Path, report: &Report) -> Result<Reached, Conne
 
 /// After an upgrade the keeper still runs the program that was: it becomes ours in place, with every child and this
 /// connection. Nothing waits for that, and one that can not goes on as it is.
-fn renew(keeper: &Keeper) {
+fn renew(registry: &Arc<Registry>) {
+    let keeper = registry.keeper();
     let pid = keeper.pid();
-    let file = |link: &str| std::fs::metadata(link).map(|file| (file.dev(), file.ino()));
-    if let (Ok(theirs), Ok(ours)) = (file(&format!("/proc/{pid}/exe")), file("/proc/self/exe"))
-        && theirs != ours
-    {
+    let registry = Arc::downgrade(registry);
+    if keeper.is_another_program() {
         keeper.reexec(move |outcome| match outcome {
-            Ok(()) => tracing::info!("keeper {pid} runs this program now"),
+            Ok(()) => {
+                tracing::info!("keeper {pid} runs this program now");
+                // The program that was may not have known what to do with it.
+                if let Some(registry) = registry.upgrade() {
+                    registry.entrust_again();
+                }
+            }
             Err(error) => tracing::warn!("keeper {pid} goes on as the program it was: {error}"),
         });
     }

@@ -1,7 +1,7 @@
 //! Every process of the instance by id, by alias, by name and by the caller's key.
 //! The registry forgets a process only when its journal goes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
@@ -65,12 +65,16 @@ pub(crate) struct Registry {
     pub(crate) keys: crate::keys::Keys,
     /// Where attempts on the keeper are recorded.
     pub(super) inbox: OnceLock<Inbox>,
+    /// What every keeper is told to remember for the daemon after us.
+    entrusted: Mutex<Vec<u8>>,
     /// Names on their way to a bearer.
     pub(crate) names: Names,
     /// Terminals of commands that may ask for a password, by process; gone when that ends.
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
     /// Terminal programs whose output is to be looked at.
     pub(super) claims: Arc<Claims>,
+    /// Processes that a person opened everything to.
+    open_to: Mutex<HashSet<String>>,
 }
 
 #[derive(Default)]
@@ -128,10 +132,31 @@ impl Registry {
             observers: RwLock::default(),
             keys,
             inbox: OnceLock::new(),
+            entrusted: Mutex::default(),
             names: Names::default(),
             terminals: Mutex::default(),
             claims: Arc::default(),
+            open_to: Mutex::default(),
         })
+    }
+
+    /// Whether a person opened everything to this process.
+    pub(crate) fn is_open_to(&self, id: &str) -> bool {
+        self.open_to.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
+    }
+
+    pub(crate) fn set_open_to(&self, id: &str, all: bool) {
+        let mut open_to = self.open_to.lock().unwrap_or_else(PoisonError::into_inner);
+        if all {
+            open_to.insert(id.to_owned());
+        } else {
+            open_to.remove(id);
+        }
+    }
+
+    /// The process with this id.
+    pub(crate) fn process(&self, id: &str) -> Option<Process> {
+        self.get(id)
     }
 
     pub(crate) fn keeper(&self) -> Keeper {
@@ -146,6 +171,21 @@ impl Registry {
     /// The descriptor limit that children get.
     pub(crate) fn child_nofile(&self) -> Option<(u64, u64)> {
         self.config.child_nofile
+    }
+
+    /// Has the keeper remember these bytes. Never waits.
+    pub(super) fn entrust(&self, bytes: Vec<u8>) {
+        let mut entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        *entrusted = bytes;
+        self.keeper().entrust(&entrusted);
+    }
+
+    /// Tells a keeper that has not heard it.
+    pub(super) fn entrust_again(&self) {
+        let entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !entrusted.is_empty() {
+            self.keeper().entrust(&entrusted);
+        }
     }
 
     pub(super) fn set_keeper(&self, keeper: Keeper) {

@@ -25,7 +25,7 @@ impl Registry {
         tracing::warn!("the keeper is gone; starting another");
         self.helpers().lose();
         for attempt in 0..ATTEMPTS {
-            match reach_keeper(&self.config.dir, report) {
+            match reach_keeper(&self.config.dir, report, Some(&self.keeper())) {
                 Ok(reached) => return self.change_to(reached),
                 Err(error) => tracing::error!("no keeper yet: {error}"),
             }
@@ -37,6 +37,7 @@ impl Registry {
     fn change_to(self: &Arc<Self>, reached: Reached) {
         let Reached { keeper, adopted, is_new } = reached;
         self.set_keeper(keeper.clone());
+        self.entrust_again();
         if let Err(error) = keeper.guard(self.config.guard.clone()) {
             tracing::warn!("nobody restarts this daemon if it dies: {error}");
         }

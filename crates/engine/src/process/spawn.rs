@@ -60,6 +60,8 @@ pub struct SpawnRequest {
     pub session: Option<String>,
     /// The session whose agent's own screen it is.
     pub screen_of: Option<String>,
+    /// The session or process that it is started from, if that is hosted.
+    pub owner: Option<String>,
 }
 
 /// Why nothing was started. Nothing is left behind and no name has changed hands.
@@ -403,6 +405,7 @@ fn describe(request: &SpawnRequest) -> io::Result<About> {
     about.live_max = request.live_max;
     about.session.clone_from(&request.session);
     about.screen_of.clone_from(&request.screen_of);
+    about.owner.clone_from(&request.owner);
     Ok(about)
 }
 

@@ -52,6 +52,9 @@ pub struct Created {
     /// The git worktree that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<PathBuf>,
+    /// The session or process that it was made from, if that is hosted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// What can change later.
     pub settings: Settings,
 }

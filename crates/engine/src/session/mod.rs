@@ -218,6 +218,11 @@ impl Session {
         &self.inner.uuid
     }
 
+    /// The session or process that it was made from, if that is hosted.
+    pub fn owner(&self) -> Option<String> {
+        self.desk().state.created.owner.clone()
+    }
+
     /// The session as everybody sees it. Never touches the disk.
     pub fn view(&self) -> View {
         let screen = self.screen().map(|process| process.id().to_owned());

@@ -46,6 +46,8 @@ pub struct NewSession {
     pub worktree: Option<NewTree>,
     /// There is none unless the agent's program is where the daemon looks for it.
     pub program_there: bool,
+    /// The session or process that it is made from, if that is hosted.
+    pub owner: Option<String>,
 }
 
 /// A work tree to be made.
@@ -74,6 +76,7 @@ impl NewSession {
             env: Vec::new(),
             worktree: None,
             program_there: false,
+            owner: None,
         }
     }
 }
@@ -187,6 +190,7 @@ pub(super) fn begin(
         key: new.key,
         alias,
         worktree,
+        owner: new.owner,
         settings,
     };
     check(&created, &created.settings, oneshot)?;

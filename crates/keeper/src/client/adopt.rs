@@ -2,27 +2,25 @@
 //! so that an unprivileged user's limit of descriptors in flight is never met.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
+use rustix::net::{RecvFlags, SendFlags, connect as connect_socket};
 
 use super::Keeper;
-use super::launch::{address, directory, socket};
-use super::link::Handle;
+use super::launch::{Launched, address, directory, patient, socket};
+use super::link::{Handle, Process};
 use super::listener;
 use crate::channel::{self, Received};
+use crate::shield;
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
     Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
 };
-
-/// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a keeper may send us away or hang up before we believe that it always will.
 const PERSISTENCE: Duration = Duration::from_secs(5);
@@ -36,13 +34,42 @@ pub fn connect(
     hello: Hello,
     on_event: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    reach_out(dir, None, hello, on_event)
+}
+
+impl Launched {
+    /// The same over the connection that was made when the keeper was started.
+    pub fn connect(
+        self,
+        dir: &Path,
+        hello: Hello,
+        on_event: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+        reach_out(dir, Some(self.0), hello, on_event)
+    }
+}
+
+/// Over the line that is there already, if one is; else, and after that, over the socket in the folder.
+fn reach_out(
+    dir: &Path,
+    mut line: Option<OwnedFd>,
+    hello: Hello,
+    on_event: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
     let mut buffer = vec![0; PACKET_MAX];
     let deadline = Instant::now() + PERSISTENCE;
     loop {
-        match attempt(dir, &hello, &mut buffer) {
+        let own = line.is_some();
+        let socket = match line.take() {
+            Some(line) => line,
+            None => reach(dir)?,
+        };
+        match attempt(socket, &hello, &mut buffer) {
             Ok((socket, keeper, adopted)) => {
-                let handle = Arc::new(Handle::start(socket, buffer, keeper, on_event)?);
-                return Ok((Keeper { handle }, adopted));
+                let process = Process::at(&socket, &keeper, own);
+                let entrusted = keeper.entrusted;
+                let handle = Handle::start(socket, buffer, (process, keeper.protocol, entrusted), on_event)?;
+                return Ok((Keeper { handle: Arc::new(handle) }, adopted));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
             // refuses the next connection.
@@ -65,13 +92,14 @@ impl From<ConnectError> for Attempt {
     }
 }
 
-/// The connection, who is at its other end (its pid and its protocol), and what it handed over.
-type Connected = (OwnedFd, (u32, u32), Vec<Adopted>);
+/// The connection, who is at its other end, and what it handed over.
+type Connected = (OwnedFd, Greeting, Vec<Adopted>);
 
-fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
-    let socket = reach(dir)?;
+fn attempt(socket: OwnedFd, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, Attempt> {
     let (pid, program) = (std::process::id(), hello.program.clone());
-    say(&socket, Verb::Hello(Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program }))?;
+    let greeting = Greeting { protocol: PROTOCOL, oldest: OLDEST, pid, program, ..Greeting::default() };
+    // It has to see that nobody hosts us, and may not be able to look.
+    say(&socket, Verb::Hello(greeting), shield::environ().as_slice())?;
     let keeper = match hear(&socket, buffer)?.0 {
         Body::Hello(keeper) => keeper,
         Body::Busy { pid } => return Err(ConnectError::Busy { pid }.into()),
@@ -94,9 +122,11 @@ fn attempt(dir: &Path, hello: &Hello, buffer: &mut [u8]) -> Result<Connected, At
             adopted.push(adopt(child, meta, &mut fds));
         }
         hook!("keeper.adopt.batch");
-        say(&socket, Verb::Adopted)?;
+        say(&socket, Verb::Adopted, &[])?;
         if !more {
-            return Ok((socket, (keeper.pid, keeper.protocol), adopted));
+            // One of before says nothing of its file, and shows it.
+            let file = keeper.file.or_else(|| shield::file_of(keeper.pid));
+            return Ok((socket, Greeting { file, ..keeper }, adopted));
         }
     }
 }
@@ -108,9 +138,7 @@ fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
     };
     let dir = directory(dir).map_err(absent)?;
     let socket = socket().map_err(io)?;
-    // A stopped keeper neither accepts nor reads nor answers.
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE)).map_err(io)?;
+    patient(&socket).map_err(io)?;
     connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
     listener::check(&socket)?;
     Ok(socket)
@@ -133,9 +161,9 @@ fn version(keeper: u32) -> ConnectError {
     ConnectError::Version { keeper, ours: PROTOCOL }
 }
 
-fn say(socket: &OwnedFd, verb: Verb) -> Result<(), ConnectError> {
+fn say(socket: &OwnedFd, verb: Verb, fds: &[BorrowedFd<'_>]) -> Result<(), ConnectError> {
     let packet = encode(&Request { id: 0, verb }, &[]);
-    match channel::send(socket, &packet, &[], SendFlags::empty()) {
+    match channel::send(socket, &packet, fds, SendFlags::empty()) {
         Ok(()) => Ok(()),
         // A refusal may close the socket before we have spoken; it is still there to be read.
         Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),

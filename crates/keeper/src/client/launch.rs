@@ -6,20 +6,28 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, open, unlinkat};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt,
+};
+use rustix::process::getpid;
 
 use crate::wire::{NAME, SOCKET};
 
 /// Connections that may wait: one daemon, its impatient successors.
 pub(crate) const BACKLOG: i32 = 8;
 
+/// A connection to a keeper that was just started, made before anybody else could pose as it.
+#[derive(Debug)]
+pub struct Launched(pub(super) OwnedFd);
+
 /// Starts a keeper that listens in `dir`. Call it only while holding the instance's lock: a socket
 /// that is already there is taken for a dead keeper's.
-pub fn launch(dir: &Path) -> io::Result<()> {
-    let listener = listener(dir)?;
+pub fn launch(dir: &Path) -> io::Result<Launched> {
+    let (listener, line) = listener(dir)?;
     let status = Command::new("/proc/self/exe")
         .arg0(NAME)
         .env_clear()
@@ -29,7 +37,11 @@ pub fn launch(dir: &Path) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("the keeper did not start: {status}"))) }
+    if status.success() {
+        Ok(Launched(line))
+    } else {
+        Err(io::Error::other(format!("the keeper did not start: {status}")))
+    }
 }
 
 /// Test hooks reach the keeper of an armed build; nothing else of our environment does.
@@ -37,7 +49,9 @@ fn hooks() -> Option<(&'static str, std::ffi::OsString)> {
     if cfg!(feature = "armed") { std::env::var_os("OSTLER_HOOKS").map(|dir| ("OSTLER_HOOKS", dir)) } else { None }
 }
 
-fn listener(dir: &Path) -> io::Result<OwnedFd> {
+/// The socket that the keeper will listen on, and a connection to it. Whoever can write the folder can put another socket in
+/// its place; the kernel says whose the one is that was reached, and only this process listens on its own.
+fn listener(dir: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
     let dir = directory(dir)?;
     match unlinkat(&dir, SOCKET, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
@@ -48,7 +62,13 @@ fn listener(dir: &Path) -> io::Result<OwnedFd> {
     fchmod(&listener, Mode::RUSR | Mode::WUSR)?;
     bind(&listener, &address(&dir)?)?;
     listen(&listener, BACKLOG)?;
-    Ok(listener)
+    let line = socket()?;
+    patient(&line)?;
+    connect(&line, &address(&dir)?)?;
+    if sockopt::socket_peercred(&line)?.pid != getpid() {
+        return Err(io::Error::other("somebody else listens where the keeper should"));
+    }
+    Ok((listener, line))
 }
 
 pub(super) fn directory(dir: &Path) -> Result<OwnedFd, Errno> {
@@ -57,6 +77,15 @@ pub(super) fn directory(dir: &Path) -> Result<OwnedFd, Errno> {
 
 pub(super) fn socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// How long a keeper may take to answer: it never blocks, so it is stopped or the machine is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A stopped keeper neither accepts nor reads nor answers.
+pub(super) fn patient(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(PATIENCE))
 }
 
 /// The socket's address through the descriptor of its directory: a path of any length fits, and no

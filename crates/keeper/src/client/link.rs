@@ -3,18 +3,19 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown, sockopt};
 
 use super::adopt;
 use crate::channel::{self, Received};
-use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray};
-use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
+use crate::procfs;
+use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray, Upgrade};
+use crate::wire::{Answer, Body, Greeting, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -123,11 +124,39 @@ impl State {
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
-    pub(super) pid: u32,
+    pub(super) process: Process,
+    pub(super) entrusted: Vec<u8>,
+    /// What became of its change to our program.
+    upgrade: Mutex<Option<Upgrade>>,
+    /// It may leave a core file.
+    pub(super) core_dumps: AtomicBool,
     /// The protocol that the keeper speaks.
     protocol: AtomicU32,
     state: Mutex<State>,
     drained: Condvar,
+}
+
+/// The keeper's process: what it says, and what the kernel says.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// The file that it ran when it was reached.
+    pub(super) file: Option<(u64, u64)>,
+    /// The one that listens, by number and start time; nothing where that one was never a keeper.
+    listens: Option<(u32, u64)>,
+}
+
+impl Process {
+    /// Who is at the other end. A connection of `own` was made before the keeper was there, which then says who it is.
+    pub(super) fn at(socket: &OwnedFd, keeper: &Greeting, own: bool) -> Process {
+        let peer = sockopt::socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
+        let pid = if own { Some(keeper.pid) } else { peer };
+        let listens = pid.and_then(|pid| Some((pid, procfs::stat(pid).ok()?.start_ticks)));
+        Process { pid: keeper.pid, file: keeper.file, listens }
+    }
+
+    pub(super) fn is_the_same_as(&self, other: &Process) -> bool {
+        self.listens.is_some() && self.listens == other.listens
+    }
 }
 
 /// Closes the connection when the last clone of a `Keeper` goes.
@@ -149,14 +178,17 @@ impl Handle {
     pub(super) fn start(
         socket: OwnedFd,
         buffer: Vec<u8>,
-        (pid, protocol): (u32, u32),
+        (process, protocol, entrusted): (Process, u32, Vec<u8>),
         on_event: impl Fn(Event) + Send + Sync + 'static,
     ) -> std::io::Result<Handle> {
         let link = Arc::new(Link {
             socket,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
-            pid,
+            process,
+            entrusted,
             protocol: AtomicU32::new(protocol),
+            upgrade: Mutex::default(),
+            core_dumps: AtomicBool::new(false),
             state: Mutex::default(),
             drained: Condvar::new(),
         });
@@ -201,9 +233,17 @@ impl Link {
         self.protocol.load(Ordering::Relaxed) >= protocol
     }
 
-    /// The keeper runs our program.
-    pub(super) fn is_renewed(&self) {
-        self.protocol.store(PROTOCOL, Ordering::Relaxed);
+    /// What became of the keeper's change to our program, if there was one.
+    pub(super) fn upgrade(&self) -> Option<Upgrade> {
+        *lock(&self.upgrade)
+    }
+
+    /// The keeper is to run our program, or does, or will not.
+    pub(super) fn upgrades(&self, upgrade: Upgrade) {
+        *lock(&self.upgrade) = Some(upgrade);
+        if upgrade == Upgrade::Done {
+            self.protocol.store(PROTOCOL, Ordering::Relaxed);
+        }
     }
 
     /// Answers without asking the keeper.

@@ -9,6 +9,7 @@ mod listener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -16,13 +17,14 @@ use rustix::io::Errno;
 pub use adopt::connect;
 pub(crate) use adopt::take;
 pub(crate) use launch::BACKLOG;
-pub use launch::launch;
+pub use launch::{Launched, launch};
 use link::{Handle, Pending};
 pub use listener::GUARDED;
 
 use crate::blob::{self, Command};
+use crate::shield;
 use crate::spec::{
-    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, Step, Stray,
+    GuardSpec, Import, Listed, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned, Step, Stray, Upgrade,
 };
 use crate::wire::{ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role, SpawnWire, Verb};
 
@@ -45,7 +47,22 @@ impl std::fmt::Debug for Keeper {
 impl Keeper {
     /// The keeper's process id: hosted processes descend from it.
     pub fn pid(&self) -> u32 {
-        self.handle.link().pid
+        self.handle.link().process.pid
+    }
+
+    /// Whether this is the same process as that one, as the kernel tells it; what it says of itself does not count.
+    pub fn is_the_same_as(&self, other: &Keeper) -> bool {
+        self.handle.link().process.is_the_same_as(&other.handle.link().process)
+    }
+
+    /// What the daemon before us wanted us to know.
+    pub fn entrusted(&self) -> &[u8] {
+        &self.handle.link().entrusted
+    }
+
+    /// Has the keeper remember these few bytes, in place of those before, for the daemon after us. An old keeper cannot.
+    pub fn entrust(&self, bytes: &[u8]) {
+        self.submit(Verb::Entrust, bytes, Vec::new(), None);
     }
 
     /// Starts a child, or returns the one that already has this key. `held` descriptors are kept
@@ -147,6 +164,13 @@ impl Keeper {
         Ok(())
     }
 
+    /// Whether the keeper may leave a core file, and be looked into for it. It forgets that when its program is replaced, and
+    /// is told again.
+    pub fn allow_core_dumps(&self, allowed: bool) {
+        self.handle.link().core_dumps.store(allowed, Ordering::Relaxed);
+        self.tell(Verb::CoreDumps { allowed });
+    }
+
     /// The daemon leaves on purpose: no restart, and the keeper ends once it has no child left.
     /// Returns when everything said before has left (or after five seconds).
     pub fn farewell(&self) {
@@ -155,13 +179,29 @@ impl Keeper {
         self.handle.link().drain(FAREWELL);
     }
 
+    /// Whether the keeper runs another program than this process.
+    pub fn is_another_program(&self) -> bool {
+        let theirs = self.handle.link().process.file;
+        theirs.is_some() && shield::own_file().is_some_and(|ours| theirs != Some(ours))
+    }
+
+    /// What became of the keeper's change to our program, if one was asked for.
+    pub fn upgrade(&self) -> Option<Upgrade> {
+        self.handle.link().upgrade()
+    }
+
     /// Replaces the keeper's program by ours, children and connection kept. `done` is called once
     /// the new program serves, or with the reason why the old one stayed.
     pub fn reexec(&self, done: impl FnOnce(Result<(), RequestError>) + Send + 'static) {
         let handle = Arc::downgrade(&self.handle);
+        self.handle.link().upgrades(Upgrade::Pending);
         let done = Pending::Plain(Box::new(move |outcome: Result<(), RequestError>| {
-            if let (Ok(()), Some(handle)) = (&outcome, handle.upgrade()) {
-                handle.link().is_renewed();
+            if let Some(handle) = handle.upgrade() {
+                let link = handle.link();
+                link.upgrades(if outcome.is_ok() { Upgrade::Done } else { Upgrade::Failed });
+                if link.core_dumps.load(Ordering::Relaxed) {
+                    link.submit(Verb::CoreDumps { allowed: true }, &[], Vec::new(), None);
+                }
             }
             done(outcome);
         }));

@@ -62,7 +62,7 @@ pub(super) struct Errand {
 impl Server {
     /// Sends a helper; what `work` returns arrives in `hear_errand`.
     pub(super) fn send_errand(&mut self, task: Task, work: impl FnOnce() -> Vec<u8>) {
-        self.start_errand(task, |out| sys::helper(out, work));
+        self.start_errand(task, |out| sys::helper(out, None, work));
     }
 
     /// Sends a helper that `fork` makes, given where to write its result.

@@ -3,7 +3,7 @@
 //! Nobody who is hosted here becomes the daemon: not by descent, and not by the cookie in its environment, which a helper
 //! looks for because that may block.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use super::errand::{Errand, Task};
 use crate::channel::{self, Received};
 use crate::custody::{self, ANCESTORS_MAX};
 use crate::procfs;
+use crate::shield::own_file;
 use crate::sys;
 use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encode, split};
 
@@ -33,6 +34,8 @@ pub(super) struct Stranger {
     pid: u32,
     /// It, whoever has its number.
     life: OwnedFd,
+    /// What it showed of its environment, which we may not be able to look at ourselves.
+    environ: Option<OwnedFd>,
 }
 
 /// What an orphan descends from: the kernel gives us every process below us that loses its parent.
@@ -75,6 +78,7 @@ impl Server {
             deadline: Instant::now() + PATIENCE,
             pid: peer.pid.as_raw_nonzero().get().unsigned_abs(),
             life,
+            environ: None,
         };
         if peer.uid != geteuid() && !peer.uid.is_root() {
             let why = "this keeper belongs to another user".to_owned();
@@ -116,10 +120,13 @@ impl Server {
         if index >= self.strangers.len() {
             return;
         }
-        let stranger = self.strangers.remove(index);
+        let mut stranger = self.strangers.remove(index);
         let received = channel::receive(&stranger.socket, &mut self.buffer, RecvFlags::DONTWAIT);
         let length = match received {
-            Ok(Received::Packet { length, .. }) => length,
+            Ok(Received::Packet { length, fds, .. }) => {
+                stranger.environ = fds.into_iter().next();
+                length
+            }
             Err(Errno::AGAIN) => return self.strangers.push(stranger),
             Ok(Received::Closed) | Err(_) => return,
         };
@@ -138,8 +145,11 @@ impl Server {
             return;
         }
         if self.lookers().count() < STRANGERS_MAX {
-            let pid = stranger.pid;
-            self.send_errand(Task::Look { stranger, id }, || custody::carried(pid).into_bytes());
+            let (pid, shown) = (stranger.pid, stranger.environ.as_ref().and_then(|environ| environ.try_clone().ok()));
+            let has_shown = shown.is_some();
+            self.start_errand(Task::Look { stranger, id }, |out| {
+                sys::helper(out, shown.as_ref().map(AsFd::as_fd), || custody::carried(pid, has_shown).into_bytes())
+            });
         } else {
             send_away(&stranger, id, "others wait too");
         }
@@ -175,6 +185,8 @@ impl Server {
                 oldest: OLDEST,
                 pid: std::process::id(),
                 program: format!("ostler-keeper {}", env!("CARGO_PKG_VERSION")),
+                file: own_file(),
+                entrusted: self.entrusted.clone(),
             }),
         };
         if let (Some(host), Some(daemon)) = (host, &mut self.daemon) {

@@ -72,6 +72,8 @@ struct Server {
     guard: Guard,
     groups: Groups,
     origin: Origin,
+    /// What the daemon wants the next one to know, and no file may.
+    entrusted: Vec<u8>,
     /// A program that is to take over, and the request that wants it.
     successor: Option<(u64, OwnedFd)>,
     /// The last daemon left on purpose.
@@ -114,6 +116,7 @@ impl Server {
             guard: Guard::default(),
             groups: Groups::begin(),
             origin,
+            entrusted: Vec::new(),
             successor: None,
             left: false,
             asked_to_end: false,

@@ -55,6 +55,8 @@ struct State {
     oom: Option<Vec<u8>>,
     #[serde(default)]
     groups: GroupsState,
+    #[serde(default)]
+    entrusted: Vec<u8>,
     /// The request that waits to hear that the new program serves.
     answer: u64,
 }
@@ -239,6 +241,7 @@ impl Server {
                 last: self.groups.last,
                 spent: self.groups.spent.clone(),
             },
+            entrusted: self.entrusted.clone(),
             answer,
         };
         (state, metas)
@@ -270,6 +273,7 @@ impl Server {
             guard: Guard::resumed(state.guard.map(sys::inherit).transpose()?, state.guard_running),
             origin: Origin { nofile: state.nofile, oom: state.oom, fds_max: begin::fds_max() },
             groups: Groups { base: state.groups.base, last: state.groups.last, ..Groups::default() },
+            entrusted: state.entrusted,
             successor: None,
             left: false,
             asked_to_end: false,

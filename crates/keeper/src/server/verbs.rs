@@ -14,9 +14,10 @@ use super::daemon::Broken;
 use super::spawn::window;
 use crate::channel::{self, Received};
 use crate::custody::Target;
+use crate::shield;
 use crate::spec::{Scope, Signalled};
 use crate::sys;
-use crate::wire::{BATCH_BYTES, Body, Numbered, Request, Verb, split};
+use crate::wire::{BATCH_BYTES, Body, ENTRUSTED_MAX, Numbered, Request, Verb, split};
 
 /// Packets read before everybody else has a turn.
 const PACKETS_PER_TURN: usize = 64;
@@ -119,6 +120,8 @@ impl Server {
                 }
             }
             Verb::Guard => self.guard.set(fds.into_iter().next()),
+            Verb::CoreDumps { allowed: true } => shield::lower(),
+            Verb::CoreDumps { allowed: false } => shield::raise(),
             Verb::Farewell => {
                 self.guard.set(None);
                 if let Some(daemon) = &mut self.daemon {
@@ -131,6 +134,8 @@ impl Server {
             },
             Verb::Import(child) => self.import(id, child, raw, fds),
             Verb::Hold { key } => self.hold(id, &key, fds),
+            Verb::Entrust if raw.len() <= ENTRUSTED_MAX => self.entrusted = raw.to_vec(),
+            Verb::Entrust => self.refuse(id, "too much to keep"),
         }
         Ok(())
     }

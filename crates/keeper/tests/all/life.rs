@@ -23,6 +23,7 @@ pub(crate) fn tests() -> &'static [Test] {
         a_daemon_that_keeps_dying_is_left_alone,
         a_new_program_keeps_children_and_connection,
         a_keeper_without_children_replaces_itself_too,
+        what_a_daemon_entrusts_goes_to_the_next_and_to_the_next_program,
         a_new_keeper_takes_over_from_a_living_daemon,
         a_lost_keeper_is_news_and_fails_every_request,
         a_polite_end_waits_for_the_children,
@@ -228,6 +229,25 @@ fn a_keeper_without_children_replaces_itself_too() {
     let child = daemon.sh("a", "exit 1");
     assert_ne!(child.pid, 0);
     assert_eq!(daemon.exit("a"), Exit::Code(1));
+}
+
+fn what_a_daemon_entrusts_goes_to_the_next_and_to_the_next_program() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    assert_eq!(daemon.keeper.entrusted(), b"");
+    daemon.keeper.entrust(b"first");
+    daemon.keeper.entrust(b"key and head");
+    // Too much is not kept, and takes nothing away.
+    daemon.keeper.entrust(&[7; ostler_keeper::ENTRUSTED_MAX + 1]);
+    drop(daemon);
+    let (daemon, _) = stable.connect();
+    assert_eq!(daemon.keeper.entrusted(), b"key and head");
+    let (sender, receiver) = channel();
+    daemon.keeper.reexec(answer(sender));
+    receiver.recv_timeout(PATIENCE).unwrap().unwrap();
+    drop(daemon);
+    let (daemon, _) = stable.connect();
+    assert_eq!(daemon.keeper.entrusted(), b"key and head");
 }
 
 fn a_new_keeper_takes_over_from_a_living_daemon() {

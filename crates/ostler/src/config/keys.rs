@@ -19,6 +19,16 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Whether this value loosens something that keeps agents in their place. The file is theirs to write too, so it counts
+    /// once a person has confirmed it.
+    pub(crate) fn loosens(&self, text: &str) -> bool {
+        match self.name {
+            "approvals.writable_programs" => text != self.default,
+            "daemon.core_dumps" => parse_bool(text) == Ok(true),
+            _ => false,
+        }
+    }
+
     /// The environment variable that overrides it.
     pub(crate) fn variable(&self) -> String {
         format!("OSTLER_{}", self.name.replace('.', "_").to_uppercase())
@@ -117,6 +127,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.daemon.restart = value),
     },
     Key {
+        name: "daemon.core_dumps",
+        default: "false",
+        doc: "Let ostler leave core dumps for debugging; agents can then read its memory. Needs `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.daemon.core_dumps = value),
+    },
+    Key {
         name: "approvals.wait",
         default: "60s",
         doc: "How long a command waits for approval.",
@@ -135,7 +151,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "approvals.writable_programs",
         default: "refuse",
-        doc: "A root command whose program the requester can replace: `refuse` it, or `warn` whoever approves.",
+        doc: "A root command whose program the requester can replace: `refuse` it, or `warn` whoever approves. Needs `ostler config confirm`.",
         apply: |config, text| {
             config.approvals.writable_programs = match text {
                 "refuse" => Writable::Refuse,

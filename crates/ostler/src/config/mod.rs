@@ -159,6 +159,8 @@ pub(crate) struct Approvals {
 pub(crate) struct Daemon {
     /// Whether the keeper brings a crashed `ostler up` back.
     pub(crate) restart: bool,
+    /// Whether daemon and keeper leave core files, and may be looked into for it.
+    pub(crate) core_dumps: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -245,6 +247,21 @@ impl Config {
         self.settings.push(Setting { key, text, origin });
     }
 
+    /// Settings that loosen something, with their values.
+    pub(crate) fn loosening(&self) -> Vec<(String, String)> {
+        let found = self.settings.iter().filter(|setting| setting.key.loosens(&setting.text));
+        found.map(|setting| (setting.key.name.to_owned(), setting.text.clone())).collect()
+    }
+
+    /// Takes these settings back to their defaults.
+    pub(crate) fn without(mut self, settings: &[(String, String)]) -> Self {
+        for key in KEYS.iter().filter(|key| settings.iter().any(|(name, _)| name == key.name)) {
+            // A default is a value that can be read.
+            let _ = (key.apply)(&mut self, key.default);
+        }
+        self
+    }
+
     /// Every setting, and every agent of the user's own.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let settings = self.settings.iter().map(|Setting { key, text, origin }| {
@@ -301,6 +318,20 @@ mod tests {
         assert_eq!(origin("journal.keep_for").to_string(), "environment OSTLER_JOURNAL_KEEP_FOR");
         assert!(matches!(origin("journal.total_max"), Origin::File { line: 4, .. }));
         assert_eq!(origin("log.level"), Origin::Default);
+    }
+
+    #[test]
+    fn what_loosens_is_named_and_can_be_taken_back() {
+        let text = "[approvals]\nwritable_programs = \"warn\"\nwait = \"5s\"\n[daemon]\ncore_dumps = \"no\"\n";
+        let (config, problems) = load(text, &[]);
+        assert!(problems.is_empty(), "{problems:?}");
+        assert_eq!(config.loosening(), [("approvals.writable_programs".to_owned(), "warn".to_owned())]);
+        let strict = config.clone().without(&config.loosening());
+        assert_eq!(strict.approvals.writable_programs, ostler_door_sudo_proxy::Writable::Refuse);
+        assert_eq!(strict.approvals.wait, Duration::from_secs(5));
+        let (config, _) = load("", &[("OSTLER_DAEMON_CORE_DUMPS", "on")]);
+        assert_eq!(config.loosening(), [("daemon.core_dumps".to_owned(), "on".to_owned())]);
+        assert!(!config.clone().without(&config.loosening()).daemon.core_dumps);
     }
 
     #[test]

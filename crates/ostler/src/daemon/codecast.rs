@@ -2,6 +2,7 @@
 //! themselves is another product's folder, and taken only when that is asked for.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use ostler_door_codecast::{Config, Door, Ready, Settings};
@@ -11,6 +12,10 @@ use super::host::Host;
 use super::{Options, PortFile};
 use crate::instances::DoorRecord;
 
+/// What the address in `~/.codecast/daemon.yaml` is called where it has to be confirmed: an agent can write that file and its
+/// tokens, and would open a port to other machines.
+const BIND: &str = "codecast.bind";
+
 /// The door, open.
 pub(super) struct Codecast {
     door: Door,
@@ -19,6 +24,14 @@ pub(super) struct Codecast {
 }
 
 impl Codecast {
+    /// The address, where it lets other machines in.
+    pub(super) fn loosening(options: &Options) -> Option<(String, String)> {
+        let folder = PathBuf::from(std::env::var_os("HOME")?).join(".codecast");
+        let is_wanted = options.drop_in && options.config.doors.codecast;
+        let config = is_wanted.then(|| Config::load(&folder, |_| None).ok()).flatten();
+        config.filter(Config::is_open).map(|config| bind(&config))
+    }
+
     /// Opens it, if it can be: a machine without a loopback has no use for it.
     pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Option<Self> {
         Self::try_open(options, host, open).inspect_err(|error| tracing::warn!("codecast door: {error}")).ok()
@@ -27,10 +40,13 @@ impl Codecast {
     fn try_open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> io::Result<Self> {
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or_else(|| io::Error::other("HOME is not set"))?;
         let folder = home.join(".codecast");
-        let config = match options.drop_in {
+        let mut config = match options.drop_in {
             true => Config::load(&folder, |_| None).map_err(io::Error::other)?,
             false => Config::usual(&folder),
         };
+        if config.is_open() && !host.engine().inbox().is_confirmed(&bind(&config)) {
+            config.bind = Ipv4Addr::LOCALHOST.into();
+        }
         let settings = Settings { version: crate::names::codecast_version(), home };
         let door = Door::new(host.engine().clone(), settings, Ready::read(&config)?);
         let listener = config.listen()?;
@@ -44,6 +60,7 @@ impl Codecast {
             }
             false => None,
         };
+        super::put_up_port_sign(host.engine(), address.port());
         open.push(DoorRecord {
             name: "codecast".into(),
             address: address.to_string(),
@@ -63,4 +80,8 @@ impl Codecast {
     pub(super) async fn serve(self) {
         self.door.serve(&self.listener).await;
     }
+}
+
+fn bind(config: &Config) -> (String, String) {
+    (BIND.to_owned(), config.bind.to_string())
 }

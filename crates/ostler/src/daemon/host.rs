@@ -249,8 +249,9 @@ impl Ours {
             sync_every: plan.sync_every,
             guard: plan.guard,
             child_nofile: super::limits::raise_descriptors(),
-            // Through /proc: the file may be replaced while this daemon runs.
-            runner: format!("/proc/{}/exe", std::process::id()).into(),
+            // Of the keeper's child that opens it, before that becomes another program: so it is the keeper's file, which is
+            // ours, whatever was put in its place; and nobody has to look into this process.
+            runner: "/proc/self/exe".into(),
             approvals: plan.approvals,
             sessions: plan.sessions,
         };

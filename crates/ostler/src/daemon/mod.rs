@@ -10,6 +10,7 @@ mod log_writer;
 mod native;
 mod place;
 mod port_file;
+mod port_sign;
 mod service;
 mod signals;
 mod sudo_proxy;
@@ -23,6 +24,7 @@ pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
 pub(crate) use place::{Folder, Place};
 pub(crate) use port_file::PortFile;
+pub(crate) use port_sign::{SIGN_VERB, put_up as put_up_port_sign, show_port};
 pub(crate) use signals::{Asked, Signals};
 pub(crate) use sudo_proxy::sudo_proxy_settings;
 pub(crate) use up::{Options, run};
@@ -33,7 +35,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use ostler_engine::Engine;
 use sha2::{Digest, Sha256};
+
+use crate::config::Config;
 
 /// Two: one busy connection must not hold up the others, and pumps have threads of their own.
 const WORKERS: usize = 2;
@@ -49,6 +54,20 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
     let ended = runtime.block_on(runtime.spawn(daemon));
     runtime.shutdown_background();
     ended.map_err(io::Error::other)
+}
+
+/// The settings without those that loosen something and that nobody has confirmed to this instance. What a door's own file
+/// asks for (`of_doors`) waits like them; the door looks whether it was confirmed.
+pub(crate) fn confirmed(engine: &Engine, config: Config, of_doors: Option<(String, String)>) -> Config {
+    let asked: Vec<_> = config.loosening().into_iter().chain(of_doors).collect();
+    let waiting = engine.inbox().settings(asked.clone()).unwrap_or_else(|error| {
+        tracing::error!("what was confirmed cannot be read: {error}");
+        asked
+    });
+    for (setting, value) in &waiting {
+        tracing::warn!("{setting} = {value} does not count until you confirm it: ostler config confirm {setting}");
+    }
+    config.without(&waiting)
 }
 
 /// The instance of a drop-in: one per user and place, by whatever name the place is reached.

@@ -53,8 +53,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
     let writer = LogWriter::to_stderr();
     writer.take_events(options.config.log.level.clone());
     let state = options.paths.state_dir().to_owned();
-    let outcome = super::run_to_end(async move { serve(&options).await })
-        .unwrap_or_else(|source| Err(HostError::Io { path: state, source }));
+    let outcome = super::run_to_end(serve(options)).unwrap_or_else(|source| Err(HostError::Io { path: state, source }));
     writer.flush();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,7 +65,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
     }
 }
 
-async fn serve(options: &Options) -> Result<(), HostError> {
+async fn serve(mut options: Options) -> Result<(), HostError> {
     let signals = Signals::catch().map_err(|source| HostError::Io { path: "signals".into(), source })?;
     let how = if options.take_over { Claim::TakeOver } else { Claim::IfFree };
     let ours = Host::claim(&options.paths, &options.instance, how)?;
@@ -78,7 +77,7 @@ async fn serve(options: &Options) -> Result<(), HostError> {
         .open(Plan {
             door: "up",
             environment: Environment::of_this_process(&["OSTLER_PROCESS", super::service::NOTIFY]),
-            guard: (options.config.daemon.restart && !options.service).then(|| guard(options)).flatten(),
+            guard: (options.config.daemon.restart && !options.service).then(|| guard(&options)).flatten(),
             retention: journal.retention(),
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
@@ -89,7 +88,10 @@ async fn serve(options: &Options) -> Result<(), HostError> {
             sessions: options.config.sessions.clone(),
         })
         .await?;
-    let (native, claustrum, codecast, sudo_proxy, zeroclaw) = match open_doors(options, &host) {
+    let of_doors = Codecast::loosening(&options);
+    options.config = super::confirmed(host.engine(), options.config, of_doors);
+    host.engine().allow_core_dumps(options.config.daemon.core_dumps);
+    let (native, claustrum, codecast, sudo_proxy, zeroclaw) = match open_doors(&options, &host) {
         Ok(doors) => doors,
         Err(error) => {
             // Who started this hears why it failed and decides; only the keeper itself may try again.

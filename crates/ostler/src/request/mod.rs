@@ -22,6 +22,9 @@ pub(crate) use privilege::{Offer, is_shown_whole, privilege};
 pub(crate) use row::{Row, wrap};
 pub(crate) use sheet::{hosted, sheet};
 
+/// Files that are named one by one; more than that, nobody reads.
+const NAMED_MAX: usize = 8;
+
 /// A request to run these stages, for tests.
 #[cfg(test)]
 pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {

@@ -1,7 +1,10 @@
 //! A command at the prompt of `sudo-proxy`, laid out as its users know it: what is asked, by whom, and which files would run.
 
+use std::path::PathBuf;
+
 use ostler_door_sudo_proxy::{Missing, Question, Stage, words};
 
+use super::NAMED_MAX;
 use super::row::Row;
 use crate::output::Paint;
 
@@ -108,10 +111,29 @@ fn resolved(number: usize, stage: &Stage) -> Option<Row> {
     Some(Row::ours(paint, text))
 }
 
-fn writable(question: &Question, stage: &Stage) -> Option<Row> {
-    let place = stage.file.as_ref().ok()?.writable.as_ref().filter(|_| question.request.privileged)?;
-    let words = format!("uid {} can write {} and so decide what runs", question.peer.uid, words::path(place));
-    Some(Row::ours(Paint::Head, format!("Warning:  {words}")))
+/// What the one who asks could change about a command that runs as root.
+fn writable(question: &Question, stage: &Stage) -> Vec<Row> {
+    let Ok(file) =
+        stage.file.as_ref().map_err(drop).and_then(|file| question.request.privileged.then_some(file).ok_or(()))
+    else {
+        return Vec::new();
+    };
+    let uid = question.peer.uid;
+    let warning = |words: String| Row::ours(Paint::Head, format!("Warning:  {words}"));
+    let decides =
+        |place: &PathBuf| warning(format!("uid {uid} can write {} and so decide what runs", words::path(place)));
+    let mut rows: Vec<Row> = file.writable.iter().map(decides).collect();
+    rows.extend(stage.behind.code.iter().map(|code| decides(&code.place)));
+    // Of many the first are enough to know.
+    let named = stage.behind.named.iter().take(NAMED_MAX);
+    rows.extend(named.map(|named| warning(format!("uid {uid} can change {}", words::path(&named.file)))));
+    if stage.behind.named.len() > NAMED_MAX {
+        rows.push(warning(format!(
+            "uid {uid} can change {} more of these files",
+            stage.behind.named.len() - NAMED_MAX
+        )));
+    }
+    rows
 }
 
 #[cfg(test)]

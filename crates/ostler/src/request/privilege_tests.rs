@@ -26,7 +26,10 @@ fn question(stages: Vec<(Vec<&str>, Result<File, Missing>)>) -> Question {
             forward_agent: false,
             version: "1.2.0".into(),
         },
-        stages: stages.into_iter().map(|(argv, file)| Stage { argv: owned(&argv), file }).collect(),
+        stages: stages
+            .into_iter()
+            .map(|(argv, file)| Stage { argv: owned(&argv), file, behind: Default::default() })
+            .collect(),
         peer: Peer { uid: 1000, pid: Some(42), hosted: Some("pabc".into()), workspace: None },
     }
 }

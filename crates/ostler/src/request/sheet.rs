@@ -2,7 +2,7 @@
 //! no text can pose as one of our own lines.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_api::{ApprovalInfo, ApprovalKind, AskerInfo};
 use ostler_door_rpc::is_plain;
@@ -10,8 +10,8 @@ use ostler_door_sudo_proxy::words;
 use ostler_stages::Seal;
 use serde::Deserialize;
 
-use super::content;
 use super::row::Row;
+use super::{NAMED_MAX, content};
 use crate::output::{Paint, ago, spelled, user};
 use crate::paths::DEFAULT_INSTANCE;
 
@@ -57,6 +57,7 @@ pub(crate) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
         Some(command) => command_rows(command, info, &mut rows, &mut warnings),
         None => rows.extend(content::rows(&info.content).unwrap_or_else(|| document(&info.content))),
     }
+    warnings.extend(crate::exclusive::pane());
     rows.push(Row::ours(Paint::Plain, ""));
     rows.extend(warnings.iter().map(|text| Row::ours(Paint::Warn, format!("! {text}"))));
     rows.extend(facts(instance, info));
@@ -68,7 +69,7 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
         let number = index + 1;
         let mark = if index == 0 { ' ' } else { '|' };
         rows.push(Row::ours(Paint::Head, format!("{mark} {}", words::command(&stage.argv))));
-        rows.push(Row::ours(Paint::Plain, format!("    runs {}", runs(stage, number, info, warnings))));
+        rows.push(Row::ours(Paint::Plain, format!("    runs {}", runs(stage, number, info, command, warnings))));
         if stage.argv.iter().any(|word| !word.chars().all(is_plain)) {
             warnings.push(format!("stage {number} contains invisible characters; they are written out here"));
         }
@@ -85,12 +86,15 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
 }
 
 /// The file that a stage executes; what could be wrong with it goes to the warnings.
-fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<String>) -> String {
+fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, command: &Command, warnings: &mut Vec<String>) -> String {
     let Some(path) = stage.program.as_ref().filter(|path| path.is_absolute()) else {
         warnings.push(format!("stage {number}: command not found, nothing would run"));
         return "(command not found)".into();
     };
     let shown = words::path(path);
+    if info.privileged {
+        behind(stage, path, number, info, command, warnings);
+    }
     let Ok(found) = ostler_stages::resolve(&path.to_string_lossy(), info.asker.uid) else {
         warnings.push(format!("stage {number}: {shown} no longer exists"));
         return shown;
@@ -106,6 +110,33 @@ fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, warnings: &mut Vec<St
         ));
     }
     if found.canonical == *path { shown } else { format!("{shown} -> {}", words::path(&found.canonical)) }
+}
+
+/// What the one who asks can change beside the file itself: nothing of it is held until root opens it.
+fn behind(
+    stage: &Stage,
+    path: &Path,
+    number: usize,
+    info: &ApprovalInfo,
+    command: &Command,
+    warnings: &mut Vec<String>,
+) {
+    let found = ostler_stages::behind(path, &stage.argv, command.env.values(), info.asker.uid);
+    let user = words::sentence(&user(info.asker.uid));
+    for code in &found.code {
+        let (file, place) = (words::path(&code.file), words::path(&code.place));
+        warnings.push(format!(
+            "stage {number}: {user}, who asks, can replace {file}, which it runs (can write to {place})"
+        ));
+    }
+    // Of many the first are enough to know.
+    for named in found.named.iter().take(NAMED_MAX) {
+        warnings.push(format!("stage {number}: {user}, who asks, can change {}", words::path(&named.file)));
+    }
+    if found.named.len() > NAMED_MAX {
+        let more = found.named.len() - NAMED_MAX;
+        warnings.push(format!("stage {number}: {user}, who asks, can change {more} more of these files"));
+    }
 }
 
 /// Content that is no command: its JSON, line by line.

@@ -52,8 +52,11 @@ pub(crate) struct Approve {
 impl Approve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let (mut reached, info) = context.meant_approval(self.id.as_deref(), "approve")?;
-        let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::open().ok());
-        let Some(tty) = tty else { return Err(refusal(&mut reached.client, &info)) };
+        if ostler_engine::access::own_place().is_err() {
+            return Err(refusal(&mut reached.client, &info));
+        }
+        let tty = Tty::deciding().map_err(|error| CommandError::new(Kind::Refused, format!("/dev/tty: {error}")))?;
+        tty.alone(&reached.client)?;
         if info.state != ApprovalState::Pending {
             return Err(too_late(&info));
         }

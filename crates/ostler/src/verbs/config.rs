@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use ostler_api::{Empty, SettingInfo, methods};
+
 use super::Context;
 use crate::config::{Config, KEYS, Origin};
-use crate::output::{Align, CommandError, Kind, Paint, Table};
+use crate::output::{Align, CommandError, Kind, Paint, Table, visible};
 
 /// Show, check or create the settings file
 #[derive(Debug, Args)]
@@ -18,13 +20,14 @@ Each setting can be overridden by an environment variable: journal.keep_for by O
 Examples:
   ostler config show       all settings and where each was set
   ostler config init       create a file that explains every setting
+  ostler config confirm approvals.writable_programs
   OSTLER_JOURNAL_KEEP_FOR=7d ostler config show")]
 pub(crate) struct ConfigVerb {
     #[command(subcommand)]
     what: Option<What>,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Print the path of the settings file
     Path,
@@ -34,6 +37,14 @@ enum What {
     Check,
     /// Create a file that explains every setting
     Init,
+    /// Let a setting take effect that lowers security
+    ///
+    /// Agents can write the settings file too. So a setting such as `approvals.writable_programs` or `daemon.core_dumps` has no
+    /// effect until you confirm its value, at a terminal of your own. Without a name: shows what waits.
+    Confirm {
+        /// The setting, as in `ostler config show`
+        setting: Option<String>,
+    },
 }
 
 impl ConfigVerb {
@@ -43,6 +54,8 @@ impl ConfigVerb {
             What::Show => show(context),
             What::Check => check(context),
             What::Init => init(context),
+            What::Confirm { setting: None } => waiting(context),
+            What::Confirm { setting: Some(setting) } => confirm(context, &setting),
         }
     }
 }
@@ -95,6 +108,46 @@ fn check(context: &Context) -> Result<ExitCode, CommandError> {
         }
     }
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What waits to be confirmed.
+fn waiting(context: &Context) -> Result<ExitCode, CommandError> {
+    let mut reached = context.reach_one()?;
+    let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
+    if context.json() {
+        context.screen.value(&status.unconfirmed)?;
+    } else if status.unconfirmed.is_empty() {
+        context.screen.line("nothing to confirm")?;
+    }
+    if !context.json() {
+        for one in &status.unconfirmed {
+            context.screen.line(&super::status::unconfirmed(&status.instance, one))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Confirms what the daemon says is waiting, and nothing that the file says meanwhile.
+fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
+    let mut reached = context.reach_one()?;
+    let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
+    let Some(one) = status.unconfirmed.into_iter().find(|one| one.setting == setting) else {
+        return Err(CommandError::new(
+            Kind::NotFound,
+            format!("`{}` is not waiting to be confirmed", visible(setting)),
+        )
+        .hint("after a change of the settings: ostler restart; what waits: ostler config confirm"));
+    };
+    reached.client.call::<methods::SettingConfirm>(&one)?;
+    let flag = crate::instances::flag(&status.instance);
+    if context.json() {
+        context.screen.value(&one)?;
+    } else {
+        let SettingInfo { setting, value } = &one;
+        let line = format!("{setting} = {value} is confirmed; it takes effect with: ostler restart{flag}");
+        context.screen.line(&visible(&line))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn init(context: &Context) -> Result<ExitCode, CommandError> {

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{KillParams, ProcessInfo, SignalParams, SignalScope, methods};
+use ostler_api::client::{Client, ClientError, Incoming};
+use ostler_api::{API_VERSION, HelloParams, KillParams, ProcessInfo, SignalParams, SignalScope, methods};
 
 use super::Context;
 use super::connect::Reached;
@@ -110,10 +111,7 @@ impl Kill {
         let params = KillParams { id: id.clone(), signal: None, grace_ms: Some(grace_ms), key: None };
         reached.client.answer_within(Some(grace.saturating_add(AFTER_GRACE)))?;
         if !self.wait {
-            // The answer comes with the exit; the request alone is enough for who does not wait. Asking once more
-            // makes sure that it was taken before the connection goes.
-            reached.client.send::<methods::ProcessKill>(&params)?;
-            reached.client.hello("kill")?;
+            begin(&mut reached.client, &params)?;
             return self.done(context, &id, "ending", serde_json::json!({"sent": "SIGTERM"}));
         }
         let killed = reached.client.call::<methods::ProcessKill>(&params)?;
@@ -136,6 +134,24 @@ impl Kill {
             context.screen.line(&format!("{id} {text}"))?;
         }
         Ok(())
+    }
+}
+
+/// Makes sure that a kill was taken, and not refused, before the connection goes. Its answer comes with the exit, for which
+/// who does not wait does not wait; a refusal comes before the answer to what is asked next.
+fn begin(client: &mut Client, params: &KillParams) -> Result<(), CommandError> {
+    let kill = client.send::<methods::ProcessKill>(params)?;
+    let next = client.send::<methods::InstanceHello>(&HelloParams { client: "kill".into(), version: API_VERSION })?;
+    loop {
+        client.fill()?;
+        while let Some(incoming) = client.take()? {
+            let Incoming::Reply { id, result } = incoming else { continue };
+            match result {
+                Err(error) if id == kill => return Err(ClientError::Rpc(error).into()),
+                _ if id == next => return Ok(()),
+                _ => {}
+            }
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mod prune;
 mod ps;
 mod restart;
 mod rules;
+mod rules_affirm;
 mod run;
 mod screen;
 mod send;

@@ -1,11 +1,10 @@
 //! `ostler restart`: a new daemon takes the old one's place; every child goes on.
 
-use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_api::{Empty, methods};
+use ostler_api::{Empty, KeeperUpgrade, methods};
 
 use super::Context;
 use super::background::{self, Start};
@@ -42,7 +41,6 @@ impl Restart {
             ));
         }
         let had_places = old.as_ref().is_some_and(|record| background::is_drop_in(record.pid));
-        let outdated = keeper(context).filter(|pid| !is_this_program(*pid));
         let start = Start { drop_in: self.drop_in || had_places || config.doors.drop_in, take_over: true };
         let record = background::launch(context, &start)?;
         let headline = match old {
@@ -50,8 +48,8 @@ impl Restart {
             None => format!("ostler was not running; started (pid {})", record.pid),
         };
         let code = super::up::report(context, &record, &headline, false)?;
-        if let Some(pid) = outdated {
-            context.screen.note(&changed_over(pid));
+        if let Some(note) = changed_over(context) {
+            context.screen.note(&note);
         }
         Ok(code)
     }
@@ -70,25 +68,21 @@ fn refuse_unknown(context: &Context) -> Result<(), CommandError> {
         .hint(format!("to start a new one: ostler up --instance {name}")))
 }
 
-/// The keeper of the daemon that is to be replaced.
-fn keeper(context: &Context) -> Option<u32> {
+/// Waits until a keeper of another program has become the new daemon's, and says whether it has. Nothing where it was all the
+/// time.
+fn changed_over(context: &Context) -> Option<String> {
     let found = context.living().ok()?.into_iter().find(|found| found.name == context.instance_name())?;
-    context.reach(found).ok()?.client.call::<methods::InstanceStatus>(&Empty {}).ok()?.keeper_pid
-}
-
-fn is_this_program(pid: u32) -> bool {
-    let file = |link: &str| std::fs::metadata(link).map(|file| (file.dev(), file.ino())).ok();
-    file(&format!("/proc/{pid}/exe")) == file("/proc/self/exe")
-}
-
-/// Waits until a keeper of another program has become this one, and says whether it has.
-fn changed_over(pid: u32) -> String {
+    let mut reached = context.reach(found).ok()?;
     let deadline = Instant::now() + CHANGED_WITHIN;
-    while !is_this_program(pid) {
-        if Instant::now() > deadline {
-            return format!("a part of it (pid {pid}) still runs the old version; see: ostler logs --daemon");
+    loop {
+        let status = reached.client.call::<methods::InstanceStatus>(&Empty {}).ok()?;
+        let pid = status.keeper_pid?;
+        match status.keeper_upgrade? {
+            KeeperUpgrade::Done => return Some(format!("upgraded in place (pid {pid}); everything keeps running")),
+            KeeperUpgrade::Pending if Instant::now() < deadline => std::thread::sleep(background::POLL),
+            KeeperUpgrade::Pending | KeeperUpgrade::Failed => {
+                return Some(format!("a part of it (pid {pid}) still runs the old version; see: ostler logs --daemon"));
+            }
         }
-        std::thread::sleep(background::POLL);
     }
-    format!("upgraded in place (pid {pid}); everything keeps running")
 }

@@ -22,7 +22,8 @@ Examples:
   ostler rules add -- git fetch origin
   ostler rules add --privileged --expires 8h -- apt-get install 'lib*-dev'
   ostler rules add --deny --privileged -- systemctl stop '*'
-  ostler rules revoke r3kd";
+  ostler rules revoke r3kd
+  ostler rules affirm               use them again after ostler was stopped";
 
 /// List, add and revoke rules that answer for you
 #[derive(Debug, Args)]
@@ -41,6 +42,12 @@ enum Action {
         after_help = "* in an argument matches any text.\n\nExample:\n  ostler rules add --privileged --expires 30d -- apt-get install 'lib*-dev'"
     )]
     Add(Add),
+    /// Confirm the rules that are suspended since ostler was stopped
+    #[command(
+        after_help = "A rule is only used as long as ostler runs without a break: nobody else could have written it then. After that it \
+waits for you. This shows the rules and asks you to press y; it needs a terminal.\n\nExample:\n  ostler rules affirm"
+    )]
+    Affirm,
     /// Revoke a rule
     Revoke {
         /// Name of the rule, or the beginning of it
@@ -84,6 +91,7 @@ impl Rules {
         match self.action.unwrap_or(Action::List) {
             Action::List => list(context),
             Action::Add(add) => add.run(context),
+            Action::Affirm => super::rules_affirm::run(context),
             Action::Revoke { name } => revoke(context, &name),
         }
     }
@@ -110,6 +118,10 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
         context.screen.note("no rules; you are asked about everything");
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
+        let suspended = rows.iter().filter(|(_, rule)| rule.suspended).count() as u64;
+        if let Some(hint) = super::rules_affirm::hint(suspended) {
+            context.screen.note(&hint);
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,6 +135,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
     let mut table = Table::new(&columns);
     for (instance, rule) in rows {
         let says = match rule.effect {
+            _ if rule.suspended => ("suspended".to_owned(), Paint::Warn),
             RuleEffect::Allow => ("yes".to_owned(), Paint::Good),
             RuleEffect::Deny => ("no".to_owned(), Paint::Bad),
         };
@@ -150,7 +163,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
 }
 
 /// The command as the rule has it: patterns without quotes, everything else as it would be typed.
-fn what(pattern: Option<&Pattern>, title: &str) -> String {
+pub(super) fn what(pattern: Option<&Pattern>, title: &str) -> String {
     let Some(Pattern::Command { stages, env, .. }) = pattern else { return title.to_owned() };
     let word = |arg: &ostler_engine::approval::ArgPattern| match arg {
         ostler_engine::approval::ArgPattern::Is(text) if text.contains('*') => format!("'{text}'"),

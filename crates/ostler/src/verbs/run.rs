@@ -14,6 +14,7 @@ use ostler_api::{ProcessInfo, SpawnParams, WinSize, methods};
 use super::Context;
 use super::attach::{hold, takes_keyboard};
 use super::connect::Reached;
+use super::set::{Access, open_access};
 use super::stream::{Format, Input, Mode, Sink, View, size};
 use crate::config::parse_size;
 use crate::output::{CommandError, Kind};
@@ -31,14 +32,15 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command gets your environment and folder. It keeps running when you leave, close the window, lose the connection, \
-and when ostler is killed. Ctrl-C leaves it (exit code 130); with -t it gets every key, and Ctrl-] leaves. Without -d, run \
+and when ostler is killed. ostler inside it only reaches its own session. Ctrl-C leaves it (exit code 130); with -t it gets every key, and Ctrl-] leaves. Without -d, run \
 exits with its exit code.
 
 Examples:
   ostler run -- make -j8
   ostler run -t --name claude -- claude
   ostler run -d --name web --cwd ~/site -- python3 -m http.server
-  ostler run --private -- ./rotate-keys      what it says stays in memory")]
+  ostler run --private -- ./rotate-keys      what it says stays in memory
+  ostler run -t --access all -- bash         ostler in that shell reaches everything")]
 pub(crate) struct Run {
     /// Give it a terminal, for an agent's own screen
     #[arg(short, long)]
@@ -68,6 +70,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     keep: Option<u64>,
 
+    /// Which processes and sessions ostler reaches from inside it: `own` or `all`
+    #[arg(long, value_name = "WHICH", value_enum, hide_possible_values = true)]
+    access: Option<Access>,
+
     /// Start it once, even when called again with this key
     #[arg(long)]
     key: Option<String>,
@@ -89,6 +95,7 @@ impl Run {
             env: Vec::new(),
             private: process.private,
             keep: None,
+            access: None,
             key: None,
             command,
         }
@@ -97,12 +104,15 @@ impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
         let params = self.params()?;
-        let (reached, process) = spawn(context, &params)?;
+        let (mut reached, process) = spawn(context, &params)?;
         if let Some(key) = &self.key
             && (&process.program, &process.args) != (&params.program, &params.args)
         {
             let message = format!("key {key} was already used for another command: {}", process.id);
             return Err(CommandError::new(Kind::Refused, message).hint("use another key"));
+        }
+        if let Some(access) = self.access {
+            open_access(&mut reached.client, &process.id, access)?;
         }
         if self.detach {
             if context.json() {

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{Autonomy, ProcessInfo, RenameParams, SessionChangeParams, SessionInfo, methods};
+use ostler_api::client::Client;
+use ostler_api::{AccessParams, Autonomy, ProcessInfo, RenameParams, SessionChangeParams, SessionInfo, methods};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -29,7 +30,8 @@ Examples:
   ostler set fix --model opus --permissions plan
   ostler set fix --model ''            back to the agent's default
   ostler set s3fk --name fix
-  ostler set build --name old          a process, too")]
+  ostler set build --name old          a process, too
+  ostler set shell --access all        ostler commands in that shell reach everything")]
 pub(crate) struct Set {
     /// Id, unique prefix of it, or name, of a session or a process
     id: String,
@@ -50,17 +52,48 @@ pub(crate) struct Set {
     /// Rename it; '' removes the name
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
+
+    /// What a process may do with other processes and sessions: `own` or `all`
+    #[arg(long, value_name = "WHICH", value_enum, hide_possible_values = true)]
+    access: Option<Access>,
+}
+
+/// Whose processes and sessions a program that runs in ostler reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Access {
+    /// Itself, its session and what was started from there
+    Own,
+    /// Everything, as your own terminal
+    All,
+}
+
+/// Lets a process reach more, or less; the daemon refuses it to who is no person.
+pub(super) fn open_access(client: &mut Client, id: &str, access: Access) -> Result<(), CommandError> {
+    let params = AccessParams { id: id.to_owned(), all: access == Access::All };
+    client.call::<methods::ProcessAccess>(&params)?;
+    Ok(())
 }
 
 impl Set {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        if self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none() {
-            return Err(CommandError::usage("nothing to change").hint("use --model, --permissions, --mode or --name"));
+        let other = self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none();
+        if other && self.access.is_none() {
+            return Err(
+                CommandError::usage("nothing to change").hint("use --model, --permissions, --mode, --name or --access")
+            );
         }
         let (mut reached, before) = match context.find_named(&self.id)? {
             Named::Session(reached, before) => (reached, before),
-            Named::Process(reached, process) => return self.rename(context, reached, &process),
+            Named::Process(mut reached, process) => match self.access {
+                Some(access) if other => return open(context, &mut reached, &process, access),
+                Some(_) => return Err(CommandError::usage("--access is changed alone")),
+                None => return self.rename(context, reached, &process),
+            },
         };
+        if self.access.is_some() {
+            let why = format!("{} is a session: --access is for a process", before.id);
+            return Err(CommandError::usage(why).hint("an agent only reaches its own session"));
+        }
         // The same again changes nothing, so a repeated request needs no key.
         let params = SessionChangeParams {
             id: before.id.clone(),
@@ -115,6 +148,24 @@ impl Set {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Says what a process reaches from now on.
+fn open(
+    context: &Context,
+    reached: &mut Reached,
+    process: &ProcessInfo,
+    access: Access,
+) -> Result<ExitCode, CommandError> {
+    open_access(&mut reached.client, &process.id, access)?;
+    let (id, all) = (&process.id, access == Access::All);
+    if context.json() {
+        context.screen.value(&json!({"process": id, "access": if all { "all" } else { "own" }}))?;
+    } else {
+        let what = if all { "everything, until it ends or ostler restarts" } else { "only its own" };
+        context.screen.line(&format!("{id} reaches {what}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// One setting that is no longer what it was.

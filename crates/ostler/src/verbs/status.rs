@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{Empty, methods};
+use ostler_api::{Empty, SettingInfo, methods};
 
 use super::Context;
 use crate::config::show_size;
@@ -70,6 +70,9 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
         status.state_dir,
         status.oldest_unsynced_ms,
     ))?;
+    if let Some(hint) = super::rules_affirm::hint(status.rules_suspended) {
+        screen.line(&screen.paint(Paint::Warn, &format!("  rules      {hint}")))?;
+    }
     for (line, is_good) in disk(status) {
         screen.line(&screen.paint(if is_good { Paint::Plain } else { Paint::Warn }, &line))?;
     }
@@ -78,10 +81,20 @@ fn print(context: &Context, status: &ostler_api::Status) -> Result<(), CommandEr
             format!("  output of {} processes may be incomplete: the disk failed; see `ostler ps`", status.damaged);
         screen.line(&screen.paint(Paint::Bad, &text))?;
     }
+    for waiting in &status.unconfirmed {
+        let text = format!("  settings   {}", unconfirmed(&status.instance, waiting));
+        screen.line(&screen.paint(Paint::Warn, &text))?;
+    }
     let flag = crate::instances::flag(&status.instance);
     let names: Vec<&str> = status.doors.iter().map(|door| door.name.as_str()).collect();
     screen.line(&format!("  connect    {} (ostler status --connect{flag})", names.join(", ")))?;
     Ok(())
+}
+
+/// A setting that does not count, and what to do about it.
+pub(super) fn unconfirmed(instance: &str, SettingInfo { setting, value }: &SettingInfo) -> String {
+    let flag = crate::instances::flag(instance);
+    visible(&format!("{setting} = {value} has no effect until you confirm it: ostler config confirm {setting}{flag}"))
 }
 
 /// Below this a journal cannot even be begun: its files take a block each.

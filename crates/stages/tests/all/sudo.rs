@@ -17,6 +17,8 @@ const HANG_UP_WITHIN: Duration = Duration::from_secs(15);
 pub(crate) fn tests() -> &'static [Test] {
     tests![
         a_password_is_asked_for_on_the_terminal,
+        nobody_else_opens_the_terminal_that_sudo_asks_on_and_the_command_does,
+        whoever_had_the_terminal_open_before_keeps_sudo_from_asking,
         a_wrong_password_runs_nothing,
         ctrl_c_at_the_password_runs_nothing,
         ctrl_z_at_the_password_asks_again,
@@ -53,6 +55,39 @@ fn a_password_is_asked_for_on_the_terminal() {
     assert_eq!(ran.codes(), [0], "{}", ran.stderr(0));
     assert_eq!(ran.text(), "0\n");
     assert_eq!(user.tickets(), None, "a single command leaves nothing remembered");
+}
+
+/// Another program of the same user tries while sudo asks; the command, and what it runs as that user, has a terminal.
+fn nobody_else_opens_the_terminal_that_sudo_asks_on_and_the_command_does() {
+    let Some(user) = User::new(ALL) else { return };
+    let place = Place::new();
+    let script =
+        format!("echo >/dev/tty && setpriv --reuid {} --clear-groups sh -c 'echo >/dev/tty && id -u'", user.name);
+    let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["sh", "-c", &script]]));
+    terminal.asked(1);
+    let tried = user.opens(&terminal.name);
+    assert!(tried.contains("busy"), "{tried}");
+    terminal.type_in(&format!("{PASSWORD}\n"));
+    let ran = terminal.finish();
+    assert_eq!(ran.codes(), [0], "{}", ran.stderr(0));
+    assert_ne!(ran.text(), "0\n");
+}
+
+fn whoever_had_the_terminal_open_before_keeps_sudo_from_asking() {
+    let Some(user) = User::new(ALL) else { return };
+    let place = Place::new();
+    let mut holder = None;
+    let spec = spec(AskOnTerminal, &[&["id", "-u"]]);
+    let mut terminal = user.start_after(&place, &spec, |name| holder = Some(user.holding(name)));
+    wait_until("the runner refuses", || terminal.has_ended());
+    assert_eq!(terminal.questions(), 0);
+    let ran = terminal.finish();
+    let mut holder = holder.unwrap();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    let (_, kind, message) = ran.failure();
+    assert_eq!(kind, FailKind::NoTerminal);
+    assert!(message.contains("has opened the runner's terminal"), "{message}");
 }
 
 /// A spec whose command leaves a mark, and whether it did.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_engine::Caller;
 use ostler_engine::session::{Agent, Autonomy, Change, ChangeError, Interrupt, Lifetime, NewSession};
 
 use super::{blocking, failed, known};
@@ -64,7 +65,7 @@ pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) ->
         let fallback = view.lost.is_some() && view.lost.as_ref() == wanted;
         if let Some(given) = given.filter(|_| !fallback) {
             let change = Change { agent_session: Some(Some(given)), ..Change::default() };
-            session.change(change, || peer::caller(from.address, from.own)).map_err(failed)?;
+            session.change(change, || caller(&shared, from)).map_err(failed)?;
         }
         shared.place(&session, |place| place.here()).map_err(failed)?;
         Ok(format!(r#"{{"ok":true,"fallback":{fallback}}}"#))
@@ -97,10 +98,15 @@ pub(super) async fn set_model(shared: &Arc<Shared>, from: Peer, params: &Params)
     change(shared, from, id, Change { model: Some(model), ..Change::default() }).await
 }
 
+/// Who is at the other end. Looks at every process of the machine.
+fn caller(shared: &Shared, from: Peer) -> Caller {
+    peer::caller(from.address, from.own, |inode, uid| shared.engine.caller_holding(inode, uid))
+}
+
 async fn change(shared: &Arc<Shared>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
-    let session = known(shared, id)?;
+    let (session, shared) = (known(shared, id)?, Arc::clone(shared));
     let id = id.to_owned();
-    blocking(move || match session.change(change, || peer::caller(from.address, from.own)) {
+    blocking(move || match session.change(change, || caller(&shared, from)) {
         Ok(()) => Ok(OK.to_owned()),
         Err(ChangeError::Closed) => Err(RpcError::no_session(&id)),
         Err(error) => Err(failed(error)),

@@ -98,6 +98,7 @@ fn open(
     let listener = TcpListener::from_std(listener)?;
     let address = listener.local_addr()?;
     let port = PortFile::write(&folder.join("daemon.port"), address.port())?;
+    crate::daemon::put_up_port_sign(host.engine(), address.port());
     // Who started it may have left; the port is in the file too.
     let _ = writeln!(io::stdout(), "DAEMON_PORT={}", address.port()).and_then(|()| io::stdout().flush());
     tracing::info!("listening on {address}{}", if config.is_open() { " (TLS, tokens)" } else { "" });

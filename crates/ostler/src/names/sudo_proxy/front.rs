@@ -73,6 +73,11 @@ impl Room {
         }
     }
 
+    /// Whether this process may decide anything.
+    pub(super) fn may_decide(&self) -> bool {
+        self.not_a_place.is_none()
+    }
+
     /// One line on standard error; later, if a question is on the same terminal.
     pub(super) fn say(&self, line: &str) {
         if let Some(held) = &mut *self.held.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -178,7 +183,11 @@ impl Around for Front {
         if let Some(why) = &self.room.not_a_place {
             return Err(format!("prompt error: {why}"));
         }
-        prompt::check().map_err(|why| format!("prompt error: {why}"))?;
+        // Looks at many processes, beside the other connections.
+        tokio::task::block_in_place(prompt::check).map_err(|why| {
+            self.room.say(&format!("[{}] {why}", words::quoted(&question.request.id)));
+            format!("prompt error: {why}")
+        })?;
         self.tell(Event::Ask(question))
     }
 

@@ -49,6 +49,7 @@ pub(super) fn run(flags: &Flags, socket: &Path) -> ExitCode {
     let (flags, socket, sink) = (flags.clone(), socket.to_owned(), log.clone());
     let over = crate::daemon::run_to_end(async move { serve(&flags, &socket, &sink).await });
     log.flush();
+    crate::exclusive::give_back();
     match over.unwrap_or_else(|error| Err(error.to_string())) {
         Ok(Over::Asked(_)) => ExitCode::SUCCESS,
         Ok(Over::Signal(signal)) => {
@@ -77,6 +78,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
         error => error.to_string(),
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
+    let config = crate::daemon::confirmed(host.engine(), config, None);
     crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
     let eligible =
         flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
@@ -84,6 +86,9 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
     if flags.verbose {
         greet(&room, socket, &settings);
+    }
+    if room.may_decide() {
+        super::prompt::take();
     }
     let (front, events) = Front::new(Arc::clone(&room));
     let door = Door::new(host.engine().clone(), settings, Arc::new(front));

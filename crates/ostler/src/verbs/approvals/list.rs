@@ -8,13 +8,15 @@ use ostler_api::{ApprovalInfo, ApprovalListParams, ApprovalState, methods};
 use super::told::word;
 use crate::config::show_duration;
 use crate::output::{Align, CommandError, Paint, Table, ago, user};
-use crate::verbs::Context;
+use crate::verbs::{Context, rules_affirm};
 
 pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError> {
     let mut rows: Vec<(String, ApprovalInfo)> = Vec::new();
     let mut reached = context.reach_all()?;
+    let mut suspended = 0;
     for instance in &mut reached {
         let list = instance.client.call::<methods::ApprovalList>(&ApprovalListParams { all })?;
+        suspended += list.rules_suspended;
         rows.extend(list.approvals.into_iter().map(|info| (instance.found.name.clone(), info)));
     }
     rows.sort_by_key(|(_, info)| info.asked);
@@ -26,6 +28,9 @@ pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError
         context.screen.note(&format!("nothing is waiting for you{hint}"));
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
+    }
+    if let Some(hint) = rules_affirm::hint(suspended).filter(|_| !context.json()) {
+        context.screen.note(&hint);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! The person's own terminal, `/dev/tty`: never standard input, which a program can feed. It is put back on every way out,
-//! panics included.
+//! panics included. Where something is decided nobody else may open it, ourselves included: what is open is kept.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,12 +15,21 @@ use rustix::termios::{
 };
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 
+use crate::exclusive::{self, Taken};
+use crate::output::{CommandError, Kind};
+
 /// The screen that full-screen programs draw on, without a cursor; and back.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J";
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
 
 /// How the terminal was, and whether it shows the other screen; in a static, so that a panic finds it.
-static BEFORE: Mutex<Option<(Termios, bool)>> = Mutex::new(None);
+static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
+
+struct Before {
+    modes: Termios,
+    full: bool,
+    terminal: File,
+}
 
 /// The signal that asks this program to end; none is 0.
 static ENDED: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
@@ -33,6 +43,8 @@ const LOOK: Duration = Duration::from_millis(10);
 
 pub(in crate::verbs) struct Tty {
     file: File,
+    /// Nobody else may open it.
+    taken: Option<Taken>,
 }
 
 /// The terminal gives every key at once and shows none, for as long as this lives.
@@ -40,7 +52,36 @@ pub(in crate::verbs) struct Raw(());
 
 impl Tty {
     pub(in crate::verbs) fn open() -> io::Result<Self> {
-        Ok(Self { file: File::options().read(true).write(true).open("/dev/tty")? })
+        let opened = File::options().read(true).write(true).open("/dev/tty");
+        let busy = |error: io::Error| match error.kind() {
+            io::ErrorKind::ResourceBusy => io::Error::other("another ostler is asking on this terminal"),
+            _ => error,
+        };
+        Ok(Self { file: opened.map_err(busy)?, taken: None })
+    }
+
+    /// One on which something is decided: nobody else opens it for as long as this lives.
+    pub(in crate::verbs) fn deciding() -> io::Result<Self> {
+        let mut tty = Self::open()?;
+        tty.taken = Some(exclusive::take(&tty.file)?);
+        Ok(tty)
+    }
+
+    /// Makes sure, before every question, that nobody hosted has this terminal open from before.
+    pub(in crate::verbs) fn alone(&self, daemon: impl AsFd) -> Result<(), CommandError> {
+        let refused = |why| CommandError::new(Kind::Refused, format!("not asked here: {why}"));
+        exclusive::alone(&self.file, Some(daemon.as_fd())).map_err(refused)
+    }
+
+    /// Another program has the terminal meanwhile.
+    pub(in crate::verbs) fn lend<T>(&self, to: impl FnOnce() -> T) -> T {
+        exclusive::give_back();
+        let done = to();
+        if self.taken.is_some() {
+            // Before the next question it is taken again, and an error is told there.
+            let _ = exclusive::again(&self.file);
+        }
+        done
     }
 
     pub(in crate::verbs) fn raw(&self) -> io::Result<Raw> {
@@ -58,7 +99,8 @@ impl Tty {
         let before = tcgetattr(&self.file)?;
         let mut raw = before.clone();
         raw.make_raw();
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((before, full));
+        let terminal = self.file.try_clone()?;
+        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Before { modes: before, full, terminal });
         let guard = Raw(());
         tcsetattr(&self.file, OptionalActions::Now, &raw)?;
         if full {
@@ -71,7 +113,7 @@ impl Tty {
     pub(in crate::verbs) fn is_stop(keys: &[u8]) -> bool {
         let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner);
         // No key at all is 0.
-        before.as_ref().is_some_and(|(before, _)| match before.special_codes[SpecialCodeIndex::VSUSP] {
+        before.as_ref().is_some_and(|before| match before.modes.special_codes[SpecialCodeIndex::VSUSP] {
             0 => false,
             key => keys.contains(&key),
         })
@@ -79,7 +121,7 @@ impl Tty {
 
     /// Stops this program as that key does elsewhere: with the terminal as it was, until somebody continues it.
     pub(in crate::verbs) fn stop(&self) -> io::Result<()> {
-        let full = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(_, full)| *full);
+        let full = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|before| before.full);
         restore();
         CONTINUED.store(false, Ordering::Release);
         kill_process_group(getpgrp(), Signal::TSTP)?;
@@ -159,6 +201,7 @@ fn mind_ends() {
     let then = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         restore();
+        exclusive::give_back();
         then(panic);
     }));
     for signal in [SIGTERM, SIGHUP, SIGINT] {
@@ -170,11 +213,10 @@ fn mind_ends() {
 }
 
 fn restore() {
-    let Some((before, full)) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-    let Ok(tty) = Tty::open() else { return };
+    let Some(before) = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     // There is nobody left to tell if even that fails.
-    if full {
-        let _ = tty.write(LEAVE);
+    if before.full {
+        let _ = io::Write::write_all(&mut &before.terminal, LEAVE);
     }
-    let _ = tcsetattr(&tty.file, OptionalActions::Now, &before);
+    let _ = tcsetattr(&before.terminal, OptionalActions::Now, &before.modes);
 }

@@ -19,6 +19,8 @@ pub(in crate::verbs) struct Checked {
     pub(in crate::verbs) running: bool,
     /// How many entries, and the hash of the last; or what does not hold.
     pub(in crate::verbs) result: Result<(u64, String), String>,
+    /// What another program wrote into the file: positions and records. It was put aside.
+    foreign: Vec<(u64, String)>,
 }
 
 pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
@@ -29,14 +31,23 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
             None => context.screen.note("no audit log yet"),
         }
     }
-    let holds = checked.iter().all(|one| one.result.is_ok());
+    let holds = checked.iter().all(|one| one.result.is_ok() && one.foreign.is_empty());
     if context.json() {
         let rows: Vec<_> = checked.iter().map(row).collect();
         context.screen.value(&rows)?;
     } else {
         for one in &checked {
             let (mark, paint, text) = match &one.result {
-                Ok((entries, head)) => ("ok  ", Paint::Good, format!("{entries} entries verified; head {head}")),
+                Ok((entries, head)) if one.foreign.is_empty() => {
+                    ("ok  ", Paint::Good, format!("{entries} entries verified; head {head}"))
+                }
+                Ok((entries, head)) => {
+                    let foreign = one.foreign.len();
+                    let text = format!(
+                        "{entries} entries verified; head {head}; {foreign} entries were written by another program, set aside, and do not count:"
+                    );
+                    ("FAIL", Paint::Bad, text)
+                }
                 Err(why) => ("FAIL", Paint::Bad, visible(why)),
             };
             let running = if one.running { "" } else { " (not running)" };
@@ -45,16 +56,25 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
                 context.screen.paint(paint, mark),
                 visible(&one.instance)
             ))?;
+            for (seq, record) in &one.foreign {
+                let (kind, _, text) = super::words::tell(record);
+                context.screen.line(&visible(&format!("       {seq}  {kind}  {text}")))?;
+            }
         }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn row(one: &Checked) -> serde_json::Value {
-    let Checked { instance, running, result } = one;
+    let Checked { instance, running, result, foreign } = one;
     match result {
         Ok((entries, head)) => {
-            serde_json::json!({"instance": instance, "running": running, "holds": true, "entries": entries, "head": head})
+            let foreign: Vec<_> =
+                foreign.iter().map(|(seq, record)| serde_json::json!({"seq": seq, "record": record})).collect();
+            serde_json::json!({
+                "instance": instance, "running": running, "holds": foreign.is_empty(), "entries": entries, "head": head,
+                "foreign": foreign,
+            })
         }
         Err(why) => serde_json::json!({"instance": instance, "running": running, "holds": false, "why": why}),
     }
@@ -75,11 +95,18 @@ fn check(context: &Context, found: Found) -> Checked {
             // A long log takes its time.
             reached.client.answer_within(None)?;
             let verified = reached.client.call::<methods::AuditVerify>(&Empty {})?;
-            Ok((verified.entries, verified.head))
+            let foreign = verified.foreign.into_iter().map(|entry| (entry.seq, entry.record)).collect();
+            Ok((verified.entries, verified.head, foreign))
         }),
         false => Inbox::verify_file(&path)
-            .map(|verified| (verified.entries, verified.head))
+            .map(|verified| {
+                let foreign = verified.foreign.into_iter().map(|(_, entry)| (entry.seq, entry.body)).collect();
+                (verified.entries, verified.head, foreign)
+            })
             .map_err(|error| CommandError::failed(error.to_string())),
     };
-    Checked { instance, running, result: result.map_err(|error| error.message) }
+    match result {
+        Ok((entries, head, foreign)) => Checked { instance, running, result: Ok((entries, head)), foreign },
+        Err(error) => Checked { instance, running, result: Err(error.message), foreign: Vec::new() },
+    }
 }

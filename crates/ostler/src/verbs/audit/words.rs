@@ -25,6 +25,10 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
         Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
         Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed to decide: {why}")),
+        Record::Access { process, all, by } => {
+            let what = if all { "everything" } else { "only its own session" };
+            ("access", Paint::Head, format!("{process} may reach {what} (by {by})"))
+        }
         Record::Expired => ("expired", Paint::Warn, "not answered in time".into()),
         Record::Withdrawn { why } => ("withdrawn", Paint::Warn, why),
         Record::Applied { process } => {
@@ -50,7 +54,23 @@ fn say(record: Record) -> (&'static str, Paint, String) {
             let until = until.unwrap_or_default();
             ("rule", Paint::Head, format!("{name} says {says} {place}{until} to {right}{title} (by {made_by})"))
         }
+        Record::Suspended => ("suspended", Paint::Warn, "ostler was stopped: confirm what counted before".into()),
+        Record::Affirmed { rules, by } => ("affirmed", Paint::Head, format!("rules {} by {by}", rules.join(", "))),
+        Record::Quarantined { entries } => {
+            ("foreign", Paint::Bad, format!("{entries} entries were written by another program; see --verify"))
+        }
+        Record::Lost { entries } => ("lost", Paint::Bad, format!("the log was gone, with {entries} entries")),
+        Record::KeeperLost { closed } => {
+            let more = if closed { "; nobody can decide until a password proves who they are" } else { "" };
+            ("keeper", Paint::Warn, format!("was killed and replaced{more}"))
+        }
+        Record::Proved { by } => ("proved", Paint::Head, format!("by password: {by}")),
+        Record::Checkpoint { .. } => ("checkpoint", Paint::Dim, String::new()),
         Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
+        Record::SettingConfirmed { setting, value, by } => {
+            ("confirmed", Paint::Head, format!("{setting} = {value} by {by}"))
+        }
+        Record::SettingLapsed { setting } => ("lapsed", Paint::Dim, format!("{setting} is back at its default")),
     }
 }
 

@@ -7,7 +7,22 @@ use crate::verbs::Context;
 use crate::verbs::audit::{Checked, check_all};
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
-    vec![gate(), audit(context)]
+    [Some(gate()), Some(audit(context)), terminal()].into_iter().flatten().collect()
+}
+
+/// What somebody should know who decides in this very terminal; nothing where there is none.
+fn terminal() -> Option<Check> {
+    if let Some(words) = crate::exclusive::pane() {
+        let text = format!("{words}; decide in a terminal of its own");
+        return Some(Check::weak("terminal", text));
+    }
+    ostler_engine::access::own_place().ok()?;
+    Some(match ostler_engine::access::terminal_is_ours_alone(None) {
+        Ok(()) => Check::good("terminal", "no program that runs in ostler has this terminal open"),
+        Err(who) => {
+            Check::weak("terminal", format!("nothing is asked here: {}", crate::output::spelled(&who.to_string())))
+        }
+    })
 }
 
 fn gate() -> Check {

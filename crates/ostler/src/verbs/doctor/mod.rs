@@ -4,12 +4,14 @@ mod agents;
 mod disk;
 mod gate;
 mod limits;
+mod neighbours;
 mod service;
 
 use std::borrow::Cow;
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler_api::{Empty, Status, methods};
 
 use super::Context;
 use crate::config::Config;
@@ -77,10 +79,12 @@ impl Doctor {
         checks.extend(disk::checks(&context.paths, keep_free(context)));
         checks.extend(limits::checks());
         checks.push(daemon(context));
+        checks.extend(unconfirmed(context));
         checks.extend(kept(context));
         checks.push(service::custody(context));
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
+        checks.extend(neighbours::checks());
         checks.push(git());
         checks.extend(agents::checks(context));
         report(context, &checks)
@@ -150,6 +154,18 @@ fn daemon(context: &Context) -> Check {
         (None, true) => Check::absent("daemon", "not running; start it with: ostler up"),
         (None, false) => Check::good("daemon", format!("{} answering", answering.join(", "))),
     }
+}
+
+/// Settings that do not count, because nobody has confirmed them.
+fn unconfirmed(context: &Context) -> Vec<Check> {
+    let reached = context.living().unwrap_or_default().into_iter().filter_map(|found| context.reach(found).ok());
+    let told = reached.filter_map(|mut reached| reached.client.call::<methods::InstanceStatus>(&Empty {}).ok());
+    let check = |status: Status| {
+        let instance = status.instance;
+        let waiting = status.unconfirmed.into_iter();
+        waiting.map(|one| Check::weak("settings", super::status::unconfirmed(&instance, &one))).collect::<Vec<_>>()
+    };
+    told.flat_map(check).collect()
 }
 
 /// What waits with a keeper for a daemon to come back.

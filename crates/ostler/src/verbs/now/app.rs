@@ -239,7 +239,8 @@ impl App<'_> {
                         self.state.lines = Some(lines);
                     }
                 }
-                News::Pending { instance, list } => {
+                News::Pending { instance, list, suspended } => {
+                    self.state.suspended.insert(instance.clone(), suspended);
                     let waits: HashSet<String> = list.iter().map(|info| info.id.clone()).collect();
                     self.state.inbox.update(&instance, list, now);
                     let settled = |which: &Which| which.instance == instance && !waits.contains(&which.id);
@@ -318,6 +319,7 @@ impl App<'_> {
             relays: true,
         };
         let told_of = self.reach(&which).and_then(|mut reached| {
+            self.tty.alone(&reached.client)?;
             let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
             Ok((reached, info))
         });

@@ -149,7 +149,11 @@ fn title_line(state: &State, canvas: &Canvas, width: usize) -> Line<'static> {
     let filter = match (&state.view, state.filter.is_empty()) {
         (View::Filter, _) => Some((format!("/{}_", visible(&state.filter)), Paint::Warn)),
         (_, false) => Some((format!("/{}  (Esc: all)", visible(&state.filter)), Paint::Warn)),
-        (_, true) => None,
+        (_, true) => match state.suspended.values().sum::<u64>() {
+            0 => None,
+            1 => Some(("1 rule suspended: ostler rules affirm".to_owned(), Paint::Warn)),
+            many => Some((format!("{many} rules suspended: ostler rules affirm"), Paint::Warn)),
+        },
     };
     if let Some((text, paint)) = filter {
         let used: usize = spans.iter().map(Span::width).sum();

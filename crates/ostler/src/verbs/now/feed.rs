@@ -35,6 +35,8 @@ pub(super) enum News {
     Pending {
         instance: String,
         list: Vec<ApprovalInfo>,
+        /// Rules that wait to be affirmed.
+        suspended: u64,
     },
     Hosted {
         instance: String,
@@ -196,7 +198,8 @@ fn requests(source: &Source) -> Result<(), ClientError> {
     let mut client = source.connect()?;
     loop {
         let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
-        let news = News::Pending { instance: source.instance.clone(), list: found.approvals };
+        let suspended = found.rules_suspended;
+        let news = News::Pending { instance: source.instance.clone(), list: found.approvals, suspended };
         if source.tell.send(news).is_err() {
             return Ok(());
         }

@@ -33,7 +33,9 @@ pub(super) fn has_screen() -> bool {
 
 /// Everything, whether a daemon runs or not.
 pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
-    app::run(context, Tty::open()?)
+    // Whoever may not decide may look.
+    let tty = if ostler_engine::access::own_place().is_ok() { Tty::deciding()? } else { Tty::open()? };
+    app::run(context, tty)
 }
 
 /// What needs a person, for somebody who came to decide.
@@ -41,9 +43,12 @@ pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
     let refused =
         |why: String| CommandError::new(Kind::Refused, why).hint("without a terminal: ostler approvals --list");
     ostler_engine::access::own_place().map_err(|why| refused(why.to_string()))?;
-    let tty = Tty::open().map_err(|error| refused(format!("/dev/tty: {error}")))?;
+    let tty = Tty::deciding().map_err(|error| refused(format!("/dev/tty: {error}")))?;
     if context.living()?.is_empty() {
         return Err(context.nobody());
+    }
+    for reached in context.reach_all()? {
+        tty.alone(&reached.client)?;
     }
     app::run(context, tty)
 }

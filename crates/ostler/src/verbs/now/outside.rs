@@ -21,7 +21,8 @@ pub(super) fn attach(tty: &Tty, which: &Which) -> Result<(), CommandError> {
     // Through /proc, so that it is the same program also when the file was replaced meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("ostler").args(["attach", &which.id, "--instance", &which.instance]);
-    wait(command.stdin(place()?).stdout(place()?).stderr(place()?).spawn()?)
+    command.stdin(place()?).stdout(place()?).stderr(place()?);
+    tty.lend(|| wait(command.spawn()?))
 }
 
 fn wait(mut child: Child) -> Result<(), CommandError> {

@@ -59,6 +59,8 @@ pub(super) struct State {
     chosen: bool,
     /// The last lines of the row, as far as they are known.
     pub(super) lines: Option<(Which, Vec<String>)>,
+    /// How many rules of each instance wait to be affirmed.
+    pub(super) suspended: std::collections::BTreeMap<String, u64>,
     /// How many instances live, and since when none does.
     pub(super) living: usize,
     none_since: Option<Instant>,
@@ -77,6 +79,7 @@ impl State {
             selected: None,
             chosen: false,
             lines: None,
+            suspended: Default::default(),
             living: 0,
             none_since: None,
             fresh: true,
@@ -102,6 +105,7 @@ impl State {
     /// An instance is gone for good.
     pub(super) fn gone(&mut self, instance: &str) {
         self.listed.retain(|one| one.instance != instance);
+        self.suspended.remove(instance);
         self.inbox.gone(instance);
     }
 

@@ -48,7 +48,7 @@ impl<'a> InPlace<'a> {
     pub(in crate::verbs) fn new(context: &'a Context) -> Self {
         let here = !context.json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let own = here && ostler_engine::access::own_place().is_ok();
-        Self { context, tty: own.then(|| Tty::open().ok()).flatten(), open: Vec::new() }
+        Self { context, tty: own.then(|| Tty::deciding().ok()).flatten(), open: Vec::new() }
     }
 
     /// After the connection was lost: what could not be answered is asked again.
@@ -69,6 +69,10 @@ impl<'a> InPlace<'a> {
             return Ok(None);
         };
         if info.state != ApprovalState::Pending {
+            return Ok(None);
+        }
+        if let Err(error) = tty.alone(&reached.client) {
+            self.context.screen.note(&format!("ostler: {id} is waiting; {}", error.message));
             return Ok(None);
         }
         let put = self.put(tty, &mut reached, &info);

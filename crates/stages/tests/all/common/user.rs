@@ -90,14 +90,38 @@ impl User {
         Ran::of(command.args(place.arguments(spec)).stdin(Stdio::null()).spawn().unwrap())
     }
 
+    /// What this user hears who opens a file.
+    pub fn opens(&self, path: &str) -> String {
+        let mut command = self.command(&["sh", "-c", "exec 3<>\"$1\"", "sh", path]);
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    }
+
+    /// A program of this user that has this file open.
+    pub fn holding(&self, path: &str) -> Child {
+        let script = "exec 3<>\"$1\" && echo open && exec sleep 60";
+        let mut command = self.command(&["sh", "-c", script, "sh", path]);
+        let mut child = command.stdin(Stdio::null()).spawn().unwrap();
+        let mut said = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        child
+    }
+
     /// Starts a spec on a terminal that the runner's session owns.
     pub fn start(&self, place: &Place, spec: &Spec) -> Terminal {
+        self.start_after(place, spec, |_| {})
+    }
+
+    /// The same, after something was done about the terminal.
+    pub fn start_after(&self, place: &Place, spec: &Spec, first: impl FnOnce(&str)) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty()).unwrap();
+        let name = name.into_string().unwrap();
+        assert!(Command::new("chown").args([&self.name, &name]).status().unwrap().success());
+        first(&name);
         let runner = place.text("runner");
         let mut command = self.command(&["setsid", "--ctty", "--wait", &runner]);
         let child = command.args(place.arguments(spec)).stdin(slave).spawn().unwrap();
@@ -111,7 +135,7 @@ impl User {
                 sink.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
         });
-        Terminal { master: master.into(), shown, child: Some(child) }
+        Terminal { name, master: master.into(), shown, child: Some(child) }
     }
 }
 
@@ -135,6 +159,7 @@ impl Drop for User {
 
 /// A person at the terminal of a runner.
 pub struct Terminal {
+    pub name: String,
     master: fs::File,
     shown: Arc<Mutex<Vec<u8>>>,
     child: Option<Child>,

@@ -56,7 +56,8 @@ impl<'a> Asking<'a> {
         style: Style,
         replaces: bool,
     ) -> io::Result<Self> {
-        let (rows, line) = privilege(question, offer);
+        let (mut rows, line) = privilege(question, offer);
+        rows.extend(crate::exclusive::pane().map(|words| Row::ours(Paint::Warn, words)));
         let held = tty.hold(if replaces { Keys::Unheard } else { Keys::Single })?;
         let size = tty.size();
         let which = (question.approval.clone(), question.hash.clone());

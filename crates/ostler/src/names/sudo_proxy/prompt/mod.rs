@@ -29,7 +29,7 @@ use key::Said;
 use style::Style;
 use tty::Tty;
 
-pub(super) use tty::check;
+pub(super) use tty::{check, take};
 
 /// A line for the person, at once: the daemon may be about to end. Nobody misses it where there is no terminal.
 pub(super) fn notice(line: &str) {

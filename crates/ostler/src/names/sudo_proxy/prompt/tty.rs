@@ -1,8 +1,10 @@
 //! The terminal that a person sits at, apart from standard input and output. It is opened anew, so that what we set on our
-//! descriptor is nobody else's; its modes are put back whatever happens.
+//! descriptor is nobody else's; its modes are put back whatever happens. Nobody else may open it while this program is in
+//! front, ourselves included, so it is opened once.
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -13,6 +15,7 @@ use rustix::termios::{
 };
 
 use super::reader::Reader;
+use crate::exclusive;
 
 /// An open terminal.
 pub(super) struct Tty {
@@ -55,11 +58,27 @@ pub(super) const STOPPED_WITHIN: Duration = Duration::from_millis(300);
 /// How often a daemon in the background looks whether it is in the foreground again.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Whether a prompt could be shown at all, and why not.
+/// The terminal, opened twice: what is read without waiting has flags of its own.
+struct Opened {
+    waiting: OwnedFd,
+    never_waiting: OwnedFd,
+}
+
+static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
+
+/// Nobody else opens the terminal from now on, where there is one and this program is in front.
+pub(in crate::names::sudo_proxy) fn take() {
+    if let Ok(tty) = open(OFlags::empty()) {
+        // What goes wrong is told with the first question.
+        let _ = exclusive::again(tty);
+    }
+}
+
+/// Whether a prompt could be shown at all, and why not. Looks at every process there is.
 pub(in crate::names::sudo_proxy) fn check() -> Result<(), String> {
     let tty = open(OFlags::NONBLOCK).map_err(|error| error.to_string())?;
     match is_foreground(&tty) {
-        true => Ok(()),
+        true => exclusive::alone(&tty, None),
         // Touching the terminal from the background would stop the daemon.
         false => Err("sudo-proxy runs in the background of its terminal; bring it to the foreground".into()),
     }
@@ -78,8 +97,21 @@ pub(super) fn stop_program() {
 }
 
 fn open(more: OFlags) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(rustix::fs::open("/dev/tty", flags | more, Mode::empty())?)
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    // One that is gone says so.
+    if opened.as_ref().is_some_and(|opened| tcgetattr(&opened.waiting).is_err()) {
+        *opened = None;
+    }
+    let opened = match &mut *opened {
+        Some(opened) => opened,
+        none => {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
+            let open = |more| rustix::fs::open("/dev/tty", flags | more, Mode::empty());
+            none.insert(Opened { waiting: open(OFlags::empty())?, never_waiting: open(OFlags::NONBLOCK)? })
+        }
+    };
+    let wanted = if more.contains(OFlags::NONBLOCK) { &opened.never_waiting } else { &opened.waiting };
+    wanted.try_clone()
 }
 
 impl Tty {

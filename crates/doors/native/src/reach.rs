@@ -1,0 +1,43 @@
+//! What a client may touch, in the protocol's words. Who may is the engine's to say.
+
+use ostler_api::{ErrorKind, ProcessInfo, RpcError, SessionInfo};
+use ostler_engine::{Origin, OutOfReach, Process, Session, Target};
+
+use crate::Shared;
+use crate::info::describe;
+use crate::session::describe_session;
+
+/// Refuses what is not the client's own.
+pub(crate) fn check(shared: &Shared, origin: &Origin, target: Target<'_>) -> Result<(), RpcError> {
+    shared.engine.may_touch(origin, target).map_err(|error| refusal(&error))
+}
+
+fn refusal(error: &OutOfReach) -> RpcError {
+    let hint = match error {
+        OutOfReach::Others { process: Some(id), .. } => {
+            format!("to allow it, in a terminal of your own: ostler set {id} --access all")
+        }
+        _ => "use a terminal of your own".to_owned(),
+    };
+    RpcError::new(ErrorKind::Refused, error.to_string()).hint(hint)
+}
+
+/// A process as this client may see it: of what is not its own, nothing that it says.
+pub(crate) fn shown_process(shared: &Shared, origin: &Origin, process: &Process) -> ProcessInfo {
+    let mut info = describe(process);
+    if shared.engine.may_touch(origin, Target::Process(process)).is_err()
+        && let Some(claim) = &mut info.claim
+    {
+        (claim.title, claim.message) = (None, None);
+    }
+    info
+}
+
+/// The same for a session.
+pub(crate) fn shown_session(shared: &Shared, origin: &Origin, session: &Session) -> SessionInfo {
+    let mut info = describe_session(session.view());
+    if shared.engine.may_touch(origin, Target::Session(session)).is_err() {
+        (info.why, info.agent_session) = (None, None);
+    }
+    info
+}

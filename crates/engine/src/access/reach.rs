@@ -1,0 +1,157 @@
+//! What a caller may touch. Whoever is not hosted may touch everything; a hosted process what is its own: itself, its session,
+//! and what was started from there, however deep. Neither ending the daemon nor what others say and do is its own.
+//!
+//! A person may open everything to one process, from a place of theirs; that is kept in memory only, so that nobody writes
+//! it into a file, and is in the audit.
+
+use ostler_keeper::procfs;
+
+use super::{ANCESTORS_MAX, Caller, Peer, host_of, lineage};
+use crate::approval::StoreError;
+use crate::session::Session;
+use crate::{By, Engine, Process};
+
+/// Nobody starts shells in shells in shells so deep.
+const OWNERS_MAX: usize = 64;
+
+/// Where a caller comes from, as far as it matters for what it may touch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// From outside.
+    Free,
+    /// From a hosted process; without an id, from one that lost its parents or that another instance hosts.
+    Hosted {
+        /// The hosted process that it is or descends from.
+        process: Option<String>,
+        /// What gave it away.
+        host: String,
+    },
+    /// It is gone, or hides.
+    Unknown,
+}
+
+/// What is to be touched.
+#[derive(Clone, Copy)]
+pub enum Target<'a> {
+    /// A process: its output, its input, its life.
+    Process(&'a Process),
+    /// A session: what was said, and what it is told.
+    Session(&'a Session),
+    /// What is everybody's: the daemon itself, what others decided, old output.
+    Instance,
+}
+
+/// Why it may not be touched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OutOfReach {
+    /// It is not the caller's own.
+    #[error("{what} is not this session's own, and programs that run in ostler ({host}) only reach their own")]
+    Others {
+        /// What was to be touched.
+        what: String,
+        /// What hosts the caller.
+        host: String,
+        /// The hosted process that a person may open everything to.
+        process: Option<String>,
+    },
+    /// Nobody knows whose it would be.
+    #[error("cannot check which program is calling, so it cannot reach {what}")]
+    Unknown {
+        /// What was to be touched.
+        what: String,
+    },
+}
+
+impl Engine {
+    /// Where a caller comes from. Looks at its ancestors, which may take a moment.
+    pub fn origin(&self, peer: Option<&Peer>) -> Origin {
+        let Some(peer) = peer else { return Origin::Unknown };
+        let host = match peer.caller() {
+            Caller::Free | Caller::Elsewhere => return Origin::Free,
+            Caller::Unknown => return Origin::Unknown,
+            Caller::Hosted(host) => host,
+        };
+        let process = peer.lineage().find_map(|(pid, start_ticks)| self.inner.with_pid(pid, start_ticks));
+        let keeper = self.inner.keeper().pid();
+        let is_ours = process.is_some() || peer.lineage().any(|(pid, _)| pid == keeper);
+        if !is_ours && is_nested(keeper) {
+            // This whole instance was started in another one: its neighbours there are its people.
+            return Origin::Free;
+        }
+        Origin::Hosted { process: process.map(|process| process.id().to_owned()), host }
+    }
+
+    /// Whether a caller may touch this.
+    pub fn may_touch(&self, origin: &Origin, target: Target<'_>) -> Result<(), OutOfReach> {
+        let what = || match target {
+            Target::Process(process) => process.id().to_owned(),
+            Target::Session(session) => session.id().to_owned(),
+            Target::Instance => "ostler itself".to_owned(),
+        };
+        let (process, host) = match origin {
+            Origin::Free => return Ok(()),
+            Origin::Unknown => return Err(OutOfReach::Unknown { what: what() }),
+            Origin::Hosted { process, host } => (process, host),
+        };
+        let caller = process.as_deref().and_then(|id| self.inner.process(id));
+        let is_own = caller.as_ref().is_some_and(|caller| {
+            let own = [Some(caller.id().to_owned()), self.session_of(caller)];
+            self.inner.is_open_to(caller.id()) || self.owners(target).any(|owner| own.contains(&Some(owner)))
+        });
+        if is_own {
+            return Ok(());
+        }
+        Err(OutOfReach::Others { what: what(), host: host.clone(), process: process.clone() })
+    }
+
+    /// To whom belongs what this caller starts: its session, or else its process; to nobody where it is not hosted here.
+    pub fn owner_for(&self, origin: &Origin) -> Option<String> {
+        let Origin::Hosted { process: Some(id), .. } = origin else { return None };
+        let caller = self.inner.process(id)?;
+        Some(self.session_of(&caller).unwrap_or_else(|| caller.id().to_owned()))
+    }
+
+    /// Opens everything to a process, or only what is its own again; by whom is in the audit. May wait for the disk.
+    pub fn open_access(&self, process: &Process, all: bool, by: By) -> Result<(), StoreError> {
+        // What would be open without a record is not opened.
+        self.inbox().access_changed(process.id(), all, by)?;
+        self.inner.set_open_to(process.id(), all);
+        Ok(())
+    }
+
+    /// The session that a process is part of.
+    fn session_of(&self, process: &Process) -> Option<String> {
+        let about = process.about();
+        let own = about.session.clone().or_else(|| about.screen_of.clone());
+        own.or_else(|| about.owner.clone().filter(|owner| self.sessions().get(owner).is_some()))
+    }
+
+    /// Whatever this belongs to, itself first.
+    fn owners(&self, target: Target<'_>) -> impl Iterator<Item = String> {
+        let mut next = match target {
+            Target::Process(process) => vec![process.id().to_owned()],
+            Target::Session(session) => vec![session.id().to_owned()],
+            Target::Instance => Vec::new(),
+        };
+        let mut all = Vec::new();
+        while let Some(id) = next.pop() {
+            if all.contains(&id) || all.len() >= OWNERS_MAX {
+                continue;
+            }
+            if let Some(process) = self.inner.process(&id) {
+                let about = process.about();
+                next.extend([&about.session, &about.screen_of, &about.owner].into_iter().flatten().cloned());
+            } else if let Some(session) = self.sessions().get(&id) {
+                next.extend(session.owner());
+            }
+            all.push(id);
+        }
+        all.into_iter()
+    }
+}
+
+/// Whether this keeper itself runs in another instance.
+fn is_nested(keeper: u32) -> bool {
+    let above = lineage(keeper).take(ANCESTORS_MAX).nth(1).and_then(Result::ok);
+    above.is_some_and(|(parent, _)| procfs::stat(parent).is_ok() && matches!(host_of(parent), Ok(Some(_))))
+}
