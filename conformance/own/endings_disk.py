@@ -82,6 +82,11 @@ def full_disk(t):
         rc, o, e = ostler("status")
         t.ok("and-says-what-it-cannot-do", rc == 0 and "disk       full" in o, (o, e))
         t.eq("up-finds-it", ostler("up")[0], 0)
+        # who is refused something reads which disk it is, and what to do
+        disk.fill()
+        rc, o, e = ostler("new", "echo", "/")
+        named = "the disk is full (" + ostler.state in e and "df -h" in e and "No space left" not in e and "os error" not in e
+        t.ok("new-names-the-disk-and-what-to-do", rc == 1 and named, (rc, o, e))
         left = lambda: [n for n in os.listdir(ostler.folder) if n.startswith("instance.json.")]
         t.eq("no-half-record-stays", left(), [])
         disk.free()

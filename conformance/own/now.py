@@ -183,9 +183,11 @@ def keys(t):
         screen.keys("r")
         t.ok("r-runs-it-again", wait_for(lambda: len([p for p in place.json("ps", "-a") if p["name"] == "broken"]) == 2, LONG, 0.2), screen.screen())
 
+        subprocess.run(["sh", "-c", "echo three >b.txt && git add b.txt && git commit -qm 'committed since' b.txt"], cwd=place.project, env=place.env, check=True)
         screen.choose("rests")
         screen.keys("d")
         text = screen.until("+two", "q back")
+        t.ok("d-shows-commits-since-it-began", "1 commit in this folder since it began" in text and "committed since" in text and "+three" in text, text)
         t.ok("d-shows-what-changed-and-nothing-in-it-acts", "^[[2Jtrap" in text and "a.txt" in text, text)
         screen.keys("q")
         screen.until("RUNNING")
@@ -202,7 +204,11 @@ def keys(t):
         screen.until("RUNNING")
 
         screen.keys("c")
-        screen.until("Start an agent", "Prompt")
+        text = screen.until("Start an agent", "Prompt")
+        offered = next(line for line in text.split("\n") if "Agent " in line)
+        missing = next((line for line in text.split("\n") if "not installed:" in line), "")
+        there = {name: bool(shutil.which(name, path=place.env["PATH"])) for name in ("claude", "codex", "gemini", "opencode")}
+        t.ok("c-offers-only-what-is-installed", all((name in offered) == is_there and (name in missing) != is_there for name, is_there in there.items()), text)
         screen.keys("e")
         screen.until("[echo]")
         screen.keys("Enter")
@@ -301,6 +307,23 @@ def without(t):
     screen.gone()
     screen.line("clear; TERM=dumb %s" % place.program)
     t.ok("a-dumb-terminal-gets-words", "NEEDS YOU" not in screen.until("sessions", "processes"), screen.screen())
+    place.good("send", "--no-wait", place.rests, "ASK:once_more")
+    wait_for(lambda: place.json("approvals", "--list"), LONG, 0.1)
+    asked = place.json("approvals", "--list")[0]["id"]
+    for term in ("dumb", "unknown", ""):
+        screen.line("clear; TERM=%s %s approvals" % (term, place.program))
+        text = screen.until("ostler approve " + asked, "ostler deny " + asked)
+        t.ok("approvals-on-%s-says-how-to-answer" % (term or "no-term"), "y approve" not in text and "ID" in text, text)
+    raw = screen("capture-pane", "-p", "-e")
+    t.ok("and-draws-nothing", "\x1b[" not in raw.split("ostler approve")[-1], raw)
+    screen.line("clear; TERM=dumb %s deny; TERM=dumb %s attach %s" % (place.program, place.program, place.rests))
+    screen.until("denied by", "type a prompt")
+    screen.keys("-l", "typed plainly")
+    screen.until("typed plainly")
+    screen.keys("Enter")
+    t.ok("a-session-is-talked-to-plainly", wait_for(lambda: "typed plainly" in place.texts(place.rests), LONG, 0.2), screen.screen())
+    screen.keys("C-d")
+    screen.until("left ")
     screen.close()
     place.down()
 

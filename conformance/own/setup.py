@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 from cli import Home
+from approvals_kit import Tmux
 from kit import end, give_to_nobody, parent_of, unprivileged, Fail
 from lib import area, clean_env, pid_alive, wait_for
 from setup_kit import Manager, Person
@@ -256,6 +257,8 @@ def reboot(t):
     home.good("new", "echo", "--name", "busy")
     home.good("send", "--no-wait", "busy", "SLOW:600")
     home.good("send", "--no-wait", "busy", "after the reboot")
+    home.good("new", "echo", "--name", "alone")
+    home.good("send", "--no-wait", "alone", "SLOW:600")
     if not wait_for(lambda: session(home, "busy")["status"] == "running", 10):
         raise Fail("busy does not run: %s" % session(home, "busy"))
     power_off(home)
@@ -278,6 +281,30 @@ def reboot(t):
     t.eq("a process is started again by its name", (again["args"], again["cwd"]), (["4321"], "/tmp"))
     t.eq("a second start is refused", home("start", "build")[0], 5)
     t.has("a session goes on when it is spoken to", home.good("send", "rested", "again"), "again")
+    t.eq("one that no reboot stopped is not started", home("start", "rested")[0], 5)
+    t.ok("the list says which can go on", session(home, "busy")["rebooted"] and session(home, "alone")["rebooted"] and not session(home, "rested")["rebooted"])
+    # one key in Now, for what was queued and for what only ran
+    if shutil.which("tmux"):
+        screen = Tmux(home, home.program, size=(100, 30))
+        try:
+            for name in ("busy", "alone"):
+                screen.keys("/")
+                screen.keys("-l", name)
+                screen.keys("Enter")
+                screen.until("> " + name, "rebooted", "r continue")
+                screen.keys("r")
+                screen.until(name + " continues")
+                screen.keys("Escape")
+                wait_for(lambda: "Esc: all" not in screen.screen(), 10, 0.1)
+        finally:
+            screen.close()
+    else:
+        home.good("start", "busy")
+        home.good("start", "alone")
+    t.ok("what was queued runs", wait_for(lambda: "after the reboot" in home.good("export", "busy"), 20), home.good("export", "busy")[-800:])
+    t.ok("who has nothing queued is told to continue", wait_for(lambda: "Continue where you left off." in home.good("export", "alone"), 20), home.good("export", "alone")[-800:])
+    home.good("wait", "busy", "alone")
+    t.eq("a second time there is nothing to go on with", home("start", "busy")[0], 5)
     home.good("send", "busy", "now")
     said = home.good("export", "busy")
     t.ok("what waited runs first, once", said.count("after the reboot") >= 1 and said.index("after the reboot") < said.index("now"), said[-800:])

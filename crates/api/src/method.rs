@@ -137,6 +137,8 @@ pub mod methods {
         SessionPrompt = "session.prompt" (session::PromptParams) -> session::PromptAccepted;
         /// Stops the running turn: the agent is asked, then its processes get SIGTERM, then SIGKILL.
         SessionInterrupt = "session.interrupt" (session::InterruptParams) -> session::Interrupted;
+        /// Goes on with a session that a restart of the machine stopped.
+        SessionContinue = "session.continue" (session::SessionIdKeyParams) -> session::Continued;
         /// Opens the agent's own screen on the conversation, as a hosted terminal program; until it ends the session takes no
         /// prompts. Not for hosted processes.
         SessionScreen = "session.screen" (session::ScreenParams) -> process::ProcessInfo;

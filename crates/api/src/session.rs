@@ -82,6 +82,9 @@ wire! {
         pub status: SessionStatus,
         /// Why it failed, or stopped by itself.
         pub why: Option<String>,
+        /// A restart of the machine stopped it: `session.continue` goes on.
+        #[serde(default)]
+        pub rebooted: bool,
         /// Prompts that wait for their turn.
         pub queued: u64,
         /// The prompt that is being answered.
@@ -232,6 +235,14 @@ wire! {
         /// So many prompts waited and will not run.
         #[serde(default)]
         pub dropped: u64,
+    }
+
+    pub struct Continued {
+        /// So many prompts that were held go on.
+        pub held: u64,
+        /// Nothing was held: the agent was told this.
+        #[serde(default)]
+        pub told: Option<String>,
     }
 
     /// What is to be different from the next turn on. What is left out stays; an empty text goes back to the agent's own.

@@ -12,6 +12,7 @@ pub mod access;
 pub mod approval;
 pub mod brief;
 mod command;
+mod disk;
 mod environment;
 mod id;
 mod instance;
@@ -35,6 +36,7 @@ pub use access::{Caller, Host, NotAPlace, Origin, OutOfReach, Peer, Place, Targe
 pub use approval::{By, Decision, Inbox, Ticket};
 pub use brief::Forker;
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
+pub use disk::DiskTrouble;
 pub use environment::{Asking, Environment};
 pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};

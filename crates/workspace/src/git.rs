@@ -4,8 +4,8 @@
 //! What could run a program that the repository names runs guarded (`guarded`), whoever asks. Values from outside reach a command line only where git cannot take them for options. Nothing
 //! waits for a terminal, and every command has a deadline after which its whole group is killed.
 
+mod changes;
 mod checked_out;
-mod diff;
 mod guarded;
 mod info;
 mod run;
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use changes::Changes;
 pub use checked_out::checked_out;
 pub use guarded::Left;
 pub use info::{Head, Info};

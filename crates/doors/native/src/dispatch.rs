@@ -100,6 +100,7 @@ impl Client {
             methods::SessionInterrupt::NAME => {
                 self.reaching::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
+            methods::SessionContinue::NAME => self.blocking::<methods::SessionContinue>(call, out, session::go_on),
             methods::SessionScreen::NAME => self.personal::<methods::SessionScreen>(call, out, session::screen),
             methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
             methods::SessionClose::NAME => session::close(self, call, out),
@@ -258,9 +259,10 @@ impl Session for Client {
     }
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
+        let why = self.shared.engine.disk_trouble(error).message;
         match *tag {
-            Tag::Process(watch) => frame::push_lost(watch, &error.to_string(), out),
-            Tag::Session(watch) => record::push_lost(watch, &error.to_string(), out),
+            Tag::Process(watch) => frame::push_lost(watch, &why, out),
+            Tag::Session(watch) => record::push_lost(watch, &why, out),
         }
         self.watches.leave(*tag);
     }

@@ -1,7 +1,21 @@
 //! A process in the protocol's words.
 
-use ostler_api::{Alias, Claim, ClaimState, Exit, ProcessInfo, ProcessState, Timestamp, WinSize};
-use ostler_engine::{Bounds, Doing, HeldReason, Need, Process, ProcessClaim};
+use std::io;
+
+use ostler_api::{Alias, Claim, ClaimState, ErrorKind, Exit, ProcessInfo, ProcessState, RpcError, Timestamp, WinSize};
+use ostler_door_rpc::called;
+use ostler_engine::session::Session;
+use ostler_engine::{Bounds, Doing, Engine, Need, Process, ProcessClaim};
+
+/// What people call this process.
+pub(crate) fn of_process(process: &Process) -> String {
+    called(process.name().as_deref(), process.id())
+}
+
+/// What people call this session.
+pub(crate) fn of_session(session: &Session) -> String {
+    called(session.view().name.as_deref(), session.id())
+}
 
 /// How many are named where several could be meant: more than that, nobody reads.
 const NAMED_MAX: usize = 8;
@@ -33,7 +47,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         stdout_bytes: bounds.out_end,
         stderr_bytes: bounds.err_end,
         stdin_applied: bounds.sent(),
-        held_back: bounds.held_back.map(|held| held_back(held.reason).to_owned()),
+        held_back: process.held_back(),
         damaged_from: bounds.damaged_from,
         attached: process.viewers().into_iter().map(viewer).collect(),
         lost_after: bounds.lost_after,
@@ -84,11 +98,8 @@ pub(crate) fn exit(bounds: &Bounds) -> Option<Exit> {
     })
 }
 
-fn held_back(reason: HeldReason) -> &'static str {
-    match reason {
-        HeldReason::Full => "the disk is full",
-        HeldReason::Quota => "the disk quota is exhausted",
-        HeldReason::Disk => "the disk reports errors",
-        HeldReason::Floor => "less than journal.keep_free is free, and this process writes most",
-    }
+/// Something could not be written to the disk, or read from it: which disk, and what to do about it.
+pub(crate) fn disk(engine: &Engine, what: &str, error: &io::Error) -> RpcError {
+    let trouble = engine.disk_trouble(error);
+    RpcError::new(ErrorKind::Failed, format!("{what}: {}", trouble.message)).hint(trouble.hint)
 }

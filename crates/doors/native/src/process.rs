@@ -7,15 +7,15 @@ use ostler_api::{
     AccessParams, Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList,
     RenameParams, RpcError, SignalParams, SignalScope, StdinResult, Timestamp, ViewerParams, methods,
 };
-use ostler_door_rpc::{After, Later, Watch, decode_base64};
+use ostler_door_rpc::{After, Later, Watch, called, decode_base64};
 use ostler_engine::{
-    Bearer, Caller, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Origin, Peer, Process, RenameError,
+    Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Origin, Peer, Process, RenameError,
     ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
-use crate::info::{self, describe};
+use crate::info::{self, describe, disk, of_process, of_session};
 use crate::reach::{check, shown_process};
 
 const TERM: i32 = 15;
@@ -89,14 +89,14 @@ pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
     let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
     out.spawn(async move {
         let result = shared.engine.spawn(request).await;
-        Later::reply(
-            head.answer(&result.map(|process| describe(&process)).map_err(|error| refusal(&error, cwd.as_deref()))),
-        )
+        Later::reply(head.answer(
+            &result.map(|process| describe(&process)).map_err(|error| refusal(&shared.engine, &error, cwd.as_deref())),
+        ))
     });
     Ok(())
 }
 
-fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
+fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) -> RpcError {
     match error {
         SpawnError::Refused { program, in_cwd: true, source } => RpcError::new(ErrorKind::Failed, {
             let cwd = cwd.unwrap_or("/");
@@ -110,11 +110,10 @@ fn refusal(error: &SpawnError, cwd: Option<&str>) -> RpcError {
         SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
             RpcError::new(ErrorKind::BadParams, error.to_string())
         }
-        SpawnError::NotInPath(_)
-        | SpawnError::Journal(_)
-        | SpawnError::KeeperGone
-        | SpawnError::Stopping
-        | SpawnError::Unsure { .. } => RpcError::new(ErrorKind::Failed, error.to_string()),
+        SpawnError::Journal(source) => disk(engine, "not started", source),
+        SpawnError::NotInPath(_) | SpawnError::KeeperGone | SpawnError::Stopping | SpawnError::Unsure { .. } => {
+            RpcError::new(ErrorKind::Failed, error.to_string())
+        }
     }
 }
 
@@ -125,9 +124,10 @@ pub(crate) fn stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
     let process = with_stdin(client, &params.id)?;
     let sender = params.sender.map(|from| sender(&from.id).map(|id| (id, from.offset))).transpose()?;
     let (deliver, head) = (out.later_input(data.len()), call.head.clone());
+    let engine = client.shared.engine.clone();
     let done = move |result: Result<ostler_engine::Appended, StdinError>| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
-        deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&error)))));
+        deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&engine, &error)))));
     };
     match sender {
         Some((sender, offset)) => process.write_stdin_of(sender, offset, data, done),
@@ -148,19 +148,21 @@ fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
     let process = own(&client.shared, &client.origin, id)?;
     let free = || matches!(client.caller(), Caller::Free | Caller::Elsewhere);
     if process.about().screen_of.is_some() && !free() {
-        let message = format!("{} is an agent's own screen: who types there decides for it", process.id());
+        let message = format!("{} is an agent's own screen: who types there decides for it", of_process(&process));
         return Err(RpcError::new(ErrorKind::Refused, message).hint("only a terminal that ostler does not host may"));
     }
     match &process.about().session {
         None => Ok(process),
         Some(session) => {
-            let message = format!("{} is the agent of session {session}; it only takes prompts", process.id());
+            let found = client.shared.engine.sessions().get(session);
+            let session = found.map_or_else(|| session.clone(), |session| of_session(&session));
+            let message = format!("{} is the agent of session {session}; it only takes prompts", of_process(&process));
             Err(RpcError::new(ErrorKind::Refused, message).hint(format!("send one: ostler send {session} '...'")))
         }
     }
 }
 
-fn stdin_refusal(error: &StdinError) -> RpcError {
+fn stdin_refusal(engine: &Engine, error: &StdinError) -> RpcError {
     match error {
         StdinError::Gap { applied } => {
             let message = format!("bytes before this offset are missing; {applied} have been accepted");
@@ -172,18 +174,19 @@ fn stdin_refusal(error: &StdinError) -> RpcError {
         }
         StdinError::NotRunning => RpcError::new(ErrorKind::Refused, "the process has ended"),
         StdinError::Closed => RpcError::new(ErrorKind::Refused, "its stdin is closed"),
-        other => RpcError::new(ErrorKind::Failed, other.to_string()),
+        StdinError::Io(source) => disk(engine, "the input could not be stored", source),
+        StdinError::Busy => RpcError::new(ErrorKind::Failed, error.to_string()),
     }
 }
 
 pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let process = with_stdin(client, &call.params::<methods::ProcessCloseStdin>()?.id)?;
-    let head = call.head.clone();
+    let (engine, head) = (client.shared.engine.clone(), call.head.clone());
     out.spawn(async move {
         let result = match process.close_stdin().await {
             // Closed is closed, however often it is asked for.
             Ok(()) | Err(StdinError::Closed | StdinError::NotRunning) => Ok(Empty {}),
-            Err(error) => Err(stdin_refusal(&error)),
+            Err(error) => Err(stdin_refusal(&engine, &error)),
         };
         Later::reply(head.answer(&result))
     });
@@ -196,7 +199,7 @@ pub(crate) fn signal(shared: &Shared, origin: &Origin, params: SignalParams) -> 
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
     }
     if !process.is_running() {
-        return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", of_process(&process))));
     }
     let scope = match params.scope.unwrap_or(SignalScope::Group) {
         SignalScope::Process => Scope::Process,
@@ -316,7 +319,7 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     let params = call.params::<methods::ProcessResize>()?;
     let process = own(&client.shared, &client.origin, &params.id)?;
     if !process.about().tty {
-        return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", process.id())));
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", of_process(&process))));
     }
     if params.rows == 0 || params.cols == 0 {
         return Err(RpcError::new(ErrorKind::BadParams, "a terminal needs at least one row and one column"));
@@ -336,7 +339,7 @@ pub(crate) fn rename(shared: &Shared, origin: &Origin, params: RenameParams) -> 
         shared.engine.rename(&process, name).map_err(|error| match error {
             RenameError::NameTaken(taken) => name_taken(&taken),
             RenameError::Private(_) | RenameError::Own(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
-            RenameError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+            RenameError::Io(source) => disk(&shared.engine, "not renamed", &source),
         })?;
         key.iter().for_each(|key| _ = shared.engine.first_use(key));
     }
@@ -345,14 +348,15 @@ pub(crate) fn rename(shared: &Shared, origin: &Origin, params: RenameParams) -> 
 
 /// Says who has the name, and what can be done about it.
 pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
-    let name = &taken.name;
     let hint = match &taken.bearer {
-        Bearer::Process { .. } => {
+        Bearer::Process { id, .. } => {
+            let name = called(Some(&taken.name), id);
             format!(
                 "give another name, end that one (ostler kill {name}) or rename it (ostler set {name} --name OTHER)"
             )
         }
-        Bearer::Session { .. } => {
+        Bearer::Session { id, .. } => {
+            let name = called(Some(&taken.name), id);
             format!(
                 "give another name, go on with that one (ostler attach {name}) or rename it (ostler set {name} --name OTHER)"
             )
@@ -381,8 +385,8 @@ pub(crate) fn forget(shared: &Shared, origin: &Origin, params: IdKeyParams) -> R
     };
     check(shared, origin, Target::Process(&process))?;
     if !shared.engine.forget(&process) {
-        return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", process.id()))
-            .hint(format!("end it first: ostler kill {} --wait", process.id())));
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", of_process(&process)))
+            .hint(format!("end it first: ostler kill {} --wait", of_process(&process))));
     }
     if let Some(key) = &key {
         shared.engine.first_use(key);

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted, PromptBlock,
-    PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams, SessionIdKeyParams,
-    SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams, SessionStatus,
-    SessionUsage, Timestamp, Watching, WorktreeFate, methods,
+    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted,
+    PromptBlock, PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams,
+    SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams,
+    SessionStatus, SessionUsage, Timestamp, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, Interrupt, NewScreen, NewSession, NewTree, Prompt,
+    self, Agent, Block, Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt,
     PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{Caller, Origin, Peer, Target, WinSize};
+use ostler_engine::{Caller, Origin, Peer, SpawnError, Target, WinSize};
 
 use crate::Shared;
 use crate::dispatch::{Call, Client, Out, Tag};
-use crate::info;
+use crate::info::{self, disk, of_process, of_session};
 use crate::reach::{check, shown_session};
 
 /// What this door is called in journals.
@@ -91,9 +91,8 @@ pub(crate) fn create(shared: &Shared, origin: &Origin, params: SessionCreatePara
         }
         CreateError::Tree(TreeError::CheckedOut { .. }) => RpcError::new(ErrorKind::Refused, error.to_string())
             .hint("use another branch, or switch that folder to another one: git switch"),
-        CreateError::Tree(TreeError::Failed(_)) | CreateError::Io(_) => {
-            RpcError::new(ErrorKind::Failed, error.to_string())
-        }
+        CreateError::Tree(TreeError::Failed(_)) => RpcError::new(ErrorKind::Failed, error.to_string()),
+        CreateError::Io(source) => disk(&shared.engine, "the session was not started", &source),
     })
 }
 
@@ -162,22 +161,7 @@ pub(crate) fn prompt(shared: &Shared, origin: &Origin, params: PromptParams) -> 
     let key = params.key.map(|key| format!("{DOOR}:{key}"));
     let accepted = session.prompt(Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
     let id = session.id();
-    let accepted = accepted.map_err(|error| match error {
-        PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed"))
-            .hint(format!("read it: ostler watch {id}; start another: ostler new")),
-        PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{id} is answering another prompt")),
-        PromptError::OnScreen => {
-            let screen = session.screen().map_or(String::new(), |process| process.id().to_owned());
-            RpcError::new(ErrorKind::Refused, format!("the conversation of {id} is open on the agent's own screen"))
-                .hint(format!("go on there with `ostler attach {screen}`, or leave the agent there and send it then"))
-        }
-        PromptError::QueueFull(count) => {
-            RpcError::new(ErrorKind::Refused, format!("{count} prompts are already queued in {id}"))
-                .hint(format!("wait, or drop them: ostler interrupt {id} --clear-queue"))
-        }
-        PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
-        PromptError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
-    })?;
+    let accepted = accepted.map_err(|error| not_taken(shared, &session, error))?;
     Ok(PromptAccepted {
         session: id.to_owned(),
         number: accepted.number,
@@ -185,6 +169,44 @@ pub(crate) fn prompt(shared: &Shared, origin: &Origin, params: PromptParams) -> 
         record: accepted.record,
         again: accepted.again,
     })
+}
+
+/// Why a session does not take a prompt.
+fn not_taken(shared: &Shared, session: &Session, error: PromptError) -> RpcError {
+    let name = of_session(session);
+    match error {
+        PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed"))
+            .hint(format!("read it: ostler watch {name}; start another: ostler new")),
+        PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{name} is answering another prompt")),
+        PromptError::OnScreen => {
+            let screen = session.screen().map_or(String::new(), |process| of_process(&process));
+            RpcError::new(ErrorKind::Refused, format!("the conversation of {name} is open on the agent's own screen"))
+                .hint(format!("go on there with `ostler attach {screen}`, or leave the agent there and send it then"))
+        }
+        PromptError::QueueFull(count) => {
+            RpcError::new(ErrorKind::Refused, format!("{count} prompts are already queued in {name}"))
+                .hint(format!("wait, or drop them: ostler interrupt {name} --clear-queue"))
+        }
+        PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
+        PromptError::Io(source) => disk(&shared.engine, "the prompt was not sent", &source),
+    }
+}
+
+/// What a restart of the machine stopped goes on.
+pub(crate) fn go_on(shared: &Shared, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+    let session = find(shared, &params.id)?;
+    if !first(shared, "continue", session.id(), params.key.as_deref()) {
+        return Ok(Continued { held: 0, told: None });
+    }
+    match session.go_on(DOOR).map_err(|error| not_taken(shared, &session, error))? {
+        GoneOn::Held(held) => Ok(Continued { held: held as u64, told: None }),
+        GoneOn::Told(told) => Ok(Continued { held: 0, told: Some(told.to_owned()) }),
+        GoneOn::NotStopped => {
+            let name = of_session(&session);
+            Err(RpcError::new(ErrorKind::Refused, format!("{name} was not stopped by a restart of the machine"))
+                .hint(format!("send a prompt: ostler send {name} '...'")))
+        }
+    }
 }
 
 fn block(block: PromptBlock) -> Block {
@@ -201,7 +223,7 @@ pub(crate) fn interrupt(shared: &Shared, origin: &Origin, params: InterruptParam
         return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
-    let stopped = session.interrupt(how).map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
+    let stopped = session.interrupt(how).map_err(|error| disk(&shared.engine, "not interrupted", &error))?;
     Ok(Interrupted { interrupted: stopped.turn || stopped.dropped > 0, dropped: stopped.dropped as u64 })
 }
 
@@ -217,13 +239,13 @@ pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams)
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         interrupt: params.interrupt,
     };
-    let (id, by) = (session.id(), peer.map_or(Caller::Unknown, Peer::caller));
+    let (name, by) = (of_session(&session), peer.map_or(Caller::Unknown, Peer::caller));
     session.open_screen(new, by).map(|process| info::describe(&process)).map_err(|error| match error {
-        ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{id} is closed")),
+        ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed")),
         ScreenError::NoScreen(_) => RpcError::new(ErrorKind::Refused, error.to_string())
-            .hint(format!("talk to it with `ostler attach {id}` or `ostler send {id} '...'`")),
+            .hint(format!("talk to it with `ostler attach {name}` or `ostler send {name} '...'`")),
         ScreenError::NothingSaid => {
-            RpcError::new(ErrorKind::Refused, error.to_string()).hint(format!("begin with `ostler send {id} '...'`"))
+            RpcError::new(ErrorKind::Refused, error.to_string()).hint(format!("begin with `ostler send {name} '...'`"))
         }
         ScreenError::Busy => {
             RpcError::new(ErrorKind::Refused, error.to_string()).hint("wait for its end, or stop it with --interrupt")
@@ -232,7 +254,10 @@ pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams)
             RpcError::new(ErrorKind::Refused, error.to_string()).hint("open it from a terminal of your own")
         }
         ScreenError::Unsupported(_) => bad(error.to_string()),
-        ScreenError::Opening | ScreenError::Stays | ScreenError::Spawn(_) | ScreenError::Io(_) => {
+        ScreenError::Io(source) | ScreenError::Spawn(SpawnError::Journal(source)) => {
+            disk(&shared.engine, "not opened", &source)
+        }
+        ScreenError::Opening | ScreenError::Stays | ScreenError::Spawn(_) => {
             RpcError::new(ErrorKind::Failed, error.to_string())
         }
     })
@@ -264,8 +289,8 @@ pub(crate) fn change(
             ChangeError::Hosted(_) | ChangeError::Unknown => {
                 RpcError::new(ErrorKind::Refused, error.to_string()).hint("change it from a terminal of your own")
             }
-            ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", session.id())),
-            ChangeError::Io(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
+            ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", of_session(&session))),
+            ChangeError::Io(source) => disk(&shared.engine, "not changed", &source),
         })?;
         // Only what was done counts: a refusal is said as often as it is asked for.
         key.iter().for_each(|key| _ = shared.engine.first_use(key));
@@ -286,10 +311,11 @@ async fn closed(
     origin: Arc<Origin>,
     params: SessionIdKeyParams,
 ) -> Result<SessionClosed, RpcError> {
+    let engine = shared.engine.clone();
     let found = tokio::task::spawn_blocking(move || own(&shared, &origin, &params.id)).await;
     let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let ended = session.end(GONE_WITHIN).await;
-    let fate = ended.map_err(|error| RpcError::new(ErrorKind::Failed, error.to_string()))?;
+    let fate = ended.map_err(|error| disk(&engine, "not closed", &error))?;
     Ok(SessionClosed { session: describe_session(session.view()), worktree: fate.map(fate_of) })
 }
 
@@ -311,8 +337,8 @@ pub(crate) fn forget(shared: &Shared, origin: &Origin, params: SessionIdKeyParam
     };
     check(shared, origin, Target::Session(&session))?;
     if !shared.engine.sessions().forget(&session) {
-        return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", session.id()))
-            .hint(format!("close it first: ostler close {}", session.id())));
+        return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", of_session(&session)))
+            .hint(format!("close it first: ostler close {}", of_session(&session))));
     }
     if let Some(key) = &key {
         shared.engine.first_use(key);
@@ -329,7 +355,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     let origin = Arc::clone(&client.origin);
     out.spawn_blocking(move || {
         let begun = own(&shared, &origin, &params.id).and_then(|session| {
-            let unread = |error| RpcError::new(ErrorKind::Failed, format!("the journal of {}: {error}", session.id()));
+            let unread = |error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error);
             let from = match (params.from, params.prompts) {
                 (None, Some(prompts)) => session.prompts_from(prompts).map_err(unread)?,
                 (from, _) => from.unwrap_or(1).max(1),
@@ -424,6 +450,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         door: view.door,
         status: status_of(view.status),
         why: view.why,
+        rebooted: view.rebooted,
         queued: view.queued as u64,
         turn: view.turn,
         created: time(view.created_ms),

@@ -8,6 +8,7 @@
 //!
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
 
+mod called;
 mod connection;
 mod line;
 mod listen;
@@ -19,6 +20,7 @@ mod shown;
 mod socket;
 mod watch;
 
+pub use called::called;
 pub use connection::{InputLimits, Limits, serve};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Place, bind, connect, connect_within, is_ours, look};

@@ -68,6 +68,12 @@ impl Process {
         &self.inner.about.id
     }
 
+    /// Why its output waits for the disk, if it does.
+    pub fn held_back(&self) -> Option<String> {
+        let (held, registry) = (self.bounds().held_back?, self.inner.registry.upgrade()?);
+        Some(crate::disk::held_back(&registry.config.dir, held.reason))
+    }
+
     /// What was started, as it was asked for. What it is called may have changed: see [`Self::name`].
     pub fn about(&self) -> &About {
         &self.inner.about

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ostler_hooks::hook;
+use ostler_hooks::{fault, hook};
 use ostler_journal::{Hold, Journal, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
 use tokio::sync::{oneshot, watch};
@@ -93,7 +93,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The process folder could not be made.
-    #[error("journal: {0}")]
+    #[error("nothing could be stored: {0}")]
     Journal(#[source] io::Error),
     /// The keeper is gone, and no other came in time.
     #[error("not started: a part of ostler died and did not come back. Try again, or see `ostler doctor`")]
@@ -439,6 +439,9 @@ fn stdio(tty: Option<WinSize>, relayed: bool) -> [StdioKind; 3] {
 
 fn prepare(registry: &Registry, about: &About) -> io::Result<Prepared> {
     let (dir, options) = (registry.dir_of(&about.id), registry.journal_options(about));
+    if let Some(errno) = fault!("spawn.prepare") {
+        return Err(io::Error::from_raw_os_error(errno));
+    }
     if registry.may_be_silent(about) {
         let journal = Journal::later(&dir, options, &registry.roll, None);
         return Ok(Prepared { dir, journal });

@@ -202,8 +202,10 @@ pub enum Fact {
         /// In the words of all events.
         event: Event,
     },
-    /// The machine was restarted: what waits goes on with the next prompt, not by itself.
+    /// The machine was restarted: what waits goes on when somebody says so, with a prompt or without, and not by itself.
     Held {},
+    /// Somebody said so, without a prompt.
+    Released {},
     /// The agent's own screen takes the conversation over, unless the daemon dies before it can be opened.
     Screen {
         /// Its number in the session, from 1.

@@ -19,6 +19,7 @@ mod driver;
 mod fact;
 mod find;
 mod found;
+mod go_on;
 mod lines;
 mod logged_in;
 mod named;
@@ -54,6 +55,7 @@ pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use fact::{Alias, Created, Fact, Intent, Lifetime, Said, Settings, said};
 pub use found::{Finder, Found};
+pub use go_on::GoneOn;
 pub use logged_in::Login;
 pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
@@ -183,6 +185,8 @@ pub struct View {
     pub status: Status,
     /// Why it failed, or stopped by itself.
     pub why: Option<String>,
+    /// A restart of the machine stopped it, and nobody has said anything since.
+    pub rebooted: bool,
     /// Prompts that were ever accepted.
     pub prompts: u64,
     /// Prompts that wait.
@@ -247,6 +251,7 @@ impl Session {
             door: created.door.clone(),
             status,
             why: desk.state.why(),
+            rebooted: desk.state.is_rebooted(),
             prompts: desk.state.prompts,
             queued: desk.state.queue.len(),
             turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),

@@ -13,7 +13,7 @@ use super::fact::Fact;
 use super::new::setup;
 use super::running::Running;
 use super::sessions::Shared;
-use crate::{SpawnError, SpawnRequest};
+use crate::{Engine, SpawnError, SpawnRequest};
 
 impl Driver {
     /// Starts the agent's next process. What can not be started fails the turn.
@@ -78,7 +78,7 @@ impl Driver {
                 fail(
                     &session,
                     &mut desk,
-                    format!("Failed to spawn {}: {}", created.agent.name(), why(error, &created.workspace)),
+                    format!("Failed to spawn {}: {}", created.agent.name(), why(error, &created.workspace, &engine)),
                 )
             }
         }
@@ -86,13 +86,17 @@ impl Driver {
 }
 
 /// What the system said, without what everybody knows. A folder that is gone is not a program that is missing.
-fn why(error: SpawnError, workspace: &Path) -> String {
+fn why(error: SpawnError, workspace: &Path, engine: &Engine) -> String {
     match error {
         SpawnError::NotInPath(_) => io::Error::from_raw_os_error(2).to_string(),
         SpawnError::Refused { in_cwd: true, source, .. } => {
             format!("its working folder {} cannot be entered: {source}", workspace.display())
         }
         SpawnError::Refused { source, .. } => source.to_string(),
+        SpawnError::Journal(source) => {
+            let trouble = engine.disk_trouble(&source);
+            format!("{}; {}", trouble.message, trouble.hint)
+        }
         other => other.to_string(),
     }
 }

@@ -289,6 +289,7 @@ impl State {
             }
             Fact::Said { event } => self.event(0, (0, 0), event),
             Fact::Held {} => self.held = true,
+            Fact::Released {} => self.held = false,
             Fact::Screen { number } => {
                 self.screens = self.screens.max(*number);
                 self.screen = Some(*number);

@@ -1,5 +1,7 @@
 //! How the command line speaks: errors with a next step, tables, colour, JSON, and bytes that are safe to show.
 
+mod called;
+mod cursor;
 mod error;
 pub(crate) mod escape;
 mod nearest;
@@ -9,6 +11,8 @@ mod user;
 mod visible;
 mod when;
 
+pub(crate) use called::Called;
+pub(crate) use cursor::has_cursor;
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-use super::visible_json;
+use super::{has_cursor, visible_json};
 
 /// What a colour means; the palette is in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,7 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(json: bool) -> Self {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { colour: io::stdout().is_terminal() && !unwanted && !dumb, json }
+        Self { colour: io::stdout().is_terminal() && !unwanted && has_cursor(), json }
     }
 
     /// Without colour, wherever the tests run.

@@ -161,7 +161,11 @@ impl<'a> Live<'a> {
                 self.line(Paint::Warn, text, out);
             }
             Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
-            Fact::Held {} => self.line(Paint::Warn, "── the machine was restarted; send something to go on", out),
+            Fact::Held {} => self.line(
+                Paint::Warn,
+                "── the machine was restarted; go on with `ostler start`, or send something",
+                out,
+            ),
             Fact::Screen { .. } => self.line(Paint::Dim, "── open on the agent's own screen", out),
             Fact::ScreenEnded { .. } => self.line(Paint::Dim, "── the agent's own screen has ended", out),
             Fact::Closed {} => self.line(Paint::Dim, "── session closed", out),

@@ -11,7 +11,7 @@ use super::connect::Reached;
 use super::session::talk;
 use super::stream::{Format, Input, Link, Mode, Outcome, Session, Sink, View};
 use crate::output::escape::Policy;
-use crate::output::{CommandError, Kind, visible};
+use crate::output::{Called, CommandError, Kind};
 
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
@@ -105,19 +105,16 @@ pub(super) fn hold(
     input: Input,
 ) -> Result<ExitCode, CommandError> {
     let keyboard = view.keyboard;
-    // Who gave a name knows it by that.
-    let name = visible(process.name.as_deref().unwrap_or(&process.id));
-    if let Some((key, _)) = keyboard {
-        context.screen.note(&format!("ostler: attached to {name}; leave it with {key}"));
-    }
-    let id = &process.id;
-    let outcome = Session::new(Link::new(context, reached), id, view, sink, input)?.run()?;
+    let name = process.called();
+    let banner = keyboard.map(|(key, _)| format!("ostler: attached to {name}; leave it with {key}"));
+    let session = Session::new(Link::new(context, reached), process, view, sink, input)?;
+    let outcome = session.saying(banner).run()?;
     let back = |next: u64| match keyboard {
         Some((_, Mode::Raw)) => format!("ostler: left {name} running; go back to it: ostler attach {name}"),
         _ => format!("\nostler: left {name} running; go back to it: ostler attach {name} --from {next}"),
     };
     match outcome {
-        Outcome::Exited(exit) => Ok(exit_code(context, id, &exit)),
+        Outcome::Exited(exit) => Ok(exit_code(context, &name, &exit)),
         Outcome::UpToNow => Ok(ExitCode::SUCCESS),
         Outcome::Left { next, interrupted } => {
             context.screen.note(&back(next));
@@ -131,11 +128,11 @@ pub(super) fn hold(
 }
 
 /// The child's own code, as a shell would pass it on.
-pub(super) fn exit_code(context: &Context, id: &str, exit: &Exit) -> ExitCode {
+pub(super) fn exit_code(context: &Context, name: &str, exit: &Exit) -> ExitCode {
     match exit.shell_code() {
         Some(number) => code(number),
         None => {
-            context.screen.note(&format!("ostler: {id} ended; exit code unknown"));
+            context.screen.note(&format!("ostler: {name} ended; exit code unknown"));
             ExitCode::FAILURE
         }
     }

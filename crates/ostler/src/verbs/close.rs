@@ -7,7 +7,7 @@ use clap::Args;
 use ostler_api::{SessionIdKeyParams, WorktreeFate, methods};
 
 use super::Context;
-use crate::output::{CommandError, visible};
+use crate::output::{Called, CommandError, visible};
 
 /// The agent's process is given time to end, and git to look at the work tree.
 const CLOSED_WITHIN: Duration = Duration::from_secs(120);
@@ -35,8 +35,8 @@ impl Close {
             let params = SessionIdKeyParams { id: info.id.clone(), key: None };
             let closed = reached.client.call::<methods::SessionClose>(&params)?;
             if !context.json() {
-                let id = &info.id;
-                context.screen.line(&format!("{id} closed; to read it: ostler export {id}"))?;
+                let name = info.called();
+                context.screen.line(&format!("{name} closed; to read it: ostler export {name}"))?;
                 for line in closed.worktree.iter().flat_map(fate) {
                     context.screen.line(&format!("  {}", visible(&line)))?;
                 }

@@ -13,7 +13,7 @@ use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::session::record_line;
 use super::stream::{Came, Follow, Followed, Link, missing};
-use crate::output::{CommandError, visible_json};
+use crate::output::{Called, CommandError, visible_json};
 use crate::transcript::{Markdown, Said};
 
 /// Export a whole session as Markdown or JSON
@@ -51,7 +51,7 @@ impl Export {
         };
         sink.write(&document.head(&info)?)?;
         let mut last = 0;
-        let follow = Follow::new(Link::new(context, reached), &info.id, 1)?;
+        let follow = Follow::new(Link::new(context, reached), &info, 1)?;
         let followed = follow.run(|came| match came {
             Came::Line(_) | Came::Interrupt => Ok(None),
             Came::Begun(watching) => {
@@ -74,7 +74,7 @@ impl Export {
                 let replaces = self.output.as_deref().is_some_and(Path::exists);
                 if let Some(path) = sink.finish()? {
                     let note = if replaces { ", replaced" } else { "" };
-                    context.screen.note(&format!("ostler: {} is in {}{note}", info.id, path.display()));
+                    context.screen.note(&format!("ostler: {} is in {}{note}", info.called(), path.display()));
                 }
                 Ok(ExitCode::SUCCESS)
             }

@@ -10,7 +10,7 @@ use super::Context;
 use super::connect::Reached;
 use super::wait::both;
 use crate::config::show_size;
-use crate::output::{CommandError, Kind, visible};
+use crate::output::{Called, CommandError, Kind, visible};
 
 /// Delete a finished process or a closed session
 #[derive(Debug, Args)]
@@ -49,25 +49,25 @@ impl Forget {
 
 fn process(context: &Context, mut reached: Reached, process: ProcessInfo) -> Result<String, CommandError> {
     if process.exit.is_none() {
-        return Err(CommandError::new(Kind::Refused, format!("{} is still running", process.id))
-            .hint(format!("end it first: ostler kill {} --wait", process.id)));
+        return Err(CommandError::new(Kind::Refused, format!("{} is still running", process.called()))
+            .hint(format!("end it first: ostler kill {} --wait", process.called())));
     }
     reached.client.call::<methods::ProcessForget>(&IdKeyParams { id: process.id.clone(), key: None })?;
     if !context.json() {
         let size = show_size(process.stdout_bytes + process.stderr_bytes);
-        context.screen.line(&format!("{} deleted ({size} of output)", process.id))?;
+        context.screen.line(&format!("{} deleted ({size} of output)", process.called()))?;
     }
     Ok(process.id)
 }
 
 fn session(context: &Context, mut reached: Reached, info: SessionInfo) -> Result<String, CommandError> {
     if info.status != SessionStatus::Closed {
-        return Err(CommandError::new(Kind::Refused, format!("{} is not closed", info.id))
-            .hint(format!("close it first: ostler close {}", info.id)));
+        return Err(CommandError::new(Kind::Refused, format!("{} is not closed", info.called()))
+            .hint(format!("close it first: ostler close {}", info.called())));
     }
     reached.client.call::<methods::SessionForget>(&SessionIdKeyParams { id: info.id.clone(), key: None })?;
     if !context.json() {
-        context.screen.line(&format!("{} deleted ({} records)", info.id, info.last))?;
+        context.screen.line(&format!("{} deleted ({} records)", info.called(), info.last))?;
         // Nobody else will ever speak of it again.
         if let Some(tree) = info.worktree.as_deref().filter(|tree| Path::new(tree).exists()) {
             let shown = visible(tree);

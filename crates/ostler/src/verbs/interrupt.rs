@@ -6,7 +6,7 @@ use clap::Args;
 use ostler_api::{InterruptParams, methods};
 
 use super::Context;
-use crate::output::CommandError;
+use crate::output::{Called, CommandError};
 
 /// Interrupt what an agent is doing
 #[derive(Debug, Args)]
@@ -47,10 +47,10 @@ impl Interrupt {
                 1 => ", 1 queued prompt dropped".to_owned(),
                 many => format!(", {many} queued prompts dropped"),
             };
-            let id = &info.id;
-            context.screen.line(&format!("{id} interrupted{dropped}; continue with: ostler send {id} '...'"))?;
+            let name = info.called();
+            context.screen.line(&format!("{name} interrupted{dropped}; continue with: ostler send {name} '...'"))?;
         } else {
-            context.screen.line(&format!("{} was not running", info.id))?;
+            context.screen.line(&format!("{} was not running", info.called()))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,7 +8,7 @@ use ostler_api::{API_VERSION, HelloParams, KillParams, ProcessInfo, SignalParams
 
 use super::Context;
 use super::connect::Reached;
-use crate::output::{CommandError, nearest};
+use crate::output::{Called, CommandError, nearest};
 
 /// What escalation itself may take after the grace: SIGKILL, reaping, and 5 s for pipes that a grandchild holds.
 const AFTER_GRACE: std::time::Duration = std::time::Duration::from_secs(15);
@@ -86,12 +86,12 @@ impl Kill {
     }
 
     fn kill(&self, context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<(), CommandError> {
-        let id = process.id.clone();
+        let (id, name) = (process.id.clone(), process.called());
         if process.exit.is_some() {
             let (state, _) = super::ps::state(process);
             return self.done(
                 context,
-                &id,
+                process,
                 &format!("already ended: {state}"),
                 serde_json::json!({"died": true, "already_exited": true}),
             );
@@ -101,10 +101,10 @@ impl Kill {
             reached.client.call::<methods::ProcessSignal>(&params)?;
             if !self.wait {
                 let name = signal_name(signal);
-                return self.done(context, &id, &format!("{name} sent"), serde_json::json!({"sent": name}));
+                return self.done(context, process, &format!("{name} sent"), serde_json::json!({"sent": name}));
             }
             let exit = super::stream::wait_exit(&mut reached.client, &id)?;
-            return self.done(context, &id, "ended", serde_json::json!({"died": true, "exit": exit}));
+            return self.done(context, process, "ended", serde_json::json!({"died": true, "exit": exit}));
         }
         let grace = context.settings().process.kill_grace;
         let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
@@ -112,26 +112,32 @@ impl Kill {
         reached.client.answer_within(Some(grace.saturating_add(AFTER_GRACE)))?;
         if !self.wait {
             begin(&mut reached.client, &params)?;
-            return self.done(context, &id, "ending", serde_json::json!({"sent": "SIGTERM"}));
+            return self.done(context, process, "ending", serde_json::json!({"sent": "SIGTERM"}));
         }
         let killed = reached.client.call::<methods::ProcessKill>(&params)?;
         if !killed.died {
             return Err(
-                CommandError::failed(format!("{id} did not end")).hint("it may wait for a device; see `ostler ps`")
+                CommandError::failed(format!("{name} did not end")).hint("it may wait for a device; see `ostler ps`")
             );
         }
         let how = if killed.escalated { "ended by SIGKILL" } else { "ended" };
-        self.done(context, &id, how, serde_json::to_value(killed).unwrap_or_default())
+        self.done(context, process, how, serde_json::to_value(killed).unwrap_or_default())
     }
 
-    fn done(&self, context: &Context, id: &str, text: &str, mut value: serde_json::Value) -> Result<(), CommandError> {
+    fn done(
+        &self,
+        context: &Context,
+        process: &ProcessInfo,
+        text: &str,
+        mut value: serde_json::Value,
+    ) -> Result<(), CommandError> {
         if context.json() {
             if let Some(object) = value.as_object_mut() {
-                object.insert("id".into(), id.into());
+                object.insert("id".into(), process.id.as_str().into());
             }
             context.screen.value(&value)?;
         } else {
-            context.screen.line(&format!("{id} {text}"))?;
+            context.screen.line(&format!("{} {text}", process.called()))?;
         }
         Ok(())
     }

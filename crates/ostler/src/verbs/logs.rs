@@ -12,7 +12,7 @@ use super::since::parse_since;
 use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
 use super::wait::exit_words;
 use crate::output::escape::Policy;
-use crate::output::{CommandError, Kind, visible, visible_lines};
+use crate::output::{Called, CommandError, Kind, visible_lines};
 
 /// How often a followed log file is looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -92,19 +92,18 @@ impl Logs {
             (_, false) => Format::Safe(Policy::Show),
         };
         let sink = Sink::new(format, self.time);
-        let id = &process.id;
-        match Session::new(Link::new(context, reached), id, view, sink, Input::none())?.run()? {
+        let name = process.called();
+        match Session::new(Link::new(context, reached), &process, view, sink, Input::none())?.run()? {
             Outcome::Exited(exit) => {
                 // Who follows waits for something to happen, and this is it.
                 if self.follow && !context.json() {
-                    let name = process.name.as_deref().unwrap_or(id);
-                    context.screen.note(&visible(&format!("ostler: {name} {}", exit_words(&exit))));
+                    context.screen.note(&format!("ostler: {name} {}", exit_words(&exit)));
                 }
                 Ok(ExitCode::SUCCESS)
             }
             Outcome::UpToNow => Ok(ExitCode::SUCCESS),
             Outcome::Left { next, .. } => {
-                context.screen.note(&format!("\nostler: continue with: ostler logs {id} -f --from {next}"));
+                context.screen.note(&format!("\nostler: continue with: ostler logs {name} -f --from {next}"));
                 Ok(super::attach::code(super::attach::INTERRUPTED))
             }
             Outcome::Ended { signal, .. } => Ok(super::attach::code(128 + signal)),

@@ -14,7 +14,7 @@ use super::connect::Reached;
 use super::run::variables;
 use super::session::{Free, Order, deliver};
 use crate::config::Config;
-use crate::output::{CommandError, Kind, Paint, nearest, visible};
+use crate::output::{Called, CommandError, Kind, Paint, nearest, visible};
 
 /// Checking out a large work tree takes as long as git may take.
 const MADE_WITHIN: Duration = Duration::from_secs(90);
@@ -109,7 +109,7 @@ impl New {
             None => Ok(ExitCode::SUCCESS),
             Some(text) => {
                 let blocks = vec![PromptBlock::Text { text }];
-                deliver(context, reached, Order { session: info.id, blocks, key: None, wait: true })
+                deliver(context, reached, Order { session: info, blocks, key: None, wait: true })
             }
         }
     }
@@ -202,14 +202,15 @@ fn report(context: &Context, info: &SessionInfo, prompted: bool) -> Result<(), C
         context.screen.value(info)?;
         return Ok(());
     }
-    let id = &info.id;
+    // The id first: it stays the same, whatever the session is called later.
+    let (id, name) = (&info.id, info.called());
     let head = format!("{id}  {} in {}", visible(&info.agent), visible(&info.workspace));
     if prompted {
-        context.screen.note(&format!("{head}; continue with: ostler send {id} '...'"));
+        context.screen.note(&format!("{head}; continue with: ostler send {name} '...'"));
         return Ok(());
     }
     context.screen.line(&context.screen.paint(Paint::Head, &head))?;
-    context.screen.line(&format!("  send a prompt:  ostler send {id} 'hello'"))?;
-    context.screen.line(&format!("  follow it:      ostler watch {id}"))?;
+    context.screen.line(&format!("  send a prompt:  ostler send {name} 'hello'"))?;
+    context.screen.line(&format!("  follow it:      ostler watch {name}"))?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::connect::Reached;
 use super::set::{Access, open_access};
 use super::stream::{Format, Input, Mode, Sink, View, size};
 use crate::config::parse_size;
-use crate::output::{CommandError, Kind};
+use crate::output::{Called, CommandError, Kind};
 
 /// A terminal that nobody looks at yet; the first attach sets the true size.
 const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
@@ -108,7 +108,7 @@ impl Run {
         if let Some(key) = &self.key
             && (&process.program, &process.args) != (&params.program, &params.args)
         {
-            let message = format!("key {key} was already used for another command: {}", process.id);
+            let message = format!("key {key} was already used for another command: {}", process.called());
             return Err(CommandError::new(Kind::Refused, message).hint("use another key"));
         }
         if let Some(access) = self.access {
@@ -120,8 +120,7 @@ impl Run {
             } else {
                 context.screen.line(&process.id)?;
                 if io::stderr().is_terminal() {
-                    // Not by its name, which others may bear.
-                    context.screen.note(&format!("go back to it: ostler attach {}", process.id));
+                    context.screen.note(&format!("go back to it: ostler attach {}", process.called()));
                 }
             }
             return Ok(ExitCode::SUCCESS);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Context;
 use super::claim::claimed;
 use super::connect::Reached;
-use crate::output::{CommandError, Kind, visible};
+use crate::output::{Called, CommandError, Kind, visible};
 
 /// How much of the end is played: dozens of full screens of the most colourful kind.
 const TAIL: u64 = 2 << 20;
@@ -36,8 +36,8 @@ struct Shown {
 
 pub(super) fn show(context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<ExitCode, CommandError> {
     if !process.tty {
-        return Err(CommandError::new(Kind::Refused, format!("{} has no terminal", process.id))
-            .hint(format!("see its output: ostler logs {}", process.id)));
+        return Err(CommandError::new(Kind::Refused, format!("{} has no terminal", process.called()))
+            .hint(format!("see its output: ostler logs {}", process.called())));
     }
     let (bytes, whole) = tail(&mut reached, process)?;
     let size = process.size.clone().unwrap_or(USUAL);

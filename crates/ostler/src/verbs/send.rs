@@ -76,7 +76,7 @@ impl Send {
             return Err(CommandError::usage("the prompt is empty").hint("ostler send ID 'your prompt'"));
         }
         let (reached, info) = context.find_session(&self.id)?;
-        deliver(context, reached, Order { session: info.id, blocks, key: self.key, wait: !self.no_wait })
+        deliver(context, reached, Order { session: info, blocks, key: self.key, wait: !self.no_wait })
     }
 }
 

@@ -8,7 +8,7 @@ use ostler_api::{HostedListParams, SessionInfo, SessionStatus, SessionUsage};
 use super::Context;
 use super::ps::id_length;
 use super::session::status_word;
-use crate::output::{Align, CommandError, Paint, Table, ago, visible};
+use crate::output::{Align, Called, CommandError, Paint, Table, ago, visible};
 use crate::transcript::dollars;
 
 /// List sessions with agents
@@ -39,7 +39,7 @@ impl SessionsVerb {
             table(&rows, instances > 1).print(&context.screen)?;
             for (_, info) in &rows {
                 if let (SessionStatus::Failed, Some(why)) = (info.status, &info.why) {
-                    let text = format!("{} failed: {}", info.id, visible(why));
+                    let text = format!("{} failed: {}", info.called(), visible(why));
                     context.screen.line(&context.screen.paint(Paint::Bad, &text))?;
                 }
             }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::connect::{Named, Reached};
 use super::session::Free;
-use crate::output::{CommandError, visible};
+use crate::output::{Called, CommandError, visible};
 
 /// Change a session's model, permissions, mode or name, or the name of a process
 #[derive(Debug, Args)]
@@ -110,12 +110,12 @@ impl Set {
             return Ok(ExitCode::SUCCESS);
         }
         if changed.is_empty() {
-            context.screen.line(&format!("{}: nothing to change", after.id))?;
+            context.screen.line(&format!("{}: nothing to change", after.called()))?;
             return Ok(ExitCode::SUCCESS);
         }
         for Difference { setting, from, to, .. } in &changed {
             let setting = if *setting == "autonomy" { "permissions" } else { setting };
-            let line = format!("{}  {setting}: {} -> {}", after.id, word(from.as_ref()), word(to.as_ref()));
+            let line = format!("{}  {setting}: {} -> {}", before.called(), word(from.as_ref()), word(to.as_ref()));
             context.screen.line(&visible(&line))?;
         }
         if let Some(when) = when(&after, &changed) {
@@ -128,11 +128,11 @@ impl Set {
 impl Set {
     /// A process has a name, and nothing else that could be changed.
     fn rename(self, context: &Context, mut reached: Reached, process: &ProcessInfo) -> Result<ExitCode, CommandError> {
-        let id = process.id.clone();
+        let (id, called) = (process.id.clone(), process.called());
         let Some(name) = self.name.filter(|_| self.model.is_none() && self.autonomy.is_none() && self.mode.is_none())
         else {
-            return Err(CommandError::usage(format!("{id} is a process: only its name can be changed"))
-                .hint(format!("ostler set {id} --name NAME")));
+            return Err(CommandError::usage(format!("{called} is a process: only its name can be changed"))
+                .hint(format!("ostler set {called} --name NAME")));
         };
         let after = reached.client.call::<methods::ProcessRename>(&RenameParams { id: id.clone(), name, key: None })?;
         let (from, to) = (process.name.as_ref(), after.name.as_ref());
@@ -141,10 +141,10 @@ impl Set {
             let changed = if from == to { Vec::new() } else { vec![changed] };
             context.screen.value(&json!({"process": id, "changed": changed}))?;
         } else if from == to {
-            context.screen.line(&format!("{id} is like that already: nothing was changed"))?;
+            context.screen.line(&format!("{called}: nothing to change"))?;
         } else {
             let none = |name: Option<&String>| name.map_or("(none)".to_owned(), Clone::clone);
-            context.screen.line(&visible(&format!("{id}  name: {} -> {}", none(from), none(to))))?;
+            context.screen.line(&visible(&format!("{called}  name: {} -> {}", none(from), none(to))))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -10,7 +10,7 @@ use super::Context;
 use super::attach::{hold, takes_keyboard};
 use super::connect::Reached;
 use super::stream::{Format, Input, Mode, Sink, View, size};
-use crate::output::CommandError;
+use crate::output::{Called, CommandError};
 
 /// A terminal that nobody looks at yet; the first attach sets the true size.
 const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
@@ -69,9 +69,8 @@ impl Tui {
         };
         let format = if context.json() { Format::Json } else { Format::Raw };
         let code = hold(context, reached, &process, view, Sink::new(format, false), Input::shared(true)?)?;
-        let name = info.name.as_deref().unwrap_or(&info.id);
         let open = context.find_session(&info.id).is_ok_and(|(_, info)| info.screen.is_some());
-        let name = crate::output::visible(name);
+        let name = info.called();
         context.screen.note(&match open {
             true => format!("ostler: {name} stays on that screen until you quit it there"),
             false => format!("ostler: continue with: ostler send {name} '...'"),

@@ -12,7 +12,7 @@ use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::connect::{Named, Reached};
 use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, Session, Sink, View};
-use crate::output::{CommandError, Kind, visible};
+use crate::output::{Called, CommandError, Kind, visible};
 use crate::transcript::{Fact, Said};
 
 /// The keeper restarts a crashed daemon within seconds.
@@ -38,8 +38,7 @@ pub(crate) struct Wait {
 
 /// How one of them ended.
 struct Ended {
-    id: String,
-    name: Option<String>,
+    name: String,
     words: String,
     /// As a shell would have it.
     code: i32,
@@ -90,8 +89,7 @@ impl Ended {
             context.screen.value(&self.json)?;
             return Ok(());
         }
-        let name = self.name.as_deref().unwrap_or(&self.id);
-        context.screen.line(&visible(&format!("{name}: {}", self.words)))?;
+        context.screen.line(&visible(&format!("{}: {}", self.name, self.words)))?;
         Ok(())
     }
 }
@@ -114,12 +112,12 @@ fn wait_process(
         attached: false,
         sized: false,
     };
-    let (id, link) = (&process.id, Link::new(context, reached));
-    let watch = Session::new(link, id, view, Sink::new(Format::Nothing, false), Input::none())?;
+    let link = Link::new(context, reached);
+    let watch = Session::new(link, process, view, Sink::new(Format::Nothing, false), Input::none())?;
     Ok(match watch.run()? {
         Outcome::Exited(exit) => Ok(ended(process, &exit)),
         // It never comes: the end was asked for.
-        Outcome::UpToNow => return Err(CommandError::failed(format!("cannot wait for {id}"))),
+        Outcome::UpToNow => return Err(CommandError::failed(format!("cannot wait for {}", process.called()))),
         Outcome::Left { .. } => Err(INTERRUPTED),
         Outcome::Ended { signal, .. } => Err(128 + signal),
     })
@@ -129,7 +127,7 @@ fn ended(process: &ProcessInfo, exit: &Exit) -> Ended {
     // How it ended is not known: not well, as far as anybody can tell.
     let code = exit.shell_code().unwrap_or(1);
     let json = json!({"id": process.id, "name": process.name, "exit": exit, "code": code});
-    Ended { id: process.id.clone(), name: process.name.clone(), words: exit_words(exit), code, json }
+    Ended { name: process.called(), words: exit_words(exit), code, json }
 }
 
 /// How a process ended, in words.
@@ -150,7 +148,7 @@ fn wait_session(
     let mut info = info;
     while is_busy(&info) {
         let from = info.last + 1;
-        let follow = Follow::new(Link::new(context, reached), &id, from)?;
+        let follow = Follow::new(Link::new(context, reached), &info, from)?;
         let followed = follow.run(|came| match came {
             // It may have answered while nobody was connected.
             Came::Begun(watching) => Ok((!is_busy(&watching.session)).then_some(())),
@@ -177,7 +175,7 @@ fn wait_session(
     };
     let code = i32::from(failed);
     let json = json!({"id": id, "name": info.name, "status": info.status, "why": info.why, "code": code});
-    Ok(Ok(Ended { id, name: info.name, words, code, json }))
+    Ok(Ok(Ended { name: info.called(), words, code, json }))
 }
 
 fn is_busy(info: &SessionInfo) -> bool {

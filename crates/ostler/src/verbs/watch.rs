@@ -14,7 +14,7 @@ use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::session::{InPlace, record_line, write_out};
 use super::stream::{Came, Follow, Followed, Link, missing};
-use crate::output::{CommandError, visible_bytes};
+use crate::output::{Called, CommandError, visible_bytes};
 use crate::transcript::{Fact, Live, Said};
 
 /// Follow a session: prompts, answers, tools and changes
@@ -49,7 +49,7 @@ pub(crate) struct Watch {
 impl Watch {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let (reached, info) = context.find_session(&self.id)?;
-        let id = info.id;
+        let (id, name) = (info.id.clone(), info.called());
         let from = self.from.unwrap_or(1).max(1);
         let raw = match self.raw {
             true => Some(Raw::new(context.find_session(&id)?.0.client, &id, from)),
@@ -58,7 +58,7 @@ impl Watch {
         // Where a line of the agent begins is known from the one before it.
         let begin = if self.raw { 1 } else { from };
         let mut viewer = Viewer { context, live: Live::new(&context.screen), raw, end: End::default() };
-        let mut follow = Follow::new(Link::new(context, reached), &id, begin)?.with_last(self.tail);
+        let mut follow = Follow::new(Link::new(context, reached), &info, begin)?.with_last(self.tail);
         if viewer.raw.is_none() {
             follow = follow.asking(InPlace::new(context));
         }
@@ -77,7 +77,7 @@ impl Watch {
         })?;
         write_out(&viewer.live.finish())?;
         let back = |next: u64| {
-            context.screen.note(&format!("ostler: left {id}; follow it again: ostler watch {id} --from {next}"));
+            context.screen.note(&format!("ostler: left {name}; follow it again: ostler watch {name} --from {next}"));
         };
         match followed {
             Followed::Over(()) => Ok(ExitCode::SUCCESS),

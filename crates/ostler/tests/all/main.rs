@@ -12,6 +12,7 @@ mod cli_attach;
 mod cli_kit;
 mod cli_life;
 mod cli_logs;
+mod cli_names;
 mod cli_native;
 mod cli_run;
 mod cli_usage;

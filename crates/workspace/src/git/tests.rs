@@ -61,6 +61,10 @@ impl Repo {
     }
 
     fn git(&self, args: &[&str]) -> String {
+        self.git_with(args, &[])
+    }
+
+    fn git_with(&self, args: &[&str], more: &[(&str, &str)]) -> String {
         let output = Command::new("git")
             .current_dir(self.dir())
             .args(["-c", "commit.gpgsign=false"])
@@ -68,6 +72,7 @@ impl Repo {
             .env_clear()
             .envs(env(&self.base()))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(more.iter().copied())
             .output()
             .expect("git runs");
         assert!(output.status.success(), "git {args:?}: {output:?}");
@@ -188,14 +193,75 @@ fn a_difference_holds_changes_and_new_files_and_runs_nothing() {
     fs::write(repo.dir().join("a.txt"), "1\n2\n").expect("written");
     fs::write(repo.dir().join("-"), "new\n").expect("written");
     let git = repo.at(&repo.dir()).guarded().expect("guarded");
-    let text = String::from_utf8(git.diff().expect("git runs").expect("a repository")).expect("UTF-8");
+    let text = String::from_utf8(changes(&git, u64::MAX).diff).expect("UTF-8");
     assert!(text.contains("+2\n") && text.contains("+new\n") && text.contains("b/./-\n"), "{text}");
     assert!(!trap.exists(), "something of the repository's ran");
     let empty = Repo::empty();
     fs::write(empty.dir().join("b.txt"), "first\n").expect("written");
-    let text = empty.at(&empty.dir()).diff().expect("git runs").expect("a repository");
+    let text = changes(&empty.at(&empty.dir()), u64::MAX).diff;
     assert!(String::from_utf8_lossy(&text).contains("+first\n"));
-    assert!(empty.at(&empty.base()).diff().expect("git runs").is_none());
+    assert!(empty.at(&empty.base()).changes_since(0).expect("git runs").is_none());
+}
+
+fn changes(git: &Git, since: u64) -> Changes {
+    git.changes_since(since).expect("git runs").expect("a repository")
+}
+
+fn commits(changes: &Changes) -> Option<Vec<String>> {
+    let subject = |line: &Vec<u8>| String::from_utf8_lossy(line).split_once(": ").map(|(_, what)| what.to_owned());
+    changes.commits.as_ref().map(|all| all.iter().filter_map(subject).collect())
+}
+
+/// Commits at a second of the clock, which is what the reflog goes by.
+fn commit_at(repo: &Repo, second: u64, what: &str) {
+    fs::write(repo.dir().join("a.txt"), what).expect("written");
+    let at = format!("@{second} +0000");
+    repo.git_with(&["commit", "-q", "-a", "-m", what], &[("GIT_COMMITTER_DATE", &at), ("GIT_AUTHOR_DATE", &at)]);
+}
+
+#[test]
+fn what_was_committed_since_then_is_told_with_the_whole_difference() {
+    let repo = Repo::empty();
+    fs::write(repo.dir().join("a.txt"), "1\n").expect("written");
+    repo.git(&["add", "-A"]);
+    commit_at(&repo, 1000, "first");
+    commit_at(&repo, 2000, "second");
+    commit_at(&repo, 3000, "third");
+    fs::write(repo.dir().join("new"), "not committed\n").expect("written");
+    let git = repo.at(&repo.dir()).guarded().expect("guarded");
+    let since = |second| changes(&git, second);
+    assert_eq!(commits(&since(3000)), Some(vec![]));
+    assert_eq!(commits(&since(1500)), Some(vec!["third".into(), "second".into()]));
+    let diff = String::from_utf8(since(1500).diff).expect("UTF-8");
+    assert!(diff.contains("-first") && diff.contains("+third") && diff.contains("+not committed"), "{diff}");
+    assert!(!diff.contains("+second"), "what lies between does not show: {diff}");
+    assert_eq!(commits(&since(500)).map(|all| all.len()), Some(3), "it began before the first commit");
+}
+
+#[test]
+fn where_nobody_knows_how_it_stood_only_what_is_not_committed_is_shown() {
+    let repo = Repo::new();
+    commit_at(&repo, 2000, "second");
+    let git = repo.at(&repo.dir()).guarded().expect("guarded");
+    // Another history since then.
+    repo.git(&["checkout", "-q", "--orphan", "other"]);
+    repo.git(&["commit", "-q", "-m", "elsewhere"]);
+    fs::write(repo.dir().join("a.txt"), "now\n").expect("written");
+    let changed = changes(&git, 2000);
+    assert_eq!(changed.commits, None);
+    assert!(String::from_utf8_lossy(&changed.diff).contains("+now"));
+    // Nothing was written down.
+    fs::remove_dir_all(repo.dir().join(".git/logs")).expect("there");
+    assert_eq!(changes(&git, u64::MAX).commits, None);
+}
+
+#[test]
+fn a_work_tree_begins_where_it_was_made() {
+    let repo = Repo::new();
+    let tree = repo.base().join("tree");
+    repo.git(&["worktree", "add", "-q", "-b", "own", tree.to_str().expect("UTF-8")]);
+    let git = repo.at(&tree).guarded().expect("guarded");
+    assert_eq!(commits(&changes(&git, 0)), Some(vec![]), "also if its session is older than it by the clock");
 }
 
 #[test]

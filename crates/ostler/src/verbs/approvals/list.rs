@@ -10,7 +10,8 @@ use crate::config::show_duration;
 use crate::output::{Align, CommandError, Paint, Table, ago, user};
 use crate::verbs::{Context, rules_affirm};
 
-pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError> {
+/// Lists what waits; says how it is answered, to somebody who came to answer and has no screen to do it on.
+pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCode, CommandError> {
     let mut rows: Vec<(String, ApprovalInfo)> = Vec::new();
     let mut reached = context.reach_all()?;
     let mut suspended = 0;
@@ -28,6 +29,12 @@ pub(super) fn run(context: &Context, all: bool) -> Result<ExitCode, CommandError
         context.screen.note(&format!("nothing is waiting for you{hint}"));
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
+        if let Some((_, first)) = rows.first().filter(|_| answers) {
+            let id = &first.id;
+            context
+                .screen
+                .line(&format!("\n  read and approve:  ostler approve {id}\n  deny:              ostler deny {id}"))?;
+        }
     }
     if let Some(hint) = rules_affirm::hint(suspended).filter(|_| !context.json()) {
         context.screen.note(&hint);

@@ -7,6 +7,7 @@ mod relay;
 mod told;
 mod tty;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -15,7 +16,7 @@ use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalListParams, ErrorKind, 
 
 use super::connect::Reached;
 use super::{Context, now};
-use crate::output::{CommandError, Kind, visible};
+use crate::output::{CommandError, Kind, has_cursor, visible};
 
 pub(super) use list::with_instance;
 pub(super) use questions::{Answering, Step, from_words, in_words, questions};
@@ -50,10 +51,16 @@ impl Approvals {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         match (self.list, context.json()) {
             (false, true) => Err(CommandError::usage("the full screen has no JSON output").hint("add --list")),
+            (false, false) if is_plain_terminal() => list::run(context, false, true),
             (false, false) => now::needs_you(context),
-            (true, _) => list::run(context, self.all),
+            (true, _) => list::run(context, self.all, false),
         }
     }
+}
+
+/// Somebody sits there, at a terminal that nothing can be drawn on.
+fn is_plain_terminal() -> bool {
+    !has_cursor() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 impl Context {

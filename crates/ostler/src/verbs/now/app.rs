@@ -24,9 +24,10 @@ use super::rows::{self, agents};
 use super::start::{Form, Start};
 use super::state::{Act, State, View};
 use crate::config::Config;
-use crate::output::{CommandError, Paint, visible};
+use crate::output::{Called, CommandError, Paint, visible};
 use crate::request::Row;
 use crate::verbs::Context;
+use crate::verbs::agents_here;
 use crate::verbs::approvals::{Raw, Tty, follow, has_terminal, told};
 use crate::verbs::connect::Reached;
 use crate::verbs::listing::hosted;
@@ -153,15 +154,21 @@ impl App<'_> {
                 }
                 return Ok(Next::Anew);
             }
-            Act::Changes { title, folder } => {
-                self.looking = Looking::begin(title, folder);
+            Act::Changes { title, folder, began } => {
+                self.looking = Looking::begin(title, folder, began);
                 self.state.inbox.notice = "asking git …".into();
             }
             Act::Read(which) => match self.last_words(&which) {
                 Ok(pager) => self.state.view = View::Page(pager),
                 Err(error) => self.state.inbox.notice = error.message,
             },
-            Act::Again(which) => self.state.inbox.notice = outside::again(&which),
+            Act::Again(which) => {
+                let chosen = self.state.hosted().map(|one| &one.hosted);
+                let name = chosen.map_or_else(|| which.id.clone(), |hosted| hosted.called());
+                let goes =
+                    if chosen.is_some_and(|hosted| hosted.session.is_some()) { "continues" } else { "runs again" };
+                self.state.inbox.notice = outside::again(&which).err().unwrap_or_else(|| format!("{name} {goes}"));
+            }
             Act::Choose => self.state.view = View::Start(self.form()),
             Act::Start(start) => self.start(start),
             Act::Up => self.state.inbox.notice = outside::up(self.context),
@@ -179,19 +186,19 @@ impl App<'_> {
         let mut rows: Vec<Row> = one.lines.iter().map(|line| Row::ours(Paint::Plain, visible(line))).collect();
         let verb = if one.session.is_some() { "export" } else { "logs" };
         rows.push(Row::ours(Paint::Plain, ""));
-        rows.push(Row::ours(Paint::Dim, format!("all of it: ostler {verb} {}", visible(&which.id))));
+        rows.push(Row::ours(Paint::Dim, format!("all of it: ostler {verb} {}", one.called())));
         Ok(Pager::new(&format!("{}: last output", rows::name(&one)), rows))
     }
 
-    /// The agents that there are, and the folder of the row that is chosen, or else this one.
+    /// The agents that there are, as the daemon finds them, and this folder.
     fn form(&self) -> Form {
-        let (config, _) = Config::load_all(self.context.paths.config_file(), |name| std::env::var(name).ok());
-        let own: Vec<String> = config.agents.iter().map(|own| own.name.clone()).collect();
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let dirs: Vec<_> = std::env::split_paths(&path).collect();
-        let agents = agents(&own, |name| dirs.iter().any(|dir| dir.join(name).is_file()));
+        let found = self.context.reach_one().ok().and_then(|mut reached| agents_here::of_daemon(&mut reached, false));
+        let found = found.unwrap_or_else(|| {
+            let (config, _) = Config::load_all(self.context.paths.config_file(), |name| std::env::var(name).ok());
+            agents_here::of_this_terminal(&config, false)
+        });
         let here = std::env::current_dir().map(|dir| dir.display().to_string()).unwrap_or_default();
-        Form::new(agents, here)
+        Form::new(agents(&found), here)
     }
 
     fn start(&mut self, start: Start) {
@@ -215,7 +222,7 @@ impl App<'_> {
             let params = PromptParams { id, text: Some(text), blocks: Vec::new(), refuse_if_busy: false, key: None };
             reached.client.call::<methods::SessionPrompt>(&params)?;
         }
-        Ok(info.name.unwrap_or(info.id))
+        Ok(info.called())
     }
 
     fn listen(&mut self, feed: &mut Feed) {

@@ -30,6 +30,8 @@ const REQUEST_KEYS: [&str; 2] = [
     "i deny and interrupt   space/b page down/up   j/k move   ? keys   q quit",
 ];
 const KEYS: [&str; 2] = ["Enter attach   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
+const STOPPED_KEYS: [&str; 2] =
+    ["r continue   Enter attach   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 const ENDED_KEYS: [&str; 2] =
     ["Enter last output   r run again   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q quit"];
@@ -153,6 +155,7 @@ pub(super) fn keys(state: &State) -> [&'static str; 2] {
         (Some(entry), _) if entry.info.kind == ApprovalKind::Question => QUESTION_KEYS,
         (Some(_), _) => REQUEST_KEYS,
         (None, Some(one)) if one.hosted.ended.is_some() => ENDED_KEYS,
+        (None, Some(one)) if one.hosted.session.as_ref().is_some_and(|session| session.rebooted) => STOPPED_KEYS,
         (None, Some(_)) => KEYS,
         (None, None) => EMPTY_KEYS,
     }

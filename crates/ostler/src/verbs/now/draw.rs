@@ -285,6 +285,10 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, canvas: &Canvas) {
         let text = if chosen { format!("[{}] ", visible(name)) } else { format!(" {}  ", visible(name)) };
         agents.push(Span::styled(text, canvas.style(if chosen { Paint::Head } else { Paint::Dim })));
     }
+    let absent = match form.absent.as_slice() {
+        [] => String::new(),
+        names => cut(&format!("            not installed: {}", visible(&names.join(", "))), width),
+    };
     let typed = |field: Field, name: &str, text: &str| {
         let cursor = if form.field == field { "_" } else { "" };
         let text = format!("{}{cursor}", visible(text));
@@ -303,6 +307,7 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, canvas: &Canvas) {
         Line::styled(" Start an agent", canvas.style(Paint::Head)),
         Line::raw(""),
         Line::from(agents),
+        Line::styled(absent, canvas.style(Paint::Dim)),
         typed(Field::Folder, "Folder", &form.folder),
         typed(Field::Prompt, "Prompt", &form.prompt),
         Line::raw(""),

@@ -20,15 +20,14 @@ use std::process::ExitCode;
 
 use super::Context;
 use super::approvals::Tty;
-use crate::output::{CommandError, Kind};
+use crate::output::{CommandError, Kind, has_cursor};
 
 pub(super) use inbox::Which;
 pub(super) use keys::Key;
 
-/// Whether there is a terminal that something can be drawn on. A dumb one has no places to draw at.
+/// Whether there is a terminal that something can be drawn on.
 pub(super) fn has_screen() -> bool {
-    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-    !dumb && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    has_cursor() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 /// Everything, whether a daemon runs or not.

@@ -49,10 +49,9 @@ pub(super) fn up(context: &Context) -> String {
     aside(&["up", "--instance", context.instance_name()]).err().unwrap_or_else(|| "ostler is up".to_owned())
 }
 
-/// Runs the command of something that has ended once more.
-pub(super) fn again(which: &Which) -> String {
-    let done = aside(&["start", &which.id, "--instance", &which.instance]);
-    done.err().unwrap_or_else(|| format!("{} runs again", which.id))
+/// Runs the command of something that has ended once more, or goes on with a session.
+pub(super) fn again(which: &Which) -> Result<(), String> {
+    aside(&["start", &which.id, "--instance", &which.instance])
 }
 
 /// A verb without a terminal; what went wrong, in one line.

@@ -7,9 +7,9 @@ use crate::request::{Row, wrap};
 const KEYS: &[(&str, &str)] = &[
     ("j k, arrows", "move"),
     ("Enter", "attach; you are back here when you leave"),
-    ("r", "run it again"),
+    ("r", "run it again; continue a session after a reboot"),
     ("c", "start an agent"),
-    ("d", "what it changed (git diff of its folder)"),
+    ("d", "what was changed in its folder since it began, commits too"),
     ("/", "filter; Esc shows all"),
     ("q", "quit; everything keeps running"),
     ("", ""),

@@ -1,7 +1,6 @@
 //! What is on the list: requests and everything that is hosted, in three sections. Pure: from what daemons say to rows.
 
-use ostler_agents::Agent;
-use ostler_api::{ApprovalInfo, ClaimState, Hosted, HostedState, SessionStatus, Timestamp};
+use ostler_api::{AgentInfo, ApprovalInfo, ClaimState, Hosted, HostedState, SessionStatus, Timestamp};
 use ostler_engine::session::ToolContent;
 
 use super::inbox::{Entry, Inbox, Standing, Which};
@@ -178,6 +177,7 @@ pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
             SessionStatus::Idle => ("ready", Paint::Plain),
             SessionStatus::Running => ("working", Paint::Good),
             SessionStatus::Waiting => ("asks", Paint::Warn),
+            SessionStatus::Interrupted if session.rebooted => ("rebooted", Paint::Warn),
             SessionStatus::Interrupted => ("stopped", Paint::Warn),
             SessionStatus::Failed => ("failed", Paint::Bad),
             SessionStatus::Closed => ("closed", Paint::Dim),
@@ -211,12 +211,13 @@ fn folder(path: Option<&str>) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
-/// Names of agents to choose from: those that are there first, and the built-in one last, because it only says back.
-pub(super) fn agents(own: &[String], is_there: impl Fn(&str) -> bool) -> Vec<String> {
-    let known = Agent::KNOWN.into_iter().filter(|name| *name != "echo");
-    let (here, absent): (Vec<&str>, Vec<&str>) = known.partition(|name| is_there(name));
-    let own = own.iter().map(String::as_str);
-    here.into_iter().chain(own).chain(["echo"]).chain(absent).map(str::to_owned).collect()
+/// Names of agents to choose from, and of those that cannot be chosen because they are not installed. The built-in one comes
+/// last, because it only says back.
+pub(super) fn agents(found: &[AgentInfo]) -> (Vec<String>, Vec<String>) {
+    let (here, absent): (Vec<_>, Vec<_>) = found.iter().partition(|agent| agent.program.is_some());
+    let name = |agent: &AgentInfo| agent.name.clone();
+    let here = here.into_iter().map(name).chain(["echo".to_owned()]);
+    (here.collect(), absent.into_iter().map(name).collect())
 }
 
 #[cfg(test)]

@@ -121,7 +121,17 @@ fn a_filter_wants_all_of_its_words_wherever_they_are() {
 }
 
 #[test]
-fn agents_that_are_there_come_first_and_the_built_in_one_after_them() {
-    let found = agents(&["mine".into()], |name| name == "codex");
-    assert_eq!(found, ["codex", "mine", "echo", "claude", "gemini", "opencode"]);
+fn only_agents_that_are_installed_can_be_chosen_and_the_built_in_one_comes_last() {
+    let agent = |name: &str, program: Option<&str>| AgentInfo {
+        name: name.to_owned(),
+        command: Vec::new(),
+        program: program.map(str::to_owned),
+        version: None,
+        drive: String::new(),
+        login: ostler_api::LoginState::Unknown,
+        login_by: None,
+    };
+    let found = [agent("claude", None), agent("codex", Some("/bin/codex")), agent("mine", Some("/bin/mine"))];
+    let (here, absent) = agents(&found);
+    assert_eq!((here, absent), (vec!["codex".to_owned(), "mine".into(), "echo".into()], vec!["claude".to_owned()]));
 }

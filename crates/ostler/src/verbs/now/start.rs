@@ -31,6 +31,8 @@ pub(super) enum Filled {
 
 pub(super) struct Form {
     pub(super) agents: Vec<String>,
+    /// Not installed, so not to be chosen.
+    pub(super) absent: Vec<String>,
     pub(super) chosen: usize,
     pub(super) folder: String,
     pub(super) prompt: String,
@@ -40,9 +42,9 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub(super) fn new(agents: Vec<String>, folder: String) -> Self {
+    pub(super) fn new((agents, absent): (Vec<String>, Vec<String>), folder: String) -> Self {
         let (prompt, problem) = (String::new(), String::new());
-        Self { agents, chosen: 0, folder, prompt, field: Field::Agent, problem }
+        Self { agents, absent, chosen: 0, folder, prompt, field: Field::Agent, problem }
     }
 
     pub(super) fn press(&mut self, key: Key) -> Filled {
@@ -58,14 +60,26 @@ impl Form {
                 // The next one that begins with this letter.
                 let begins = |at: &usize| self.agents.get(*at).is_some_and(|name| name.starts_with(c));
                 let after = (self.chosen + 1..self.agents.len()).chain(0..self.chosen);
-                let found = after.into_iter().find(begins);
-                self.choose(found.unwrap_or(self.chosen));
+                match after.into_iter().find(begins) {
+                    Some(found) => self.choose(found),
+                    None => self.problem = self.why_not(c),
+                }
             }
             (Field::Agent, _) => {}
             (Field::Folder, key) => type_into(&mut self.folder, key),
             (Field::Prompt, key) => type_into(&mut self.prompt, key),
         }
         Filled::More
+    }
+
+    /// Why no agent with this letter is chosen, if there is one that could be.
+    fn why_not(&self, letter: char) -> String {
+        let begins = |name: &&String| name.starts_with(letter);
+        if self.agents.get(self.chosen).is_some_and(|chosen| begins(&chosen)) {
+            return String::new();
+        }
+        let absent = self.absent.iter().find(begins);
+        absent.map(|name| format!("{name} is not installed, or not in ostler's PATH")).unwrap_or_default()
     }
 
     fn choose(&mut self, at: usize) {
@@ -109,7 +123,8 @@ mod tests {
     use super::*;
 
     fn form() -> Form {
-        Form::new(["claude", "codex", "echo"].map(String::from).to_vec(), "/w".into())
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        Form::new((names(&["claude", "codex", "echo"]), names(&["gemini"])), "/w".into())
     }
 
     fn type_text(form: &mut Form, text: &str) {
@@ -141,5 +156,17 @@ mod tests {
         form.press(Key::Char('x'));
         assert_eq!(at(&form), "codex");
         assert_eq!(form.press(Key::Escape), Filled::Left);
+    }
+
+    #[test]
+    fn an_agent_that_is_not_installed_is_not_chosen_and_it_says_why() {
+        let mut form = form();
+        form.press(Key::Char('g'));
+        assert_eq!(form.agents[form.chosen], "claude");
+        assert!(form.problem.contains("gemini is not installed"), "{}", form.problem);
+        form.press(Key::Char('c'));
+        assert!(form.problem.is_empty() && form.agents[form.chosen] == "codex", "and what is, is");
+        form.press(Key::Char('x'));
+        assert!(form.problem.is_empty(), "no agent has this letter: {}", form.problem);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use ostler_api::Timestamp;
+
 use super::inbox::{Decide, Inbox, Mode, Which};
 use super::keys::Key;
 use super::pager::{Pager, Turned};
@@ -34,12 +36,13 @@ pub(super) enum Act {
     Attach(Which),
     /// It has ended: there are only its last words to read.
     Read(Which),
-    /// Look at what was changed in this folder.
+    /// Look at what was changed in this folder since then.
     Changes {
         title: String,
         folder: String,
+        began: Timestamp,
     },
-    /// Run what has ended once more.
+    /// Run what has ended once more, or go on with what the machine's restart stopped.
     Again(Which),
     /// Ask for an agent.
     Choose,
@@ -197,7 +200,7 @@ impl State {
             Key::Char('?') => self.view = View::Page(Pager::keys()),
             Key::Char('c') => return Some(Act::Choose),
             Key::Char('d') => return self.changes(),
-            Key::Char('r') if self.has_ended() => return self.which().map(Act::Again),
+            Key::Char('r') if self.may_start() => return self.which().map(Act::Again),
             Key::Enter if !self.inbox.is_settled() && self.hosted().is_some() => return self.attach(),
             _ if request => return self.inbox.press(key, now).map(Act::Decide),
             Key::PageDown | Key::Char(' ') => self.step(10, now),
@@ -236,9 +239,12 @@ impl State {
         Some(Which { instance: one.instance.clone(), id: one.hosted.id.clone() })
     }
 
-    /// Whether a process is chosen that is over, and could be run again.
-    fn has_ended(&self) -> bool {
-        self.hosted().is_some_and(|one| one.hosted.process.as_ref().is_some_and(|process| process.exit.is_some()))
+    /// Whether something is chosen that could be run again, or goes on when somebody says so.
+    fn may_start(&self) -> bool {
+        self.hosted().is_some_and(|one| {
+            let over = one.hosted.process.as_ref().is_some_and(|process| process.exit.is_some());
+            over || one.hosted.session.as_ref().is_some_and(|session| session.rebooted)
+        })
     }
 
     fn attach(&self) -> Option<Act> {
@@ -252,7 +258,7 @@ impl State {
             return None;
         };
         let folder = one.hosted.workspace.clone()?;
-        Some(Act::Changes { title: super::rows::name(&one.hosted), folder })
+        Some(Act::Changes { title: super::rows::name(&one.hosted), folder, began: one.hosted.began })
     }
 
     fn type_filter(&mut self, key: Key) -> Option<Act> {

@@ -137,3 +137,19 @@ fn a_yes_where_nothing_is_asked_says_so() {
     assert_eq!(state.hosted().map(|one| one.hosted.id.as_str()), Some("s1"));
     assert_eq!(listed(session("s1", "running", 1)).instance, "main");
 }
+
+#[test]
+fn one_key_goes_on_with_what_a_reboot_stopped_and_does_nothing_to_others() {
+    let (mut state, now) = state(&[]);
+    let which = Which { instance: "main".into(), id: "s1".into() };
+    assert_eq!(press(&mut state, 'r', now), None, "it is running");
+    let mut stopped = session("s1", "interrupted", 1);
+    state.update("main", vec![stopped.clone().into()]);
+    state.refresh();
+    assert_eq!(press(&mut state, 'r', now), None, "somebody stopped it");
+    stopped.rebooted = true;
+    state.update("main", vec![stopped.into()]);
+    state.refresh();
+    assert_eq!(state.rows[0].state, "rebooted");
+    assert_eq!(press(&mut state, 'r', now), Some(Act::Again(which)));
+}

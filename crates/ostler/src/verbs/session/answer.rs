@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use ostler_agents::{EndReason, Event};
 use ostler_api::client::ClientError;
-use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, methods};
+use ostler_api::{PromptAccepted, PromptBlock, PromptParams, SessionEvents, SessionInfo, methods};
 
 use super::in_place::InPlace;
 use super::record_line;
-use crate::output::CommandError;
+use crate::output::{Called, CommandError};
 use crate::transcript::{Fact, Live, Said};
 use crate::verbs::Context;
 use crate::verbs::attach::{INTERRUPTED, code};
@@ -25,8 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// A prompt to be handed over.
 pub(in crate::verbs) struct Order {
-    /// The session's id.
-    pub(in crate::verbs) session: String,
+    pub(in crate::verbs) session: SessionInfo,
     pub(in crate::verbs) blocks: Vec<PromptBlock>,
     /// The person's own key.
     pub(in crate::verbs) key: Option<String>,
@@ -36,7 +35,7 @@ pub(in crate::verbs) struct Order {
 
 /// Hands the prompt over and follows its answer.
 pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Order) -> Result<ExitCode, CommandError> {
-    let id = order.session;
+    let (id, name) = (order.session.id.clone(), order.session.called());
     let key = order.key.map_or_else(random_key, Ok)?;
     let params =
         PromptParams { id: id.clone(), text: None, blocks: order.blocks, refuse_if_busy: false, key: Some(key) };
@@ -45,23 +44,24 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
         if context.json() {
             context.screen.value(&accepted)?;
         } else {
-            context.screen.line(&told(&accepted))?;
-            context.screen.line(&format!("  follow it: ostler watch {id} --from {}", accepted.record))?;
+            context.screen.line(&told(&accepted, &name))?;
+            context.screen.line(&format!("  follow it: ostler watch {name} --from {}", accepted.record))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
     if accepted.position > 0 || accepted.again {
-        context.screen.note(&format!("ostler: {}", told(&accepted)));
+        context.screen.note(&format!("ostler: {}", told(&accepted, &name)));
     }
     let mut answer = Answer::new(context, accepted.number);
-    let follow = Follow::new(Link::new(context, reached), &id, accepted.record)?.asking(InPlace::new(context));
+    let follow =
+        Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(InPlace::new(context));
     let followed = follow.run(|came| match came {
         Came::Record(record) => answer.take(record),
         Came::Begun(_) | Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
     })?;
     answer.end_line()?;
     let back = |next: u64| {
-        context.screen.note(&format!("ostler: {id} keeps running; follow it: ostler watch {id} --from {next}"))
+        context.screen.note(&format!("ostler: {name} keeps running; follow it: ostler watch {name} --from {next}"))
     };
     match followed {
         Followed::Over(Outcome::Turn(EndReason::Completed)) => Ok(ExitCode::SUCCESS),
@@ -81,14 +81,14 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     }
 }
 
-fn told(accepted: &PromptAccepted) -> String {
+fn told(accepted: &PromptAccepted, name: &str) -> String {
     let again = if accepted.again { " (already sent with this key)" } else { "" };
     let waits = match accepted.position {
         0 => String::new(),
         1 => ", next in the queue".to_owned(),
         position => format!(", number {position} in the queue"),
     };
-    format!("prompt {} of {}{waits}{again}", accepted.number, accepted.session)
+    format!("prompt {} of {name}{waits}{again}", accepted.number)
 }
 
 /// The same key makes it one prompt, so whatever happened to the connection, it is asked again.

@@ -9,7 +9,7 @@ use ostler_api::{InterruptParams, PromptBlock, PromptParams, SessionEvents, Sess
 
 use super::answer::{accepted, random_key, write_out};
 use super::in_place::InPlace;
-use crate::output::{CommandError, visible};
+use crate::output::{Called, CommandError, visible};
 use crate::transcript::{Fact, Live, Said};
 use crate::verbs::Context;
 use crate::verbs::attach::code;
@@ -36,26 +36,26 @@ pub(in crate::verbs) fn talk(
     info: &SessionInfo,
     from: Option<u64>,
 ) -> Result<ExitCode, CommandError> {
-    let id = &info.id;
+    let (id, name) = (&info.id, info.called());
     if context.json() || !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
-        return Err(CommandError::usage(format!("{id} is a session, and attaching to it needs a terminal"))
-            .hint(format!("follow it: ostler watch {id}; send a prompt: ostler send {id} 'your prompt'")));
+        return Err(CommandError::usage(format!("{name} is a session, and attaching to it needs a terminal"))
+            .hint(format!("follow it: ostler watch {name}; send a prompt: ostler send {name} 'your prompt'")));
     }
     let (key, row) = (context.settings().attach.detach_key, LastRow::default());
     // First: a key that is pressed when the words below are read is one already.
     let lines = Lines::read_with(key, row.clone())?;
     context.screen.note(&format!(
-        "ostler: session {id} with {}; type a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
-        visible(info.name.as_deref().unwrap_or(&info.agent))
+        "ostler: session {name} with {}; type a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
+        visible(&info.agent)
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
     let (live, own) = (Live::new(&context.screen), HashMap::new());
     let mut talk = Talk { context, id: id.clone(), live, own, row };
-    let follow = Follow::new(Link::new(context, reached), id, from)?.asking(InPlace::new(context));
+    let follow = Follow::new(Link::new(context, reached), info, from)?.asking(InPlace::new(context));
     let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;
-    let back = || context.screen.note(&format!("ostler: left {id}; go back to it: ostler attach {id}"));
+    let back = || context.screen.note(&format!("ostler: left {name}; go back to it: ostler attach {name}"));
     Ok(match followed {
         Followed::Over(()) => ExitCode::SUCCESS,
         Followed::Left { .. } => {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use ostler_api::client::{ClientError, Incoming};
-use ostler_api::{Missing, Notification, SessionEvents, SessionGap, WatchParams, Watching, methods};
+use ostler_api::{Missing, Notification, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::lines::{Line, Lines};
@@ -11,7 +11,7 @@ use super::link::{Back, Link};
 use super::signals::{Signals, Wish};
 use super::terminal;
 use super::trouble::Trouble;
-use crate::output::{CommandError, Kind};
+use crate::output::{Called, CommandError, Kind};
 use crate::transcript::{Fact, Said};
 use crate::verbs::session::{Gone, InPlace};
 
@@ -53,6 +53,8 @@ pub(in crate::verbs) enum Followed<T> {
 pub(in crate::verbs) struct Follow<'a> {
     link: Link<'a>,
     id: String,
+    /// What people call it.
+    called: String,
     signals: Signals,
     /// The first record not shown yet.
     next: u64,
@@ -69,11 +71,12 @@ pub(in crate::verbs) struct Follow<'a> {
 
 impl<'a> Follow<'a> {
     /// Follows the session from record `from` on.
-    pub(in crate::verbs) fn new(link: Link<'a>, id: &str, from: u64) -> io::Result<Self> {
+    pub(in crate::verbs) fn new(link: Link<'a>, session: &SessionInfo, from: u64) -> io::Result<Self> {
         let terminal = terminal::is_one(rustix::stdio::stdin());
         let (signals, next, waiting) = (Signals::listen()?, from.max(1), Vec::new());
-        let id = id.to_owned();
-        Ok(Self { link, id, signals, next, prompts: None, terminal, lines: None, in_place: None, past: 0, waiting })
+        let (id, called) = (session.id.clone(), session.called());
+        let (prompts, lines, in_place, past) = (None, None, None, 0);
+        Ok(Self { link, id, called, signals, next, prompts, terminal, lines, in_place, past, waiting })
     }
 
     /// Begins with the last so many prompts instead.
@@ -222,7 +225,7 @@ impl<'a> Follow<'a> {
                 }
                 Notification::SessionLost(lost) => {
                     let message =
-                        format!("cannot read the output of {} after {}: {}", self.id, self.next - 1, lost.message);
+                        format!("cannot read the output of {} after {}: {}", self.called, self.next - 1, lost.message);
                     return Err(Trouble::Fatal(CommandError::failed(message).hint("check the disk: ostler doctor")));
                 }
                 _ => continue,
@@ -316,7 +319,7 @@ impl<'a> Follow<'a> {
                 Back::Left => return Ok(Some(self.gone(gone))),
                 Back::Wished(wish) => return Ok(self.leave(wish)),
                 Back::Alone => {
-                    let hint = format!("start it: ostler up; then: ostler watch {} --from {}", self.id, self.next);
+                    let hint = format!("start it: ostler up; then: ostler watch {} --from {}", self.called, self.next);
                     return Err(CommandError::new(Kind::NoInstance, "ostler stopped and did not come back").hint(hint));
                 }
             }

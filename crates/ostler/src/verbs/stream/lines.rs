@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::edit::{Editor, Key};
 use super::terminal::{self, Mode, Raw};
 use crate::config::DetachKey;
-use crate::output::visible;
+use crate::output::{has_cursor, visible};
 use crate::verbs::session::Gone;
 
 /// Keys read at once: what is pasted comes in several pieces.
@@ -50,6 +50,8 @@ pub(in crate::verbs) struct Lines {
     mode: Option<Raw>,
     editor: Editor,
     above: LastRow,
+    /// A terminal without places to draw at gets the keys back as they are typed, and no more.
+    plain: bool,
     /// How it is drawn at the moment; nothing: not at all.
     drawn: Option<Drawn>,
 }
@@ -75,7 +77,7 @@ impl Lines {
     /// This key leaves; `above` is what is written beside the line.
     pub(in crate::verbs) fn read_with(key: DetachKey, above: LastRow) -> io::Result<Self> {
         let mode = Some(Raw::enter(Mode::Lines)?);
-        Ok(Self { key, mode, editor: Editor::default(), above, drawn: None })
+        Ok(Self { key, mode, editor: Editor::default(), above, plain: !has_cursor(), drawn: None })
     }
 
     /// What there is to read, in its order; what is typed after a key that leaves does not count.
@@ -92,6 +94,7 @@ impl Lines {
         let mut lines = Vec::new();
         for byte in buffer.get(..count).unwrap_or_default() {
             match self.editor.press(*byte, self.key.byte()) {
+                Key::Edited if self.plain && !byte.is_ascii_control() => draw_bytes(&[*byte]),
                 Key::Edited => {}
                 Key::Full => draw(BELL),
                 Key::Line(text) if text.trim().is_empty() => {}
@@ -112,6 +115,11 @@ impl Lines {
 
     /// A line that is finished stays where it was typed, the whole of it.
     fn write_down(&self, text: &str) {
+        if self.plain {
+            draw("\r\n");
+            self.above.wrote("\n");
+            return;
+        }
         let before = if self.above.is_open() { "\r\n" } else { "" };
         draw(&format!("{before}{}\r\n", visible(text)));
         self.above.wrote("\n");
@@ -128,7 +136,7 @@ impl Lines {
 
     /// Draws the row again, if there is anything in it.
     pub(super) fn show(&mut self) {
-        if self.editor.is_empty() || self.mode.is_none() {
+        if self.plain || self.editor.is_empty() || self.mode.is_none() {
             return;
         }
         let width = terminal::size().map_or(USUAL_WIDTH, |size| size.cols);
@@ -185,6 +193,10 @@ impl Drop for Lines {
 
 /// A terminal that is gone shows nothing; that it is gone is noticed elsewhere.
 fn draw(text: &str) {
+    draw_bytes(text.as_bytes());
+}
+
+fn draw_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

@@ -47,7 +47,7 @@ impl Session<'_> {
                     return Err(CommandError::new(Kind::NoInstance, "ostler stopped and did not come back").hint(
                         format!(
                             "everything keeps running; start it: ostler up; then: ostler attach {} --from {next}",
-                            self.id
+                            self.called
                         ),
                     ));
                 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
 use ostler_api::{
-    AttachParams, Attached, Exit, Frame, Missing, Notification, RpcError, Timestamp, ViewerParams, WinSize, methods,
+    AttachParams, Attached, Exit, Frame, Missing, Notification, ProcessInfo, RpcError, Timestamp, ViewerParams,
+    WinSize, methods,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
@@ -21,8 +22,8 @@ use super::sink::{Sink, decode};
 use super::terminal::{self, Mode, Raw};
 use super::trouble::Trouble;
 use crate::config::DetachKey;
-use crate::output::CommandError;
 use crate::output::escape::Modes;
+use crate::output::{Called, CommandError};
 
 /// Full-screen programs draw again when their size changes; two changes this far apart are seen as two.
 const NUDGE: Duration = Duration::from_millis(60);
@@ -77,6 +78,10 @@ pub(in crate::verbs) enum Outcome {
 pub(in crate::verbs) struct Session<'a> {
     link: Link<'a>,
     id: String,
+    /// What people call it.
+    called: String,
+    /// Said once, when keys are read as they are pressed.
+    banner: Option<String>,
     view: View,
     sink: Sink,
     input: Input,
@@ -104,11 +109,19 @@ pub(in crate::verbs) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(in crate::verbs) fn new(link: Link<'a>, id: &str, view: View, sink: Sink, input: Input) -> io::Result<Self> {
+    pub(in crate::verbs) fn new(
+        link: Link<'a>,
+        process: &ProcessInfo,
+        view: View,
+        sink: Sink,
+        input: Input,
+    ) -> io::Result<Self> {
         let input = input.with_detach_key(view.keyboard.map(|(key, _)| key));
         Ok(Self {
             link,
-            id: id.to_owned(),
+            id: process.id.clone(),
+            called: process.called(),
+            banner: None,
             view,
             sink,
             input,
@@ -127,16 +140,25 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// Says this first, to somebody whose keys count from then on.
+    pub(in crate::verbs) fn saying(self, banner: Option<String>) -> Self {
+        Self { banner, ..self }
+    }
+
     /// Watches until something ends it. The terminal is as it was when this returns.
     pub(in crate::verbs) fn run(mut self) -> Result<Outcome, CommandError> {
+        // Before anything is said: whoever reads how to leave may press that key at once.
+        if let Some((_, mode)) = self.view.keyboard {
+            self.raw = Some(Raw::enter(mode)?);
+        }
         let (from, tail) = (self.view.from, self.view.tail);
         let tail = if self.view.repaint { tail.map(|tail| tail.max(MODES_WITHIN)) } else { tail };
         let process = self.begin(from, tail)?.process;
         if self.view.until_now && process.last_seq < self.next {
             return Ok(Outcome::UpToNow);
         }
-        if let Some((_, mode)) = self.view.keyboard {
-            self.raw = Some(Raw::enter(mode)?);
+        if let Some(banner) = self.banner.take() {
+            self.greet(&banner);
         }
         if self.view.repaint {
             self.past = Some(Vec::new());
@@ -236,7 +258,7 @@ impl<'a> Session<'a> {
 
     fn takes_no_input(&self) -> String {
         let leave = self.view.keyboard.map_or("Ctrl-C".to_owned(), |(key, _)| key.to_string());
-        format!("{} takes no input; {leave} leaves it", self.id)
+        format!("{} takes no input; {leave} leaves it", self.called)
     }
 
     /// Somebody leaves: waits a moment for the answers to what was typed, and says what went nowhere.
@@ -318,7 +340,7 @@ impl<'a> Session<'a> {
                 return Err(Trouble::Fatal(
                     CommandError::failed(format!(
                         "cannot read the output of {} after {}: {}",
-                        self.id,
+                        self.called,
                         self.next - 1,
                         lost.message
                     ))

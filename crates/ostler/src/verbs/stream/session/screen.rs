@@ -70,11 +70,18 @@ impl Session<'_> {
 
     /// A word to the person, on a line of its own also in raw mode.
     pub(super) fn say(&self, text: &str) {
+        let before = if self.is_raw() { "\r\n" } else { "" };
+        self.greet(&format!("{before}ostler: {text}"));
+    }
+
+    /// A line where nothing stands yet.
+    pub(super) fn greet(&self, line: &str) {
         use std::io::Write;
-        let (before, end) = match self.view.keyboard {
-            Some((_, Mode::Raw)) => ("\r\n", "\r\n"),
-            _ => ("", "\n"),
-        };
-        let _ = write!(io::stderr(), "{before}ostler: {text}{end}");
+        let end = if self.is_raw() { "\r\n" } else { "\n" };
+        let _ = write!(io::stderr(), "{line}{end}");
+    }
+
+    fn is_raw(&self) -> bool {
+        matches!(self.view.keyboard, Some((_, Mode::Raw)))
     }
 }
