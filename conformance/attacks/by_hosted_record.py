@@ -224,7 +224,6 @@ def a_keeper_of_its_own(t):
     with open(script, "w") as f:
         f.write(KEEPER)
     try:
-        protocol = house.json("status")[0].get("keeper_protocol", 1)
         before = house.record()["pid"]
         house("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, place, str(before), "2", note)
         wait_for(lambda: os.path.exists(note) and not pid_alive(before), LONG, 0.1)
