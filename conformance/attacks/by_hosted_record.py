@@ -212,7 +212,7 @@ while True:
             break
         if not data:
             break
-        log.write(data + b"\\n")
+        log.write(data + b"\n")
 '''
 
 
@@ -237,3 +237,54 @@ def a_keeper_of_its_own(t):
         house("kill", "posing", "--wait")
     finally:
         house.down()
+
+
+# Stops the daemon, listens in its place, greets whoever comes, and notes what it is asked.
+DAEMON = r'''
+import json, os, signal, socket, sys
+place, daemon, note = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+os.kill(daemon, signal.SIGSTOP)
+os.unlink(place)
+s = socket.socket(socket.AF_UNIX)
+s.bind(place)
+s.listen(8)
+log = open(note, "wb", 0)
+while True:
+    peer, _ = s.accept()
+    try:
+        for line in peer.makefile("rb"):
+            log.write(line)
+            ask = json.loads(line)
+            hello = {"version": 1, "program": "0", "instance": "main", "pid": daemon, "started": "2026-01-01T00:00:00Z"}
+            peer.sendall(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": hello if ask["method"] == "instance.hello" else {}}).encode() + b"\n")
+    except (OSError, ValueError):
+        pass
+'''
+
+
+@area("hosted")
+def a_daemon_of_its_own(t):
+    """A hosted process that stops the daemon and listens in its place: it could show a question of its own, and ask for a password."""
+    house = House(t).up()
+    note, script, daemon = house.dir + "/asked", house.dir + "/daemon.py", house.record()["pid"]
+    with open(script, "w") as f:
+        f.write(DAEMON)
+    try:
+        house.good("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, house.record()["native"], str(daemon), note)
+        wait_for(lambda: os.path.exists(note), LONG, 0.1)
+        house("approvals", "--list", timeout=LONG)
+        asked = open(note, "rb").read()
+        t.stopped("a-daemon-of-its-own", b"approval" not in asked, asked)
+    finally:
+        for pid in [int(d) for d in os.listdir("/proc") if d.isdigit() and script.encode() in cmdline(d)]:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(daemon, signal.SIGCONT)
+        house.down()
+
+
+def cmdline(pid):
+    try:
+        with open("/proc/%s/cmdline" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
