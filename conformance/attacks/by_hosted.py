@@ -8,7 +8,7 @@ import shutil
 import threading
 import uuid
 
-from approvals_kit import LONG, Asker, House, Terminal, approved
+from approvals_kit import LONG, Asker, House, Terminal, approved, run_hosted
 from lib import area, wait_for
 
 
@@ -97,16 +97,6 @@ def own_prompt(house):
         for process in house.json("ps"):
             house("kill", process["id"], "--wait")
         term.wait()
-
-
-def run_hosted(house, how, line):
-    """What a hosted shell hears when it tries this."""
-    if not how:
-        rc, o, e = house("run", "--", "sh", "-c", line, timeout=LONG * 2)
-        return o + e
-    term = Terminal(house, "run", "-t", "--", "sh", "-c", line)
-    term.wait(LONG * 2)
-    return re.sub(r"\s+", " ", term.seen.decode(errors="replace"))
 
 
 @area("hosted")
