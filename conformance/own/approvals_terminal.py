@@ -154,8 +154,11 @@ def held_before(t, house):
     hidden = hosted(house, HIDES)
     seat.seen = b""
     seat.type(("%s/ostler approve %s; echo rc-$?\r" % (shlex.quote(house.dir), id)).encode())
+    seat.until(b"[y/N] ", LONG)
+    pid = next(p["pid"] for p in house.json("ps") if p["id"] == hidden)
+    t.ok("who-hides-what-it-has-open-is-named", ("pid %d (python3)" % pid).encode() in seat.seen and b"hides which files" in seat.seen, seat.seen)
+    seat.press(b"n")
     seat.until(b"rc-", LONG)
-    t.ok("who-hides-what-it-has-open-is-named", b"hides which files it has open" in seat.seen and b"[y/N]" not in seat.seen, seat.seen)
     house("kill", hidden, "--wait")
     seat.seen = b""
     seat.type(("%s/ostler approve %s; echo rc-$?\r" % (shlex.quote(house.dir), id)).encode())

@@ -21,7 +21,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use crate::{By, Engine};
 
 pub use reach::{Origin, OutOfReach, Target};
-pub use terminal::{NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
+pub use terminal::{Hidden, NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
 /// No honest chain of parents is this long, and a walk must end.
 const ANCESTORS_MAX: usize = 512;

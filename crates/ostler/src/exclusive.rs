@@ -5,7 +5,7 @@
 //! terminal does it.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use ostler_engine::access::{own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 use rustix::process::{getpgrp, getsid};
@@ -24,6 +24,8 @@ impl Drop for Taken {
 pub(crate) fn take(terminal: impl AsFd) -> std::io::Result<Taken> {
     let taken = Taken(());
     again(terminal)?;
+    // What keeps it from being asked on is told with the first question.
+    let _ = look(None);
     Ok(taken)
 }
 
@@ -44,9 +46,33 @@ pub(crate) fn give_back() {
 /// question. `daemon` is a connection to the daemon that asks.
 pub(crate) fn alone(terminal: impl AsFd, daemon: Option<BorrowedFd<'_>>) -> Result<(), String> {
     again(terminal).map_err(|error| format!("cannot lock this terminal: {error}"))?;
+    look(daemon)
+}
+
+/// Who could still read along, in words: it stands in every request.
+static COULD_READ: Mutex<Option<String>> = Mutex::new(None);
+
+/// Looks who has this terminal.
+fn look(daemon: Option<BorrowedFd<'_>>) -> Result<(), String> {
     let peer = daemon.and_then(|socket| rustix::net::sockopt::socket_peercred(socket).ok());
     let daemon = peer.map(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs());
-    terminal_is_ours_alone(daemon).map_err(|who| crate::output::spelled(&who.to_string()))
+    let hidden = terminal_is_ours_alone(daemon).map_err(|who| crate::output::spelled(&who.to_string()))?;
+    let words = hidden.first().map(|first| {
+        let more = if hidden.len() > 1 { format!(" and {} more", hidden.len() - 1) } else { String::new() };
+        let words = format!(
+            "pid {} ({}){more} in ostler hides which files it has open; it could read what you type here",
+            first.pid, first.name
+        );
+        crate::output::spelled(&words)
+    });
+    *COULD_READ.lock().unwrap_or_else(PoisonError::into_inner) = words;
+    Ok(())
+}
+
+/// What somebody should know who decides on this terminal.
+pub(crate) fn warnings() -> Vec<String> {
+    let could_read = COULD_READ.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    pane().into_iter().chain(could_read).collect()
 }
 
 /// What somebody should know who decides in a window of such a program.

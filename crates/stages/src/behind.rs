@@ -15,19 +15,10 @@ use crate::resolve::{resolve, writable_by};
 const FIRST_LINE: u64 = 256;
 /// An interpreter that is a script has one too; the kernel follows no more.
 const DEPTH_MAX: usize = 5;
-/// Programs that run the file that they are given, by the beginning of their names: digits and dots may follow.
-const RUNS_A_FILE: [&str; 45] = [
-    "sh",
-    "bash",
-    "dash",
-    "ash",
-    "busybox",
-    "zsh",
-    "ksh",
-    "mksh",
-    "fish",
-    "csh",
-    "tcsh",
+/// Shells: `-c`, alone or among others (`-ec`), is followed by text.
+const SHELLS: [&str; 12] = ["sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish", "csh", "tcsh", "su"];
+/// Others that run the file that they are given. Digits and dots may follow these names.
+const RUNS_A_FILE: [&str; 34] = [
     "python",
     "pypy",
     "perl",
@@ -63,8 +54,6 @@ const RUNS_A_FILE: [&str; 45] = [
     "sudo",
     "systemd-run",
 ];
-/// What follows is text to run, and is shown.
-const INLINE: [&str; 4] = ["-c", "-e", "-m", "-E"];
 
 /// A file that the asking user can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +83,8 @@ pub fn behind<'a>(
     let mut found = Behind::default();
     interpreters(program, asker, DEPTH_MAX, &mut found.code);
     let args = argv.get(1..).unwrap_or_default();
-    if runs_a_file(program)
-        && let Some(script) = script(args)
+    if let Some(interpreter) = runs_a_file(program)
+        && let Some(script) = script(args, interpreter)
     {
         add(&script, asker, &mut found.code);
         interpreters(&script, asker, DEPTH_MAX, &mut found.code);
@@ -125,17 +114,30 @@ fn add(path: &Path, asker: u32, to: &mut Vec<Changeable>) {
     }
 }
 
-fn runs_a_file(program: &Path) -> bool {
+/// Which of those programs this is, by its name or by that of the file behind it.
+fn runs_a_file(program: &Path) -> Option<&'static str> {
     let follow = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    [program, follow.as_path()].iter().filter_map(|path| path.file_name()?.to_str()).any(|name| {
+    [program, follow.as_path()].iter().filter_map(|path| path.file_name()?.to_str()).find_map(|name| {
         let name = name.to_ascii_lowercase();
-        RUNS_A_FILE.contains(&name.trim_end_matches(|sign: char| sign.is_ascii_digit() || sign == '.'))
+        let name = name.trim_end_matches(|sign: char| sign.is_ascii_digit() || sign == '.');
+        SHELLS.into_iter().chain(RUNS_A_FILE).find(|known| *known == name)
     })
 }
 
+/// Whether what follows is text to run, which is shown, and no file.
+fn is_inline(arg: &str, interpreter: &str) -> bool {
+    match interpreter {
+        shell if SHELLS.contains(&shell) => arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c'),
+        "python" | "pypy" => matches!(arg, "-c" | "-m"),
+        "perl" | "ruby" | "node" | "nodejs" | "bun" | "lua" | "luajit" | "guile" => matches!(arg, "-e" | "-E" | "-c"),
+        "php" => arg == "-r",
+        _ => false,
+    }
+}
+
 /// The first argument that is a file: options may have values of their own, which are none.
-fn script(args: &[String]) -> Option<PathBuf> {
-    let before = args.iter().take_while(|arg| !INLINE.contains(&arg.as_str()));
+fn script(args: &[String], interpreter: &str) -> Option<PathBuf> {
+    let before = args.iter().take_while(|arg| !is_inline(arg, interpreter));
     before.filter(|arg| !arg.starts_with('-') && !arg.is_empty()).map(|arg| place(arg)).find(|path| path.exists())
 }
 
@@ -215,7 +217,11 @@ mod tests {
             assert_eq!(look(argv, &[]), (vec![script.clone()], vec![]), "{argv:?}");
         }
         // Shown as it is, and text, not a file.
-        assert_eq!(look(&["sh", "-c", "true", &script], &[]), (vec![], vec![script.clone()]));
+        for argv in
+            [&["sh", "-c", "true", &script][..], &["bash", "-ec", "true", &script], &["perl", "-e", "1", &script]]
+        {
+            assert_eq!(look(argv, &[]), (vec![], vec![script.clone()]), "{argv:?}");
+        }
         let (_other, fixed) = written("fixed", "echo\n", 0o644);
         assert_eq!(look(&["sh", &fixed], &[]), (vec![], vec![]));
     }

@@ -1,10 +1,11 @@
 //! Who else has a person's terminal open. It is closed to newcomers while something is asked there, but whoever opened it
 //! before keeps it, and reads what is typed.
 //!
-//! The rule: nothing is asked on a terminal that a hosted process has open, either end of it, nor while a hosted process of
-//! the same user hides what it has open (it may be this terminal). Whoever is not hosted is not told from the person, hidden
-//! or not. Processes of root's (`sudo`, `su`, `sshd`) are not agents, nor are the keeper that nobody hosts and the daemon
-//! that is talked to. A descriptor that is under way between two sockets while we look is not seen.
+//! The rule: nothing is asked on a terminal that a hosted process has open, either end of it, nor on one that is the terminal
+//! of a hosted process which hides what it has open. Other hosted processes that hide it are told of, because they could have
+//! this one: sandboxes of browsers hide for reasons of their own, so they cannot be refused. Whoever is not hosted is not
+//! told from the person, hidden or not. Processes of root's (`sudo`, `su`, `sshd`) are not agents, nor are the keeper that
+//! nobody hosts and the daemon that is talked to. A descriptor that is under way between two sockets while we look is not seen.
 
 use std::fs;
 use std::io;
@@ -41,10 +42,10 @@ pub enum NotAlone {
         /// What hosts it.
         host: String,
     },
-    /// Somebody hosted does not show what it has open.
+    /// Somebody hosted has it for its terminal, and does not show what it has open.
     #[error(
-        "pid {pid} ({name}), which runs in ostler ({host}), hides which files it has open; it could read what you type \
-         here; end it first (kill {pid})"
+        "pid {pid} ({name}), which runs in ostler ({host}), is on this terminal and hides which files it has open; end it \
+         (kill {pid}) or use another terminal"
     )]
     Hidden {
         /// The process.
@@ -59,9 +60,18 @@ pub enum NotAlone {
     Unseen(#[from] io::Error),
 }
 
-/// Whether nobody hosted has the terminal of this very process. `daemon` is the process of the daemon that is talked to,
+/// Somebody hosted who does not show what it has open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// The process.
+    pub pid: u32,
+    /// Its short name.
+    pub name: String,
+}
+
+/// Makes sure that nobody hosted has the terminal of this very process; gives back those who could. `daemon` is the process of the daemon that is talked to,
 /// which may be a child of its keeper. Looks at every process there is.
-pub fn terminal_is_ours_alone(daemon: Option<u32>) -> Result<(), NotAlone> {
+pub fn terminal_is_ours_alone(daemon: Option<u32>) -> Result<Vec<Hidden>, NotAlone> {
     let own = procfs::stat(std::process::id()).map_err(io::Error::from)?;
     look(own.terminal, daemon, Instant::now() + LOOK_FOR)
 }
@@ -88,7 +98,8 @@ pub fn shares_terminal_with(names: &[&str]) -> bool {
     })
 }
 
-fn look(terminal: i32, daemon: Option<u32>, until: Instant) -> Result<(), NotAlone> {
+fn look(terminal: i32, daemon: Option<u32>, until: Instant) -> Result<Vec<Hidden>, NotAlone> {
+    let mut hidden = Vec::new();
     let own_uid = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -107,14 +118,18 @@ fn look(terminal: i32, daemon: Option<u32>, until: Instant) -> Result<(), NotAlo
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let ours = user_of(pid) == Some(own_uid) && Some(pid) != daemon && !is_first_keeper(pid, &stat);
-                if let Some(host) = ours.then(|| host(pid)).flatten() {
-                    return Err(NotAlone::Hidden { pid, name: stat.name, host });
+                match ours.then(|| host(pid)).flatten() {
+                    Some(host) if stat.terminal == terminal => {
+                        return Err(NotAlone::Hidden { pid, name: stat.name, host });
+                    }
+                    Some(_) => hidden.push(Hidden { pid, name: stat.name }),
+                    None => {}
                 }
             }
             Err(_) => {}
         }
     }
-    Ok(())
+    Ok(hidden)
 }
 
 /// What hosts it. One that cannot be told is nobody's, if it has ended meanwhile.
@@ -225,7 +240,7 @@ mod tests {
     }
 
     fn looked(terminal: i32) -> Result<(), NotAlone> {
-        look(terminal, None, Instant::now() + LOOK_FOR)
+        look(terminal, None, Instant::now() + LOOK_FOR).map(drop)
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub(crate) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
         Some(command) => command_rows(command, info, &mut rows, &mut warnings),
         None => rows.extend(content::rows(&info.content).unwrap_or_else(|| document(&info.content))),
     }
-    warnings.extend(crate::exclusive::pane());
+    warnings.extend(crate::exclusive::warnings());
     rows.push(Row::ours(Paint::Plain, ""));
     rows.extend(warnings.iter().map(|text| Row::ours(Paint::Warn, format!("! {text}"))));
     rows.extend(facts(instance, info));

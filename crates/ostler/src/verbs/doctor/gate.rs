@@ -18,7 +18,14 @@ fn terminal() -> Option<Check> {
     }
     ostler_engine::access::own_place().ok()?;
     Some(match ostler_engine::access::terminal_is_ours_alone(None) {
-        Ok(()) => Check::good("terminal", "no program that runs in ostler has this terminal open"),
+        Ok(hidden) if hidden.is_empty() => {
+            Check::good("terminal", "no program that runs in ostler has this terminal open")
+        }
+        Ok(hidden) => {
+            let who: Vec<String> = hidden.iter().map(|one| format!("pid {} ({})", one.pid, one.name)).collect();
+            let who = crate::output::spelled(&who.join(", "));
+            Check::weak("terminal", format!("these run in ostler and hide which files they have open: {who}"))
+        }
         Err(who) => {
             Check::weak("terminal", format!("nothing is asked here: {}", crate::output::spelled(&who.to_string())))
         }

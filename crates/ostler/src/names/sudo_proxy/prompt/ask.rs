@@ -57,7 +57,7 @@ impl<'a> Asking<'a> {
         replaces: bool,
     ) -> io::Result<Self> {
         let (mut rows, line) = privilege(question, offer);
-        rows.extend(crate::exclusive::pane().map(|words| Row::ours(Paint::Warn, words)));
+        rows.extend(crate::exclusive::warnings().into_iter().map(|words| Row::ours(Paint::Warn, words)));
         let held = tty.hold(if replaces { Keys::Unheard } else { Keys::Single })?;
         let size = tty.size();
         let which = (question.approval.clone(), question.hash.clone());
