@@ -8,7 +8,7 @@ import shutil
 import threading
 import uuid
 
-from approvals_kit import LONG, Asker, House, Terminal, approved
+from approvals_kit import LONG, Asker, House, Terminal, approved, run_hosted
 from lib import area, wait_for
 
 
@@ -99,16 +99,6 @@ def own_prompt(house):
         term.wait()
 
 
-def run_hosted(house, how, line):
-    """What a hosted shell hears when it tries this."""
-    if not how:
-        rc, o, e = house("run", "--", "sh", "-c", line, timeout=LONG * 2)
-        return o + e
-    term = Terminal(house, "run", "-t", "--", "sh", "-c", line)
-    term.wait(LONG * 2)
-    return re.sub(r"\s+", " ", term.seen.decode(errors="replace"))
-
-
 @area("hosted")
 def takes_what_is_anothers(t):
     """`down`, `kill`, `attach` and `logs` of what is not its own."""
@@ -122,6 +112,15 @@ def takes_what_is_anothers(t):
         t.stopped("logs-of-another", "private-words" not in said, said)
         said = run_hosted(house, [], "timeout 5 %s attach other </dev/null" % o)
         t.stopped("attach-to-another", "private-words" not in said, said)
+        house.good("new", "echo", "--name", "talk", "-m", "private-prompt")
+        for verb in ("watch talk --tail 9", "export talk", "attach talk"):
+            said = run_hosted(house, [], "timeout 5 %s %s </dev/null" % (o, verb))
+            t.stopped("%s-of-anothers-session" % verb.split()[0], "private-prompt" not in said, said)
+        for verb in ("send talk hijacked", "interrupt talk", "close talk", "forget talk", "set talk --name taken"):
+            said = run_hosted(house, [], "timeout 10 %s %s </dev/null; echo ended $?" % (o, verb))
+            there = house.good("export", "talk") if house("export", "talk")[0] == 0 else "gone"
+            t.stopped("%s-to-anothers-session" % verb.split()[0], "ended 0" not in said and "hijacked" not in there and there != "gone", (said, there[-300:]))
+        t.control("a-person-reads-the-session", "private-prompt" in house("export", "talk")[1], house("export", "talk"))
         said = run_hosted(house, [], "%s kill other" % o)
         wait_for(lambda: not lives(), 2, 0.1)
         t.stopped("kill-another", bool(lives()), said)

@@ -185,3 +185,106 @@ def settings(t):
         asker.sock.close()
     finally:
         house.down()
+
+
+# Listens in the keeper's place, kills the daemon, greets the next one as a keeper, and notes what that tells it.
+KEEPER = r'''
+import json, os, signal, socket, sys
+place, daemon, protocol, note = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+def pack(body, id=0):
+    head = json.dumps({"id": id, "body": body}).encode()
+    return len(head).to_bytes(4, "little") + head
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+os.unlink(place)
+os.chdir(os.path.dirname(place))
+s.bind("keeper.sock")
+s.listen(8)
+os.kill(daemon, signal.SIGKILL)
+log = open(note, "wb", 0)
+while True:
+    peer, _ = s.accept()
+    peer.send(pack({"hello": {"protocol": protocol, "oldest": 1, "pid": os.getpid(), "program": "x"}}))
+    peer.send(pack({"batch": {"children": [], "more": False}}))
+    while True:
+        try:
+            data = peer.recv(1 << 18)
+        except OSError:
+            break
+        if not data:
+            break
+        log.write(data + b"\n")
+'''
+
+
+@area("hosted")
+def a_keeper_of_its_own(t):
+    """A hosted process that listens where the next daemon looks for its keeper, and so would run what you approved."""
+    house = House(t).up()
+    place, note, script = house.state + "/instances/main/keeper.sock", house.dir + "/told", house.dir + "/keeper.py"
+    with open(script, "w") as f:
+        f.write(KEEPER)
+    try:
+        before = house.record()["pid"]
+        house("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, place, str(before), "2", note)
+        wait_for(lambda: os.path.exists(note) and not pid_alive(before), LONG, 0.1)
+        house("up")
+        try:
+            house("run", "--", "echo", "told-in-confidence", timeout=20)
+        except subprocess.TimeoutExpired:
+            pass
+        told = open(note, "rb").read() if os.path.exists(note) else b""
+        t.stopped("a-keeper-of-its-own", b"told-in-confidence" not in told, told[-600:])
+        house("kill", "posing", "--wait")
+    finally:
+        house.down()
+
+
+# Stops the daemon, listens in its place, greets whoever comes, and notes what it is asked.
+DAEMON = r'''
+import json, os, signal, socket, sys
+place, daemon, note = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+os.kill(daemon, signal.SIGSTOP)
+os.unlink(place)
+s = socket.socket(socket.AF_UNIX)
+s.bind(place)
+s.listen(8)
+log = open(note, "wb", 0)
+while True:
+    peer, _ = s.accept()
+    try:
+        for line in peer.makefile("rb"):
+            log.write(line)
+            ask = json.loads(line)
+            hello = {"version": 1, "program": "0", "instance": "main", "pid": daemon, "started": "2026-01-01T00:00:00Z"}
+            peer.sendall(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": hello if ask["method"] == "instance.hello" else {}}).encode() + b"\n")
+    except (OSError, ValueError):
+        pass
+'''
+
+
+@area("hosted")
+def a_daemon_of_its_own(t):
+    """A hosted process that stops the daemon and listens in its place: it could show a question of its own, and ask for a password."""
+    house = House(t).up()
+    note, script, daemon = house.dir + "/asked", house.dir + "/daemon.py", house.record()["pid"]
+    with open(script, "w") as f:
+        f.write(DAEMON)
+    try:
+        house.good("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, house.record()["native"], str(daemon), note)
+        wait_for(lambda: os.path.exists(note), LONG, 0.1)
+        house("approvals", "--list", timeout=LONG)
+        asked = open(note, "rb").read()
+        t.stopped("a-daemon-of-its-own", b"approval" not in asked, asked)
+    finally:
+        for pid in [int(d) for d in os.listdir("/proc") if d.isdigit() and script.encode() in cmdline(d)]:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(daemon, signal.SIGCONT)
+        house.down()
+
+
+def cmdline(pid):
+    try:
+        with open("/proc/%s/cmdline" % pid, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""

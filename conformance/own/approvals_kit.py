@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import json
 import os
+import re
 import select
 import shlex
 import signal
@@ -195,3 +196,13 @@ def approved(house, id, *more, key=b"y"):
     term.press(key)
     code = term.wait()
     return term.seen.decode(errors="replace"), code
+
+
+def run_hosted(house, how, line):
+    """What a hosted shell hears when it tries this."""
+    if not how:
+        rc, o, e = house("run", "--", "sh", "-c", line, timeout=LONG * 2)
+        return o + e
+    term = Terminal(house, "run", "-t", "--", "sh", "-c", line)
+    term.wait(LONG * 2)
+    return re.sub(r"\s+", " ", term.seen.decode(errors="replace"))

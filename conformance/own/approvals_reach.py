@@ -3,8 +3,7 @@ import json
 import re
 import shlex
 
-from approvals_hosted import run_hosted
-from approvals_kit import LONG, House, Terminal
+from approvals_kit import LONG, House, Terminal, run_hosted
 from lib import Fail, area, wait_for
 
 # Every method that touches what may be another's, and what to call it with.

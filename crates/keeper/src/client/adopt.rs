@@ -14,6 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, connect as connect_socket};
 use super::Keeper;
 use super::launch::{Launched, address, directory, patient, socket};
 use super::link::{Handle, Process};
+use super::listener;
 use crate::channel::{self, Received};
 use crate::shield;
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
@@ -139,6 +140,7 @@ fn reach(dir: &Path) -> Result<OwnedFd, ConnectError> {
     let socket = socket().map_err(io)?;
     patient(&socket).map_err(io)?;
     connect_socket(&socket, &address(&dir).map_err(io)?).map_err(absent)?;
+    listener::check(&socket)?;
     Ok(socket)
 }
 

@@ -4,6 +4,7 @@
 mod adopt;
 mod launch;
 mod link;
+mod listener;
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -18,6 +19,7 @@ pub(crate) use adopt::take;
 pub(crate) use launch::BACKLOG;
 pub use launch::{Launched, launch};
 use link::{Handle, Pending};
+pub use listener::GUARDED;
 
 use crate::blob::{self, Command};
 use crate::shield;

@@ -175,7 +175,7 @@ fn guard(options: &Options) -> Option<GuardSpec> {
     };
     let mut argv: Vec<OsString> = ["ostler", "up", "--foreground", "--instance"].map(Into::into).to_vec();
     argv.push(options.instance.clone().into());
-    argv.push("--guarded".into());
+    argv.push(ostler_keeper::client::GUARDED.into());
     if options.detached {
         argv.push("--detached".into());
     }

@@ -1,0 +1,66 @@
+//! Who listens where a keeper should. Whoever can write the folder can put a socket of its own there, kill the daemon, and
+//! greet the next one: it would be told every command, and would run what a person approved. A keeper calls `listen` itself,
+//! so the kernel names it; nobody hosted is one.
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::process::{getpid, getppid};
+
+use crate::custody::ANCESTORS_MAX;
+use crate::procfs;
+use crate::spec::ConnectError;
+use crate::wire::NAME;
+
+/// The flag of a daemon that a keeper brought back: it descends from that keeper without being hosted.
+pub const GUARDED: &str = "--guarded";
+
+/// Refuses one that is hosted by somebody who does not host us, and one that cannot be looked at.
+pub(super) fn check(socket: &OwnedFd) -> Result<(), ConnectError> {
+    let peer = sockopt::socket_peercred(socket).map_err(std::io::Error::from)?.pid;
+    if peer == getpid() {
+        // We made the socket a moment ago; the keeper that gets it has not said `listen` yet.
+        return Ok(());
+    }
+    let peer = peer.as_raw_nonzero().get().unsigned_abs();
+    let (theirs, mut ours) = match (keepers_above(peer), keepers_above(std::process::id())) {
+        (Ok(theirs), Ok(ours)) => (theirs, ours),
+        _ => return Err(ConnectError::Hosted(format!("pid {peer} listens in its place and cannot be looked at"))),
+    };
+    if std::env::args_os().any(|word| word == GUARDED) {
+        let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
+        ours.retain(|keeper| Some(*keeper) != parent);
+    }
+    match theirs.iter().find(|keeper| !ours.contains(keeper)) {
+        None => Ok(()),
+        Some(_) => Err(ConnectError::Hosted(format!(
+            "pid {peer}, which runs in ostler, has put itself in its place; end it (kill {peer}), then: ostler up"
+        ))),
+    }
+}
+
+/// The keepers that a process descends from.
+fn keepers_above(pid: u32) -> Result<Vec<u32>, Errno> {
+    let mut found = Vec::new();
+    let (mut child, mut parent) = (pid, procfs::stat(pid)?.parent);
+    for _ in 0..ANCESTORS_MAX {
+        if parent <= 1 {
+            return Ok(found);
+        }
+        match procfs::stat(parent) {
+            Ok(stat) => {
+                if stat.name == NAME {
+                    found.push(parent);
+                }
+                (child, parent) = (parent, stat.parent);
+            }
+            // One that ended has handed its children on; one that stays hidden is another user's, and nobody's agent.
+            Err(_) => match procfs::stat(child)?.parent {
+                same if same == parent => return Ok(found),
+                next => parent = next,
+            },
+        }
+    }
+    Err(Errno::LOOP)
+}
