@@ -10,7 +10,7 @@ use super::changes::{Mark, take_changes};
 use super::figures::usage_words;
 use super::login::{self, is_about_login};
 use super::said::{Fact, Said, word};
-use crate::output::{Paint, Screen, visible, visible_lines};
+use crate::output::{Paint, Screen, by_name, visible, visible_lines};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.
 const RESULT_LINES: usize = 6;
@@ -152,7 +152,9 @@ impl<'a> Live<'a> {
             }
             Fact::Approval { request, approval } => self.approval(request, approval, out),
             Fact::Answered { approval, decision, by, .. } => {
-                let by = Some(word(by)).filter(|by| !by.is_empty()).map_or(String::new(), |by| format!(", by {by}"));
+                let by = Some(word(by))
+                    .filter(|by| !by.is_empty())
+                    .map_or(String::new(), |by| format!(", by {}", by_name(&by)));
                 let text = format!("  {approval} answered: {}{by}", answer_words(decision));
                 self.line(Paint::Good, &visible(&text), out);
             }

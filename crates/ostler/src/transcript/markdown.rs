@@ -11,7 +11,7 @@ use super::changes::take_changes;
 use super::figures::{spent_words, usage_words};
 use super::live::kind_word;
 use super::said::{Fact, Said, word};
-use crate::output::{visible, visible_lines};
+use crate::output::{by_name, visible, visible_lines};
 
 /// A document that grows.
 #[derive(Default)]
@@ -144,7 +144,7 @@ impl Markdown {
             Fact::Answered { decision, by, .. } => {
                 let by = Some(word(by))
                     .filter(|by| !by.is_empty())
-                    .map_or(String::new(), |by| format!(" by {}", visible(&by)));
+                    .map_or(String::new(), |by| format!(" by {}", visible(&by_name(&by))));
                 paragraph(out, &format!("**answered{by}:** `{}`", visible(&decision.to_string()).replace('`', "'")));
             }
             Fact::Held {} => paragraph(out, "*the machine was restarted*"),
