@@ -451,7 +451,7 @@ def main():
     if options.list:
         print("\n".join(name for name, _ in AREAS))
         return 0
-    absent = clis.absent()
+    absent = [name for name in clis.absent() if name in (options.agent or clis.NAMES)]
     if absent:
         print("FAIL install/all: not installed: %s; run ./test install" % ", ".join(absent))
         print("0 passed, 1 failed")

@@ -3,6 +3,8 @@ conversation taken up there and given back."""
 import base64
 import json
 import os
+import shutil
+import subprocess
 import time
 
 import clis
@@ -68,6 +70,33 @@ class Screen:
         self.type(b"\r")
 
 
+class Now:
+    """`ostler` alone on a terminal, if tmux is there to look at it with."""
+
+    def __init__(self, house):
+        self.socket, self.env = os.path.join(house.dir, "now.sock"), dict(house.env, TERM="xterm-256color", LC_ALL="C.UTF-8")
+        self.there = bool(shutil.which("tmux", path=self.env["PATH"]))
+        self("-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", house.program)
+
+    def __call__(self, *args):
+        if not self.there:
+            return ""
+        p = subprocess.run(["tmux", "-u", "-S", self.socket, *args], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        return p.stdout.decode(errors="replace")
+
+    def shows(self, run, case, *texts):
+        if not self.there:
+            return
+        try:
+            wait_for("Now with %s" % (texts,), lambda: all(text in self("capture-pane", "-p") for text in texts), step=0.1)
+            run.ok(case, True)
+        except Fail as error:
+            run.ok(case, False, (str(error), self("capture-pane", "-p")))
+
+    def close(self):
+        self("kill-server")
+
+
 def states(run):
     """working, needs you, done: told by the program to whoever owns its terminal, which is ostler."""
     if run.agent not in ASKS:
@@ -83,11 +112,16 @@ def states(run):
     screen.until("working", run, state="working", app=app, reported=True)
     shown = house.run("ps")
     run.ok("shown-as-its-claim", "working (says %s)" % app in shown, shown)
+    now = Now(house)
+    now.shows(run, "now-shows-working", "working?")
     screen.until("done", run, state="done")
+    now.shows(run, "now-shows-done", "done?")
     house.crash()
     screen.until("the-next-daemon-knows", run, state="done", app=app)
     screen.say(asks)
     screen.until("needs-you", run, state="needs_you", kind="permission")
+    now.shows(run, "now-shows-that-it-needs-you", "NEEDS YOU", "needs you?", "1 waiting")
+    now.close()
     # Keys that come before the question is drawn are not its answer.
     screen.shows("Do you want", "Would you like")
     time.sleep(1)

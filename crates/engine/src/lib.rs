@@ -83,7 +83,7 @@ pub struct EngineConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The keeper could not be reached or started.
-    #[error("keeper in {}: {source}", dir.display())]
+    #[error("cannot start the process that holds the others in {}: {source}", dir.display())]
     Keeper {
         /// The instance's folder.
         dir: PathBuf,

@@ -140,9 +140,19 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
             "Requests that wait for a person.",
             shared.engine.inbox().pending().len() as f64,
         ),
-        ("ostler_native_clients", "gauge", "Clients at the native door.", count(&counters.clients)),
-        ("ostler_native_connections_total", "counter", "Connections to the native door.", count(&counters.connections)),
-        ("ostler_native_requests_total", "counter", "Requests at the native door.", count(&counters.requests)),
+        ("ostler_native_clients", "gauge", "Clients on the socket of ostler itself.", count(&counters.clients)),
+        (
+            "ostler_native_connections_total",
+            "counter",
+            "Connections to the socket of ostler itself.",
+            count(&counters.connections),
+        ),
+        (
+            "ostler_native_requests_total",
+            "counter",
+            "Requests on the socket of ostler itself.",
+            count(&counters.requests),
+        ),
         ("ostler_uptime_seconds", "gauge", "Age of the daemon.", identity.started.elapsed().as_secs_f64()),
     ];
     let mut text = String::new();

@@ -17,6 +17,6 @@ pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table, length, terminal_width};
-pub(crate) use user::user;
+pub(crate) use user::{by_name, user};
 pub(crate) use visible::{spelled, visible, visible_bytes, visible_json, visible_lines};
 pub(crate) use when::ago;

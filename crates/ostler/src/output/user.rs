@@ -6,6 +6,15 @@ pub(crate) fn user(uid: u32) -> String {
     named(uid, &file).map_or_else(|| format!("uid {uid}"), str::to_owned)
 }
 
+/// Who decided, as people know them: `uid 7 at /dev/pts/1` by the name of that user.
+pub(crate) fn by_name(by: &str) -> String {
+    let (uid, place) = by.strip_prefix("uid ").map_or((by, ""), |rest| rest.split_once(' ').unwrap_or((rest, "")));
+    match uid.parse() {
+        Ok(uid) => format!("{} {place}", user(uid)).trim_end().to_owned(),
+        Err(_) => by.to_owned(),
+    }
+}
+
 /// `name:password:uid:...`.
 fn named(uid: u32, file: &str) -> Option<&str> {
     let name = |line: &'_ str| {

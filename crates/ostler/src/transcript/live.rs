@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::changes::{Mark, take_changes};
 use super::figures::usage_words;
 use super::login::{self, is_about_login};
-use crate::output::{Paint, Screen, visible, visible_lines};
+use crate::output::{Paint, Screen, by_name, visible, visible_lines};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.
 const RESULT_LINES: usize = 6;
@@ -86,7 +86,7 @@ impl<'a> Live<'a> {
             Piece::Asked { asked, .. } => self.ask(asked, out),
             Piece::Waits { approval, asked } => self.waits(approval, asked.as_deref(), out),
             Piece::Answered { approval, decision, by } => {
-                let by = if by.is_empty() { String::new() } else { format!(", by {by}") };
+                let by = if by.is_empty() { String::new() } else { format!(", by {}", by_name(by)) };
                 let text = format!("  {approval} answered: {}{by}", answer_words(decision));
                 self.line(Paint::Good, &visible(&text), out);
             }

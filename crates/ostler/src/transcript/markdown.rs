@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::changes::take_changes;
 use super::figures::{spent_words, usage_words};
 use super::live::{answer_words, kind_word};
-use crate::output::{visible, visible_lines};
+use crate::output::{by_name, visible, visible_lines};
 
 /// A document that grows.
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Markdown {
                 }
             }
             Piece::Answered { decision, by, .. } => {
-                let by = if by.is_empty() { String::new() } else { format!(" by {}", visible(by)) };
+                let by = if by.is_empty() { String::new() } else { format!(" by {}", visible(&by_name(by))) };
                 paragraph(out, &format!("**answered{by}:** {}", visible(&answer_words(decision))));
             }
             Piece::TakenBack { over: false, .. } => paragraph(out, "*the request was withdrawn*"),

@@ -110,7 +110,7 @@ pub(super) fn hold(
     let session = Session::new(Link::new(context, reached), process, view, sink, input)?;
     let outcome = session.saying(banner).run()?;
     let back = |next: u64| match keyboard {
-        Some((_, Mode::Raw)) => format!("ostler: left {name} running; go back to it: ostler attach {name}"),
+        Some((_, Mode::Raw)) => format!("\nostler: left {name} running; go back to it: ostler attach {name}"),
         _ => format!("\nostler: left {name} running; go back to it: ostler attach {name} --from {next}"),
     };
     match outcome {

@@ -19,3 +19,5 @@ mod cli_usage;
 mod windows;
 mod windows_decisions;
 mod words;
+mod words_screens;
+mod words_source;

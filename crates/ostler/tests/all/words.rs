@@ -160,9 +160,51 @@ fn settings(told: &mut Told) {
     std::fs::remove_file(&file).unwrap();
 }
 
+/// Full screens.
+fn screens(told: &mut Told) {
+    // Where nothing was before.
+    let fresh = Told { home: Home::new(), text: String::new() };
+    let shown = crate::words_screens::all(&fresh.home);
+    let marks = fresh.marks();
+    for (what, text) in shown {
+        let _ = write!(told.text, "\nThe screen of: {what}\n{}", fresh.plain(&text, &marks));
+    }
+    fresh.home.ok(&["down", "--kill"]);
+}
+
+/// The demo, without the text that it reads out, which is broken off at another word each time.
+fn demo(told: &mut Told) {
+    let shown = told.home.ok(&["demo"]);
+    let (head, rest) = shown.split_once("live:\n").unwrap();
+    let (live, after) = rest.split_once("\nLost:").unwrap();
+    let live: Vec<&str> =
+        live.lines().filter(|line| line.starts_with("kill -9") || line.starts_with("back after")).collect();
+    let shown = format!("{head}live:\n(…)\n{}\n\nLost:{after}", live.join("\n"));
+    let hashes = |word: &str| {
+        word.trim_end_matches(',').len() >= 12 && word.chars().all(|c| c.is_ascii_hexdigit() || c == ',' || c == '…')
+    };
+    let shown: String =
+        shown.split_inclusive([' ', '\n']).map(|word| if hashes(word.trim_end()) { "HASH " } else { word }).collect();
+    let shown = told.plain(&shown, &[]);
+    let _ = write!(told.text, "\n$ ostler demo\n{shown}");
+    told.says(&["demo", "--remove"]);
+    told.says(&["demo", "--remove"]);
+}
+
 /// What a daemon refuses, does not find, and says of what it runs.
 fn with_a_daemon(told: &mut Told) {
-    told.home.ok(&["up"]);
+    let up = told.home.ok(&["up"]);
+    let names = ["claude ", "codex ", "gemini ", "opencode "];
+    let up: String = up
+        .lines()
+        .filter(|line| !names.iter().any(|name| line.contains(name)))
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    let up = told.plain(&up, &[]);
+    let _ = write!(told.text, "\n$ ostler up   (without the agents that are here)\n{up}");
+    told.says(&["up"]);
+    told.says(&["status"]);
+    told.says(&["status", "--connect"]);
     told.home.start("build", "sleep 1000");
     told.home.start("over", "echo out; exit 3");
     wait_for("the end of `over`", || !told.home.process("over")["exit"].is_null());
@@ -177,6 +219,12 @@ fn with_a_daemon(told: &mut Told) {
         &["logs", "p"],
         &["logs", "talk"],
         &["logs", "build", "--from", "9"],
+        &["logs", "build", "--screen"],
+        &["tui", "talk"],
+        &["start", "build"],
+        &["start", "talk"],
+        &["start", "nothing"],
+        &["wait", "over"],
         &["watch", "nothing"],
         &["watch", "build"],
         &["kill", "nothing"],
@@ -252,6 +300,10 @@ fn every_string_of_help_and_errors_is_in_one_file_and_in_plain_words() {
     without_a_daemon(&mut told);
     settings(&mut told);
     with_a_daemon(&mut told);
+    screens(&mut told);
+    demo(&mut told);
+    told.text.push_str("\nEvery other sentence of the source, by file; ⏎ is a new line.\n");
+    told.text.push_str(&crate::words_source::all());
     assert_eq!(slips(&told.text), [""; 0], "words for ARCHITECTURE.md only");
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("words", told.text);

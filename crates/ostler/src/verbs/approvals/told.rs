@@ -2,7 +2,7 @@
 
 use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState};
 
-use crate::output::{ago, user};
+use crate::output::{ago, by_name};
 
 /// One line.
 pub(in crate::verbs) fn told(info: &ApprovalInfo) -> String {
@@ -23,15 +23,6 @@ pub(in crate::verbs) fn told(info: &ApprovalInfo) -> String {
         ApprovalState::Expired => "expired: not answered in time".into(),
         ApprovalState::Withdrawn => format!("withdrawn{}", because(&info.detail)),
         ApprovalState::Unknown => format!("approved{by}; the machine restarted, the outcome is unknown"),
-    }
-}
-
-/// Who decided, as people know them: `uid 7 at /dev/pts/1` by the name of that user.
-fn by_name(by: &str) -> String {
-    let (uid, place) = by.strip_prefix("uid ").map_or((by, ""), |rest| rest.split_once(' ').unwrap_or((rest, "")));
-    match uid.parse() {
-        Ok(uid) => format!("{} {place}", user(uid)).trim_end().to_owned(),
-        Err(_) => by.to_owned(),
     }
 }
 

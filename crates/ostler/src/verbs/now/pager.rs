@@ -14,7 +14,7 @@ const KEYS: &[(&str, &str)] = &[
     ("q", "quit; everything keeps running"),
     ("", ""),
     ("y", "approve the request"),
-    ("n", "no"),
+    ("n", "deny it"),
     ("m", "deny with a message"),
     ("i", "deny and interrupt"),
     ("s", "approve for this session"),

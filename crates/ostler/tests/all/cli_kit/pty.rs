@@ -28,15 +28,29 @@ impl Terminal {
         Self::run_with(home, args, |command| command)
     }
 
+    /// The same on a terminal of another size.
+    pub(crate) fn sized(home: &Home, args: &[&str], (rows, cols): (u16, u16)) -> Self {
+        Self::begin(home, args, (rows, cols), |command| command)
+    }
+
     /// The same with other surroundings.
     pub(crate) fn run_with(home: &Home, args: &[&str], more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        Self::begin(home, args, (24, 80), more)
+    }
+
+    fn begin(
+        home: &Home,
+        args: &[&str],
+        (rows, cols): (u16, u16),
+        more: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let slave =
             rustix::fs::open(name.as_c_str(), OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap();
-        tcsetwinsize(&master, size(24, 80)).unwrap();
+        tcsetwinsize(&master, size(rows, cols)).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
         let mut command = Command::new("setsid");
         home.prepare(&mut command);
