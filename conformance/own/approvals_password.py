@@ -4,7 +4,6 @@ import re
 import select
 import shutil
 import signal
-import subprocess
 import time
 
 from account import Account

@@ -57,7 +57,7 @@ impl Desk {
         // Names of these count as used; without how they ended they would wait again.
         let mut of_late = HashSet::new();
         let end =
-            Walk::new(&self.store).upto(self.store.last.0).without_contents().from_checkpoint(|entry, record| {
+            Walk::new(&self.store).upto(self.store.last.0).without_contents().since_checkpoint(|entry, record| {
                 if matches!(record, Record::Asked { .. }) && entry.at_ms > late {
                     of_late.extend(entry.about.clone());
                 }

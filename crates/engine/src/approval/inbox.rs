@@ -321,7 +321,7 @@ impl Inbox {
     pub fn verify_file(path: &std::path::Path) -> Result<Verified, StoreError> {
         let store = Store::look(path)?;
         store.check_head()?;
-        let (entries, head) = Walk::new(&store).from_the_first(|_, _| {})?;
+        let (entries, head) = Walk::new(&store).all_of_it(|_, _| {})?;
         Ok(Verified { entries, head: super::hex(&head), foreign: store.quarantined()? })
     }
 

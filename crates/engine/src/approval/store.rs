@@ -134,11 +134,11 @@ impl Store {
             Some(vouch) if is_new && vouch.head.0 > 0 => Found::Lost(vouch.head.0),
             Some(vouch) if vouch.head.0 > 0 => {
                 let end = store.vouched_end(vouch)?;
-                store.last = Walk::new(&store).upto(end).from_checkpoint(&mut each)?;
+                store.last = Walk::new(&store).upto(end).since_checkpoint(&mut each)?;
                 Found::Vouched { foreign: store.put_aside()? }
             }
             _ => {
-                store.last = Walk::new(&store).from_checkpoint(&mut each)?;
+                store.last = Walk::new(&store).since_checkpoint(&mut each)?;
                 store.check_head()?;
                 Found::Unvouched
             }

@@ -55,10 +55,13 @@ impl Vouch {
     }
 }
 
+/// Tells somebody; must not wait.
+type Tell = Box<dyn Fn(&[u8]) + Send + Sync>;
+
 /// Who else remembers the head: what they gave us, and how they are told.
 pub(crate) struct Witness {
     given: Vec<u8>,
-    tell: Box<dyn Fn(&[u8]) + Send + Sync>,
+    tell: Tell,
 }
 
 impl Witness {

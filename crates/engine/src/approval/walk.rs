@@ -9,6 +9,9 @@ use super::ledger::{self, Entry, HASH_LEN, Hash};
 use super::store::{Store, StoreError, as_sql, as_u64};
 use super::{Record, content_hash};
 
+/// The entry that names a sum, and the sum.
+type Checkpoint = ((u64, Hash), Vec<Entry>);
+
 pub(super) struct Walk<'a> {
     store: &'a Store,
     upto: u64,
@@ -33,13 +36,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Begins with the first entry there is.
-    pub(super) fn from_the_first(self, each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
+    pub(super) fn all_of_it(self, each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
         self.go((0, [0; HASH_LEN]), each)
     }
 
     /// Begins with the sum of the last checkpoint, if there is one that holds.
-    pub(super) fn from_checkpoint(self, mut each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
-        let Some((begin, entries)) = self.checkpoint()? else { return self.from_the_first(each) };
+    pub(super) fn since_checkpoint(self, mut each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
+        let Some((begin, entries)) = self.checkpoint()? else { return self.all_of_it(each) };
         for entry in entries {
             match serde_json::from_str(&entry.body) {
                 Ok(record) => each(&entry, &record),
@@ -51,7 +54,7 @@ impl<'a> Walk<'a> {
 
     /// The sum, and the entry that names it. That entry is one of a chain whose end is vouched for, or nobody vouches for
     /// anything and nothing grants anything.
-    fn checkpoint(&self) -> Result<Option<((u64, Hash), Vec<Entry>)>, StoreError> {
+    fn checkpoint(&self) -> Result<Option<Checkpoint>, StoreError> {
         let store = self.store;
         let sql = |source| store.sql(source);
         let text = "SELECT seq, body FROM checkpoint WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1";
