@@ -9,6 +9,7 @@
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
 
 mod connection;
+mod delivery;
 mod line;
 mod listen;
 mod outbox;
@@ -16,6 +17,7 @@ mod payload;
 mod places;
 mod reader;
 mod shown;
+mod signal;
 mod socket;
 mod watch;
 

@@ -8,7 +8,7 @@ use ostler_engine::Process;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Watch;
-use crate::connection::Signal;
+use crate::signal::Signal;
 
 /// An answer that was worked on elsewhere.
 pub struct Later<Tag> {
