@@ -19,6 +19,10 @@ use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
+/// How long an acknowledgement may wait for company after an exit was told: whoever starts one program after the other sends
+/// the next request sooner, and the keeper is woken once for both.
+const COMPANY: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
 type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
 /// Who waits for an answer.
@@ -101,6 +105,10 @@ struct Outgoing {
 struct State {
     last_id: u64,
     queue: VecDeque<Outgoing>,
+    /// What waits does so for room in the socket, and the client's thread knows.
+    blocked: bool,
+    /// The client's thread looks at what waits within [`COMPANY`].
+    looks_soon: bool,
     pending: HashMap<u64, Pending>,
     /// Requests that were never sent, because the keeper was gone before.
     unsent: HashSet<u64>,
@@ -171,9 +179,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    /// Sends a request now if nothing waits before it, else when there is room.
+    /// Sends a request now, after whatever waits before it; where there is no room for it, when there is.
     pub(super) fn submit(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>) {
+        self.enqueue(&mut lock(&self.state), verb, raw, fds, pending, false);
+    }
+
+    /// Sends what the keeper need not know at once: with the next request, or soon.
+    pub(super) fn submit_idly(&self, verb: Verb) {
         let mut state = lock(&self.state);
+        let may_wait = state.looks_soon;
+        self.enqueue(&mut state, verb, &[], Vec::new(), None, may_wait);
+    }
+
+    fn enqueue(
+        &self,
+        state: &mut State,
+        verb: Verb,
+        raw: &[u8],
+        fds: Vec<OwnedFd>,
+        pending: Option<Pending>,
+        may_wait: bool,
+    ) {
         state.last_id += 1;
         let id = state.last_id;
         if let Some(pending) = pending {
@@ -185,13 +211,12 @@ impl Link {
             return;
         }
         let packet = encode(&Request { id, verb }, raw);
-        let waiting = !state.queue.is_empty();
         state.queue.push_back(Outgoing { id, packet, fds });
-        if waiting {
+        if state.blocked || may_wait {
             return;
         }
-        self.flush(&mut state);
-        if !state.queue.is_empty() {
+        self.flush(state);
+        if state.blocked {
             self.wake();
         }
     }
@@ -238,6 +263,7 @@ impl Link {
 
     /// Sends what there is room for. `true`: too many descriptors are in flight, try again soon.
     fn flush(&self, state: &mut State) -> bool {
+        state.blocked = true;
         while let Some(next) = state.queue.front() {
             let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(AsFd::as_fd).collect();
             match channel::send(&self.socket, &next.packet, &fds, SendFlags::DONTWAIT) {
@@ -255,6 +281,7 @@ impl Link {
                 }
             }
         }
+        state.blocked = false;
         self.drained.notify_all();
         false
     }
@@ -262,18 +289,27 @@ impl Link {
     fn serve(&self, mut buffer: Vec<u8>, on_event: &dyn Fn(Event)) {
         let mut crowded = false;
         loop {
-            let waiting = !lock(&self.state).queue.is_empty();
+            let (blocked, looks_soon) = {
+                let state = lock(&self.state);
+                (state.blocked, state.looks_soon)
+            };
             let mut interest = PollFlags::IN;
-            if waiting && !crowded {
+            if blocked && !crowded {
                 interest |= PollFlags::OUT;
             }
             let mut fds = [PollFd::new(&self.socket, interest), PollFd::new(&self.wake, PollFlags::IN)];
-            let _ = poll(&mut fds, crowded.then_some(&CROWDED));
+            let until = if crowded { Some(&CROWDED) } else { looks_soon.then_some(&COMPANY) };
+            let ready = poll(&mut fds, until);
             self.calm();
             if !self.read_all(&mut buffer, on_event) {
                 break;
             }
-            crowded = self.flush(&mut lock(&self.state));
+            {
+                let mut state = lock(&self.state);
+                // Nothing came for a while: what is said from here on is sent at once.
+                state.looks_soon &= ready != Ok(0);
+                crowded = self.flush(&mut state);
+            }
             self.answer_refused();
         }
         self.lose(on_event);
@@ -346,7 +382,10 @@ impl Link {
 
     fn deliver(&self, answer: Answer, raw: &[u8], fds: Vec<OwnedFd>, on_event: &dyn Fn(Event)) {
         match answer.body {
-            Body::Exited { key, exit } => return on_event(Event::Exited { key, exit }),
+            Body::Exited { key, exit } => {
+                lock(&self.state).looks_soon = true;
+                return on_event(Event::Exited { key, exit });
+            }
             Body::Intruder { key, pid } => return on_event(Event::Intruder { key, pid }),
             Body::NeverStarted { key, step, errno } => {
                 let error = SpawnError::Failed { step, errno };

@@ -125,7 +125,7 @@ impl Keeper {
 
     /// The exit and all output are journaled: forget the child and its pipes. One that still runs is not forgotten.
     pub fn ack(&self, key: &str) {
-        self.tell(Verb::Ack { key: key.into() });
+        self.handle.link().submit_idly(Verb::Ack { key: key.into() });
     }
 
     /// Sets or clears the command that brings the daemon back when it dies without a farewell.
