@@ -271,3 +271,107 @@ impl<S: Session + 'static> Shared<S> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+
+    use ostler_engine::{EventCursor, EventHead, FrameHead, Missing, Wake as _};
+    use ostler_journal::EventJournal;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::signal::Bell;
+    use crate::socket::Socket;
+    use crate::{InputLimits, places};
+
+    /// Every record is the last.
+    struct Door;
+
+    impl Session for Door {
+        type Tag = ();
+
+        fn line(&mut self, _: &[u8], _: &mut Outbox<()>) -> Flow {
+            Flow::Continue
+        }
+
+        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
+            false
+        }
+
+        fn record(&mut self, (): &(), _: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+            out.extend_from_slice(data);
+            false
+        }
+
+        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
+    }
+
+    struct Stage {
+        shared: Arc<Shared<Door>>,
+        client: UnixStream,
+        end: Bell,
+        _dir: tempfile::TempDir,
+    }
+
+    /// A connection at rest whose client watches what has said its last word, and the bell that tells of it.
+    fn stage() -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = EventJournal::create(&dir.path().join("j")).unwrap();
+        journal.append(0, 0, b"over").unwrap();
+        let (client, server) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _inside = runtime.enter();
+        let socket = Socket::new(tokio::net::UnixStream::from_std(server).unwrap()).unwrap();
+        let signal = Arc::new(Signal::default());
+        let mut out = Outbox::new(mpsc::channel(1).0, Arc::clone(&signal));
+        out.watch(Watch::events("s0".into(), (), EventCursor::new(journal, 0)));
+        signal.lower();
+        let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000, input: InputLimits::default() };
+        let seat = Arc::new(places::take());
+        let mut delivery = Delivery::new(Door, out, limits, socket.writer(), Arc::clone(&signal), seat);
+        delivery.at_rest = true;
+        Stage { shared: Shared::new(delivery), client, end: Bell { signal, of: "s0".into() }, _dir: dir }
+    }
+
+    fn heard(stage: &Stage) -> String {
+        let mut text = [0; 16];
+        let count = (&stage.client).read(&mut text).unwrap_or(0);
+        String::from_utf8(text[..count].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn an_end_is_written_by_the_thread_that_saw_it() {
+        let stage = stage();
+        stage.end.ended();
+        assert_eq!(heard(&stage), "over");
+        assert!(!stage.end.signal.lower(), "nobody else is woken for it");
+        let delivery = stage.shared.lock();
+        assert!(delivery.at_rest && delivery.out.watches.is_empty());
+    }
+
+    #[test]
+    fn an_end_is_left_to_the_task_where_that_has_more_to_see_to() {
+        let busy: [fn(&mut Delivery<Door>); 3] = [
+            |delivery| delivery.at_rest = false,
+            |delivery| drop(delivery.out.later()),
+            |delivery| delivery.out.watches.iter_mut().for_each(|watch| watch.reader = None),
+        ];
+        for make in busy {
+            let stage = stage();
+            make(&mut stage.shared.lock());
+            stage.end.ended();
+            assert_eq!(heard(&stage), "");
+            assert!(stage.end.signal.lower(), "the task is woken");
+        }
+        let stage = stage();
+        let held = stage.shared.lock();
+        stage.end.ended();
+        drop(held);
+        assert!(stage.end.signal.lower(), "nobody waits for a lock");
+        assert_eq!(heard(&stage), "");
+    }
+}

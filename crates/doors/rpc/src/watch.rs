@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ostler_engine::{EventCursor, Process, Subscription, Wake};
 
-use crate::signal::{Bell, Signal};
 use crate::reader::Reader;
+use crate::signal::{Bell, Signal};
 
 /// Something whose journal this connection gets.
 pub struct Watch<Tag> {

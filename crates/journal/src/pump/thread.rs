@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -16,8 +17,21 @@ use crate::lock;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
 
+/// Something else that a pump thread serves: what it hears is mostly for processes of the same thread, and reaches them
+/// without waking another.
+pub trait Guest: Send {
+    /// Readable when a turn has something to do.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// When a turn is due, whatever the descriptor says.
+    fn due(&self) -> Option<Instant>;
+    /// Does what there is to do; must not wait. `false`: that was the last.
+    fn turn(&mut self) -> bool;
+}
+
 /// What other threads tell this one.
 pub(crate) enum Notice {
+    /// A guest comes here.
+    Guest(Box<dyn Guest>),
     /// There is mail for a lane that is (or was) here.
     Mail(u64),
     /// A lane comes here.
@@ -50,6 +64,8 @@ pub(crate) fn start(name: String, core: Arc<Core>) -> io::Result<(Arc<ThreadHand
         core,
         lanes: HashMap::new(),
         timers: BTreeSet::new(),
+        guests: Vec::new(),
+        last_guest: 0,
     };
     let join = std::thread::Builder::new().name(name).spawn(move || thread.run())?;
     Ok((handle, join))
@@ -61,30 +77,43 @@ struct Thread {
     core: Arc<Core>,
     lanes: HashMap<u64, Box<Lane>>,
     timers: BTreeSet<(Instant, u64)>,
+    /// By their numbers.
+    guests: Vec<(u64, Box<dyn Guest>)>,
+    last_guest: u64,
 }
 
 impl Thread {
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let timeout = self.timers.first().map(|(at, _)| at.saturating_duration_since(Instant::now()));
+            let lanes = self.timers.first().map(|(at, _)| *at);
+            let due = self.guests.iter().filter_map(|(_, guest)| guest.due()).chain(lanes).min();
+            let timeout = due.map(|at| at.saturating_duration_since(Instant::now()));
             if self.poller.wait(&mut events, timeout).is_err() {
                 // Cannot happen with a set of our own; never spin if it does.
                 std::thread::yield_now();
             }
             let now = Instant::now();
+            let mut told = false;
             for event in &events {
                 match token(event) {
                     Token::Wake => {
                         self.handle.waker.clear();
-                        if self.notices(now).is_break() {
-                            return;
-                        }
+                        told = true;
+                    }
+                    Token::Guest(number) => {
+                        self.attend(|of, _| of == number);
+                        told = true;
                     }
                     Token::Lane(id, source) => {
                         self.serve(id, now, |lane, poller| lane.ready(source, poller, now));
                     }
                 }
+            }
+            self.attend(|_, guest| guest.due().is_some_and(|due| due <= now));
+            // Last: what a guest has told is served in the same turn, and what the pipes said comes before an exit.
+            if told && self.notices(now).is_break() {
+                return;
             }
             while let Some(&(at, id)) = self.timers.first() {
                 if at > now {
@@ -99,10 +128,30 @@ impl Thread {
         }
     }
 
+    /// Gives their turn to the guests for which `is_due` says so.
+    fn attend(&mut self, is_due: impl Fn(u64, &dyn Guest) -> bool) {
+        let poller = &self.poller;
+        self.guests.retain_mut(|(number, guest)| {
+            let stays = !is_due(*number, &**guest) || guest.turn();
+            if !stays {
+                poller.remove(guest.fd());
+            }
+            stays
+        });
+    }
+
     fn notices(&mut self, now: Instant) -> std::ops::ControlFlow<()> {
         let notices = std::mem::take(&mut *lock(&self.handle.notices));
         for notice in notices {
             match notice {
+                Notice::Guest(mut guest) => {
+                    self.last_guest += 1;
+                    // One that is not in the set would never be heard; there is always room for one descriptor.
+                    let added = self.poller.add_readable(guest.fd(), Token::Guest(self.last_guest)).is_ok();
+                    if guest.turn() && added {
+                        self.guests.push((self.last_guest, guest));
+                    }
+                }
                 Notice::Mail(id) => self.serve(id, now, |lane, poller| lane.mail(poller, now)),
                 Notice::Arrive(lane) => {
                     let id = lane.shared.id;
@@ -131,6 +180,12 @@ impl Thread {
                 }
                 lane.end(&thread.poller);
             });
+            return;
+        }
+        if lane.wants_files()
+            && let Some(target) = self.core.base_thread()
+        {
+            self.send(id, &target, false, now);
             return;
         }
         // One whose files may stall stays where it harms only its like.

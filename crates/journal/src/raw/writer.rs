@@ -75,8 +75,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Journals the exit, after everything pending.
+    /// Journals the exit, after everything pending; does nothing if there is one.
     pub(crate) fn index_exit(&self, writer: &mut Writer, files: &Files, status: ExitStatusRecord) -> io::Result<()> {
+        if writer.last.ends_process() {
+            return Ok(());
+        }
         for kind in [Kind::Stdout, Kind::Stderr] {
             while writer.pending(kind) > 0 {
                 self.index(writer, files, kind)?;

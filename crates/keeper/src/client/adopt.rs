@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, connect as connect_socket, sockopt};
 
 use super::Keeper;
 use super::launch::{address, directory, socket};
-use super::link::Handle;
+use super::link::{Handle, Service};
 use crate::channel::{self, Received};
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
@@ -29,19 +29,30 @@ const PERSISTENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects to the keeper in `dir` and takes over its children. Blocks; `on_event` runs on the
-/// client's thread and may do so before this returns.
+/// connection's own thread and may do so before this returns.
 pub fn connect(
     dir: &Path,
     hello: Hello,
-    on_event: impl Fn(Event) + Send + Sync + 'static,
+    on_event: impl Fn(Event) + Send + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    let (keeper, adopted, service) = connect_unserved(dir, hello, on_event)?;
+    std::thread::Builder::new().name("keeper-link".into()).spawn(move || service.run())?;
+    Ok((keeper, adopted))
+}
+
+/// As [`connect`], for a thread of the caller's, which gives the connection its turns: nobody is answered before.
+pub fn connect_unserved(
+    dir: &Path,
+    hello: Hello,
+    on_event: impl Fn(Event) + Send + 'static,
+) -> Result<(Keeper, Vec<Adopted>, Service), ConnectError> {
     let mut buffer = vec![0; PACKET_MAX];
     let deadline = Instant::now() + PERSISTENCE;
     loop {
         match attempt(dir, &hello, &mut buffer) {
             Ok((socket, keeper, adopted)) => {
-                let handle = Arc::new(Handle::start(socket, buffer, keeper, on_event)?);
-                return Ok((Keeper { handle }, adopted));
+                let (handle, service) = Handle::new(socket, buffer, keeper, on_event)?;
+                return Ok((Keeper { handle: Arc::new(handle) }, adopted, service));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
             // refuses the next connection.

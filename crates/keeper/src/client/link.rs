@@ -1,5 +1,4 @@
-//! The connected socket, what waits to be sent, who waits for an answer, and the thread that
-//! serves all three. No lock is held while a callback runs.
+//! The connected socket, what waits to be sent, and who waits for an answer. No lock is held while a callback runs.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
@@ -17,11 +17,11 @@ use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, S
 use crate::wire::{Answer, Body, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
-const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const CROWDED: Duration = Duration::from_millis(5);
 
 /// How long an acknowledgement may wait for company after an exit was told: whoever starts one program after the other sends
 /// the next request sooner, and the keeper is woken once for both.
-const COMPANY: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+const COMPANY: Duration = Duration::from_millis(10);
 
 type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
@@ -105,14 +105,14 @@ struct Outgoing {
 struct State {
     last_id: u64,
     queue: VecDeque<Outgoing>,
-    /// What waits does so for room in the socket, and the client's thread knows.
+    /// What waits does so for room in the socket, and whoever serves knows.
     blocked: bool,
-    /// The client's thread looks at what waits within [`COMPANY`].
+    /// Whoever serves looks at what waits within [`COMPANY`].
     looks_soon: bool,
     pending: HashMap<u64, Pending>,
     /// Requests that were never sent, because the keeper was gone before.
     unsent: HashSet<u64>,
-    /// Answers that need no keeper, to be given on the client's thread like all others.
+    /// Answers that need no keeper, to be given by whoever serves, like all others.
     refused: Vec<(Pending, SpawnError)>,
     gone: bool,
     /// The daemon said farewell: the end of the connection is no news.
@@ -131,6 +131,8 @@ impl State {
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
+    /// Both of them, so that there is one descriptor to wait for.
+    either: OwnedFd,
     pub(super) pid: u32,
     /// The protocol that the keeper speaks.
     protocol: AtomicU32,
@@ -143,7 +145,12 @@ pub(super) struct Handle(Arc<Link>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        lock(&self.0.state).released = true;
+        {
+            let mut state = lock(&self.0.state);
+            state.released = true;
+            // What waits for company.
+            self.0.flush(&mut state);
+        }
         let _ = shutdown(&self.0.socket, Shutdown::Both);
         self.0.wake();
     }
@@ -154,23 +161,96 @@ impl Handle {
         &self.0
     }
 
-    pub(super) fn start(
+    pub(super) fn new(
         socket: OwnedFd,
         buffer: Vec<u8>,
         (pid, protocol): (u32, u32),
-        on_event: impl Fn(Event) + Send + Sync + 'static,
-    ) -> std::io::Result<Handle> {
+        on_event: impl Fn(Event) + Send + 'static,
+    ) -> std::io::Result<(Handle, Service)> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&either, &socket, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&either, &wake, EventData::new_u64(0), EventFlags::IN)?;
         let link = Arc::new(Link {
             socket,
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake,
+            either,
             pid,
             protocol: AtomicU32::new(protocol),
             state: Mutex::default(),
             drained: Condvar::new(),
         });
         let served = Arc::clone(&link);
-        std::thread::Builder::new().name("keeper-link".into()).spawn(move || served.serve(buffer, &on_event))?;
-        Ok(Handle(link))
+        let service =
+            Service { link: served, buffer, on_event: Box::new(on_event), due: None, wants_room: false, lost: false };
+        Ok((Handle(link), service))
+    }
+}
+
+/// The reading side of a connection, for a thread that serves it: answers are given and news is told in its turns.
+pub struct Service {
+    link: Arc<Link>,
+    buffer: Vec<u8>,
+    on_event: Box<dyn Fn(Event) + Send>,
+    /// When a turn is due that no descriptor asks for.
+    due: Option<Instant>,
+    /// Room in the socket is waited for.
+    wants_room: bool,
+    lost: bool,
+}
+
+impl Service {
+    /// Readable when a turn has something to do.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.link.either.as_fd()
+    }
+
+    /// When the next turn is due, whatever the descriptor says.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Does what there is to do; never waits. `false`: nobody can ask anything any more, it was the last.
+    pub fn turn(&mut self) -> bool {
+        let link = &self.link;
+        link.calm();
+        if !self.lost && link.read_all(&mut self.buffer, &*self.on_event) {
+            let now = Instant::now();
+            let overdue = self.due.is_some_and(|due| due <= now);
+            let wait = link.send_waiting(overdue);
+            self.due = wait.map(|wait| now + wait);
+            self.want_room();
+            self.link.answer_refused();
+            return true;
+        }
+        if !self.lost {
+            (self.lost, self.due) = (true, None);
+            // It would be readable for ever.
+            let _ = epoll::delete(&link.either, &link.socket);
+            link.lose(&*self.on_event);
+        }
+        !self.link.fail_waiting()
+    }
+
+    /// Serves to the end, on the calling thread.
+    pub(super) fn run(mut self) {
+        while self.turn() {
+            let left = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            // What fails here is tried again: a turn is never wrong.
+            let _ = poll(&mut [PollFd::new(&self.link.either, PollFlags::IN)], left.as_ref());
+        }
+    }
+
+    fn want_room(&mut self) {
+        let wanted = lock(&self.link.state).blocked && self.due.is_none();
+        if wanted != self.wants_room {
+            self.wants_room = wanted;
+            let mut flags = EventFlags::IN;
+            flags.set(EventFlags::OUT, wanted);
+            // One that is full is looked at after the next request too.
+            let _ = epoll::modify(&self.link.either, &self.link.socket, EventData::new_u64(0), flags);
+        }
     }
 }
 
@@ -189,6 +269,17 @@ impl Link {
         let mut state = lock(&self.state);
         let may_wait = state.looks_soon;
         self.enqueue(&mut state, verb, &[], Vec::new(), None, may_wait);
+    }
+
+    /// Sends what waits for company.
+    pub(super) fn hurry(&self) {
+        let mut state = lock(&self.state);
+        if !state.blocked && !state.gone {
+            self.flush(&mut state);
+            if state.blocked {
+                self.wake();
+            }
+        }
     }
 
     fn enqueue(
@@ -282,40 +373,24 @@ impl Link {
             }
         }
         state.blocked = false;
-        self.drained.notify_all();
+        if state.leaving {
+            self.drained.notify_all();
+        }
         false
     }
 
-    fn serve(&self, mut buffer: Vec<u8>, on_event: &dyn Fn(Event)) {
-        let mut crowded = false;
-        loop {
-            let (blocked, looks_soon) = {
-                let state = lock(&self.state);
-                (state.blocked, state.looks_soon)
-            };
-            let mut interest = PollFlags::IN;
-            if blocked && !crowded {
-                interest |= PollFlags::OUT;
-            }
-            let mut fds = [PollFd::new(&self.socket, interest), PollFd::new(&self.wake, PollFlags::IN)];
-            let until = if crowded { Some(&CROWDED) } else { looks_soon.then_some(&COMPANY) };
-            let ready = poll(&mut fds, until);
-            self.calm();
-            if !self.read_all(&mut buffer, on_event) {
-                break;
-            }
-            {
-                let mut state = lock(&self.state);
-                // Nothing came for a while: what is said from here on is sent at once.
-                state.looks_soon &= ready != Ok(0);
-                crowded = self.flush(&mut state);
-            }
-            self.answer_refused();
+    /// Sends what waits. Says when to do so again without being asked; `overdue`: that time has come.
+    fn send_waiting(&self, overdue: bool) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        // Nothing came for a while: what is said from here on is sent at once.
+        state.looks_soon &= !overdue;
+        match self.flush(&mut state) {
+            true => Some(CROWDED),
+            false => (state.looks_soon && !state.blocked).then_some(COMPANY),
         }
-        self.lose(on_event);
     }
 
-    /// After the end: everybody who waits, and everybody who still asks, is told so.
+    /// After the end: nothing more is sent, and what happened is told.
     fn lose(&self, on_event: &dyn Fn(Event)) {
         let leaving = {
             let mut state = lock(&self.state);
@@ -327,23 +402,21 @@ impl Link {
         if !leaving {
             on_event(Event::KeeperLost);
         }
-        loop {
-            self.answer_refused();
-            let (waiting, unsent, released) = {
-                let mut state = lock(&self.state);
-                (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
-            };
-            for (id, pending) in waiting {
-                // What never left us, no keeper has begun.
-                let begun = !unsent.contains(&id);
-                pending.fail(SpawnError::KeeperGone { begun });
-            }
-            if released {
-                return;
-            }
-            let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], None);
-            self.calm();
+    }
+
+    /// After the end: everybody who waits, and everybody who still asks, is told so. `true`: nobody can ask any more.
+    fn fail_waiting(&self) -> bool {
+        self.answer_refused();
+        let (waiting, unsent, released) = {
+            let mut state = lock(&self.state);
+            (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
+        };
+        for (id, pending) in waiting {
+            // What never left us, no keeper has begun.
+            let begun = !unsent.contains(&id);
+            pending.fail(SpawnError::KeeperGone { begun });
         }
+        released
     }
 
     fn calm(&self) {
