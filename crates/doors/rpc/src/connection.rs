@@ -97,7 +97,6 @@ enum Event {
     /// Look at everything.
     Look,
     Input(usize),
-    Read(String, Read),
     /// The place is needed for somebody else.
     Leave,
 }
@@ -118,7 +117,6 @@ where
                 Next::Wait(waiting) => match self.wait(&waiting).await? {
                     Event::Look => {}
                     Event::Input(count) => self.half_closed |= count == 0,
-                    Event::Read(of, read) => self.delivery.lock().read_back(&of, read),
                     Event::Leave => {
                         tracing::debug!("an idle connection makes room");
                         return Ok(());
@@ -180,7 +178,7 @@ where
             biased;
             (of, read) = finished(reading) => {
                 *reading = None;
-                return Ok(Event::Read(of, read.map_err(io::Error::other)?));
+                delivery.lock().read_back(&of, read.map_err(io::Error::other)?);
             }
             arrival = socket.wait(waiting.input.then(|| input.room()), waiting.room), if waiting.input || waiting.room => {
                 return Ok(match arrival? {
