@@ -4,9 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use super::Core;
 use super::lane::Lane;
@@ -43,13 +43,16 @@ pub(crate) enum Notice {
 pub(crate) struct ThreadHandle {
     notices: Mutex<Vec<Notice>>,
     waker: Waker,
+    /// Set by itself.
+    thread: OnceLock<ThreadId>,
 }
 
 impl ThreadHandle {
     pub(crate) fn notify(&self, notice: Notice) {
         let mut notices = lock(&self.notices);
         notices.push(notice);
-        if notices.len() == 1 {
+        // It looks before it waits, so that it need not be woken by itself.
+        if notices.len() == 1 && self.thread.get() != Some(&std::thread::current().id()) {
             self.waker.wake();
         }
     }
@@ -57,7 +60,7 @@ impl ThreadHandle {
 
 /// Starts a thread.
 pub(crate) fn start(name: String, core: Arc<Core>) -> io::Result<(Arc<ThreadHandle>, JoinHandle<()>)> {
-    let handle = Arc::new(ThreadHandle { notices: Mutex::default(), waker: Waker::new()? });
+    let handle = Arc::new(ThreadHandle { notices: Mutex::default(), waker: Waker::new()?, thread: OnceLock::new() });
     let thread = Thread {
         poller: Poller::new(handle.waker.fd())?,
         handle: Arc::clone(&handle),
@@ -84,27 +87,19 @@ struct Thread {
 
 impl Thread {
     fn run(mut self) {
+        // Once, here.
+        let _ = self.handle.thread.set(std::thread::current().id());
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let lanes = self.timers.first().map(|(at, _)| *at);
-            let due = self.guests.iter().filter_map(|(_, guest)| guest.due()).chain(lanes).min();
-            let timeout = due.map(|at| at.saturating_duration_since(Instant::now()));
-            if self.poller.wait(&mut events, timeout).is_err() {
+            if self.poller.wait(&mut events, self.timeout()).is_err() {
                 // Cannot happen with a set of our own; never spin if it does.
                 std::thread::yield_now();
             }
             let now = Instant::now();
-            let mut told = false;
             for event in &events {
                 match token(event) {
-                    Token::Wake => {
-                        self.handle.waker.clear();
-                        told = true;
-                    }
-                    Token::Guest(number) => {
-                        self.attend(|of, _| of == number);
-                        told = true;
-                    }
+                    Token::Wake => self.handle.waker.clear(),
+                    Token::Guest(number) => self.attend(|of, _| of == number),
                     Token::Lane(id, source) => {
                         self.serve(id, now, |lane, poller| lane.ready(source, poller, now));
                     }
@@ -112,7 +107,7 @@ impl Thread {
             }
             self.attend(|_, guest| guest.due().is_some_and(|due| due <= now));
             // Last: what a guest has told is served in the same turn, and what the pipes said comes before an exit.
-            if told && self.notices(now).is_break() {
+            if self.notices(now).is_break() {
                 return;
             }
             while let Some(&(at, id)) = self.timers.first() {
@@ -126,6 +121,16 @@ impl Thread {
                 self.serve(id, now, |lane, poller| lane.tick(poller, now));
             }
         }
+    }
+
+    /// How long nothing is to be done unless a descriptor says so.
+    fn timeout(&self) -> Option<Duration> {
+        if !lock(&self.handle.notices).is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let lanes = self.timers.first().map(|(at, _)| *at);
+        let due = self.guests.iter().filter_map(|(_, guest)| guest.due()).chain(lanes).min();
+        due.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Gives their turn to the guests for which `is_due` says so.
@@ -212,7 +217,7 @@ impl Thread {
     fn note_deadline(&mut self, id: u64, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         // Deadlines of the past would be served for ever within one round.
-        let deadline = lane.deadline().map(|at| at.max(now + std::time::Duration::from_nanos(1)));
+        let deadline = lane.deadline().map(|at| at.max(now + Duration::from_nanos(1)));
         if lane.timer != deadline {
             if let Some(old) = lane.timer.take() {
                 self.timers.remove(&(old, id));

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -131,6 +131,8 @@ impl State {
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
+    /// There is something to be read from `wake`.
+    rung: AtomicBool,
     /// Both of them, so that there is one descriptor to wait for.
     either: OwnedFd,
     pub(super) pid: u32,
@@ -174,6 +176,7 @@ impl Handle {
         let link = Arc::new(Link {
             socket,
             wake,
+            rung: AtomicBool::new(false),
             either,
             pid,
             protocol: AtomicU32::new(protocol),
@@ -350,6 +353,8 @@ impl Link {
 
     fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        // After it: a turn in between leaves it to be read by the next.
+        self.rung.store(true, Ordering::Release);
     }
 
     /// Sends what there is room for. `true`: too many descriptors are in flight, try again soon.
@@ -420,7 +425,9 @@ impl Link {
     }
 
     fn calm(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::AcqRel) {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
     }
 
     fn answer_refused(&self) {
