@@ -43,7 +43,7 @@ pub use derived::{ENGINE, EventBounds, EventCursor, EventHead, EventJournal, Eve
 pub use floor::Space;
 pub use probe::{FsKind, Probe, probe};
 pub use pump::{
-    AppendDone, Appended, DuplicateDone, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,
+    AppendDone, Appended, DuplicateDone, Guest, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,
 };
 pub use raw::{
     Answers, Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal,

@@ -573,12 +573,18 @@ pub(crate) fn take_signals() -> Result<OwnedFd, Errno> {
 
 /// Empties the signal descriptor. `true`: SIGTERM was among them.
 pub(crate) fn drain_signals(fd: &OwnedFd) -> bool {
+    const RECORD: usize = size_of::<libc::signalfd_siginfo>();
     let mut asked_to_end = false;
-    let mut bytes = [0_u8; size_of::<libc::signalfd_siginfo>()];
-    // The first field of a record is the signal's number.
-    while rustix::io::read(fd, &mut bytes) == Ok(bytes.len()) {
-        let number = bytes.first_chunk().copied().map(u32::from_ne_bytes);
-        asked_to_end |= number == Some(libc::SIGTERM.unsigned_abs());
+    // More than there are kinds of signals that we take: what is left is one read.
+    let mut bytes = [0_u8; 8 * RECORD];
+    while let Ok(length) = rustix::io::read(fd, &mut bytes) {
+        // The first field of a record is the signal's number.
+        let numbers = bytes.get(..length).unwrap_or_default().chunks_exact(RECORD);
+        let mut numbers = numbers.filter_map(|record| record.first_chunk().copied().map(u32::from_ne_bytes));
+        asked_to_end |= numbers.any(|number| number == libc::SIGTERM.unsigned_abs());
+        if length < bytes.len() {
+            break;
+        }
     }
     asked_to_end
 }

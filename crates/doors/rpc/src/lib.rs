@@ -5,11 +5,13 @@
 //! starts work whose answer comes later. Output of processes and events of sessions are not queued: each [`Watch`] is a place
 //! in a journal, and what follows is read and encoded only while the socket takes it. A reader that stops costs its own buffers and nothing
 //! else. A reply can be made to wait for a frame (a *barrier*): reattach answers after its replay, a kill after the exit.
+//! Only the end of a process may be written by another thread, the one that journals it, while the task rests.
 //!
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
 
 mod called;
 mod connection;
+mod delivery;
 mod line;
 mod listen;
 mod outbox;
@@ -17,6 +19,7 @@ mod payload;
 mod places;
 mod reader;
 mod shown;
+mod signal;
 mod socket;
 mod watch;
 

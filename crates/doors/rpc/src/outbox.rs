@@ -3,12 +3,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use ostler_engine::Process;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Watch;
-use crate::connection::Signal;
+use crate::signal::Signal;
 
 /// An answer that was worked on elsewhere.
 pub struct Later<Tag> {
@@ -110,10 +111,16 @@ impl<Tag: Send + 'static> Outbox<Tag> {
         self.in_flight > 0 || self.input.0 > 0
     }
 
-    /// Works on an answer beside the connection.
+    /// Works on an answer beside the connection. What it can do without waiting is done at once: who is asked for the rest
+    /// begins with it while a task is made for the answer.
     pub fn spawn(&mut self, work: impl Future<Output = Later<Tag>> + Send + 'static) {
         let deliver = self.later();
-        tokio::spawn(async move { deliver(work.await) });
+        let mut work = Box::pin(work);
+        // Nobody is told by this waker; the task looks once more.
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(later) => deliver(later),
+            Poll::Pending => drop(tokio::spawn(async move { deliver(work.await) })),
+        }
     }
 
     /// Works on an answer on a thread that may wait for disks and programs.

@@ -20,6 +20,16 @@ pub(crate) struct Socket {
     watch: Option<(Interest, AsyncFd<Arc<OwnedFd>>)>,
 }
 
+/// One way of a connection.
+pub(crate) struct Writer(Arc<OwnedFd>);
+
+impl Writer {
+    /// How much the kernel took just now; nothing when it has no room.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        unless_empty(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))
+    }
+}
+
 /// What a wait was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
@@ -39,9 +49,9 @@ impl Socket {
         try_read(&self.fd, buffer)
     }
 
-    /// How much the kernel took just now; nothing when it has no room.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        unless_empty(|| rustix::net::send(&self.fd, bytes, SendFlags::NOSIGNAL))
+    /// The side that is written to.
+    pub(crate) fn writer(&self) -> Writer {
+        Writer(Arc::clone(&self.fd))
     }
 
     /// Whether the other end is closed, both ways: nobody reads what is written from here on.

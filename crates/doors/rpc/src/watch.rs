@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ostler_engine::{EventCursor, Process, Subscription, Wake};
 
-use crate::connection::Signal;
 use crate::reader::Reader;
+use crate::signal::{Bell, Signal};
 
 /// Something whose journal this connection gets.
 pub struct Watch<Tag> {
@@ -91,7 +91,7 @@ impl<Tag> Watch<Tag> {
     }
 
     pub(crate) fn begin(&mut self, signal: &Arc<Signal>) {
-        let wake = Arc::clone(signal) as Arc<dyn Wake>;
+        let wake: Arc<dyn Wake> = Arc::new(Bell { signal: Arc::clone(signal), of: self.id().to_owned() });
         self.subscription = self.reader.as_ref().map(|reader| reader.subscribe(wake));
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::DirBuilder;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -10,7 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
-use ostler_journal::{EndOnRoll, ExitStatusRecord, Journal, JournalOptions, Listed, Pumps, Roll};
+use ostler_journal::{EndOnRoll, ExitStatusRecord, Guest, Journal, JournalOptions, Listed, Pumps, Roll};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, Launched, client};
 
 use tokio::runtime::Handle;
@@ -53,7 +54,7 @@ impl Engine {
         // Nobody writes folders now, so they are read while the keeper hands over what it holds.
         let (reached, found) = std::thread::scope(|scope| {
             let reading = scope.spawn(|| found(&processes, &listed));
-            (reach_keeper(&config.dir, &report, None), reading.join())
+            (reach_keeper(&config.dir, &report, None, &pumps), reading.join())
         });
         let found = found.unwrap_or_else(|_| self::found(&processes, &listed));
         let Reached { keeper, adopted, is_new } =
@@ -125,17 +126,37 @@ pub(super) struct Reached {
     pub(super) is_new: bool,
 }
 
+/// The connection to a keeper, served by a pump thread: that of the processes it mostly tells of.
+struct Connection(client::Service);
+
+impl Guest for Connection {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.0.due()
+    }
+
+    fn turn(&mut self) -> bool {
+        self.0.turn()
+    }
+}
+
 /// Connects to the keeper of this folder, and starts one if there is none. Whoever listens there in place of the one `before`
 /// is an impostor: only we may start one while we have the lease.
-pub(super) fn reach_keeper(dir: &Path, report: &Report, before: Option<&Keeper>) -> Result<Reached, ConnectError> {
+pub(super) fn reach_keeper(
+    dir: &Path,
+    report: &Report,
+    before: Option<&Keeper>,
+    pumps: &Pumps,
+) -> Result<Reached, ConnectError> {
     let connect = |launched: Option<Launched>| {
         let (report, is_new) = (report.clone(), launched.is_some());
         let hello = Hello { program: concat!("ostler ", env!("CARGO_PKG_VERSION")).into() };
         let tell = move |event| report.tell(event);
-        let (keeper, mut adopted) = match launched {
-            Some(launched) => launched.connect(dir, hello, tell)?,
-            None => client::connect(dir, hello, tell)?,
-        };
+        let (keeper, mut adopted, service) = client::connect_unserved(dir, launched, hello, tell)?;
+        pumps.attend(Box::new(Connection(service)));
         // Helpers of a daemon that is gone: they end by themselves, or when their time is over.
         for helper in adopted.extract_if(.., |child| id::is_helper(&child.key)) {
             keeper.ack(&helper.key);

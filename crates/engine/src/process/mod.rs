@@ -8,6 +8,7 @@ mod cut_off;
 mod end;
 mod gate;
 mod input;
+mod lasting;
 mod output;
 mod registry;
 mod rename;

@@ -440,6 +440,8 @@ impl Registry {
 
     pub(crate) fn remove(&self, process: &Process) {
         self.abandon(process);
+        // One that the keeper still holds would come back with the next daemon.
+        self.keeper().hurry();
         let mut table = self.table();
         let about = process.about();
         table.processes.remove(&about.id);

@@ -25,7 +25,7 @@ impl Registry {
         tracing::warn!("the keeper is gone; starting another");
         self.helpers().lose();
         for attempt in 0..ATTEMPTS {
-            match reach_keeper(&self.config.dir, report, Some(&self.keeper())) {
+            match reach_keeper(&self.config.dir, report, Some(&self.keeper()), &self.pumps) {
                 Ok(reached) => return self.change_to(reached),
                 Err(error) => tracing::error!("no keeper yet: {error}"),
             }

@@ -15,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
 use super::gate::Pass;
+use super::lasting::Lasting;
 use super::registry::{Claim, Reservation};
 use super::{About, Alias, Happening, Process, Registry, WinSize};
 use crate::names::{Given, NameTaken};
@@ -316,11 +317,11 @@ impl Asked {
         }
     }
 
-    /// Waits for the answer, however long it takes, and goes on with it. On its own: who asked may go meanwhile, and what was
-    /// asked for is seen through all the same.
+    /// Waits for the answer, however long it takes, and goes on with it. Who asked may go meanwhile: what was asked for is seen
+    /// through all the same.
     async fn see_through(mut self) -> Result<Process, SpawnError> {
         let unsure = SpawnError::Unsure { id: self.about.id.clone(), program: self.about.program.clone() };
-        let seen_through = tokio::spawn(async move {
+        let seen = Lasting::new(async move {
             match self.answer_of_some_keeper().await {
                 Ok(spawned) => {
                     hook!("spawn.forked");
@@ -329,8 +330,7 @@ impl Asked {
                 answer => blocking(move || Ok(self.finish(answer))).await,
             }
         });
-        let seen = seen_through.await.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-        seen.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
+        seen.await.map_err(|error| cancelled(&error, unsure).unwrap_or(SpawnError::Journal(error)))?
     }
 
     /// Touches the disk where it failed.

@@ -44,6 +44,10 @@ pub(crate) struct Lane {
     exit_done: bool,
     released: bool,
     trouble: Option<Trouble>,
+    /// Where it is no files are made: its thread must not wait for them.
+    quiet: bool,
+    /// It has something to say or to hear.
+    wants_files: bool,
     /// Free space is scarce: since when this one is held back for it.
     floor: Option<u64>,
     pub(crate) load: Load,
@@ -52,7 +56,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, mut io: PumpIo, resumed: bool) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, mut io: PumpIo, resumed: bool, quiet: bool) -> Self {
         let id = shared.id;
         let journal = &shared.journal;
         let terminal = io.pty.as_ref().and_then(|pty| pty.master.try_clone().ok());
@@ -74,6 +78,8 @@ impl Lane {
             exit_done,
             released: false,
             trouble: None,
+            quiet,
+            wants_files: false,
             floor: None,
             load,
             timer: None,
@@ -94,8 +100,14 @@ impl Lane {
         }
     }
 
+    /// It is quiet no more, and goes to a thread that may wait for its files.
+    pub(crate) fn wants_files(&self) -> bool {
+        self.quiet && (self.wants_files || self.shared.journal.is_made())
+    }
+
     /// It goes to another thread: nothing of it stays behind.
     pub(crate) fn depart(&mut self, poller: &Poller) {
+        self.quiet = false;
         for output in self.outputs.iter_mut().flatten() {
             let _ = output.poll(poller, false);
         }
@@ -233,6 +245,10 @@ impl Lane {
         if !journal.is_made() {
             match output.feed.peek()? {
                 Peek::Nothing => return Ok(()),
+                Peek::Bytes if self.quiet => {
+                    self.wants_files = true;
+                    return Ok(());
+                }
                 Peek::Bytes => {}
                 Peek::End => {
                     output.poll(poller, false)?;
@@ -273,6 +289,10 @@ impl Lane {
     fn stdin(&mut self, poller: &Poller) -> io::Result<()> {
         let journal = &self.shared.journal;
         if !journal.is_made() && !self.spool.has_waiting() {
+            return Ok(());
+        }
+        if self.quiet {
+            self.wants_files = true;
             return Ok(());
         }
         let files = journal.files()?;

@@ -27,6 +27,7 @@ use crate::sync::{self, Sync};
 pub use hosted::{AppendDone, DuplicateDone, Hold, HoldDone, Hosted};
 pub(crate) use hosted::{Message, Shared};
 use lane::Lane;
+pub use thread::Guest;
 use thread::{Notice, ThreadHandle};
 
 /// Settings of the pumps.
@@ -139,6 +140,8 @@ pub(crate) struct Core {
     /// Of journals whose files may stall: what waits for a server keeps nothing else from the disk.
     remote_sync: Arc<Sync>,
     base: Mutex<Vec<Arc<ThreadHandle>>>,
+    /// Serves processes that have said and heard nothing yet, and guests: it is never kept by anybody's files.
+    quiet: Mutex<Option<Arc<ThreadHandle>>>,
     /// Serve journals whose files may stall, and nobody else; started with the first of them.
     remote: Mutex<Vec<Arc<ThreadHandle>>>,
     next_base: AtomicUsize,
@@ -236,6 +239,7 @@ impl Pumps {
             sync: Arc::default(),
             remote_sync: Arc::default(),
             base: Mutex::default(),
+            quiet: Mutex::default(),
             remote: Mutex::default(),
             next_base: AtomicUsize::new(0),
             heavy: Mutex::default(),
@@ -249,6 +253,9 @@ impl Pumps {
             lock(&core.joins).push(join);
             lock(&core.base).push(thread);
         }
+        let (quiet, join) = thread::start("pump-quiet".into(), Arc::clone(&core))?;
+        lock(&core.joins).push(join);
+        *lock(&core.quiet) = Some(quiet);
         let syncing = Arc::clone(&core);
         let join = std::thread::Builder::new()
             .name("journal-sync".into())
@@ -261,13 +268,25 @@ impl Pumps {
     /// undelivered goes on from there.
     pub fn host(self: &Arc<Self>, journal: Arc<Journal>, io: PumpIo, resumed: bool) -> Hosted {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let thread = if journal.is_remote() { self.core.remote_thread() } else { self.core.base_thread() };
+        let quiet = !journal.is_made();
+        let thread = match quiet {
+            true => lock(&self.core.quiet).clone(),
+            false if journal.is_remote() => self.core.remote_thread(),
+            false => self.core.base_thread(),
+        };
         let shared = Arc::new(Shared::new(id, journal, thread.clone(), &self.core.config));
-        let lane = Box::new(Lane::new(Arc::clone(&shared), Arc::clone(&self.core), io, resumed));
+        let lane = Box::new(Lane::new(Arc::clone(&shared), Arc::clone(&self.core), io, resumed, quiet));
         if let Some(thread) = thread {
             thread.notify(Notice::Arrive(lane));
         }
         Hosted { shared }
+    }
+
+    /// Serves a guest from now on, on the thread of those who have said nothing yet.
+    pub fn attend(&self, guest: Box<dyn Guest>) {
+        if let Some(quiet) = &*lock(&self.core.quiet) {
+            quiet.notify(Notice::Guest(guest));
+        }
     }
 
     /// Has an event journal synced together with the raw journals from now on.
@@ -303,7 +322,7 @@ impl Drop for Pumps {
         for thread in lock(&self.core.base).iter() {
             thread.notify(Notice::Stop);
         }
-        for thread in lock(&self.core.remote).iter() {
+        for thread in lock(&self.core.quiet).iter().chain(lock(&self.core.remote).iter()) {
             thread.notify(Notice::Stop);
         }
         for heavy in lock(&self.core.heavy).iter() {

@@ -22,6 +22,8 @@ pub(crate) enum Source {
 pub(crate) enum Token {
     /// Notices from other threads.
     Wake,
+    /// A guest, by its number; they count from 1.
+    Guest(u64),
     /// A descriptor of the lane with this id.
     Lane(u64, Source),
 }
@@ -30,6 +32,7 @@ impl Token {
     fn data(self) -> EventData {
         EventData::new_u64(match self {
             Self::Wake => 0,
+            Self::Guest(number) => number << 2,
             Self::Lane(id, Source::Stdout) => id << 2 | 1,
             Self::Lane(id, Source::Stderr) => id << 2 | 2,
             Self::Lane(id, Source::Stdin) => id << 2 | 3,
@@ -41,7 +44,8 @@ impl Token {
             1 => Source::Stdout,
             2 => Source::Stderr,
             3 => Source::Stdin,
-            _ => return Self::Wake,
+            _ if data == 0 => return Self::Wake,
+            _ => return Self::Guest(data >> 2),
         };
         Self::Lane(data >> 2, source)
     }
@@ -125,6 +129,7 @@ mod tests {
     fn a_token_survives_the_kernel() {
         for token in [
             Token::Wake,
+            Token::Guest(1),
             Token::Lane(1, Source::Stdout),
             Token::Lane(7, Source::Stderr),
             Token::Lane(u64::MAX >> 2, Source::Stdin),

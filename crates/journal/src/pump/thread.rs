@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::{Duration, Instant};
 
 use super::Core;
 use super::lane::Lane;
@@ -16,8 +17,21 @@ use crate::lock;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
 
+/// Something else that a pump thread serves: what it hears is mostly for processes of the same thread, and reaches them
+/// without waking another.
+pub trait Guest: Send {
+    /// Readable when a turn has something to do.
+    fn fd(&self) -> BorrowedFd<'_>;
+    /// When a turn is due, whatever the descriptor says.
+    fn due(&self) -> Option<Instant>;
+    /// Does what there is to do; must not wait. `false`: that was the last.
+    fn turn(&mut self) -> bool;
+}
+
 /// What other threads tell this one.
 pub(crate) enum Notice {
+    /// A guest comes here.
+    Guest(Box<dyn Guest>),
     /// There is mail for a lane that is (or was) here.
     Mail(u64),
     /// A lane comes here.
@@ -29,13 +43,16 @@ pub(crate) enum Notice {
 pub(crate) struct ThreadHandle {
     notices: Mutex<Vec<Notice>>,
     waker: Waker,
+    /// Set by itself.
+    thread: OnceLock<ThreadId>,
 }
 
 impl ThreadHandle {
     pub(crate) fn notify(&self, notice: Notice) {
         let mut notices = lock(&self.notices);
         notices.push(notice);
-        if notices.len() == 1 {
+        // It looks before it waits, so that it need not be woken by itself.
+        if notices.len() == 1 && self.thread.get() != Some(&std::thread::current().id()) {
             self.waker.wake();
         }
     }
@@ -43,13 +60,15 @@ impl ThreadHandle {
 
 /// Starts a thread.
 pub(crate) fn start(name: String, core: Arc<Core>) -> io::Result<(Arc<ThreadHandle>, JoinHandle<()>)> {
-    let handle = Arc::new(ThreadHandle { notices: Mutex::default(), waker: Waker::new()? });
+    let handle = Arc::new(ThreadHandle { notices: Mutex::default(), waker: Waker::new()?, thread: OnceLock::new() });
     let thread = Thread {
         poller: Poller::new(handle.waker.fd())?,
         handle: Arc::clone(&handle),
         core,
         lanes: HashMap::new(),
         timers: BTreeSet::new(),
+        guests: Vec::new(),
+        last_guest: 0,
     };
     let join = std::thread::Builder::new().name(name).spawn(move || thread.run())?;
     Ok((handle, join))
@@ -61,30 +80,35 @@ struct Thread {
     core: Arc<Core>,
     lanes: HashMap<u64, Box<Lane>>,
     timers: BTreeSet<(Instant, u64)>,
+    /// By their numbers.
+    guests: Vec<(u64, Box<dyn Guest>)>,
+    last_guest: u64,
 }
 
 impl Thread {
     fn run(mut self) {
+        // Once, here.
+        let _ = self.handle.thread.set(std::thread::current().id());
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let timeout = self.timers.first().map(|(at, _)| at.saturating_duration_since(Instant::now()));
-            if self.poller.wait(&mut events, timeout).is_err() {
+            if self.poller.wait(&mut events, self.timeout()).is_err() {
                 // Cannot happen with a set of our own; never spin if it does.
                 std::thread::yield_now();
             }
             let now = Instant::now();
             for event in &events {
                 match token(event) {
-                    Token::Wake => {
-                        self.handle.waker.clear();
-                        if self.notices(now).is_break() {
-                            return;
-                        }
-                    }
+                    Token::Wake => self.handle.waker.clear(),
+                    Token::Guest(number) => self.attend(|of, _| of == number),
                     Token::Lane(id, source) => {
                         self.serve(id, now, |lane, poller| lane.ready(source, poller, now));
                     }
                 }
+            }
+            self.attend(|_, guest| guest.due().is_some_and(|due| due <= now));
+            // Last: what a guest has told is served in the same turn, and what the pipes said comes before an exit.
+            if self.notices(now).is_break() {
+                return;
             }
             while let Some(&(at, id)) = self.timers.first() {
                 if at > now {
@@ -99,10 +123,40 @@ impl Thread {
         }
     }
 
+    /// How long nothing is to be done unless a descriptor says so.
+    fn timeout(&self) -> Option<Duration> {
+        if !lock(&self.handle.notices).is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let lanes = self.timers.first().map(|(at, _)| *at);
+        let due = self.guests.iter().filter_map(|(_, guest)| guest.due()).chain(lanes).min();
+        due.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Gives their turn to the guests for which `is_due` says so.
+    fn attend(&mut self, is_due: impl Fn(u64, &dyn Guest) -> bool) {
+        let poller = &self.poller;
+        self.guests.retain_mut(|(number, guest)| {
+            let stays = !is_due(*number, &**guest) || guest.turn();
+            if !stays {
+                poller.remove(guest.fd());
+            }
+            stays
+        });
+    }
+
     fn notices(&mut self, now: Instant) -> std::ops::ControlFlow<()> {
         let notices = std::mem::take(&mut *lock(&self.handle.notices));
         for notice in notices {
             match notice {
+                Notice::Guest(mut guest) => {
+                    self.last_guest += 1;
+                    // One that is not in the set would never be heard; there is always room for one descriptor.
+                    let added = self.poller.add_readable(guest.fd(), Token::Guest(self.last_guest)).is_ok();
+                    if guest.turn() && added {
+                        self.guests.push((self.last_guest, guest));
+                    }
+                }
                 Notice::Mail(id) => self.serve(id, now, |lane, poller| lane.mail(poller, now)),
                 Notice::Arrive(lane) => {
                     let id = lane.shared.id;
@@ -133,6 +187,12 @@ impl Thread {
             });
             return;
         }
+        if lane.wants_files()
+            && let Some(target) = self.core.base_thread()
+        {
+            self.send(id, &target, false, now);
+            return;
+        }
         // One whose files may stall stays where it harms only its like.
         let may_leave = !lane.shared.journal.is_remote();
         match lane.load.judge(now) {
@@ -157,7 +217,7 @@ impl Thread {
     fn note_deadline(&mut self, id: u64, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         // Deadlines of the past would be served for ever within one round.
-        let deadline = lane.deadline().map(|at| at.max(now + std::time::Duration::from_nanos(1)));
+        let deadline = lane.deadline().map(|at| at.max(now + Duration::from_nanos(1)));
         if lane.timer != deadline {
             if let Some(old) = lane.timer.take() {
                 self.timers.remove(&(old, id));

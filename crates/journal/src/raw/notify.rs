@@ -14,6 +14,11 @@ use crate::lock;
 pub trait Wake: Send + Sync {
     /// Something is visible that was not before.
     fn wake(&self);
+
+    /// The exit is visible: whoever can pass it on here and now saves its reader a wake.
+    fn ended(&self) {
+        self.wake();
+    }
 }
 
 impl<F: Fn() + Send + Sync> Wake for F {
@@ -51,6 +56,10 @@ impl Subscribers {
 
     /// Wakes whoever is armed. The caller has published what they will look at before (sequentially consistent).
     pub(crate) fn wake(&self) {
+        self.tell(|wake| wake.wake());
+    }
+
+    fn tell(&self, tell: impl Fn(&dyn Wake)) {
         if self.armed.load(Ordering::SeqCst) == 0 {
             return;
         }
@@ -59,7 +68,7 @@ impl Subscribers {
         for subscriber in list.iter() {
             if subscriber.armed.swap(false, Ordering::SeqCst) {
                 self.armed.fetch_sub(1, Ordering::SeqCst);
-                subscriber.wake.wake();
+                tell(&*subscriber.wake);
             }
         }
     }
@@ -83,10 +92,11 @@ impl Journal {
         }
     }
 
-    /// The exit is visible.
+    /// The exit is visible. What is kept about the process is brought up to date before a client hears of it.
     pub(super) fn tell_exit(&self, exit: ExitRecord) {
         let waiting = std::mem::take(&mut *lock(&self.subscribers.at_exit));
         waiting.into_iter().for_each(|callback| callback(exit));
+        self.subscribers.tell(|wake| wake.ended());
     }
 }
 

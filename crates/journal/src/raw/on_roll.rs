@@ -120,9 +120,6 @@ impl Journal {
     }
 
     pub(super) fn end_on_roll(&self, writer: &mut Writer, status: ExitStatusRecord) -> io::Result<()> {
-        if writer.last.ends_process() {
-            return Ok(());
-        }
         let record = writer.last.next_exit(status, sys::now_ns());
         hook!("exit.due");
         if let Some(on_roll) = &self.on_roll {
@@ -130,10 +127,6 @@ impl Journal {
             on_roll.roll.ended(&on_roll.id, &record.encode(1))?;
         }
         self.publish(writer, record);
-        hook!("exit.recorded");
-        if let Some(exit) = self.bounds().exit {
-            self.tell_exit(exit);
-        }
         Ok(())
     }
 

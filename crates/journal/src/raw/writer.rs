@@ -48,18 +48,31 @@ impl Journal {
             return Ok(());
         }
         let end = writer.last.end(kind) + len as u64;
-        self.put(writer, files, writer.last.next_output(kind, end, sys::now_ns()))
+        self.put(writer, files, writer.last.next_output(kind, end, sys::now_ns()))?;
+        self.subscribers.wake();
+        Ok(())
     }
 
     /// Journals the exit, in the index or, where there is nothing else to be journaled, on the roll; does nothing if there is
     /// one.
     pub(crate) fn end(&self, status: ExitStatusRecord) -> io::Result<()> {
         let mut writer = lock(&self.writer);
-        if !self.home.is_made() {
-            return self.end_on_roll(&mut writer, status);
+        if writer.last.ends_process() {
+            return Ok(());
         }
-        let files = self.home.files()?;
-        self.index_exit(&mut writer, &files, status)
+        if self.home.is_made() {
+            let files = self.home.files()?;
+            self.index_exit(&mut writer, &files, status)?;
+        } else {
+            self.end_on_roll(&mut writer, status)?;
+        }
+        // Whoever hears of it may do what it likes with this journal.
+        drop(writer);
+        hook!("exit.recorded");
+        if let Some(exit) = self.bounds().exit {
+            self.tell_exit(exit);
+        }
+        Ok(())
     }
 
     /// Journals the exit, after everything pending; does nothing if there is one.
@@ -73,12 +86,7 @@ impl Journal {
             }
         }
         hook!("exit.due");
-        self.put(writer, files, writer.last.next_exit(status, sys::now_ns()))?;
-        hook!("exit.recorded");
-        if let Some(exit) = self.bounds().exit {
-            self.tell_exit(exit);
-        }
-        Ok(())
+        self.put(writer, files, writer.last.next_exit(status, sys::now_ns()))
     }
 
     fn put(&self, writer: &mut Writer, files: &Files, record: Record) -> io::Result<()> {
@@ -93,7 +101,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes a record visible that is written.
+    /// Makes a record visible that is written; who waits for it is still to be told.
     pub(super) fn publish(&self, writer: &mut Writer, record: Record) {
         let seq = writer.seq + 1;
         writer.last = record;
@@ -111,6 +119,5 @@ impl Journal {
             self.last_seq.store(seq, Ordering::SeqCst);
         }
         hook!("journal.visible");
-        self.subscribers.wake();
     }
 }

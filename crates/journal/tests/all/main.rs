@@ -11,6 +11,7 @@ mod full;
 mod idle;
 mod output;
 mod power;
+mod quiet;
 mod stall;
 mod stdin;
 mod terminal;

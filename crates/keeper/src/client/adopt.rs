@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, connect as connect_socket};
 
 use super::Keeper;
 use super::launch::{Launched, address, directory, patient, socket};
-use super::link::{Handle, Process};
+use super::link::{Handle, Process, Service};
 use super::listener;
 use crate::channel::{self, Received};
 use crate::shield;
@@ -28,34 +28,26 @@ const PERSISTENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects to the keeper in `dir` and takes over its children. Blocks; `on_event` runs on the
-/// client's thread and may do so before this returns.
+/// connection's own thread and may do so before this returns.
 pub fn connect(
     dir: &Path,
     hello: Hello,
-    on_event: impl Fn(Event) + Send + Sync + 'static,
+    on_event: impl Fn(Event) + Send + 'static,
 ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
-    reach_out(dir, None, hello, on_event)
+    let (keeper, adopted, service) = connect_unserved(dir, None, hello, on_event)?;
+    std::thread::Builder::new().name("keeper-link".into()).spawn(move || service.run())?;
+    Ok((keeper, adopted))
 }
 
-impl Launched {
-    /// The same over the connection that was made when the keeper was started.
-    pub fn connect(
-        self,
-        dir: &Path,
-        hello: Hello,
-        on_event: impl Fn(Event) + Send + Sync + 'static,
-    ) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
-        reach_out(dir, Some(self.0), hello, on_event)
-    }
-}
-
-/// Over the line that is there already, if one is; else, and after that, over the socket in the folder.
-fn reach_out(
+/// As [`connect`], for a thread of the caller's, which gives the connection its turns: nobody is answered before. Over the
+/// connection that was made when the keeper was started, if it was; else, and after that, over the socket in the folder.
+pub fn connect_unserved(
     dir: &Path,
-    mut line: Option<OwnedFd>,
+    launched: Option<Launched>,
     hello: Hello,
-    on_event: impl Fn(Event) + Send + Sync + 'static,
-) -> Result<(Keeper, Vec<Adopted>), ConnectError> {
+    on_event: impl Fn(Event) + Send + 'static,
+) -> Result<(Keeper, Vec<Adopted>, Service), ConnectError> {
+    let mut line = launched.map(|launched| launched.0);
     let mut buffer = vec![0; PACKET_MAX];
     let deadline = Instant::now() + PERSISTENCE;
     loop {
@@ -67,9 +59,9 @@ fn reach_out(
         match attempt(socket, &hello, &mut buffer) {
             Ok((socket, keeper, adopted)) => {
                 let process = Process::at(&socket, &keeper, own);
-                let entrusted = keeper.entrusted;
-                let handle = Handle::start(socket, buffer, (process, keeper.protocol, entrusted), on_event)?;
-                return Ok((Keeper { handle: Arc::new(handle) }, adopted));
+                let known = (process, keeper.protocol, keeper.entrusted);
+                let (handle, service) = Handle::new(socket, buffer, known, on_event)?;
+                return Ok((Keeper { handle: Arc::new(handle) }, adopted, service));
             }
             // A keeper that hung up is not a dead one: who concluded that would start a second beside it. A dead one
             // refuses the next connection.

@@ -1,5 +1,4 @@
-//! The connected socket, what waits to be sent, who waits for an answer, and the thread that
-//! serves all three. No lock is held while a callback runs.
+//! The connected socket, what waits to be sent, and who waits for an answer. No lock is held while a callback runs.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown, sockopt};
@@ -18,7 +18,11 @@ use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, S
 use crate::wire::{Answer, Body, Greeting, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
-const CROWDED: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+const CROWDED: Duration = Duration::from_millis(5);
+
+/// How long an acknowledgement may wait for company after an exit was told: whoever starts one program after the other sends
+/// the next request sooner, and the keeper is woken once for both.
+const COMPANY: Duration = Duration::from_millis(10);
 
 type Done<T, E> = Box<dyn FnOnce(Result<T, E>) + Send>;
 
@@ -102,10 +106,14 @@ struct Outgoing {
 struct State {
     last_id: u64,
     queue: VecDeque<Outgoing>,
+    /// What waits does so for room in the socket, and whoever serves knows.
+    blocked: bool,
+    /// Whoever serves looks at what waits within [`COMPANY`].
+    looks_soon: bool,
     pending: HashMap<u64, Pending>,
     /// Requests that were never sent, because the keeper was gone before.
     unsent: HashSet<u64>,
-    /// Answers that need no keeper, to be given on the client's thread like all others.
+    /// Answers that need no keeper, to be given by whoever serves, like all others.
     refused: Vec<(Pending, SpawnError)>,
     gone: bool,
     /// The daemon said farewell: the end of the connection is no news.
@@ -124,6 +132,10 @@ impl State {
 pub(super) struct Link {
     socket: OwnedFd,
     wake: OwnedFd,
+    /// There is something to be read from `wake`.
+    rung: AtomicBool,
+    /// Both of them, so that there is one descriptor to wait for.
+    either: OwnedFd,
     pub(super) process: Process,
     pub(super) entrusted: Vec<u8>,
     /// What became of its change to our program.
@@ -164,7 +176,12 @@ pub(super) struct Handle(Arc<Link>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        lock(&self.0.state).released = true;
+        {
+            let mut state = lock(&self.0.state);
+            state.released = true;
+            // What waits for company.
+            self.0.flush(&mut state);
+        }
         let _ = shutdown(&self.0.socket, Shutdown::Both);
         self.0.wake();
     }
@@ -175,15 +192,21 @@ impl Handle {
         &self.0
     }
 
-    pub(super) fn start(
+    pub(super) fn new(
         socket: OwnedFd,
         buffer: Vec<u8>,
         (process, protocol, entrusted): (Process, u32, Vec<u8>),
-        on_event: impl Fn(Event) + Send + Sync + 'static,
-    ) -> std::io::Result<Handle> {
+        on_event: impl Fn(Event) + Send + 'static,
+    ) -> std::io::Result<(Handle, Service)> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&either, &socket, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&either, &wake, EventData::new_u64(0), EventFlags::IN)?;
         let link = Arc::new(Link {
             socket,
-            wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            wake,
+            rung: AtomicBool::new(false),
+            either,
             process,
             entrusted,
             protocol: AtomicU32::new(protocol),
@@ -193,8 +216,76 @@ impl Handle {
             drained: Condvar::new(),
         });
         let served = Arc::clone(&link);
-        std::thread::Builder::new().name("keeper-link".into()).spawn(move || served.serve(buffer, &on_event))?;
-        Ok(Handle(link))
+        let service =
+            Service { link: served, buffer, on_event: Box::new(on_event), due: None, wants_room: false, lost: false };
+        Ok((Handle(link), service))
+    }
+}
+
+/// The reading side of a connection, for a thread that serves it: answers are given and news is told in its turns.
+pub struct Service {
+    link: Arc<Link>,
+    buffer: Vec<u8>,
+    on_event: Box<dyn Fn(Event) + Send>,
+    /// When a turn is due that no descriptor asks for.
+    due: Option<Instant>,
+    /// Room in the socket is waited for.
+    wants_room: bool,
+    lost: bool,
+}
+
+impl Service {
+    /// Readable when a turn has something to do.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.link.either.as_fd()
+    }
+
+    /// When the next turn is due, whatever the descriptor says.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Does what there is to do; never waits. `false`: nobody can ask anything any more, it was the last.
+    pub fn turn(&mut self) -> bool {
+        let link = &self.link;
+        link.calm();
+        if !self.lost && link.read_all(&mut self.buffer, &*self.on_event) {
+            let now = Instant::now();
+            let overdue = self.due.is_some_and(|due| due <= now);
+            let wait = link.send_waiting(overdue);
+            self.due = wait.map(|wait| now + wait);
+            self.want_room();
+            self.link.answer_refused();
+            return true;
+        }
+        if !self.lost {
+            (self.lost, self.due) = (true, None);
+            // It would be readable for ever.
+            let _ = epoll::delete(&link.either, &link.socket);
+            link.lose(&*self.on_event);
+        }
+        !self.link.fail_waiting()
+    }
+
+    /// Serves to the end, on the calling thread.
+    pub(super) fn run(mut self) {
+        while self.turn() {
+            let left = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            // What fails here is tried again: a turn is never wrong.
+            let _ = poll(&mut [PollFd::new(&self.link.either, PollFlags::IN)], left.as_ref());
+        }
+    }
+
+    fn want_room(&mut self) {
+        let wanted = lock(&self.link.state).blocked && self.due.is_none();
+        if wanted != self.wants_room {
+            self.wants_room = wanted;
+            let mut flags = EventFlags::IN;
+            flags.set(EventFlags::OUT, wanted);
+            // One that is full is looked at after the next request too.
+            let _ = epoll::modify(&self.link.either, &self.link.socket, EventData::new_u64(0), flags);
+        }
     }
 }
 
@@ -203,9 +294,38 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    /// Sends a request now if nothing waits before it, else when there is room.
+    /// Sends a request now, after whatever waits before it; where there is no room for it, when there is.
     pub(super) fn submit(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>) {
+        self.enqueue(&mut lock(&self.state), verb, raw, fds, pending, false);
+    }
+
+    /// Sends what the keeper need not know at once: with the next request, or soon.
+    pub(super) fn submit_idly(&self, verb: Verb) {
         let mut state = lock(&self.state);
+        let may_wait = state.looks_soon;
+        self.enqueue(&mut state, verb, &[], Vec::new(), None, may_wait);
+    }
+
+    /// Sends what waits for company.
+    pub(super) fn hurry(&self) {
+        let mut state = lock(&self.state);
+        if !state.blocked && !state.gone {
+            self.flush(&mut state);
+            if state.blocked {
+                self.wake();
+            }
+        }
+    }
+
+    fn enqueue(
+        &self,
+        state: &mut State,
+        verb: Verb,
+        raw: &[u8],
+        fds: Vec<OwnedFd>,
+        pending: Option<Pending>,
+        may_wait: bool,
+    ) {
         state.last_id += 1;
         let id = state.last_id;
         if let Some(pending) = pending {
@@ -217,13 +337,12 @@ impl Link {
             return;
         }
         let packet = encode(&Request { id, verb }, raw);
-        let waiting = !state.queue.is_empty();
         state.queue.push_back(Outgoing { id, packet, fds });
-        if waiting {
+        if state.blocked || may_wait {
             return;
         }
-        self.flush(&mut state);
-        if !state.queue.is_empty() {
+        self.flush(state);
+        if state.blocked {
             self.wake();
         }
     }
@@ -279,10 +398,13 @@ impl Link {
 
     fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        // After it: a turn in between leaves it to be read by the next.
+        self.rung.store(true, Ordering::Release);
     }
 
     /// Sends what there is room for. `true`: too many descriptors are in flight, try again soon.
     fn flush(&self, state: &mut State) -> bool {
+        state.blocked = true;
         while let Some(next) = state.queue.front() {
             let fds: Vec<BorrowedFd<'_>> = next.fds.iter().map(AsFd::as_fd).collect();
             match channel::send(&self.socket, &next.packet, &fds, SendFlags::DONTWAIT) {
@@ -300,31 +422,25 @@ impl Link {
                 }
             }
         }
-        self.drained.notify_all();
+        state.blocked = false;
+        if state.leaving {
+            self.drained.notify_all();
+        }
         false
     }
 
-    fn serve(&self, mut buffer: Vec<u8>, on_event: &dyn Fn(Event)) {
-        let mut crowded = false;
-        loop {
-            let waiting = !lock(&self.state).queue.is_empty();
-            let mut interest = PollFlags::IN;
-            if waiting && !crowded {
-                interest |= PollFlags::OUT;
-            }
-            let mut fds = [PollFd::new(&self.socket, interest), PollFd::new(&self.wake, PollFlags::IN)];
-            let _ = poll(&mut fds, crowded.then_some(&CROWDED));
-            self.calm();
-            if !self.read_all(&mut buffer, on_event) {
-                break;
-            }
-            crowded = self.flush(&mut lock(&self.state));
-            self.answer_refused();
+    /// Sends what waits. Says when to do so again without being asked; `overdue`: that time has come.
+    fn send_waiting(&self, overdue: bool) -> Option<Duration> {
+        let mut state = lock(&self.state);
+        // Nothing came for a while: what is said from here on is sent at once.
+        state.looks_soon &= !overdue;
+        match self.flush(&mut state) {
+            true => Some(CROWDED),
+            false => (state.looks_soon && !state.blocked).then_some(COMPANY),
         }
-        self.lose(on_event);
     }
 
-    /// After the end: everybody who waits, and everybody who still asks, is told so.
+    /// After the end: nothing more is sent, and what happened is told.
     fn lose(&self, on_event: &dyn Fn(Event)) {
         let leaving = {
             let mut state = lock(&self.state);
@@ -336,27 +452,27 @@ impl Link {
         if !leaving {
             on_event(Event::KeeperLost);
         }
-        loop {
-            self.answer_refused();
-            let (waiting, unsent, released) = {
-                let mut state = lock(&self.state);
-                (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
-            };
-            for (id, pending) in waiting {
-                // What never left us, no keeper has begun.
-                let begun = !unsent.contains(&id);
-                pending.fail(SpawnError::KeeperGone { begun });
-            }
-            if released {
-                return;
-            }
-            let _ = poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], None);
-            self.calm();
+    }
+
+    /// After the end: everybody who waits, and everybody who still asks, is told so. `true`: nobody can ask any more.
+    fn fail_waiting(&self) -> bool {
+        self.answer_refused();
+        let (waiting, unsent, released) = {
+            let mut state = lock(&self.state);
+            (std::mem::take(&mut state.pending), std::mem::take(&mut state.unsent), state.released)
+        };
+        for (id, pending) in waiting {
+            // What never left us, no keeper has begun.
+            let begun = !unsent.contains(&id);
+            pending.fail(SpawnError::KeeperGone { begun });
         }
+        released
     }
 
     fn calm(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        if self.rung.swap(false, Ordering::AcqRel) {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
     }
 
     fn answer_refused(&self) {
@@ -391,7 +507,10 @@ impl Link {
 
     fn deliver(&self, answer: Answer, raw: &[u8], fds: Vec<OwnedFd>, on_event: &dyn Fn(Event)) {
         match answer.body {
-            Body::Exited { key, exit } => return on_event(Event::Exited { key, exit }),
+            Body::Exited { key, exit } => {
+                lock(&self.state).looks_soon = true;
+                return on_event(Event::Exited { key, exit });
+            }
             Body::Intruder { key, pid } => return on_event(Event::Intruder { key, pid }),
             Body::NeverStarted { key, step, errno } => {
                 let error = SpawnError::Failed { step, errno };

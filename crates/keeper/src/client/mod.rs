@@ -1,5 +1,5 @@
 //! The daemon's side: launching a keeper, connecting to it, and the verbs. Every verb only sends;
-//! answers arrive on the client's own thread, where a callback must not block.
+//! answers arrive on the thread that serves the connection, where a callback must not block.
 
 mod adopt;
 mod launch;
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-pub use adopt::connect;
 pub(crate) use adopt::take;
+pub use adopt::{connect, connect_unserved};
 pub(crate) use launch::BACKLOG;
 pub use launch::{Launched, launch};
+pub use link::Service;
 use link::{Handle, Pending};
 pub use listener::GUARDED;
 
@@ -148,9 +149,15 @@ impl Keeper {
         self.tell(Verb::Abandon { key: key.into() });
     }
 
-    /// The exit and all output are journaled: forget the child and its pipes. One that still runs is not forgotten.
+    /// The exit and all output are journaled: forget the child and its pipes. One that still runs is not forgotten. Said with
+    /// the next request, or within some milliseconds.
     pub fn ack(&self, key: &str) {
-        self.tell(Verb::Ack { key: key.into() });
+        self.handle.link().submit_idly(Verb::Ack { key: key.into() });
+    }
+
+    /// Says now what was left for later.
+    pub fn hurry(&self) {
+        self.handle.link().hurry();
     }
 
     /// Sets or clears the command that brings the daemon back when it dies without a farewell.

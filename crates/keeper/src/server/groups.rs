@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, open, openat};
 
 use super::Server;
 use super::errand::Task;
@@ -73,11 +73,13 @@ impl Groups {
     fn reuse(&mut self) -> Option<(u32, OwnedFd)> {
         let number = self.again.pop()?;
         let path = self.path(Some(number))?;
-        let text = std::fs::read_to_string(path.join("cgroup.events")).ok()?;
-        if !text.contains("populated 0") {
+        let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let events = openat(&fd, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut text = [0; 64];
+        let length = rustix::io::read(&events, &mut text).ok()?;
+        if !text.get(..length)?.starts_with(b"populated 0") {
             return None;
         }
-        let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         self.spent.retain(|spent| *spent != number);
         Some((number, fd))
     }

@@ -16,6 +16,7 @@ pub(crate) fn tests() -> &'static [Test] {
         the_same_key_is_the_same_child,
         a_new_daemon_takes_over_living_and_dead,
         an_exit_is_remembered_until_acknowledged,
+        an_acknowledgement_waits_for_company_only_a_moment,
         an_exit_that_no_daemon_saw_is_told_to_the_next,
         an_abandoned_child_lives_on_unknown,
         a_list_is_the_truth_without_descriptors,
@@ -106,6 +107,27 @@ fn an_exit_is_remembered_until_acknowledged() {
     let (_daemon, adopted) = stable.connect();
     let keys: Vec<&str> = adopted.iter().map(|child| child.key.as_str()).collect();
     assert_eq!(keys, ["b"], "a living child is not forgotten");
+}
+
+fn an_acknowledgement_waits_for_company_only_a_moment() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    let held = || std::fs::read_dir(format!("/proc/{}/fd", daemon.keeper.pid())).unwrap().count();
+    let before = held();
+    for key in ["a", "b"] {
+        daemon.sh(key, "exit 5");
+        assert_eq!(daemon.exit(key), Exit::Code(5));
+        assert!(held() > before, "it holds its pipes");
+        daemon.keeper.ack(key);
+        // Nothing else is said.
+        wait_until("it was forgotten", || held() == before);
+    }
+    // And one that still waits is said before the connection ends.
+    daemon.sh("c", "exit 5");
+    daemon.exit("c");
+    daemon.keeper.ack("c");
+    drop(daemon);
+    assert!(stable.connect().1.is_empty());
 }
 
 fn an_exit_that_no_daemon_saw_is_told_to_the_next() {

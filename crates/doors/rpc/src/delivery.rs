@@ -1,0 +1,377 @@
+//! What goes out to one client: replies, frames, and the writing side of its socket. It is behind a lock, so that the thread
+//! which sees a process end can write that itself: waking the connection's task for it would cost more than the writing.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinHandle;
+
+use crate::places::Seat;
+use crate::reader::{Found, Reader};
+use crate::signal::Signal;
+use crate::socket::Writer;
+use crate::{Flow, Limits, Outbox, Session, Watch};
+
+/// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
+pub(crate) const OUT_LOW: usize = 256 * 1024;
+/// Beyond this no request is read and no answer taken: a client that asks and never reads is bounded too.
+pub(crate) const OUT_HIGH: usize = 1024 * 1024;
+/// A buffer that grew for one large reply is given back.
+const OUT_KEEP: usize = 512 * 1024;
+
+/// A reader that waits for the disk on another thread.
+pub(crate) struct Reading {
+    /// The id of what it reads.
+    pub(crate) of: String,
+    pub(crate) work: JoinHandle<Read>,
+}
+
+/// A reader, what it came upon, and the bytes of that.
+pub(crate) type Read = (Reader, io::Result<Found>, Vec<u8>);
+
+/// What a look at one watch brought.
+#[derive(PartialEq, Eq)]
+enum Added {
+    Frame,
+    /// It has none just now.
+    Nothing,
+    /// It has one, which is on the disk only.
+    OnDisk,
+}
+
+/// What goes out to one client. The lock is held for as long as it takes to encode and to offer the kernel a few frames,
+/// never while somebody waits.
+pub(crate) struct Delivery<S: Session> {
+    pub(crate) session: S,
+    pub(crate) out: Outbox<S::Tag>,
+    /// The connection's task waits for input and has nothing else to see to: what a process said last may be written
+    /// without it.
+    pub(crate) at_rest: bool,
+    limits: Limits,
+    writer: Writer,
+    signal: Arc<Signal>,
+    seat: Arc<Seat>,
+    /// How much of `out.ready` has been written.
+    written: usize,
+    /// One frame's raw bytes, reused.
+    frame: Vec<u8>,
+    /// Which watch is served next: none starves another.
+    next: usize,
+}
+
+impl<S: Session> Delivery<S>
+where
+    S::Tag: 'static,
+{
+    pub(crate) fn new(
+        session: S,
+        out: Outbox<S::Tag>,
+        limits: Limits,
+        writer: Writer,
+        signal: Arc<Signal>,
+        seat: Arc<Seat>,
+    ) -> Self {
+        let frame = Vec::new();
+        Self { session, out, at_rest: false, limits, writer, signal, seat, written: 0, frame, next: 0 }
+    }
+
+    pub(crate) fn pending(&self) -> usize {
+        self.out.ready.len() - self.written
+    }
+
+    pub(crate) fn accepts_lines(&self) -> bool {
+        self.out.in_flight < self.limits.in_flight
+            && self.out.in_flight_bytes < self.limits.in_flight_bytes
+            && self.out.input.0 < self.limits.input.pieces
+            && self.out.input.1 < self.limits.input.bytes
+            && self.pending() + self.out.held_back < OUT_HIGH
+    }
+
+    /// Hands a line to the session.
+    pub(crate) fn line(&mut self, line: &[u8]) -> Flow {
+        self.out.weight = line.len();
+        self.session.line(line, &mut self.out)
+    }
+
+    /// Whether every reply and frame that a client waits for has been written.
+    pub(crate) fn owes_nothing(&self) -> bool {
+        !self.out.expects()
+            && self.pending() == 0
+            && self.out.held_back == 0
+            && !self.out.watches.iter().any(Watch::is_owed)
+    }
+
+    /// Says at its seat whether this client waits for something.
+    pub(crate) fn note_busy(&self) {
+        self.seat.busy(self.out.expects() || !self.out.watches.is_empty() || self.pending() > 0);
+    }
+
+    /// Writes what is left of a process that has ended. `false`: there is more to it, which the task has to see to.
+    fn pass_on(&mut self, id: &str) -> bool {
+        let rested = std::mem::take(&mut self.at_rest);
+        // A client that waits for answers too gets several things in one write.
+        if !rested || self.out.expects() {
+            return false;
+        }
+        while let Some(index) = self.out.watches.iter().position(|watch| watch.id() == id) {
+            if self.pending() >= OUT_LOW || !matches!(self.add_frame(index), Ok(Added::Frame)) {
+                return false;
+            }
+        }
+        // What fails here fails for the task too, which ends the connection.
+        self.at_rest = self.write().is_ok() && self.pending() == 0;
+        self.note_busy();
+        self.at_rest
+    }
+
+    /// Encodes frames of the watches in turn; says whether there is more to be had right now. What is on the disk only is
+    /// read elsewhere, one frame at a time.
+    pub(crate) fn add_frames(&mut self, reading: &mut Option<Reading>) -> io::Result<bool> {
+        if self.out.watches.is_empty() {
+            return Ok(false);
+        }
+        if self.signal.lower() {
+            for watch in &self.out.watches {
+                watch.arm();
+            }
+        }
+        let mut quiet = 0;
+        while quiet < self.out.watches.len() {
+            if self.pending() >= OUT_LOW {
+                return Ok(true);
+            }
+            self.next = (self.next + 1) % self.out.watches.len();
+            let added = self.add_frame(self.next)?;
+            if added == Added::OnDisk && reading.is_none() {
+                *reading = self.out.watches.get_mut(self.next).and_then(read_from_disk);
+            }
+            quiet = if added == Added::Frame { 0 } else { quiet + 1 };
+        }
+        Ok(false)
+    }
+
+    fn add_frame(&mut self, index: usize) -> io::Result<Added> {
+        let Some(watch) = self.out.watches.get_mut(index) else { return Ok(Added::Nothing) };
+        if watch.is_superseded() && self.session.leaves_superseded() {
+            self.out.held_back -= watch.finish(&mut self.out.ready);
+            self.out.watches.swap_remove(index);
+            return Ok(Added::Frame);
+        }
+        let Some(reader) = watch.reader.as_mut() else { return Ok(Added::Nothing) };
+        self.frame.clear();
+        match reader.try_next(&mut self.frame) {
+            Ok(Found::UpToDate) => Ok(Added::Nothing),
+            Ok(Found::WouldBlock) => Ok(Added::OnDisk),
+            found => {
+                let mut frame = std::mem::take(&mut self.frame);
+                self.emit(index, found, &frame);
+                if frame.capacity() > OUT_KEEP {
+                    frame = Vec::new();
+                }
+                self.frame = frame;
+                Ok(Added::Frame)
+            }
+        }
+    }
+
+    fn emit(&mut self, index: usize, found: io::Result<Found>, frame: &[u8]) {
+        let Some(watch) = self.out.watches.get_mut(index) else { return };
+        let ready = &mut self.out.ready;
+        let ended = match found {
+            Ok(Found::Frame(head)) => {
+                let more = self.session.frame(watch.tag(), &head, frame, ready);
+                self.out.held_back -= watch.advance(head.seq, ready);
+                !more
+            }
+            Ok(Found::Record(head)) => {
+                let more = self.session.record(watch.tag(), &head, frame, ready);
+                self.out.held_back -= watch.advance(head.record, ready);
+                !more
+            }
+            Ok(Found::Gap(first, missing)) => {
+                self.session.gap(watch.tag(), first, missing, ready);
+                self.out.held_back -= watch.advance(first.saturating_sub(1), ready);
+                false
+            }
+            Ok(Found::UpToDate | Found::WouldBlock) => false,
+            Err(error) => {
+                tracing::error!("journal of {}: {error}", watch.id());
+                self.session.lost(watch.tag(), &error, ready);
+                true
+            }
+        };
+        if ended {
+            self.out.held_back -= watch.finish(ready);
+            self.out.watches.swap_remove(index);
+        }
+    }
+
+    /// A reader is back from the disk.
+    pub(crate) fn read_back(&mut self, of: &str, (reader, found, frame): Read) {
+        let index = self.out.watches.iter().position(|watch| watch.id() == of && watch.reader.is_none());
+        if let Some(index) = index {
+            if let Some(watch) = self.out.watches.get_mut(index) {
+                watch.reader = Some(reader);
+            }
+            self.emit(index, found, &frame);
+        }
+        self.signal.raise();
+    }
+
+    pub(crate) fn write(&mut self) -> io::Result<()> {
+        while self.pending() > 0 {
+            match self.writer.try_write(self.out.ready.get(self.written..).unwrap_or_default())? {
+                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Some(count) => self.written += count,
+                None => break,
+            }
+        }
+        if self.pending() == 0 {
+            self.out.ready.clear();
+            self.written = 0;
+            if self.out.ready.capacity() > OUT_KEEP {
+                self.out.ready = Vec::new();
+            }
+        } else if self.written > OUT_HIGH {
+            self.out.ready.drain(..self.written);
+            self.written = 0;
+        }
+        Ok(())
+    }
+}
+
+fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
+    let mut reader = watch.reader.take()?;
+    let work = tokio::task::spawn_blocking(move || {
+        let mut frame = Vec::new();
+        let found = reader.next_blocking(&mut frame);
+        (reader, found, frame)
+    });
+    Some(Reading { of: watch.id().to_owned(), work })
+}
+
+/// One delivery, of whoever has something for the client.
+pub(crate) struct Shared<S: Session>(Mutex<Delivery<S>>);
+
+impl<S: Session + 'static> Shared<S> {
+    /// Makes it, and has the ends of processes brought to it.
+    pub(crate) fn new(delivery: Delivery<S>) -> Arc<Self> {
+        let signal = Arc::clone(&delivery.signal);
+        let shared = Arc::new(Self(Mutex::new(delivery)));
+        let weak = Arc::downgrade(&shared);
+        signal.ends_go_to(move |id| {
+            let Some(shared) = weak.upgrade() else { return false };
+            // Never waits: whoever has it is the task, which then looks once more.
+            shared.0.try_lock().is_ok_and(|mut delivery| delivery.pass_on(id))
+        });
+        shared
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Delivery<S>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+
+    use ostler_engine::{EventCursor, EventHead, FrameHead, Missing, Wake as _};
+    use ostler_journal::EventJournal;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::signal::Bell;
+    use crate::socket::Socket;
+    use crate::{InputLimits, places};
+
+    /// Every record is the last.
+    struct Door;
+
+    impl Session for Door {
+        type Tag = ();
+
+        fn line(&mut self, _: &[u8], _: &mut Outbox<()>) -> Flow {
+            Flow::Continue
+        }
+
+        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
+            false
+        }
+
+        fn record(&mut self, (): &(), _: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
+            out.extend_from_slice(data);
+            false
+        }
+
+        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
+    }
+
+    struct Stage {
+        shared: Arc<Shared<Door>>,
+        client: UnixStream,
+        end: Bell,
+        _dir: tempfile::TempDir,
+    }
+
+    /// A connection at rest whose client watches what has said its last word, and the bell that tells of it.
+    fn stage() -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = EventJournal::create(&dir.path().join("j")).unwrap();
+        journal.append(0, 0, b"over").unwrap();
+        let (client, server) = UnixStream::pair().unwrap();
+        client.set_nonblocking(true).unwrap();
+        server.set_nonblocking(true).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _inside = runtime.enter();
+        let socket = Socket::new(tokio::net::UnixStream::from_std(server).unwrap()).unwrap();
+        let signal = Arc::new(Signal::default());
+        let mut out = Outbox::new(mpsc::channel(1).0, Arc::clone(&signal));
+        out.watch(Watch::events("s0".into(), (), EventCursor::new(journal, 0)));
+        signal.lower();
+        let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000, input: InputLimits::default() };
+        let seat = Arc::new(places::take());
+        let mut delivery = Delivery::new(Door, out, limits, socket.writer(), Arc::clone(&signal), seat);
+        delivery.at_rest = true;
+        Stage { shared: Shared::new(delivery), client, end: Bell { signal, of: "s0".into() }, _dir: dir }
+    }
+
+    fn heard(stage: &Stage) -> String {
+        let mut text = [0; 16];
+        let count = (&stage.client).read(&mut text).unwrap_or(0);
+        String::from_utf8(text[..count].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn an_end_is_written_by_the_thread_that_saw_it() {
+        let stage = stage();
+        stage.end.ended();
+        assert_eq!(heard(&stage), "over");
+        assert!(!stage.end.signal.lower(), "nobody else is woken for it");
+        let delivery = stage.shared.lock();
+        assert!(delivery.at_rest && delivery.out.watches.is_empty());
+    }
+
+    #[test]
+    fn an_end_is_left_to_the_task_where_that_has_more_to_see_to() {
+        let busy: [fn(&mut Delivery<Door>); 3] = [
+            |delivery| delivery.at_rest = false,
+            |delivery| drop(delivery.out.later()),
+            |delivery| delivery.out.watches.iter_mut().for_each(|watch| watch.reader = None),
+        ];
+        for make in busy {
+            let stage = stage();
+            make(&mut stage.shared.lock());
+            stage.end.ended();
+            assert_eq!(heard(&stage), "");
+            assert!(stage.end.signal.lower(), "the task is woken");
+        }
+        let stage = stage();
+        let held = stage.shared.lock();
+        stage.end.ended();
+        drop(held);
+        assert!(stage.end.signal.lower(), "nobody waits for a lock");
+        assert_eq!(heard(&stage), "");
+    }
+}
