@@ -16,7 +16,7 @@ def first_contact(t):
         t.ok("the-answer-is-said-once", o.count("hello there") == 1, o)
         t.ok("it-names-the-session", re.search(r"^s\w+", e), e)
         rc, o, e = house("new", "echo", "--name", "friend")
-        t.ok("new-says-what-to-type-next", rc == 0 and "ostler send s" in o and "ostler watch s" in o, (rc, o, e))
+        t.ok("new-says-what-to-type-next", rc == 0 and "ostler send friend" in o and "ostler watch friend" in o, (rc, o, e))
         rc, o, e = house("send", "friend", "one two")
         t.ok("send-by-name-answers", rc == 0 and "one two\n" in o, (rc, o, e))
         rc, o, e = house("send", "friend", stdin=b"from a pipe")
