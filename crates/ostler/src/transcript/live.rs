@@ -125,12 +125,9 @@ impl<'a> Live<'a> {
                 self.line(Paint::Dim, &format!("  allowed without asking: {}", short(tool)), out);
             }
             Event::Notice { text } => self.line(Paint::Dim, &format!("· {}", visible(text)), out),
-            Event::Started { model, .. } => {
-                if model.is_some() && *model != self.model {
-                    let text = format!("· model {}", short(model.as_deref().unwrap_or_default()));
-                    self.line(Paint::Dim, &text, out);
-                    self.model.clone_from(model);
-                }
+            Event::Started { model: Some(model), .. } if self.model.as_ref() != Some(model) => {
+                self.line(Paint::Dim, &format!("· model {}", short(model)), out);
+                self.model = Some(model.clone());
             }
             _ => {}
         }

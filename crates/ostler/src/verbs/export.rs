@@ -47,7 +47,7 @@ impl Export {
         let mut sink = Sink::open(self.output.as_deref())?;
         let mut document = match context.json() {
             true => Document::Json { first: true },
-            false => Document::Markdown { reader: Reader::default(), markdown: Markdown::default() },
+            false => Document::Markdown { reader: Box::default(), markdown: Markdown::default() },
         };
         sink.write(&document.head(&info)?)?;
         let mut last = 0;
@@ -85,7 +85,7 @@ impl Export {
 }
 
 enum Document {
-    Markdown { reader: Reader, markdown: Markdown },
+    Markdown { reader: Box<Reader>, markdown: Markdown },
     Json { first: bool },
 }
 
