@@ -70,7 +70,7 @@ impl Git {
         let Ok(ran) = self.query(LIST.into_iter().chain(reflog)) else { return Stood::Unknown };
         let text = String::from_utf8_lossy(&ran.output);
         let moves = || text.lines().filter_map(Move::read);
-        let stood = match (moves().find(|moved| moved.second <= second), moves().last()) {
+        let stood = match (moves().find(|moved| moved.second <= second), moves().next_back()) {
             (Some(then), _) => then.commit,
             // Nothing was here before: a clone, or a work tree that was only just made.
             (None, Some(first)) if first.is_a_beginning() => first.commit,
