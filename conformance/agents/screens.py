@@ -71,12 +71,12 @@ class Screen:
 
 
 class Now:
-    """`ostler` alone on a terminal, if tmux is there to look at it with."""
+    """`ostler` alone on a terminal that is high enough for every session of the house, if tmux is there to look at it with."""
 
     def __init__(self, house):
         self.socket, self.env = os.path.join(house.dir, "now.sock"), dict(house.env, TERM="xterm-256color", LC_ALL="C.UTF-8")
         self.there = bool(shutil.which("tmux", path=self.env["PATH"]))
-        self("-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "30", house.program)
+        self("-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "60", house.program)
 
     def __call__(self, *args):
         if not self.there:
