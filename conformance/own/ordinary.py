@@ -230,9 +230,10 @@ native, out, ask = sys.argv[1:4]
 if os.fork():
     os._exit(0)
 os.setsid()
+parent = os.getpid()
 if os.fork():
     os._exit(0)
-while os.getppid() != 1 and time.monotonic() < float(sys.argv[4]):
+while os.getppid() == parent and time.monotonic() < float(sys.argv[4]):
     time.sleep(0.05)
 if sys.argv[5] == "hide":
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)

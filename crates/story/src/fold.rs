@@ -32,8 +32,10 @@ pub struct Story {
 #[derive(Debug, Default)]
 struct Turn {
     number: Option<u64>,
-    /// The agent has the prompt, or said so: what becomes of its process matters from here on.
+    /// The agent has the prompt: what becomes of its process matters from here on.
     sent: bool,
+    /// The output of its process broke off in the middle of it; what is said of that.
+    broken_off: Option<(EndReason, Option<String>)>,
     over: bool,
     stopped: Option<Stop>,
     /// What it will end of.
@@ -47,8 +49,10 @@ impl Story {
     pub fn take(&mut self, said: Said, at_end: bool) -> Vec<Piece> {
         let mut out = Vec::new();
         match said {
-            // The end of the process says how.
-            Said::Event(Event::TurnEnded { .. }) if at_end => self.turn.sent = true,
+            // The end of the process follows, and says how.
+            Said::Event(Event::TurnEnded { reason, message }) if at_end => {
+                self.turn.broken_off = Some((reason, message))
+            }
             Said::Event(event) => self.event(event, false, &mut out),
             Said::Fact(Fact::Said { event }) => self.event(event, true, &mut out),
             Said::Fact(fact) => self.fact(fact, &mut out),
@@ -121,12 +125,14 @@ impl Story {
             }
             Fact::Exited { code, signal, ref stderr, .. } => {
                 out.extend(self.cut_off().map(Piece::CutOff));
-                let why = self.turn.ends_of.take().map(Why::Told);
-                let why = why.unwrap_or_else(|| Why::Exited { code, signal, stderr: stderr.clone() });
-                out.push(Piece::Noted(fact));
-                if self.turn.sent {
-                    self.end(EndReason::Interrupted, Some(why), out);
+                let broken_off = self.turn.broken_off.take();
+                if self.turn.sent || broken_off.is_some() {
+                    let (reason, told) = broken_off.unwrap_or((EndReason::Interrupted, None));
+                    let why = self.turn.ends_of.take().map(Why::Told);
+                    let why = why.unwrap_or_else(|| Why::Exited { code, signal, stderr: stderr.clone(), told });
+                    self.end(reason, Some(why), out);
                 }
+                out.push(Piece::Noted(fact));
             }
             fact => out.push(Piece::Noted(fact)),
         }

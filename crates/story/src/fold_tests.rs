@@ -131,10 +131,16 @@ fn an_output_that_breaks_off_is_told_by_the_end_of_its_process() {
     assert!(ends(&pieces).is_empty());
     pieces.extend(story.take(said(&exited(3)), false));
     pieces.extend(story.take(said(&exited(3)), false));
-    let why = Some(Why::Exited { code: Some(3), signal: None, stderr: "last words".into() });
+    let why = Some(Why::Exited { code: Some(3), signal: None, stderr: "last words".into(), told: None });
     let ended = ends(&pieces);
     assert_eq!(ended.len(), 1);
     assert_eq!((ended[0].number, ended[0].reason, &ended[0].why), (Some(1), EndReason::Interrupted, &why));
+    let mut story = Story::default();
+    story.take(said(&json!({"type": "turn_ended", "reason": "failed", "message": "it said nothing"})), true);
+    let pieces = story.take(said(&exited(7)), false);
+    let ended = ends(&pieces);
+    let told = matches!(&ended[0].why, Some(Why::Exited { told: Some(told), .. }) if told == "it said nothing");
+    assert!(told && ended[0].reason == EndReason::Failed && matches!(pieces[1], Piece::Noted(_)), "{pieces:?}");
 }
 
 #[test]

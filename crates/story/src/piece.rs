@@ -189,6 +189,8 @@ pub enum Why {
         signal: Option<i32>,
         /// The end of what it wrote to stderr.
         stderr: String,
+        /// All of that in words.
+        told: Option<String>,
     },
 }
 

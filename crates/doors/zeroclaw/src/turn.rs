@@ -234,7 +234,7 @@ impl Turn {
     fn ended(&mut self, ended: Ended, out: &mut Vec<u8>) {
         let why = match (ended.why, ended.trouble) {
             (Some(Why::Told(why)), _) | (_, Some(why)) => Some(why),
-            (Some(Why::Exited { code, signal, stderr }), None) => Some(exited(code, signal, &stderr)),
+            (Some(Why::Exited { code, signal, stderr, .. }), None) => Some(exited(code, signal, &stderr)),
             (None, None) => None,
         };
         match (ended.reason, ended.stopped) {

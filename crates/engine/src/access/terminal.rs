@@ -3,7 +3,7 @@
 //!
 //! The rule: nothing is asked on a terminal that a hosted process has open, either end of it, nor on one that is the terminal
 //! of a hosted process which hides what it has open. Other hosted processes that hide it are told of, because they could have
-//! this one: sandboxes of browsers hide for reasons of their own, so they cannot be refused. Whoever is not hosted is not
+//! this one: sandboxes of browsers hide for reasons of their own, so they cannot be refused, and our own runners do too. Whoever is not hosted is not
 //! told from the person, hidden or not. Processes of root's (`sudo`, `su`, `sshd`) are not agents, nor are the keeper that
 //! nobody hosts and the daemon that is talked to. A descriptor that is under way between two sockets while we look is not seen.
 
@@ -25,6 +25,9 @@ const TTY: (u32, u32) = (5, 0);
 const PTMX: (u32, u32) = (5, 2);
 /// Programs that hold the other end of the terminals in which they run others, and let their clients type there.
 const MULTIPLEXERS: [&str; 5] = ["tmux", "screen", "zellij", "dtach", "abduco"];
+
+/// What hides as the daemon does: runners of approved commands, and who stands for its port.
+const OURS: [&str; 2] = ["ostler-run", "ostler-port"];
 
 /// Why nothing is asked on a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +125,7 @@ fn look(terminal: i32, daemon: Option<u32>, until: Instant) -> Result<Vec<Hidden
                     Some(host) if stat.terminal == terminal => {
                         return Err(NotAlone::Hidden { pid, name: stat.name, host });
                     }
+                    Some(_) if is_called_as_ours(&stat) => {}
                     Some(_) => hidden.push(Hidden { pid, name: stat.name }),
                     None => {}
                 }
@@ -144,6 +148,13 @@ fn host(pid: u32) -> Option<String> {
 /// A keeper that descends from no other. Hosted processes always do, whatever they call themselves: orphans come back.
 fn is_first_keeper(pid: u32, stat: &Stat) -> bool {
     stat.name == ostler_keeper::NAME && matches!(host_of(stat.parent.max(1)), Ok(None)) && pid != stat.parent
+}
+
+/// A process that the keeper itself started under the name of one of ours, which hide too. A hosted program that calls itself
+/// so is not told of either; what it could do with a terminal of its own or an open one is refused above.
+fn is_called_as_ours(stat: &Stat) -> bool {
+    let by_keeper = procfs::stat(stat.parent).is_ok_and(|parent| parent.name == ostler_keeper::NAME);
+    by_keeper && OURS.contains(&stat.name.as_str())
 }
 
 /// Whether any thread has it open: threads may have descriptors of their own.

@@ -298,9 +298,8 @@ impl<'a> Live<'a> {
         let usage = usage_words(&ended.usage);
         let usage = if usage.is_empty() { usage } else { format!(" ({usage})") };
         let message = match &ended.why {
-            Some(Why::Told(message)) => message.as_str(),
-            // How its process ended stands above.
-            Some(Why::Exited { .. }) | None => "",
+            Some(Why::Told(message) | Why::Exited { told: Some(message), .. }) => message.as_str(),
+            Some(Why::Exited { told: None, .. }) | None => "",
         };
         let no_login = ended.reason == EndReason::Failed && is_about_login(None, message);
         let no_login = std::mem::take(&mut self.no_login) || no_login;

@@ -135,8 +135,8 @@ impl Markdown {
             paragraph(out, &format!("*{used}*"));
         }
         let message = match &ended.why {
-            Some(Why::Told(message)) => format!(": {}", visible(message)),
-            Some(Why::Exited { .. }) | None => String::new(),
+            Some(Why::Told(message) | Why::Exited { told: Some(message), .. }) => format!(": {}", visible(message)),
+            Some(Why::Exited { told: None, .. }) | None => String::new(),
         };
         if ended.reason != EndReason::Completed || !message.is_empty() {
             paragraph(out, &format!("*the turn ended: {}{message}*", end_word(ended.reason)));

@@ -28,7 +28,7 @@ pub(super) fn ending(
     };
     match (ended.reason, ended.why) {
         _ if ended.stopped.is_some() && unhappy => Event::Interrupted,
-        (_, Some(Why::Exited { code, signal, stderr })) => Event::error(exited(agent, code, signal, &stderr)),
+        (_, Some(Why::Exited { code, signal, stderr, .. })) => Event::error(exited(agent, code, signal, &stderr)),
         (EndReason::Interrupted, why) => Event::error(words(why).unwrap_or_else(|| INTERRUPTED.to_owned())),
         // What the agent has just said itself is not said again.
         (EndReason::Failed, Some(Why::Told(why))) if told(&why) => result().unwrap_or(Event::Error { message: why }),

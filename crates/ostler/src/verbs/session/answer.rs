@@ -153,7 +153,7 @@ impl<'a> Answer<'a> {
             ours |= shown;
             // Whoever sent it knows that its turn has come when the answer does.
             let quiet = self.context.json() || matches!(piece, Piece::Begun { .. });
-            if shown && !quiet {
+            if shown && !quiet && outcome.is_none() {
                 text.push_str(&self.live.take([&piece]));
             }
             outcome = outcome.or(ended);
