@@ -235,6 +235,7 @@ if os.fork():
     os._exit(0)
 while os.getppid() == parent and time.monotonic() < float(sys.argv[4]):
     time.sleep(0.05)
+parent = os.getppid()
 if sys.argv[5] == "hide":
     ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 pid, fd = pty.fork()
@@ -247,7 +248,7 @@ s.connect(native)
 s.sendall(ask.encode() + b"\\n")
 said = s.makefile().readline()
 with open(out + ".new", "w") as f:
-    f.write("ppid %d: %s" % (os.getppid(), said))
+    f.write("ppid %d: %s" % (parent, said))
 os.rename(out + ".new", out)
 """
 
