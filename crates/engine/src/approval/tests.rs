@@ -87,7 +87,7 @@ async fn a_decision_about_other_content_changes_nothing() {
 }
 
 #[tokio::test]
-async fn time_runs_all_of_it_display_and_a_late_key_is_refused() {
+async fn time_runs_from_the_first_display_and_a_late_key_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     let quick = Ask { after_shown: Some(Duration::from_millis(30)), ..ask("a") };
