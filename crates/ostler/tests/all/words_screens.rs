@@ -23,7 +23,7 @@ impl Screen {
         model.screen().contents()
     }
 
-    /// Presses keys, and waits until all of this stands there.
+    /// Presses keys, and waits until all of this stands there: the last that is drawn among it, since it comes piece by piece.
     fn after(&mut self, keys: &str, until: &[&str]) -> String {
         self.terminal.type_in(keys);
         wait_for(&format!("{until:?} after {keys:?} in {}", self.text()), || {
@@ -45,18 +45,18 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     let mut told = Vec::new();
     let mut put = |what: &str, text: String| told.push((what.to_owned(), tidy(&text)));
     let mut down = Screen::open(home, &[]);
-    put("ostler, while nothing runs", down.after("", &["u  start it"]));
+    put("ostler, while nothing runs", down.after("", &["u  start it", "q  leave"]));
     down.after("q", &[]);
     drop(down);
     home.ok(&["up"]);
     let mut now = Screen::open(home, &[]);
-    put("ostler, with nothing in it", now.after("", &["c starts an agent"]));
-    put("ostler: c", now.after("c", &["Start an agent"]));
+    put("ostler, with nothing in it", now.after("", &["c starts an agent", "q quit"]));
+    put("ostler: c", now.after("c", &["Start an agent", "Esc: back"]));
     now.away("\x1b", "Start an agent");
     home.ok(&["new", "echo", "--name", "rests", "-m", "hello"]);
     home.start("build", "echo building; exec sleep 1000");
     home.start("over", "echo last words; exit 3");
-    put("ostler", now.after("", &["rests", "building", "exited 3"]));
+    put("ostler", now.after("", &["rests", "building", "exited 3", "│ hello", "Enter attach"]));
     put("ostler: ?", now.after("?", &["Keys", "q back"]));
     now.away("q", "q back");
     put("ostler: d", now.after("d", &["q back", "is not in a git repository"]));
@@ -64,7 +64,7 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     put("ostler: /buil", now.after("/buil", &["/buil_"]));
     now.away("\x1b", "/buil");
     put("ostler: y, where nothing is asked", now.after("y", &["nothing to approve here"]));
-    put("ostler: what has ended", now.after("jj", &["r run again"]));
+    put("ostler: what has ended", now.after("jj", &["│ last words", "r run again"]));
     put("ostler: Enter, on what has ended", now.after("\r", &["q back", "all of it"]));
     now.away("q", "q back");
     home.ok(&["new", "echo", "--name", "asks"]);
