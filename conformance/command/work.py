@@ -131,6 +131,11 @@ class Work:
     def own(self, which, *more):
         return self.suite([sys.executable, "-u", "conformance/own/run.py", "--suite", which, "--bin", places.LINKS + "/claustrum", *more])
 
+    def may_be_tried_again(self):
+        """What runs the built programs, was in time and left nothing behind: what judges the sources knows no luck."""
+        in_time = time.monotonic() - self.started < self.step.seconds()
+        return self.step.home and bool({"build", "compile"} & set(self.step.needs)) and in_time and not self.left
+
     def look_behind(self):
         """What the step left on the machine is a failure of it. Returns how many things that were."""
         self.left += leftovers.of(self.lane, self.seen)

@@ -63,6 +63,20 @@ def left_behind(t):
 
 
 @area("test-command")
+def tried_again(t):
+    once, seen = t.tmp() + "/once", t.tmp() + "/seen"
+    run = Run(t, fake("unsteady", sh("[ -e %s ] || { touch %s; exit 1; }" % (once, once)), needs=("build",)))
+    t.ok("what-passes-the-second-time-passes-and-is-named", run.counts.failed == 0 and "passed only the second time: unsteady" in run.text, run.text)
+    run = Run(t, fake("broken", sh("echo run >> %s; exit 1" % seen), needs=("build",)))
+    t.eq("what-fails-twice-fails", (run.counts.failed, open(seen).read().count("run")), (1, 2))
+    os.unlink(seen)
+    run = Run(t, fake("lint", sh("echo run >> %s; exit 1" % seen)))
+    t.eq("what-judges-the-sources-is-not-tried-again", (run.counts.failed, open(seen).read().count("run")), (1, 1))
+    run = Run(t, fake("many", lambda work: working.Counts(failed=lanes.FEW + 1), needs=("build",)))
+    t.ok("nor-where-many-fail", "second time" not in run.text, run.text)
+
+
+@area("test-command")
 def in_time(t):
     note = t.tmp() + "/pid"
     run = Run(t, fake("slow", sh("setsid sleep 1000 & echo $! > %s; sleep 1000" % note), 0.05))
