@@ -9,15 +9,13 @@ use std::time::Duration;
 use super::confirmed::Confirmed;
 use super::contents::{Fate, KEPT_BYTES};
 use super::error::{AskError, DecideError};
-use super::flood::Flood;
+use super::flood::{Flood, who};
 use super::ledger::Entry;
 use super::live::{Live, RECENT, REPLAY_MS, Sum};
 use super::store::{Change, Found, Store, StoreError};
 use super::vouch::Witness;
-use super::{
-    Approval, Ask, AskKind, Asker, Bound, By, Decision, NewRule, Outcome, Pattern, Record, Rule, RuleScope, State,
-};
-use super::{Effect, clock, content_hash, machine, rules};
+use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
+use super::{clock, content_hash, machine};
 
 /// What all waiting requests may hold together: a list of them is one answer.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
@@ -25,8 +23,6 @@ const PENDING_BYTES: usize = 32 * 1024 * 1024;
 const ASKER_BYTES: usize = 8 * 1024 * 1024;
 /// How often contents are looked through for those whose time is over.
 const FORGET_EVERY_MS: u64 = 60_000;
-/// Askers whose refusals are counted one by one; more share one count.
-const FLOODS_MAX: usize = 256;
 /// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
 const ALIKE_MAX: usize = 32;
 /// Names remembered at once; more within the replay window than any honest client sends.
@@ -35,8 +31,6 @@ const KEYS_MAX: usize = 65_536;
 const LOOK_KEYS_MS: u64 = 1000;
 /// How long an asker may take to come back after the daemon died.
 const REATTACH_MS: u64 = 10_000;
-/// How long a rule made by a single key holds: long enough for a project, short enough to be thought about again.
-const RULE_MS: u64 = 30 * 24 * 3600 * 1000;
 
 /// How the inbox behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,19 +60,6 @@ pub enum Trace {
     CannotTell,
 }
 
-/// A rule, and whether it counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldRule {
-    /// The rule.
-    pub rule: Rule,
-    /// Nobody vouches for it: it answers nothing until a person affirms it.
-    pub suspended: bool,
-    /// SHA-256 of all of it, in hex: what an affirmation names.
-    pub digest: String,
-    /// What it is exactly about, where that is one content and it is suspended; nothing if that is not kept.
-    pub content: Option<String>,
-}
-
 pub(super) struct Desk {
     pub(super) store: Store,
     settings: Settings,
@@ -93,9 +74,9 @@ pub(super) struct Desk {
     keys: HashMap<String, (u64, Option<String>)>,
     keys_looked: u64,
     refusals: HashMap<String, (u32, u64)>,
-    attempts: Flood,
+    pub(super) attempts: Flood,
     /// Those who were turned away, by user and session.
-    floods: HashMap<String, Flood>,
+    pub(super) floods: HashMap<String, Flood>,
     /// So many entries of somebody else were put aside, and nobody who decides was told.
     foreign: u64,
     /// Nobody decides.
@@ -304,13 +285,6 @@ impl Desk {
         Err(error)
     }
 
-    fn rule_for(&self, ask: &Ask, wall: u64) -> Option<(String, Effect)> {
-        let counts = |rule: &&Rule| !self.suspended.contains(&rule.name);
-        let matching = || self.rules.iter().filter(counts).filter(|rule| rule.answers(ask, wall));
-        let rule = matching().find(|rule| rule.effect == Effect::Deny).or_else(|| matching().next())?;
-        Some((rule.name.clone(), rule.effect))
-    }
-
     /// A name is free again once nothing with it could still be fresh; that of an open request stays taken.
     fn forget_keys(&mut self, now: u64) {
         // Looking through all of them for each new one would cost more than the rest of a ping.
@@ -358,17 +332,7 @@ impl Desk {
             return Err(StoreError::Foreign { path: self.store.path.clone(), entries }.into());
         }
         let mut records = Vec::with_capacity(2);
-        if let Some(scope) = lasting(approval, &decision) {
-            let rule = self.new_rule(
-                NewRule {
-                    effect: Effect::Allow,
-                    scope,
-                    pattern: Pattern::exactly(approval),
-                    title: approval.ask.title.clone(),
-                    expires_at: Some(clock::wall_ms() + RULE_MS),
-                },
-                by.clone(),
-            )?;
+        if let Some(rule) = self.lasting_rule(approval, &decision, &by)? {
             records.push(Record::RuleAdded { rule });
         }
         let refused = !decision.is_yes();
@@ -464,108 +428,6 @@ impl Desk {
         self.log(record)?;
         self.locked = false;
         Ok(())
-    }
-
-    /// Somebody tried to decide who may not.
-    pub(super) fn attempted(&mut self, id: &str, who: String, why: String) -> Result<(), StoreError> {
-        if !self.attempts.counts(clock::boot_ms()) {
-            return Ok(());
-        }
-        let record = Record::Attempted { who, why };
-        self.append(&Change { about: Some(id), at_ms: clock::wall_ms(), records: &[&record], ..Change::default() })
-    }
-
-    /// Records how many attempts were not recorded one by one.
-    fn note_flood(&mut self, now: u64) -> Result<(), StoreError> {
-        if let Some(more) = self.attempts.skipped(now) {
-            self.log(&Record::Attempted { who: "several".into(), why: format!("{more} more attempts were refused") })?;
-            self.attempts.told();
-        }
-        let more: Vec<_> =
-            self.floods.iter().filter_map(|(who, flood)| Some((who.clone(), flood.skipped(now)?))).collect();
-        for (who, more) in more {
-            let why = format!("{more} more requests were refused");
-            self.log(&Record::Attempted { who: who.clone(), why })?;
-            if let Some(flood) = self.floods.get_mut(&who) {
-                flood.told();
-            }
-        }
-        self.floods.retain(|_, flood| !flood.is_over(now));
-        Ok(())
-    }
-
-    /// A request was turned away before it could be asked.
-    /// Of one asker a few are recorded, and the rest is counted.
-    pub(super) fn refused(&mut self, asker: &Asker, record: &Record) -> Result<(), StoreError> {
-        let mut who = who(asker);
-        if self.floods.len() >= FLOODS_MAX && !self.floods.contains_key(&who) {
-            who = "several".into();
-        }
-        match self.floods.entry(who).or_default().counts(clock::boot_ms()) {
-            true => self.log(record),
-            false => Ok(()),
-        }
-    }
-
-    fn new_rule(&self, new: NewRule, by: By) -> Result<Rule, DecideError> {
-        if self.rules.len() >= rules::RULES_MAX {
-            return Err(DecideError::DoesNotFit("too many rules; revoke some: ostler rules revoke NAME"));
-        }
-        let name = crate::id::rule().map_err(|_| DecideError::DoesNotFit("the system gives no random numbers"))?;
-        let NewRule { effect, scope, pattern, title, expires_at } = new;
-        Ok(Rule { name, effect, scope, pattern, title, made_at: clock::wall_ms(), expires_at, made_by: by })
-    }
-
-    pub(super) fn add_rule(&mut self, new: NewRule, by: By) -> Result<Rule, DecideError> {
-        let rule = self.new_rule(new, by)?;
-        self.log(&Record::RuleAdded { rule: rule.clone() })?;
-        self.rules.push(rule.clone());
-        Ok(rule)
-    }
-
-    pub(super) fn revoke_rule(&mut self, name: &str, by: By) -> Result<bool, StoreError> {
-        if !self.rules.iter().any(|rule| rule.name == name) {
-            return Ok(false);
-        }
-        self.log(&Record::RuleRevoked { name: name.to_owned(), by })?;
-        self.rules.retain(|rule| rule.name != name);
-        self.suspended.remove(name);
-        Ok(true)
-    }
-
-    pub(super) fn rules(&self) -> Vec<HeldRule> {
-        let now = clock::wall_ms();
-        let rules = self.rules.iter().filter(|rule| rule.expires_at.is_none_or(|end| now < end));
-        rules.map(|rule| self.held(rule)).collect()
-    }
-
-    fn held(&self, rule: &Rule) -> HeldRule {
-        let suspended = self.suspended.contains(&rule.name);
-        let content = match &rule.pattern {
-            // What it is called may be a lie; what it is about is not.
-            Pattern::Content { hash } if suspended => self.store.content(hash).ok().flatten(),
-            _ => None,
-        };
-        HeldRule { rule: rule.clone(), suspended, digest: digest(rule), content }
-    }
-
-    /// How many rules wait to be affirmed.
-    pub(super) fn suspended(&self) -> usize {
-        self.rules().iter().filter(|held| held.suspended).count()
-    }
-
-    /// The rules with these digests count again. Gives their names; nothing is recorded if there are none.
-    pub(super) fn affirm(&mut self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
-        let seen = |held: &HeldRule| {
-            let shown = !matches!(held.rule.pattern, Pattern::Content { .. }) || held.content.is_some();
-            held.suspended && shown && digests.contains(&held.digest)
-        };
-        let rules: Vec<String> = self.rules().into_iter().filter(seen).map(|held| held.rule.name).collect();
-        if !rules.is_empty() {
-            self.log(&Record::Affirmed { rules: rules.clone(), by })?;
-            self.suspended.retain(|name| !rules.contains(name));
-        }
-        Ok(rules)
     }
 
     /// One request as memory has it.
@@ -718,14 +580,6 @@ impl Desk {
     }
 }
 
-/// Whose places a request takes: what the system says of the asker, and not what it claims.
-fn who(asker: &Asker) -> String {
-    match &asker.verified_session {
-        Some(session) => format!("uid {} in {session}", asker.uid),
-        None => format!("uid {}", asker.uid),
-    }
-}
-
 /// What a record means for the content that it is about.
 fn fate_of(record: &Record, at_ms: u64) -> Option<Fate> {
     match record {
@@ -733,11 +587,6 @@ fn fate_of(record: &Record, at_ms: u64) -> Option<Fate> {
         Record::Decided { .. } | Record::Expired | Record::Withdrawn { .. } => Some(Fate::Refused(at_ms)),
         _ => None,
     }
-}
-
-fn digest(rule: &Rule) -> String {
-    // Text and numbers: there is nothing that could fail.
-    content_hash(&serde_json::to_string(rule).unwrap_or_default())
 }
 
 pub(super) fn asked(ask: &Ask, hash: &str, boot_ms: u64) -> Record {
@@ -777,18 +626,6 @@ fn fits(approval: &Approval, decision: &Decision, by: &By) -> Result<(), DecideE
         (AskKind::Question, _) => Err(DecideError::DoesNotFit("a question takes answers, or a refusal")),
         (AskKind::Command, _) => Err(DecideError::DoesNotFit("a command is approved or denied as it is")),
         (AskKind::ToolUse, _) => Err(DecideError::DoesNotFit("a tool use is approved, changed or denied")),
-    }
-}
-
-/// Where a yes that lasts will hold.
-fn lasting(approval: &Approval, decision: &Decision) -> Option<RuleScope> {
-    match decision {
-        Decision::Session => Some(RuleScope::Session { session: rules::session_of(&approval.ask).to_owned() }),
-        Decision::Always => Some(match &approval.ask.workspace {
-            Some(path) => RuleScope::Workspace { path: path.clone() },
-            None => RuleScope::Host,
-        }),
-        _ => None,
     }
 }
 

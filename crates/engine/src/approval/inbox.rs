@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::confirmed::Setting;
-use super::desk::HeldRule;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
 use super::ledger::{Entry, Verified};
+use super::standing::HeldRule;
 use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
 use super::walk::Walk;
