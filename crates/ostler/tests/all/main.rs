@@ -16,6 +16,7 @@ mod cli_names;
 mod cli_native;
 mod cli_run;
 mod cli_usage;
+mod older_state;
 mod windows;
 mod windows_decisions;
 mod words;

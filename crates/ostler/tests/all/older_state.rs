@@ -1,0 +1,73 @@
+//! State folders of earlier versions: what was said in them is read as it was written.
+//!
+//! `fixtures/make.py` made each folder with the program of that version, and kept beside it what that program printed about it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::cli_kit::Home;
+
+/// One command of the program that made the folder.
+#[derive(Deserialize)]
+struct Saying {
+    args: Vec<String>,
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn fixture(version: &str, file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/state-{version}/{file}"))
+}
+
+/// A home with that state folder, in which nothing is too old to be kept.
+pub(crate) fn home_of(version: &str) -> Home {
+    let home = Home::new();
+    std::fs::write(
+        home.path("config.toml"),
+        "[journal]\nkeep_for = \"99999d\"\n[sessions]\nkeep_closed = \"99999d\"\n",
+    )
+    .unwrap();
+    let packed = std::fs::read(fixture(version, "state.tar.zst")).unwrap();
+    let tar = home.path("state.tar");
+    std::fs::write(&tar, zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
+    let unpacked = Command::new("tar").arg("-xf").arg(&tar).arg("-C").arg(home.path("")).status().unwrap();
+    assert!(unpacked.success());
+    home
+}
+
+/// The rules that never expire: the others go with the years.
+fn lasting(rules: &str) -> Vec<Value> {
+    let rules: Vec<Value> = serde_json::from_str(rules).unwrap();
+    rules.into_iter().filter(|rule| rule["expires"].is_null()).collect()
+}
+
+/// Without what the daemon that was asked has added itself: that it began, and that nobody vouches for the rules.
+fn before_this_daemon(audit: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = audit.lines().collect();
+    lines.truncate(lines.len() - 2);
+    lines
+}
+
+#[test]
+fn what_an_earlier_version_wrote_is_told_as_it_told_it() {
+    let home = home_of("0.1.0");
+    home.ok(&["up"]);
+    let sayings: Vec<Saying> = serde_json::from_slice(&std::fs::read(fixture("0.1.0", "said.json")).unwrap()).unwrap();
+    assert!(sayings.len() > 10);
+    for Saying { args, code, out, err } in sayings {
+        let words: Vec<&str> = args.iter().map(String::as_str).collect();
+        let now = home.command(&words).env("TZ", "UTC").env("NO_COLOR", "1").output().unwrap();
+        let (told, trouble) = (String::from_utf8(now.stdout).unwrap(), String::from_utf8(now.stderr).unwrap());
+        assert_eq!((now.status.code(), trouble), (Some(code), err), "{args:?}: {told}");
+        match words.as_slice() {
+            ["rules", ..] => assert_eq!(lasting(&told), lasting(&out)),
+            ["audit", ..] => assert_eq!(before_this_daemon(&told), before_this_daemon(&out)),
+            _ => assert_eq!(told, out, "{args:?}"),
+        }
+    }
+    assert!(home.ok(&["audit", "--verify"]).starts_with("ok "));
+}
