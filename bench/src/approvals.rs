@@ -32,14 +32,14 @@ const ASKERS: u64 = 8;
 const PROGRESS: Duration = Duration::from_secs(10);
 
 /// What an approver was told, by request.
-pub(crate) type Told = HashMap<String, Vec<String>>;
+pub(crate) type ApproverReplies = HashMap<String, Vec<String>>;
 
 /// What the threads of a run share.
-struct Shared {
+struct RunState {
     next: AtomicU64,
     runs: u64,
     done: AtomicBool,
-    told: Mutex<Told>,
+    told: Mutex<ApproverReplies>,
     asked: Mutex<Vec<Asked>>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let kills: u64 = args.required("--kills")?;
     let seed: u64 = args.required("--seed")?;
     let instance = Instance::named(args, "approvals")?;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(RunState {
         next: AtomicU64::new(0),
         runs,
         done: AtomicBool::new(false),
@@ -84,7 +84,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     Ok(u8::from(!verdict.findings.is_empty()))
 }
 
-fn start_asker(instance: &Instance, shared: &Arc<Shared>, rng: Rng) -> std::thread::JoinHandle<()> {
+fn start_asker(instance: &Instance, shared: &Arc<RunState>, rng: Rng) -> std::thread::JoinHandle<()> {
     let (shared, mut asker) = (Arc::clone(shared), Asker::new(instance.dir(), rng));
     std::thread::spawn(move || {
         loop {
@@ -99,7 +99,7 @@ fn start_asker(instance: &Instance, shared: &Arc<Shared>, rng: Rng) -> std::thre
 }
 
 /// Notes what an approver says it was told, and lets the killer know of every yes that counted.
-fn listen(output: ChildStdout, shared: Arc<Shared>, accepted: mpsc::SyncSender<()>) {
+fn listen(output: ChildStdout, shared: Arc<RunState>, accepted: mpsc::SyncSender<()>) {
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let Some((id, told)) = line.split_once(' ') else { continue };
@@ -114,7 +114,7 @@ fn listen(output: ChildStdout, shared: Arc<Shared>, accepted: mpsc::SyncSender<(
 }
 
 /// Kills the daemon `kills` times, spread over the run, most of them right after a yes was recorded. Brings it back each time.
-fn kill(daemon: &mut Daemon, shared: &Shared, hits: &mpsc::Receiver<()>, mut rng: Rng, kills: u64) -> Result<u64> {
+fn kill(daemon: &mut Daemon, shared: &RunState, hits: &mpsc::Receiver<()>, mut rng: Rng, kills: u64) -> Result<u64> {
     let mut killed = 0;
     let mut shown = Instant::now();
     loop {

@@ -42,7 +42,7 @@ pub(crate) fn key(number: u64) -> String {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct AskerReply {
     status: String,
 }
 
@@ -86,7 +86,7 @@ impl Asker {
             let _ = stream.set_read_timeout(Some(ANSWER_WITHIN));
             let mut answer = Vec::new();
             if stream.read_to_end(&mut answer).is_ok()
-                && let Ok(answer) = serde_json::from_slice::<Answer>(&answer)
+                && let Ok(answer) = serde_json::from_slice::<AskerReply>(&answer)
             {
                 return Some(answer.status);
             }

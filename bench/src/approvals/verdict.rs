@@ -7,7 +7,7 @@ use anyhow::Result;
 use ostler_api::AuditEntry;
 use serde_json::Value;
 
-use super::Told;
+use super::ApproverReplies;
 use super::asker::{Asked, key};
 
 /// What is wrong, and what there was.
@@ -69,7 +69,7 @@ impl Verdict {
     }
 }
 
-pub(crate) fn judge(instance: &Path, asked: &[Asked], told: &Told, audit: &[AuditEntry]) -> Result<Verdict> {
+pub(crate) fn judge(instance: &Path, asked: &[Asked], told: &ApproverReplies, audit: &[AuditEntry]) -> Result<Verdict> {
     let (stories, starts) = read(audit)?;
     let mut verdict = Verdict { runs: asked.len(), ..Verdict::default() };
     let nothing = Story::default();

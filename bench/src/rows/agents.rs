@@ -62,11 +62,11 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
 /// The agents' settings and the scripted model; gone with this value.
 struct Stage {
     child: Child,
-    told: Told,
+    told: AgentClis,
 }
 
 #[derive(Deserialize)]
-struct Told {
+struct AgentClis {
     env: BTreeMap<String, String>,
     programs: BTreeMap<String, Option<String>>,
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::fstatvfs;
 
-use crate::pump::{Message, PumpConfig, Shared};
+use crate::pump::{HostedState, Message, PumpConfig};
 
 /// A disk as whoever writes journals sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ const MARGIN: u64 = 64 << 20;
 
 pub(crate) struct Floor {
     config: PumpConfig,
-    held: Vec<Arc<Shared>>,
+    held: Vec<Arc<HostedState>>,
 }
 
 impl Floor {
@@ -53,7 +53,7 @@ impl Floor {
     }
 
     /// Looks at the free space of the file systems that were written to: one call each.
-    pub(crate) fn check(&mut self, written: &[Arc<Shared>]) {
+    pub(crate) fn check(&mut self, written: &[Arc<HostedState>]) {
         if self.config.floor_bytes == 0 || self.config.floor_percent == 0 {
             return;
         }
@@ -66,7 +66,7 @@ impl Floor {
             keep && !shared.is_closed()
         });
         self.held = held;
-        let mut largest: Vec<(u64, u64, &Arc<Shared>)> = Vec::new();
+        let mut largest: Vec<(u64, u64, &Arc<HostedState>)> = Vec::new();
         for shared in written {
             let bounds = shared.journal.bounds();
             let total = bounds.out_end + bounds.err_end;
@@ -87,12 +87,12 @@ impl Floor {
         }
     }
 
-    fn is_held(&self, shared: &Arc<Shared>) -> bool {
+    fn is_held(&self, shared: &Arc<HostedState>) -> bool {
         self.held.iter().any(|other| Arc::ptr_eq(other, shared))
     }
 
     /// The device, and whether less than the floor (and `margin` more) is free there; `None` in memory.
-    fn is_below(&self, shared: &Shared, margin: u64) -> Option<(u64, bool)> {
+    fn is_below(&self, shared: &HostedState, margin: u64) -> Option<(u64, bool)> {
         shared.journal.dir()?;
         let files = shared.journal.files().ok()?;
         let device = files.out.metadata().ok()?.dev();

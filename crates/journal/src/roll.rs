@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::index::check;
 use crate::probe::FsKind;
-use crate::raw::ledger::{RECORD, decode, encode};
+use crate::raw::ctl::{RECORD, decode, encode};
 use crate::raw::{EndOnRoll, OpenError};
 use crate::sync::Sync;
 use crate::{lock, sys};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::derived::EventJournal;
 use crate::floor::Floor;
-use crate::pump::Shared;
+use crate::pump::HostedState;
 use crate::raw::mark::Mark;
 use crate::raw::{self, Fact, SyncError};
 use crate::roll::Roll;
@@ -31,7 +31,7 @@ const HOUSEKEEPING: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
 struct State {
-    dirty: Vec<(Instant, Arc<Shared>)>,
+    dirty: Vec<(Instant, Arc<HostedState>)>,
     /// Event journals, likewise; each is here at most once.
     events: Vec<(Instant, Arc<EventJournal>)>,
     /// Rolls, likewise.
@@ -60,7 +60,7 @@ impl State {
 
 /// What one pass has to do.
 struct Pass {
-    journals: Vec<Arc<Shared>>,
+    journals: Vec<Arc<HostedState>>,
     events: Vec<Arc<EventJournal>>,
     rolls: Vec<Arc<Roll>>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Sync {
 
 impl Sync {
     /// Notes that files of a journal have bytes which are not on the disk. Costs an atomic load while it is noted.
-    pub(crate) fn mark(&self, shared: &Arc<Shared>, files: u8) {
+    pub(crate) fn mark(&self, shared: &Arc<HostedState>, files: u8) {
         let dirty = &shared.journal.dirty;
         if dirty.load(Ordering::Relaxed) & files == files {
             return;
@@ -211,7 +211,7 @@ pub(crate) fn run(sync: &Sync, every: Duration, mut floor: Floor) {
 
 /// Data before index; `true` when all of it is on the disk. A failure is final for what was dirty: the kernel has dropped
 /// it or will, and a second try that succeeds proves nothing.
-fn sync_one(sync: &Sync, shared: &Arc<Shared>, dirty: u8) -> bool {
+fn sync_one(sync: &Sync, shared: &Arc<HostedState>, dirty: u8) -> bool {
     let journal = &shared.journal;
     if journal.dir().is_none() {
         return false;
@@ -268,7 +268,7 @@ fn sync_files(journal: &Journal, dirty: u8) -> Result<(), SyncError> {
 
 /// Names and facts of what was synced, the folder above once for all that are in it. What can not be done now is done with
 /// the next bytes.
-fn settle(synced: &[&Shared]) {
+fn settle(synced: &[&HostedState]) {
     let begun: Vec<(&Journal, &Path)> = synced
         .iter()
         .filter_map(|shared| Some((shared.journal.as_ref(), shared.journal.settle().ok()??.parent()?)))
@@ -282,7 +282,7 @@ fn settle(synced: &[&Shared]) {
 }
 
 /// Takes input that the child has read out of the ledger: it holds what was typed, passwords too.
-fn punch_input(shared: &Shared) -> io::Result<()> {
+fn punch_input(shared: &HostedState) -> io::Result<()> {
     let applied = shared.journal.bounds().applied;
     let consumed = shared.consumed.load(Ordering::Relaxed);
     let upto = if consumed == u64::MAX {

@@ -167,9 +167,9 @@ impl Order {
 /// Memory that a child shares with us until its program runs. Given back by [`over`](Self::over) alone: forgotten in any other
 /// way, it stays.
 #[derive(Default)]
-pub(crate) struct Launch(Option<Box<Shared>>);
+pub(crate) struct Launch(Option<Box<LaunchMemory>>);
 
-struct Shared {
+struct LaunchMemory {
     order: Order,
     /// The strings, one after the other.
     _text: Vec<u8>,
@@ -215,7 +215,7 @@ impl Launch {
         let (program, cwd) = (at(&program), at(&cwd));
         let order = Order { program, cwd, argv: argv.as_ptr(), env: env.as_ptr(), ..Order::of(plan) };
         let mut shared =
-            Box::new(Shared { order, _text: text, _argv: argv, _env: env, stack: Vec::with_capacity(STACK) });
+            Box::new(LaunchMemory { order, _text: text, _argv: argv, _env: env, stack: Vec::with_capacity(STACK) });
         let bottom = shared.stack.as_mut_ptr().addr().next_multiple_of(16);
         for group in [plan.group, None] {
             let stack = (bottom as u64, (STACK - 32) as u64);

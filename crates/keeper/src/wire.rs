@@ -168,7 +168,7 @@ pub(crate) struct ChildWire {
 
 /// A keeper's message: the answer to request `id`, or news when `id` is 0.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct KeeperMessage {
     pub(crate) id: u64,
     pub(crate) body: Body,
 }

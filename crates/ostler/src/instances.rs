@@ -86,7 +86,7 @@ impl InstanceRecord {
     /// The record of a daemon that answers at its socket and has none that is true: its disk is full, or its folder was deleted.
     fn of_listener(paths: &Paths, name: &str) -> Option<Self> {
         let native = paths.native_socket(name);
-        let Ok(ostler_door_rpc::Place::Listener(Some(pid))) = ostler_door_rpc::look(&native) else { return None };
+        let Ok(ostler_door_rpc::Occupant::Listener(Some(pid))) = ostler_door_rpc::look(&native) else { return None };
         Some(Self {
             version: RECORD_VERSION,
             name: name.to_owned(),

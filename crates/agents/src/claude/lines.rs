@@ -11,7 +11,7 @@ use super::launch;
 
 /// What has been told so far.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Lines {
     setup: Setup,
     /// The mode it must report at its start, where a person's answers depend on it.
     mode: Option<String>,
@@ -29,17 +29,17 @@ pub(crate) struct Told {
     cost: f64,
 }
 
-impl Told {
+impl Lines {
     /// Kept running, in the mode that its command line names.
     pub(crate) fn kept(setup: &Setup) -> Self {
-        Told { mode: Some(launch::mode(setup).to_owned()), ..Told::once(setup) }
+        Lines { mode: Some(launch::mode(setup).to_owned()), ..Lines::once(setup) }
     }
 
     /// Started for one prompt.
     pub(crate) fn once(setup: &Setup) -> Self {
         let resuming = setup.resume.is_some();
         let (mode, named) = (None, None);
-        Told {
+        Lines {
             setup: setup.clone(),
             mode,
             resuming,
@@ -159,7 +159,7 @@ impl Told {
     }
 }
 
-impl Told {
+impl Lines {
     /// What the turn cost. The total goes on from an earlier process if that one left in peace, and begins anew if it was
     /// killed: newer versions say what is new since the last result, and older ones always begin anew.
     fn turn_cost(&mut self, line: &Json) -> Option<f64> {

@@ -17,13 +17,13 @@ use crate::lines::MAX_LINE;
 use crate::model;
 use crate::setup::{Launch, Setup, Unsupported};
 
-pub(crate) use lines::{Told, not_json};
+pub(crate) use lines::{Lines, not_json};
 
 /// The adapter.
 #[derive(Debug)]
 pub struct Claude {
     setup: Setup,
-    told: Told,
+    told: Lines,
     asks: Asks<control::Pending>,
     /// Prompts sent.
     prompts: u64,
@@ -48,7 +48,7 @@ impl Claude {
     pub(crate) fn new(setup: &Setup) -> Result<Self, Unsupported> {
         // Whoever asked for no model takes what comes.
         let model = if setup.model.is_some() { Asked::NotYet } else { Asked::Known };
-        let (told, asks) = (Told::kept(setup), Asks::default());
+        let (told, asks) = (Lines::kept(setup), Asks::default());
         Ok(Claude { setup: setup.clone(), told, asks, prompts: 0, controls: 0, model })
     }
 

@@ -7,12 +7,12 @@ use crate::json;
 
 /// What has been told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Lines {
     /// The message being written, as far as it was told.
     message: String,
 }
 
-impl Told {
+impl Lines {
     pub(super) fn line(&mut self, line: &Json) -> Vec<Event> {
         let item = line.get("item").unwrap_or(line);
         let mut events = Vec::new();

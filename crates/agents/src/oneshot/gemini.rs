@@ -7,11 +7,11 @@ use crate::json;
 
 /// What has been told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Lines {
     pub(super) blocks: Blocks,
 }
 
-impl Told {
+impl Lines {
     pub(super) fn line(&mut self, line: &Json) -> Vec<Event> {
         let text = |name| json::text_or_empty(line, &[name]);
         let mut events = Vec::new();

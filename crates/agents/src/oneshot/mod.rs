@@ -11,7 +11,7 @@ mod opencode;
 use ostler_story::{Agent, Answer, Block, EndReason, Event, Json};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
-use crate::claude::{Told, check, not_json};
+use crate::claude::{Lines, check, not_json};
 use crate::json;
 use crate::lines::MAX_LINE;
 use crate::model;
@@ -29,10 +29,10 @@ pub struct Oneshot {
 /// What each CLI writes.
 #[derive(Debug)]
 enum Output {
-    Claude(Told),
-    Codex(codex::Told),
-    Gemini(gemini::Told),
-    Opencode(opencode::Told),
+    Claude(Lines),
+    Codex(codex::Lines),
+    Gemini(gemini::Lines),
+    Opencode(opencode::Lines),
 }
 
 impl Output {
@@ -57,10 +57,10 @@ impl Output {
 impl Oneshot {
     pub(crate) fn new(setup: &Setup) -> Result<Self, Unsupported> {
         let output = match &setup.agent {
-            Agent::Claude => Output::Claude(Told::once(setup)),
-            Agent::Codex => Output::Codex(codex::Told::default()),
-            Agent::Gemini => Output::Gemini(gemini::Told::default()),
-            Agent::Opencode => Output::Opencode(opencode::Told::default()),
+            Agent::Claude => Output::Claude(Lines::once(setup)),
+            Agent::Codex => Output::Codex(codex::Lines::default()),
+            Agent::Gemini => Output::Gemini(gemini::Lines::default()),
+            Agent::Opencode => Output::Opencode(opencode::Lines::default()),
             _ => return Err(setup.cannot("be run once for each prompt")),
         };
         launch::launch(setup)?;

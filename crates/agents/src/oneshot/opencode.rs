@@ -7,7 +7,7 @@ use crate::json;
 
 /// What has been told so far.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Lines {
     pub(super) blocks: Blocks,
     started: bool,
     /// What its steps have used together.
@@ -16,7 +16,7 @@ pub(super) struct Told {
     calls: u64,
 }
 
-impl Told {
+impl Lines {
     pub(super) fn line(&mut self, line: &Json) -> Vec<Event> {
         let part = line.get("part").unwrap_or(line);
         let mut events = Vec::new();

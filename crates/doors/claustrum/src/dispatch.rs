@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ostler_door_rpc::{Flow, Outbox, Session};
 use ostler_engine::{FrameHead, Missing};
 
+use crate::blocking::{BlockingCalls, Call, Size};
 use crate::envelope::{Envelope, members};
 use crate::error::RpcError;
 use crate::reply::{Head, for_log};
-use crate::slow::{Call, Size, Slow};
 use crate::stream::{self, Tag};
-use crate::{Shared, files, git, process, server};
+use crate::{DoorState, files, git, process, server};
 
 const FILES: [&str; 5] = ["list", "validate", "stat", "read", "extract_tar"];
 const GIT: [&str; 5] = ["info", "status", "list_branches", "worktree_create", "worktree_remove"];
 
 /// One connection's session.
 pub(crate) struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
     head: Head,
-    slow: Slow,
+    blocking: BlockingCalls,
     /// It asked the daemon to stop: nothing that it says counts any more.
     asked_for_the_end: Arc<AtomicBool>,
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, head: Head::default(), slow: Slow::new(), asked_for_the_end: Arc::default() }
+    pub(crate) fn new(shared: Arc<DoorState>) -> Self {
+        Self { shared, head: Head::default(), blocking: BlockingCalls::new(), asked_for_the_end: Arc::default() }
     }
 
     /// Whether this client asked the daemon to stop.
@@ -64,7 +64,7 @@ impl Client {
                 let params = envelope.params()?;
                 // Mistyped params are refused here, so that garbage never takes a thread.
                 members(params)?;
-                self.slow.run(&self.shared, call, (name, params), head, out);
+                self.blocking.run(&self.shared, call, (name, params), head, out);
                 Ok(Flow::Continue)
             }
             _ => Err(RpcError::method(format!("Unknown namespace: {namespace}"))),

@@ -3,6 +3,7 @@
 //! It translates and decides nothing: processes are the engine's, files and git are the workspace's. What is here is the
 //! wire: the order of checks, the exact texts, the order of fields.
 
+mod blocking;
 mod counters;
 mod dispatch;
 mod env;
@@ -16,7 +17,6 @@ mod metrics;
 mod process;
 mod reply;
 mod server;
-mod slow;
 mod stream;
 
 use std::io;
@@ -64,11 +64,11 @@ pub struct Config {
 /// An open door; a cheap handle.
 #[derive(Clone)]
 pub struct Door {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
 }
 
 /// What all connections of a door have in common.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     config: Config,
     engine: Engine,
     counters: Arc<Counters>,
@@ -88,14 +88,14 @@ impl Door {
         let counters = Arc::new(Counters::new(engine.clone(), config.endpoint.clone()));
         let observer = observer(Arc::clone(&counters), config.endpoint.clone());
         engine.observe(&observer);
-        let shared = Shared {
+        let shared = DoorState {
             config,
             engine,
             counters,
             shutdown: Notify::new(),
             closing: watch::Sender::new(false),
             ended: watch::Sender::new(false),
-            threads: Semaphore::new(slow::THREADS),
+            threads: Semaphore::new(blocking::THREADS),
             _observer: observer,
         };
         Self { shared: Arc::new(shared) }
@@ -137,7 +137,7 @@ impl Door {
     }
 }
 
-async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
+async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     shared.counters.connected();
     tracing::debug!("[Server] New connection from: @");
     let input = InputLimits::default();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ostler_door_rpc::{After, Later, Outbox, Watch, decode_base64};
 use ostler_engine::{Alias, KillOutcome, KillPlan, Process, SpawnError, SpawnRequest, StdinError};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::error::RpcError;
 use crate::gojson::{Object, push_int};
 use crate::goos;
@@ -20,7 +20,7 @@ const MARKER: &str = "CLAUDE_SSH_DAEMON_CHILD";
 /// The longest that it waits, so that a process which ignores signals cannot hold a request for ever.
 const GRACE_MAX: Duration = Duration::from_millis(600_000);
 
-type Call = fn(&Arc<Shared>, &Object<'_>, &Head, &mut Outbox<Tag>) -> Result<(), RpcError>;
+type Call = fn(&Arc<DoorState>, &Object<'_>, &Head, &mut Outbox<Tag>) -> Result<(), RpcError>;
 
 pub(crate) fn method(name: &str) -> Option<Call> {
     Some(match name {
@@ -38,11 +38,11 @@ fn required_id(params: &Object<'_>) -> Result<String, RpcError> {
     if id.is_empty() { Err(RpcError::params("Process ID is required")) } else { Ok(id.into_owned()) }
 }
 
-fn find(shared: &Shared, id: &str) -> Option<Process> {
+fn find(shared: &DoorState, id: &str) -> Option<Process> {
     shared.engine.find(&shared.config.endpoint, id)
 }
 
-fn spawn(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+fn spawn(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
     let (command, args) = (params.string("command")?, params.strings("args")?);
     let (cwd, env) = (params.string("cwd")?, params.string_map("env")?);
     let want_pid = params.bool("wantPid")?.unwrap_or(false);
@@ -109,7 +109,7 @@ fn push_identity(process: &Process, out: &mut Vec<u8>) {
     out.extend_from_slice(format!(r#","startTime":{}"#, process.about().started).as_bytes());
 }
 
-fn stdin(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+fn stdin(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
     let (id, offset) = (params.string("id")?.unwrap_or_default(), params.int("offset")?);
     let data = params.string_bytes("data")?.unwrap_or_default();
     let data = decode_base64(&data).map_err(|_| RpcError::params("Invalid base64 data"))?;
@@ -151,7 +151,7 @@ fn signal_number(name: &str) -> i32 {
     }
 }
 
-fn kill(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+fn kill(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
     let (id, signal) = (params.string("id")?.unwrap_or_default(), params.string("signal")?.unwrap_or_default());
     if let Some(process) = find(shared, &id).filter(Process::is_running) {
         process.kill(signal_number(&signal));
@@ -169,7 +169,7 @@ fn grace(timeout_ms: Option<i64>) -> Duration {
 }
 
 fn kill_and_wait(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     params: &Object<'_>,
     head: &Head,
     out: &mut Outbox<Tag>,
@@ -197,7 +197,7 @@ fn kill_and_wait(
     Ok(())
 }
 
-fn reattach(shared: &Arc<Shared>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+fn reattach(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
     let (from, want_pid) = (params.int("fromSeq")?.unwrap_or(0), params.bool("wantPid")?.unwrap_or(false));
     let id = required_id(params)?;
     let Some(process) = find(shared, &id) else {

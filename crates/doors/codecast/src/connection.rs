@@ -14,9 +14,9 @@ use axum::routing::post;
 use crate::envelope::{self, NotARequest, Params, RpcError};
 use crate::guard::{self, Peer};
 use crate::methods::{self, Reply};
-use crate::outlet::{Meter, Outlet};
+use crate::response_body::{Meter, ResponseBody};
 use crate::tokens::Tokens;
-use crate::{Shared, stream};
+use crate::{DoorState, stream};
 
 /// 2 MiB: what clients of this protocol know as too large beyond it.
 const BODY_MAX: usize = 2 << 20;
@@ -26,7 +26,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// What a request is served with.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DoorState>,
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) peer: Peer,
     pub(crate) meter: Arc<Meter>,
@@ -72,8 +72,8 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
         Reply::Health(result) => json(envelope::answer(&Ok(result), true, request.id).into()),
         Reply::Owed(session, owed) => {
             let whole = envelope::answer(&Ok(owed.result()), false, request.id);
-            let (outlet, body) = Outlet::new(Arc::clone(&connection.meter));
-            tokio::spawn(methods::hand_over(Arc::clone(&connection.shared), session, owed, whole, outlet));
+            let (response, body) = ResponseBody::new(Arc::clone(&connection.meter));
+            tokio::spawn(methods::hand_over(Arc::clone(&connection.shared), session, owed, whole, response));
             json(body)
         }
     }
@@ -81,8 +81,8 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
 
 fn send(connection: &Connection, params: &Params) -> Result<Response, RpcError> {
     let [id, message] = params.need(["sessionId", "message"])?;
-    let (outlet, body) = Outlet::new(Arc::clone(&connection.meter));
-    tokio::spawn(stream::serve(Arc::clone(&connection.shared), id.to_owned(), message.to_owned(), outlet));
+    let (response, body) = ResponseBody::new(Arc::clone(&connection.meter));
+    tokio::spawn(stream::serve(Arc::clone(&connection.shared), id.to_owned(), message.to_owned(), response));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -8,19 +8,19 @@ mod config;
 mod connection;
 mod envelope;
 mod event;
-mod figures;
 mod guard;
 mod guests;
 mod listener;
+mod memory;
 mod methods;
-mod outlet;
 mod paths;
 mod peer;
-mod place;
+mod read_position;
 mod reader;
-mod seats;
+mod response_body;
 mod skills;
 mod stream;
+mod subscribers;
 mod tls;
 mod tokens;
 mod translate;
@@ -41,8 +41,8 @@ pub use config::{Config, ConfigError};
 pub use listener::{Door, Ready};
 
 use envelope::RpcError;
-use place::{Place, Stretch};
-use seats::Seats;
+use read_position::{ReadPosition, Stretch};
+use subscribers::Subscribers;
 
 /// What sessions and prompts that come through here are marked with.
 pub(crate) const DOOR: &str = "codecast";
@@ -59,13 +59,13 @@ pub struct Settings {
 }
 
 /// What all connections have in common.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     engine: Engine,
     settings: Settings,
     started: Instant,
-    seats: Arc<Seats>,
+    subscribers: Arc<Subscribers>,
     /// Sessions whose owed events are on their way to somebody.
-    handing: Arc<Seats>,
+    handing: Arc<Subscribers>,
     /// Whoever reads and changes a session's place holds its lock.
     locks: [Mutex<()>; LOCKS],
     spread: RandomState,
@@ -81,13 +81,13 @@ struct Counted {
     events: usize,
 }
 
-impl Shared {
+impl DoorState {
     fn new(engine: Engine, settings: Settings) -> Self {
         Self {
             engine,
             settings,
             started: Instant::now(),
-            seats: Arc::default(),
+            subscribers: Arc::default(),
             handing: Arc::default(),
             locks: Default::default(),
             spread: RandomState::new(),
@@ -121,8 +121,8 @@ impl Shared {
     }
 
     /// Looks at a session's place, or changes it. May wait for the disk.
-    fn place<T>(&self, session: &Session, work: impl FnOnce(&mut Place) -> io::Result<T>) -> io::Result<T> {
+    fn place<T>(&self, session: &Session, work: impl FnOnce(&mut ReadPosition) -> io::Result<T>) -> io::Result<T> {
         let _held = self.lock(session);
-        work(&mut Place::of(session)?)
+        work(&mut ReadPosition::of(session)?)
     }
 }

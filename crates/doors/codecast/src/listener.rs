@@ -18,9 +18,9 @@ use tokio_rustls::TlsAcceptor;
 use crate::connection::Connection;
 use crate::guard::Peer;
 use crate::guests::{Guests, Holder};
-use crate::outlet::Metered;
+use crate::response_body::Metered;
 use crate::tokens::Tokens;
-use crate::{Config, Settings, Shared, peer, tls};
+use crate::{Config, DoorState, Settings, peer, tls};
 
 /// Connections that are being looked at. Those that come meanwhile wait in the kernel.
 const ARRIVING: usize = 64;
@@ -40,7 +40,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// An open door; a cheap handle.
 #[derive(Clone)]
 pub struct Door {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
     open: Option<Open>,
     arriving: Arc<Semaphore>,
     guests: Arc<Guests>,
@@ -78,7 +78,7 @@ impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings, ready: Ready) -> Self {
         let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::new());
-        Self { shared: Arc::new(Shared::new(engine, settings)), open: ready.0, arriving, guests }
+        Self { shared: Arc::new(DoorState::new(engine, settings)), open: ready.0, arriving, guests }
     }
 
     /// Serves every client that comes, until dropped.

@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use crate::event::{DONE, Event, frame};
 use crate::methods::known;
-use crate::outlet::{Gone, Outlet};
 use crate::reader::Reader;
-use crate::seats::Seat;
-use crate::{DOOR, Shared, answer};
+use crate::response_body::{Gone, ResponseBody};
+use crate::subscribers::Subscriber;
+use crate::{DOOR, DoorState, answer};
 
 /// Clients give up on a stream that is silent for five minutes, and tunnels long before.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -56,17 +56,17 @@ struct Batch {
 }
 
 /// Serves one message to its end, or its client's.
-pub(crate) async fn serve(shared: Arc<Shared>, id: String, message: String, outlet: Outlet) {
-    let mut stream = Stream { shared, outlet, pinged: Instant::now(), hung_up: false };
+pub(crate) async fn serve(shared: Arc<DoorState>, id: String, message: String, response: ResponseBody) {
+    let mut stream = Stream { shared, response, pinged: Instant::now(), hung_up: false };
     // A client that is gone is noticed again at the next turn of whatever is done.
     if let Ok(End::BrokenOff) = stream.message(&id, message).await {
-        stream.outlet.break_off().await;
+        stream.response.break_off().await;
     }
 }
 
 struct Stream {
-    shared: Arc<Shared>,
-    outlet: Outlet,
+    shared: Arc<DoorState>,
+    response: ResponseBody,
     pinged: Instant,
     /// The client sends no more.
     hung_up: bool,
@@ -96,13 +96,13 @@ impl Stream {
 
     async fn only(&mut self, event: Event) -> Result<End, Gone> {
         self.tell(event).await?;
-        self.outlet.deliver(DONE.to_owned()).await.map(|()| End::Whole)
+        self.response.deliver(DONE.to_owned()).await.map(|()| End::Whole)
     }
 
     async fn tell(&mut self, event: Event) -> Result<(), Gone> {
         let mut frames = String::new();
         event.fitted().iter().for_each(|json| frame(json, &mut frames));
-        self.outlet.deliver(frames).await
+        self.response.deliver(frames).await
     }
 
     async fn ping(&mut self) -> Result<(), Gone> {
@@ -112,7 +112,7 @@ impl Stream {
 
     /// Everything after this record, until the session rests.
     async fn follow(&mut self, session: Session, after: u64) -> Result<End, Gone> {
-        let seat = self.shared.seats.take(session.id()).await;
+        let subscriber = self.shared.subscribers.take(session.id()).await;
         let begun = {
             let (shared, session) = (Arc::clone(&self.shared), session.clone());
             blocking(move || {
@@ -122,7 +122,7 @@ impl Stream {
             .await
         };
         let end = match begun {
-            Ok(reader) => self.read(&session, reader, &seat).await?,
+            Ok(reader) => self.read(&session, reader, &subscriber).await?,
             Err(error) => End::Failed(error.to_string()),
         };
         match &end {
@@ -130,9 +130,9 @@ impl Stream {
             End::Failed(error) => self.tell(Event::error(error)).await?,
             End::Whole => {}
         }
-        self.outlet.deliver(DONE.to_owned()).await?;
+        self.response.deliver(DONE.to_owned()).await?;
         // The client has all of it, and counts as attached until that is noted.
-        if seat.is_mine() {
+        if subscriber.is_mine() {
             let (shared, ended) = (Arc::clone(&self.shared), session.clone());
             if let Err(error) = blocking(move || shared.place(&ended, |place| place.here())).await {
                 tracing::error!("codecast: {}: {error}", session.id());
@@ -142,7 +142,7 @@ impl Stream {
     }
 
     /// Reads and delivers, until the session rests or this stream has to end before.
-    async fn read(&mut self, session: &Session, mut reader: Reader, seat: &Seat) -> Result<End, Gone> {
+    async fn read(&mut self, session: &Session, mut reader: Reader, subscriber: &Subscriber) -> Result<End, Gone> {
         let news = Arc::new(Notify::new());
         let subscription = {
             let (session, news) = (session.clone(), Arc::clone(&news));
@@ -169,19 +169,19 @@ impl Stream {
                 Err(error) => return Ok(End::Failed(error.to_string())),
             };
             reader = batch.reader;
-            if !seat.is_mine() {
+            if !subscriber.is_mine() {
                 return Ok(End::BrokenOff);
             }
             let delivered = match batch.frames.is_empty() {
                 true => Ok(()),
-                false => self.outlet.deliver(batch.frames).await,
+                false => self.response.deliver(batch.frames).await,
             };
             if delivered.is_ok() {
                 reached = batch.upto.max(reached);
             }
             if reached > noted && (batch.rests.is_some() || delivered.is_err()) {
                 noted = reached;
-                self.note(session, seat, reached).await;
+                self.note(session, subscriber, reached).await;
             }
             delivered?;
             match batch.rests {
@@ -193,8 +193,8 @@ impl Stream {
                         _ = changes.changed() => {}
                         _ = stop.changed() => {}
                         () = tokio::time::sleep_until(self.pinged + PING_EVERY) => {}
-                        () = self.outlet.gone() => return Err(Gone),
-                        () = self.outlet.hung_up(), if !self.hung_up => {
+                        () = self.response.gone() => return Err(Gone),
+                        () = self.response.hung_up(), if !self.hung_up => {
                             // Whether it still reads shows when something is written to it.
                             self.hung_up = true;
                             self.ping().await?;
@@ -209,8 +209,8 @@ impl Stream {
         }
     }
 
-    async fn note(&self, session: &Session, seat: &Seat, record: u64) {
-        if !seat.is_mine() {
+    async fn note(&self, session: &Session, subscriber: &Subscriber, record: u64) {
+        if !subscriber.is_mine() {
             return;
         }
         let (shared, of) = (Arc::clone(&self.shared), session.clone());
@@ -221,7 +221,7 @@ impl Stream {
 }
 
 /// What is there to read, up to a batch.
-fn gather(shared: &Shared, session: &Session, mut reader: Reader) -> io::Result<Batch> {
+fn gather(shared: &DoorState, session: &Session, mut reader: Reader) -> io::Result<Batch> {
     let (mut frames, mut upto) = (String::new(), 0);
     while frames.len() < BATCH {
         let Some((record, events)) = reader.next()? else {
@@ -237,7 +237,7 @@ fn gather(shared: &Shared, session: &Session, mut reader: Reader) -> io::Result<
 }
 
 /// Whether nothing more is to be expected before the client says something.
-fn rests(shared: &Shared, session: &Session, position: u64) -> bool {
+fn rests(shared: &DoorState, session: &Session, position: u64) -> bool {
     let view = session.view();
     if view.last > position {
         return false;
@@ -252,7 +252,7 @@ fn rests(shared: &Shared, session: &Session, position: u64) -> bool {
 }
 
 /// The question that the session waits for, if it waits for nothing else.
-fn question(shared: &Shared, session: &Session) -> Option<Approval> {
+fn question(shared: &DoorState, session: &Session) -> Option<Approval> {
     let inbox = shared.engine.inbox();
     let open = session.approvals();
     let waiting: Vec<Approval> =
@@ -262,7 +262,7 @@ fn question(shared: &Shared, session: &Session) -> Option<Approval> {
 }
 
 /// Hands the message over. May wait for the disk.
-fn send(shared: &Shared, session: &Session, message: String) -> Sent {
+fn send(shared: &DoorState, session: &Session, message: String) -> Sent {
     if let Some(asked) = question(shared, session)
         && let Some(sent) = reply(shared, session, &asked, &message)
     {
@@ -278,7 +278,7 @@ fn send(shared: &Shared, session: &Session, message: String) -> Sent {
 }
 
 /// Answers a question with the message; nothing if it was answered elsewhere meanwhile.
-fn reply(shared: &Shared, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
+fn reply(shared: &DoorState, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
     let content: ToolContent = serde_json::from_str(&asked.ask.content).ok()?;
     let answers = serde_json::to_string(&answer::answers(&content.questions, message)).ok()?;
     let before = session.view().last;

@@ -11,8 +11,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::place::impostor;
-use crate::wire::{Answer, Request, RequestError, VERSION, most_answer_bytes};
+use crate::target::impostor;
+use crate::wire::{Request, RequestError, Response, VERSION, most_answer_bytes};
 
 /// A unix socket that takes longer is the near end of a dead tunnel.
 const PHASE: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub enum SendError {
 }
 
 /// Asks the daemon at `socket` and waits for its answer; without a limit as long as the daemon keeps the connection.
-pub async fn send(socket: &Path, request: &Request, limit: Option<Duration>) -> Result<Answer, SendError> {
+pub async fn send(socket: &Path, request: &Request, limit: Option<Duration>) -> Result<Response, SendError> {
     let line = request.to_line()?;
     let most = most_answer_bytes(request.pipeline.len());
     let give_up = Instant::now() + RETRY_FOR;
@@ -68,7 +68,7 @@ pub async fn send(socket: &Path, request: &Request, limit: Option<Duration>) -> 
             None => return Err(SendError::Closed(retries)),
         }
     };
-    let answer = Answer::parse(&answer).map_err(|source| SendError::Parse {
+    let answer = Response::parse(&answer).map_err(|source| SendError::Parse {
         version: version_of(&answer),
         client: request.session.clone(),
         source,

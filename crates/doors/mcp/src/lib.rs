@@ -5,10 +5,10 @@
 
 mod exchange;
 mod hosts;
-mod place;
 mod ready;
 mod server;
 mod stamp;
+mod target;
 mod terminal;
 mod tools;
 mod tunnel;
@@ -17,8 +17,8 @@ mod wording;
 
 pub use exchange::{SendError, send};
 pub use hosts::{Host, Hosts, HostsError, Policy, Registry};
-pub use place::{HostNameError, Places, Target, check_host, impostor, runtime_dir};
 pub use server::{Identity, PendingSource, ServeError, Server, Settings, serve_stdio};
 pub use stamp::now_iso8601;
+pub use target::{HostNameError, Places, Target, check_host, impostor, runtime_dir};
 pub use tunnel::{Tunnel, TunnelError};
-pub use wire::{Action, Answer, REQUEST_MAX, Request, RequestError, Stage, Status, VERSION, most_answer_bytes};
+pub use wire::{Action, REQUEST_MAX, Request, RequestError, Response, Stage, Status, VERSION, most_answer_bytes};

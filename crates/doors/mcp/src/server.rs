@@ -19,7 +19,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt, tool, tool_handler,
 use tokio::sync::Semaphore;
 
 use crate::hosts::{Hosts, Registry};
-use crate::place::Places;
+use crate::target::Places;
 use crate::tools::{self, Execute, HostOnly, Pending, StartServer, UpdateHost};
 use crate::wording;
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::hosts::{HostsError, Registry};
-use crate::place::{HostNameError, Places, Target, check_host};
+use crate::target::{HostNameError, Places, Target, check_host};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TunnelError {

@@ -129,7 +129,7 @@ pub struct Stage {
 
 /// A daemon's answer.
 #[derive(Debug, Deserialize)]
-pub struct Answer {
+pub struct Response {
     /// Of the request that it answers; empty when the daemon could not read one.
     #[serde(default)]
     pub id: String,
@@ -147,7 +147,7 @@ pub struct Answer {
     pub version: String,
 }
 
-impl Answer {
+impl Response {
     pub fn parse(line: &[u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(line)
     }
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn answers_are_decoded_and_unknown_members_ignored() {
-        let answer = Answer::parse(
+        let answer = Response::parse(
             br#"{"id":"1","status":"ok","stages":[{"exit_code":0,"stderr":"","new":1},{"exit_code":3,"stderr":"b29wcw==","stderr_truncated":true}],"stdout":"aGk\u003d","later":[]}"#,
         )
         .unwrap();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_denial_has_no_stages_and_no_output() {
-        let answer = Answer::parse(br#"{"id":"1","status":"denied","version":"9"}"#).unwrap();
+        let answer = Response::parse(br#"{"id":"1","status":"denied","version":"9"}"#).unwrap();
         assert_eq!((answer.status, answer.exit_code(), answer.stdout.len()), (Status::Denied, 0, 0));
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let request = Request::exec("me", vec![vec!["true".into()]]).unwrap();
         let is_ours = |id: &str, status: &str| {
             let line = format!(r#"{{"id":"{id}","status":"{status}"}}"#);
-            Answer::parse(line.as_bytes()).unwrap().is_to(&request)
+            Response::parse(line.as_bytes()).unwrap().is_to(&request)
         };
         assert!(is_ours(&request.id, "ok") && is_ours(&request.id, "error"));
         assert!(is_ours("", "error"), "it could not read the request");
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn damaged_base64_is_an_error_and_not_an_empty_stream() {
-        assert!(Answer::parse(br#"{"id":"1","status":"ok","stdout":"a"}"#).is_err());
+        assert!(Response::parse(br#"{"id":"1","status":"ok","stdout":"a"}"#).is_err());
     }
 
     #[test]

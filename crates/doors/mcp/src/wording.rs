@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 
 use crate::hosts::Hosts;
 use crate::server::Identity;
-use crate::wire::{Answer, Status, VERSION};
+use crate::wire::{Response, Status, VERSION};
 
 /// A result that is an error of the tool: the model reads the text.
 pub(crate) fn failed(text: impl ToString) -> CallToolResult {
@@ -16,7 +16,7 @@ pub(crate) fn done(text: impl ToString) -> CallToolResult {
 }
 
 /// A daemon's answer to `execute`.
-pub(crate) fn answer(answer: Answer, identity: &Identity) -> CallToolResult {
+pub(crate) fn answer(answer: Response, identity: &Identity) -> CallToolResult {
     match answer.status {
         Status::Ok => executed(&answer),
         Status::Denied => failed("Request denied by user."),
@@ -30,12 +30,12 @@ pub(crate) fn answer(answer: Answer, identity: &Identity) -> CallToolResult {
     }
 }
 
-fn executed(answer: &Answer) -> CallToolResult {
+fn executed(answer: &Response) -> CallToolResult {
     let parts = parts(answer).into_iter().map(ContentBlock::text).collect();
     if answer.exit_code() == 0 { CallToolResult::success(parts) } else { CallToolResult::error(parts) }
 }
 
-fn parts(answer: &Answer) -> Vec<String> {
+fn parts(answer: &Response) -> Vec<String> {
     let several = answer.stages.len() > 1;
     let mut parts = Vec::new();
     if !answer.stdout.is_empty() {

@@ -12,7 +12,7 @@ use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
 use ostler_engine::{By, Decision, Heard, Origin, Peer, Target, access};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::dispatch::{Call, Out};
 
 /// The longest a client waits for news in one request.
@@ -22,7 +22,7 @@ const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// More than a question and an answer, less than a screen of noise.
 const TERMINAL_CHUNK: usize = 16 * 1024;
 
-pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
+pub(crate) fn list(shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
@@ -30,11 +30,11 @@ pub(crate) fn list(shared: &Shared, params: ApprovalListParams) -> Result<Approv
     Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64, locked: inbox.is_locked() })
 }
 
-pub(crate) fn get(shared: &Shared, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
+pub(crate) fn get(shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
     Ok(named(shared, find(shared, &params.id)?))
 }
 
-pub(crate) fn shown(shared: &Shared, origin: &Origin, params: ShownParams) -> Result<Empty, RpcError> {
+pub(crate) fn shown(shared: &DoorState, origin: &Origin, params: ShownParams) -> Result<Empty, RpcError> {
     // Time runs from here on, and nobody hosted shows a person anything.
     crate::reach::check(shared, origin, Target::Instance)?;
     let id = find(shared, &params.id)?.id;
@@ -43,7 +43,7 @@ pub(crate) fn shown(shared: &Shared, origin: &Origin, params: ShownParams) -> Re
 }
 
 /// Answers when something changed, or when the time is over.
-pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn changes(shared: &DoorState, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ApprovalChanges>()?;
     let (head, mut revision) = (call.head.clone(), shared.engine.inbox().revision());
     let wait = Duration::from_millis(params.wait_ms).min(WAIT_MAX);
@@ -57,7 +57,7 @@ pub(crate) fn changes(shared: &Shared, call: &Call<'_>, out: &mut Out) -> Result
     Ok(())
 }
 
-pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
+pub(crate) fn decide(shared: &DoorState, peer: Option<&Peer>, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
     let inbox = shared.engine.inbox();
     let id = find(shared, &params.id)?.id;
     let by = person(shared, peer, &id, "approvals")?;
@@ -78,7 +78,7 @@ pub(crate) fn decide(shared: &Shared, peer: Option<&Peer>, params: DecideParams)
 }
 
 /// Opens deciding again, or says how.
-pub(crate) fn unlock(shared: &Shared, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
+pub(crate) fn unlock(shared: &DoorState, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
     let refused = |why: String| RpcError::new(ErrorKind::Refused, why).hint("there: ostler approvals --unlock");
     let peer = peer.ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
     Ok(match shared.engine.unlock(peer).map_err(refused)? {
@@ -90,7 +90,7 @@ pub(crate) fn unlock(shared: &Shared, peer: Option<&Peer>, _: Empty) -> Result<U
 
 /// Keys to the terminal of an approved command, and what it shows.
 pub(crate) fn terminal(
-    shared: &Shared,
+    shared: &DoorState,
     peer: Option<&Peer>,
     params: TerminalParams,
 ) -> Result<TerminalOutput, RpcError> {
@@ -121,12 +121,12 @@ pub(crate) fn terminal(
 }
 
 /// The person at the other end, or the refusal that goes on record; it names the verb that a person would use.
-pub(crate) fn person(shared: &Shared, peer: Option<&Peer>, about: &str, verb: &str) -> Result<By, RpcError> {
+pub(crate) fn person(shared: &DoorState, peer: Option<&Peer>, about: &str, verb: &str) -> Result<By, RpcError> {
     let refused = |why| RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}"));
     shared.engine.person(peer, about).map_err(refused)
 }
 
-fn find(shared: &Shared, text: &str) -> Result<Approval, RpcError> {
+fn find(shared: &DoorState, text: &str) -> Result<Approval, RpcError> {
     let inbox = shared.engine.inbox();
     let none = || {
         RpcError::new(ErrorKind::NotFound, format!("no request `{text}`"))
@@ -167,7 +167,7 @@ pub(crate) fn refusal(error: &DecideError) -> RpcError {
 }
 
 /// With the name of the session that asks.
-fn named(shared: &Shared, approval: Approval) -> ApprovalInfo {
+fn named(shared: &DoorState, approval: Approval) -> ApprovalInfo {
     let mut info = describe(approval);
     let session = info.asker.verified_session.as_deref();
     let session = session.and_then(|id| shared.engine.sessions().resolve(id).ok());
@@ -237,7 +237,7 @@ fn tell(outcome: &Outcome) -> String {
 }
 
 /// A method that only a person may call and that may wait for the disk.
-pub(crate) type Personal<P, R> = fn(&Shared, Option<&Peer>, P) -> Result<R, RpcError>;
+pub(crate) type Personal<P, R> = fn(&DoorState, Option<&Peer>, P) -> Result<R, RpcError>;
 
 /// The peer of a connection, for as long as a request of it runs.
 pub(crate) type Caller = Option<Arc<Peer>>;

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::approval::{Caller, Personal};
 use crate::reply::Head;
 use crate::watches::Watches;
-use crate::{Shared, approval, frame, hosted, instance, process, record, rules, session};
+use crate::{DoorState, approval, frame, hosted, instance, process, record, rules, session};
 
 /// What a watch is on, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub(crate) enum Tag {
 pub(crate) type Out = Outbox<Tag>;
 
 /// A method that asks what its caller may touch.
-type Reaching<P, R> = fn(&Shared, &Origin, P) -> Result<R, RpcError>;
+type Reaching<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
 
 /// One connection's session.
 pub(crate) struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DoorState>,
     /// Who is at the other end.
     peer: Caller,
     /// Where that is, for what it may touch.
@@ -54,7 +54,7 @@ impl Call<'_> {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>, peer: Caller, origin: Origin) -> Self {
+    pub(crate) fn new(shared: Arc<DoorState>, peer: Caller, origin: Origin) -> Self {
         Self { shared, peer, origin: Arc::new(origin), last_watch: 0, watches: Watches::default() }
     }
 
@@ -145,7 +145,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
+        answer: fn(&DoorState, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, call.params::<M>()?);
         out.ready.extend(call.head.answer(&result));
@@ -186,7 +186,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&Shared, M::Params) -> Result<M::Result, RpcError>,
+        answer: fn(&DoorState, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError>
     where
         M::Params: Send + 'static,

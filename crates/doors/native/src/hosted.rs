@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use ostler_api::{Hosted, HostedList, HostedListParams, RpcError, SessionStatus};
 use ostler_engine::{Origin, Process, Session, Target};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::reach::{shown_process, shown_session};
 
 /// An entry, and what its last lines are read from.
@@ -15,7 +15,7 @@ enum Source {
     Session(Session),
 }
 
-pub(crate) fn list(shared: &Shared, origin: &Origin, params: HostedListParams) -> Result<HostedList, RpcError> {
+pub(crate) fn list(shared: &DoorState, origin: &Origin, params: HostedListParams) -> Result<HostedList, RpcError> {
     let processes = shared.engine.list();
     let sessions = shared.engine.sessions().list();
     let wanted = |id: &str| params.id.as_deref().is_none_or(|only| only == id);
@@ -61,7 +61,7 @@ fn drop_oldest(all: &mut Vec<(Hosted, Source)>, max: usize) {
     all.retain(|(hosted, _)| !gone.contains(&hosted.id));
 }
 
-fn of_process(shared: &Shared, origin: &Origin, process: &Process) -> Hosted {
+fn of_process(shared: &DoorState, origin: &Origin, process: &Process) -> Hosted {
     let part_of = process.about().session.clone().or_else(|| process.approval().map(str::to_owned));
     Hosted { part_of, ..Hosted::from(shown_process(shared, origin, process)) }
 }

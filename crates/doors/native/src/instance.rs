@@ -14,7 +14,7 @@ use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Drive, Login};
 use ostler_engine::{KillPlan, Origin, Process, Space, Target, Upgrade};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::dispatch::{Call, Client, Out};
 use crate::reach::check;
 use crate::session;
@@ -33,7 +33,7 @@ fn upgrade(of_keeper: Upgrade) -> KeeperUpgrade {
     }
 }
 
-pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcError> {
+pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, RpcError> {
     if params.version < OLDEST {
         let message = format!("this daemon speaks protocol {OLDEST} to {API_VERSION}, the client {}", params.version);
         return Err(RpcError::new(ErrorKind::Refused, message).hint("use a newer client"));
@@ -51,7 +51,7 @@ pub(crate) fn hello(shared: &Shared, params: HelloParams) -> Result<Hello, RpcEr
     })
 }
 
-pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
+pub(crate) fn status(shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
     let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
@@ -87,7 +87,7 @@ pub(crate) fn status(shared: &Shared, _: Empty) -> Result<Status, RpcError> {
 }
 
 /// May wait for a login shell, and for the agents.
-pub(crate) fn agents(shared: &Shared, params: AgentsParams) -> Result<AgentList, RpcError> {
+pub(crate) fn agents(shared: &DoorState, params: AgentsParams) -> Result<AgentList, RpcError> {
     let agents = shared.engine.sessions().agents_here(params.ask).into_iter().map(agent_info).collect();
     Ok(AgentList { agents })
 }
@@ -117,7 +117,7 @@ pub fn agent_info(here: AgentHere) -> AgentInfo {
     }
 }
 
-pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
+pub(crate) fn metrics(shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
     let (identity, stats, counters) = (shared.instance.identity(), shared.engine.stats(), &shared.counters);
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let rows: &[(&str, &str, &str, f64)] = &[
@@ -168,13 +168,13 @@ pub(crate) fn metrics(shared: &Shared, _: Empty) -> Result<Metrics, RpcError> {
     Ok(Metrics { text })
 }
 
-pub(crate) fn prune(shared: &Shared, origin: &Origin, params: PruneParams) -> Result<PruneResult, RpcError> {
+pub(crate) fn prune(shared: &DoorState, origin: &Origin, params: PruneParams) -> Result<PruneResult, RpcError> {
     check(shared, origin, Target::Instance)?;
     let report = shared.engine.prune(params.dry_run);
     Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
 }
 
-pub(crate) fn leave(shared: &Shared, origin: &Origin, _: KeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn leave(shared: &DoorState, origin: &Origin, _: KeyParams) -> Result<Empty, RpcError> {
     check(shared, origin, Target::Instance)?;
     end_soon(shared, true);
     Ok(Empty {})
@@ -207,7 +207,7 @@ pub(crate) fn stop(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
     Ok(())
 }
 
-fn end_soon(shared: &Shared, keep: bool) {
+fn end_soon(shared: &DoorState, keep: bool) {
     let instance = Arc::clone(&shared.instance);
     tokio::spawn(async move {
         tokio::time::sleep(LAST_WORDS).await;

@@ -67,11 +67,11 @@ pub struct Identity {
 /// An open door; a cheap handle.
 #[derive(Clone)]
 pub struct Door {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
 }
 
 /// What all connections have in common.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     engine: Engine,
     instance: Arc<dyn Instance>,
     counters: Arc<Counters>,
@@ -84,7 +84,7 @@ impl Door {
         let counters = Arc::new(Counters::default());
         let observer = Counters::observer(&counters);
         engine.observe(&observer);
-        Self { shared: Arc::new(Shared { engine, instance, counters, _observer: observer }) }
+        Self { shared: Arc::new(DoorState { engine, instance, counters, _observer: observer }) }
     }
 
     /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
@@ -104,7 +104,7 @@ impl Door {
     }
 }
 
-async fn client(shared: Arc<Shared>, stream: tokio::net::UnixStream) {
+async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     let limits = Limits {
         line: ostler_api::LINE_MAX,
         in_flight: IN_FLIGHT,

@@ -13,7 +13,7 @@ use ostler_engine::{
     ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
-use crate::Shared;
+use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, describe, disk, of_process, of_session};
 use crate::reach::{check, shown_process};
@@ -26,7 +26,7 @@ const SIGNAL_MAX: i32 = 64;
 /// The longest a kill waits, so that a process that ignores signals cannot hold a request for ever.
 const GRACE_MAX: Duration = Duration::from_secs(600);
 
-fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
+fn find(shared: &DoorState, id: &str) -> Result<Process, RpcError> {
     shared.engine.resolve(id).map_err(|error| match error {
         ResolveError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no process `{id}`")).hint("list them: ostler ps -a")
@@ -39,19 +39,19 @@ fn find(shared: &Shared, id: &str) -> Result<Process, RpcError> {
 }
 
 /// A process that this client may touch.
-fn own(shared: &Shared, origin: &Origin, id: &str) -> Result<Process, RpcError> {
+fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Process, RpcError> {
     let process = find(shared, id)?;
     check(shared, origin, Target::Process(&process))?;
     Ok(process)
 }
 
-pub(crate) fn list(shared: &Shared, origin: &Origin, params: ListParams) -> Result<ProcessList, RpcError> {
+pub(crate) fn list(shared: &DoorState, origin: &Origin, params: ListParams) -> Result<ProcessList, RpcError> {
     let all = shared.engine.list();
     let wanted = all.iter().filter(|process| params.all || process.is_running());
     Ok(ProcessList { processes: wanted.map(|process| shown_process(shared, origin, process)).collect() })
 }
 
-pub(crate) fn get(shared: &Shared, origin: &Origin, params: IdParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn get(shared: &DoorState, origin: &Origin, params: IdParams) -> Result<ProcessInfo, RpcError> {
     Ok(shown_process(shared, origin, &find(shared, &params.id)?))
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn signal(shared: &Shared, origin: &Origin, params: SignalParams) -> Result<Empty, RpcError> {
+pub(crate) fn signal(shared: &DoorState, origin: &Origin, params: SignalParams) -> Result<Empty, RpcError> {
     let process = own(shared, origin, &params.id)?;
     if !(1..=SIGNAL_MAX).contains(&params.signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
@@ -330,7 +330,7 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     Ok(())
 }
 
-pub(crate) fn rename(shared: &Shared, origin: &Origin, params: RenameParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn rename(shared: &DoorState, origin: &Origin, params: RenameParams) -> Result<ProcessInfo, RpcError> {
     let process = own(shared, origin, &params.id)?;
     let name = Some(params.name).filter(|name| !name.is_empty());
     crate::session::check_name(name.as_deref())?;
@@ -367,7 +367,7 @@ pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
 }
 
 /// Opens everything to a hosted process, or only what is its own: for a person to say.
-pub(crate) fn access(shared: &Shared, peer: Option<&Peer>, params: AccessParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn access(shared: &DoorState, peer: Option<&Peer>, params: AccessParams) -> Result<ProcessInfo, RpcError> {
     let process = find(shared, &params.id)?;
     let by = crate::approval::person(shared, peer, process.id(), &format!("set {} --access all", process.id()))?;
     if !process.is_running() {
@@ -377,7 +377,7 @@ pub(crate) fn access(shared: &Shared, peer: Option<&Peer>, params: AccessParams)
     Ok(describe(&process))
 }
 
-pub(crate) fn forget(shared: &Shared, origin: &Origin, params: IdKeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn forget(shared: &DoorState, origin: &Origin, params: IdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("forget {} {key}", params.id));
     let process = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),

@@ -3,12 +3,12 @@
 use ostler_api::{ErrorKind, ProcessInfo, RpcError, SessionInfo};
 use ostler_engine::{Origin, OutOfReach, Process, Session, Target};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::info::describe;
 use crate::session::describe_session;
 
 /// Refuses what is not the client's own.
-pub(crate) fn check(shared: &Shared, origin: &Origin, target: Target<'_>) -> Result<(), RpcError> {
+pub(crate) fn check(shared: &DoorState, origin: &Origin, target: Target<'_>) -> Result<(), RpcError> {
     shared.engine.may_touch(origin, target).map_err(|error| refusal(&error))
 }
 
@@ -23,7 +23,7 @@ fn refusal(error: &OutOfReach) -> RpcError {
 }
 
 /// A process as this client may see it: of what is not its own, nothing that it says.
-pub(crate) fn shown_process(shared: &Shared, origin: &Origin, process: &Process) -> ProcessInfo {
+pub(crate) fn shown_process(shared: &DoorState, origin: &Origin, process: &Process) -> ProcessInfo {
     let mut info = describe(process);
     if shared.engine.may_touch(origin, Target::Process(process)).is_err()
         && let Some(claim) = &mut info.claim
@@ -34,7 +34,7 @@ pub(crate) fn shown_process(shared: &Shared, origin: &Origin, process: &Process)
 }
 
 /// The same for a session.
-pub(crate) fn shown_session(shared: &Shared, origin: &Origin, session: &Session) -> SessionInfo {
+pub(crate) fn shown_session(shared: &DoorState, origin: &Origin, session: &Session) -> SessionInfo {
     let mut info = describe_session(session.view());
     if shared.engine.may_touch(origin, Target::Session(session)).is_err() {
         (info.why, info.agent_session) = (None, None);

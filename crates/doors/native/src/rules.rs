@@ -9,18 +9,18 @@ use ostler_engine::session::{Session, SessionError};
 use ostler_engine::{Origin, Peer, Target};
 
 use crate::approval::{failed, person, refusal};
-use crate::{Shared, info};
+use crate::{DoorState, info};
 
 /// Entries in one answer: some hundred kilobytes.
 const PAGE: u64 = 1000;
 /// A shorter beginning of an id is more likely a word.
 const BEGINNING: usize = 5;
 
-pub(crate) fn list(shared: &Shared, _: Empty) -> Result<RuleList, RpcError> {
+pub(crate) fn list(shared: &DoorState, _: Empty) -> Result<RuleList, RpcError> {
     Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
 }
 
-pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
+pub(crate) fn add(shared: &DoorState, peer: Option<&Peer>, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
     let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
     let by = person(shared, peer, "rules", "rules")?;
     let stages = params
@@ -65,7 +65,7 @@ pub(crate) fn add(shared: &Shared, peer: Option<&Peer>, params: RuleAddParams) -
 }
 
 /// The id of the session that is meant, or what an asker elsewhere claims to be.
-fn session_of(shared: &Shared, text: String) -> Result<String, RpcError> {
+fn session_of(shared: &DoorState, text: String) -> Result<String, RpcError> {
     let sessions = shared.engine.sessions();
     let meant = |session: &Session| text.len() >= BEGINNING || session.view().name.as_deref() == Some(&text);
     match sessions.resolve(&text) {
@@ -80,7 +80,7 @@ fn session_of(shared: &Shared, text: String) -> Result<String, RpcError> {
     }
 }
 
-pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {
+pub(crate) fn revoke(shared: &DoorState, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {
     let by = person(shared, peer, "rules", "rules")?;
     match shared.engine.inbox().revoke_rule(&params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
@@ -91,19 +91,19 @@ pub(crate) fn revoke(shared: &Shared, peer: Option<&Peer>, params: RuleNameParam
     }
 }
 
-pub(crate) fn confirm(shared: &Shared, peer: Option<&Peer>, params: SettingInfo) -> Result<Empty, RpcError> {
+pub(crate) fn confirm(shared: &DoorState, peer: Option<&Peer>, params: SettingInfo) -> Result<Empty, RpcError> {
     let by = person(shared, peer, "settings", "config confirm")?;
     let confirmed = shared.engine.inbox().confirm((params.setting, params.value), by);
     confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
 }
 
-pub(crate) fn affirm(shared: &Shared, peer: Option<&Peer>, params: RuleAffirmParams) -> Result<RuleNames, RpcError> {
+pub(crate) fn affirm(shared: &DoorState, peer: Option<&Peer>, params: RuleAffirmParams) -> Result<RuleNames, RpcError> {
     let by = person(shared, peer, "rules", "rules affirm")?;
     let names = shared.engine.inbox().affirm(&params.digests, by).map_err(|error| failed(&error))?;
     Ok(RuleNames { names })
 }
 
-pub(crate) fn audit(shared: &Shared, origin: &Origin, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+pub(crate) fn audit(shared: &DoorState, origin: &Origin, params: AuditReadParams) -> Result<AuditPage, RpcError> {
     crate::reach::check(shared, origin, Target::Instance)?;
     let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
     let entries = shared
@@ -114,7 +114,7 @@ pub(crate) fn audit(shared: &Shared, origin: &Origin, params: AuditReadParams) -
     Ok(AuditPage { entries: entries.into_iter().map(entry).collect() })
 }
 
-pub(crate) fn verify(shared: &Shared, _: Empty) -> Result<AuditVerified, RpcError> {
+pub(crate) fn verify(shared: &DoorState, _: Empty) -> Result<AuditVerified, RpcError> {
     let verified = shared.engine.inbox().verify().map_err(|error| failed(&error))?;
     let foreign = verified.foreign.into_iter().map(|(_, foreign)| entry(foreign)).collect();
     Ok(AuditVerified { entries: verified.entries, head: verified.head, foreign })

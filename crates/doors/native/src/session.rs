@@ -18,7 +18,7 @@ use ostler_engine::session::{
 };
 use ostler_engine::{Caller, Origin, Peer, SpawnError, Target, WinSize};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, disk, of_process, of_session};
 use crate::reach::{check, shown_session};
@@ -32,7 +32,7 @@ const NAME_MAX: usize = 128;
 /// One line of an agent and some more.
 const RAW_MAX: u64 = 16 * 1024 * 1024;
 
-fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
     shared.engine.sessions().resolve(id).map_err(|error| match error {
         SessionError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no session `{id}`")).hint("list them: ostler sessions --all")
@@ -45,7 +45,7 @@ fn find(shared: &Shared, id: &str) -> Result<Session, RpcError> {
 }
 
 /// A session that this client may touch.
-fn own(shared: &Shared, origin: &Origin, id: &str) -> Result<Session, RpcError> {
+fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Session, RpcError> {
     let session = find(shared, id)?;
     check(shared, origin, Target::Session(&session))?;
     Ok(session)
@@ -55,7 +55,11 @@ fn bad(message: impl Into<String>) -> RpcError {
     RpcError::new(ErrorKind::BadParams, message)
 }
 
-pub(crate) fn create(shared: &Shared, origin: &Origin, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
+pub(crate) fn create(
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionCreateParams,
+) -> Result<SessionInfo, RpcError> {
     check_name(params.name.as_deref())?;
     check_variables(&params.env)?;
     if params.branch.is_some() && !params.worktree {
@@ -96,7 +100,7 @@ pub(crate) fn create(shared: &Shared, origin: &Origin, params: SessionCreatePara
     })
 }
 
-fn agent(shared: &Shared, params: &SessionCreateParams) -> Result<Agent, RpcError> {
+fn agent(shared: &DoorState, params: &SessionCreateParams) -> Result<Agent, RpcError> {
     if params.agent == "acp" {
         return match params.command.is_empty() {
             true => Err(bad("agent acp needs a command").hint("`ostler new acp . -- COMMAND ARGS`")),
@@ -130,14 +134,14 @@ pub(crate) fn check_variables(variables: &[(String, String)]) -> Result<(), RpcE
     }
 }
 
-pub(crate) fn list(shared: &Shared, origin: &Origin, params: SessionListParams) -> Result<SessionList, RpcError> {
+pub(crate) fn list(shared: &DoorState, origin: &Origin, params: SessionListParams) -> Result<SessionList, RpcError> {
     let all = shared.engine.sessions().list();
     let infos = all.iter().map(|session| shown_session(shared, origin, session));
     Ok(SessionList { sessions: infos.filter(|info| params.all || info.status != SessionStatus::Closed).collect() })
 }
 
 /// How many there are of each status.
-pub(crate) fn count(shared: &Shared) -> [(SessionStatus, u64); 6] {
+pub(crate) fn count(shared: &DoorState) -> [(SessionStatus, u64); 6] {
     use SessionStatus::{Closed, Failed, Idle, Interrupted, Running, Waiting};
     let mut counts = [Idle, Running, Waiting, Interrupted, Failed, Closed].map(|status| (status, 0));
     for session in shared.engine.sessions().list() {
@@ -149,11 +153,11 @@ pub(crate) fn count(shared: &Shared) -> [(SessionStatus, u64); 6] {
     counts
 }
 
-pub(crate) fn get(shared: &Shared, origin: &Origin, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
+pub(crate) fn get(shared: &DoorState, origin: &Origin, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
     Ok(shown_session(shared, origin, &find(shared, &params.id)?))
 }
 
-pub(crate) fn prompt(shared: &Shared, origin: &Origin, params: PromptParams) -> Result<PromptAccepted, RpcError> {
+pub(crate) fn prompt(shared: &DoorState, origin: &Origin, params: PromptParams) -> Result<PromptAccepted, RpcError> {
     let session = own(shared, origin, &params.id)?;
     let mut blocks: Vec<Block> = params.blocks.into_iter().map(block).collect();
     blocks.extend(params.text.map(|text| Block::Text { text }));
@@ -172,7 +176,7 @@ pub(crate) fn prompt(shared: &Shared, origin: &Origin, params: PromptParams) -> 
 }
 
 /// Why a session does not take a prompt.
-fn not_taken(shared: &Shared, session: &Session, error: PromptError) -> RpcError {
+fn not_taken(shared: &DoorState, session: &Session, error: PromptError) -> RpcError {
     let name = of_session(session);
     match error {
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed"))
@@ -193,7 +197,7 @@ fn not_taken(shared: &Shared, session: &Session, error: PromptError) -> RpcError
 }
 
 /// What a restart of the machine stopped goes on.
-pub(crate) fn go_on(shared: &Shared, origin: &Origin, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+pub(crate) fn go_on(shared: &DoorState, origin: &Origin, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if !first(shared, "continue", session.id(), params.key.as_deref()) {
         return Ok(Continued { held: 0, told: None });
@@ -217,7 +221,7 @@ fn block(block: PromptBlock) -> Block {
     }
 }
 
-pub(crate) fn interrupt(shared: &Shared, origin: &Origin, params: InterruptParams) -> Result<Interrupted, RpcError> {
+pub(crate) fn interrupt(shared: &DoorState, origin: &Origin, params: InterruptParams) -> Result<Interrupted, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
         return Ok(Interrupted { interrupted: false, dropped: 0 });
@@ -228,7 +232,7 @@ pub(crate) fn interrupt(shared: &Shared, origin: &Origin, params: InterruptParam
 }
 
 /// Opens the agent's own screen.
-pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn screen(shared: &DoorState, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
     let session = find(shared, &params.id)?;
     check_variables(&params.env)?;
     if params.size.rows == 0 || params.size.cols == 0 {
@@ -265,7 +269,7 @@ pub(crate) fn screen(shared: &Shared, peer: Option<&Peer>, params: ScreenParams)
 
 /// Changes what holds from the next prompt on.
 pub(crate) fn change(
-    shared: &Shared,
+    shared: &DoorState,
     peer: Option<&Peer>,
     params: SessionChangeParams,
 ) -> Result<SessionInfo, RpcError> {
@@ -307,7 +311,7 @@ pub(crate) fn close(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
 }
 
 async fn closed(
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
     origin: Arc<Origin>,
     params: SessionIdKeyParams,
 ) -> Result<SessionClosed, RpcError> {
@@ -329,7 +333,7 @@ fn fate_of(fate: TreeFate) -> WorktreeFate {
     }
 }
 
-pub(crate) fn forget(shared: &Shared, origin: &Origin, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn forget(shared: &DoorState, origin: &Origin, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("session forget {} {key}", params.id));
     let session = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
@@ -395,7 +399,7 @@ pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn raw(shared: &Shared, origin: &Origin, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
+pub(crate) fn raw(shared: &DoorState, origin: &Origin, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if params.source == 0 || params.to < params.from || params.to - params.from > RAW_MAX {
         return Err(bad("session.raw: one line of one process, from its start to its end"));
@@ -409,7 +413,7 @@ pub(crate) fn raw(shared: &Shared, origin: &Origin, params: SessionRawParams) ->
 }
 
 /// Whether this request was not made before: the same key again changes nothing.
-fn first(shared: &Shared, verb: &str, id: &str, key: Option<&str>) -> bool {
+fn first(shared: &DoorState, verb: &str, id: &str, key: Option<&str>) -> bool {
     key.is_none_or(|key| shared.engine.first_use(&format!("session {verb} {id} {key}")))
 }
 

@@ -8,8 +8,8 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
 
-use crate::delivery::{Delivery, OUT_HIGH, OUT_LOW, Read, Reading, Shared};
-use crate::places::{self, Seat};
+use crate::connection_slots::{self, ConnectionSlot};
+use crate::delivery::{Delivery, OUT_HIGH, OUT_LOW, Read, Reading, SharedDelivery};
 use crate::signal::Signal;
 use crate::socket::{Arrival, Socket};
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
@@ -54,24 +54,24 @@ where
 {
     // One place per answer in flight, and one more for the line that reached the limit.
     let (sender, answers) = mpsc::channel(limits.in_flight + limits.input.pieces + 1);
-    let (signal, seat) = (Arc::new(Signal::default()), Arc::new(places::take()));
+    let (signal, slot) = (Arc::new(Signal::default()), Arc::new(connection_slots::take()));
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
     let socket = Socket::new(stream)?;
-    let delivery = Delivery::new(session, out, limits, socket.writer(), Arc::clone(&signal), Arc::clone(&seat));
-    let delivery = Shared::new(delivery);
-    Connection { socket, delivery, answers, signal, input, reading: None, half_closed: false, seat }.run().await
+    let delivery = Delivery::new(session, out, limits, socket.writer(), Arc::clone(&signal), Arc::clone(&slot));
+    let delivery = SharedDelivery::new(delivery);
+    Connection { socket, delivery, answers, signal, input, reading: None, half_closed: false, slot }.run().await
 }
 
 struct Connection<S: Session> {
     socket: Socket,
-    delivery: Arc<Shared<S>>,
+    delivery: Arc<SharedDelivery<S>>,
     answers: mpsc::Receiver<Later<S::Tag>>,
     signal: Arc<Signal>,
     input: LineBuffer,
     reading: Option<Reading>,
     half_closed: bool,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
 }
 
 /// What follows a turn.
@@ -138,7 +138,7 @@ where
         {
             delivery.out.arrived(later);
         }
-        if handle_lines(delivery, &mut self.input, self.half_closed, &self.seat)? == Flow::Close {
+        if handle_lines(delivery, &mut self.input, self.half_closed, &self.slot)? == Flow::Close {
             return Ok(Next::Close);
         }
         let busy = delivery.add_frames(&mut self.reading)?;
@@ -173,7 +173,7 @@ where
 
     /// Waits for the next thing to do. The order does not matter, because every turn looks at everything that has come.
     async fn wait(&mut self, waiting: &Waiting) -> io::Result<Event> {
-        let Self { socket, input, answers, signal, reading, seat, delivery, .. } = self;
+        let Self { socket, input, answers, signal, reading, slot, delivery, .. } = self;
         tokio::select! {
             biased;
             (of, read) = finished(reading) => {
@@ -189,7 +189,7 @@ where
             Some(later) = answers.recv(), if waiting.answers => delivery.lock().out.arrived(later),
             () = signal.raised(), if waiting.frames => {}
             () = tokio::time::sleep(LOOK_EVERY), if waiting.hangup => {}
-            () = seat.leave() => return Ok(Event::Leave),
+            () = slot.leave() => return Ok(Event::Leave),
         }
         Ok(Event::Look)
     }
@@ -199,7 +199,7 @@ fn handle_lines<S: Session>(
     delivery: &mut Delivery<S>,
     input: &mut LineBuffer,
     half_closed: bool,
-    seat: &Seat,
+    slot: &ConnectionSlot,
 ) -> io::Result<Flow>
 where
     S::Tag: 'static,
@@ -218,7 +218,7 @@ where
             Ok(None) => return Ok(Flow::Continue),
             Ok(Some([])) => {}
             Ok(Some(line)) => {
-                seat.heard();
+                slot.heard();
                 if delivery.line(line) == Flow::Close {
                     return Ok(Flow::Close);
                 }

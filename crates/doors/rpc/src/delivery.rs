@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinHandle;
 
-use crate::places::Seat;
+use crate::connection_slots::ConnectionSlot;
 use crate::reader::{Found, Reader};
 use crate::signal::Signal;
 use crate::socket::Writer;
@@ -50,7 +50,7 @@ pub(crate) struct Delivery<S: Session> {
     limits: Limits,
     writer: Writer,
     signal: Arc<Signal>,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     /// How much of `out.ready` has been written.
     written: usize,
     /// One frame's raw bytes, reused.
@@ -69,10 +69,10 @@ where
         limits: Limits,
         writer: Writer,
         signal: Arc<Signal>,
-        seat: Arc<Seat>,
+        slot: Arc<ConnectionSlot>,
     ) -> Self {
         let frame = Vec::new();
-        Self { session, out, at_rest: false, limits, writer, signal, seat, written: 0, frame, next: 0 }
+        Self { session, out, at_rest: false, limits, writer, signal, slot, written: 0, frame, next: 0 }
     }
 
     pub(crate) fn pending(&self) -> usize {
@@ -101,9 +101,9 @@ where
             && !self.out.watches.iter().any(Watch::is_owed)
     }
 
-    /// Says at its seat whether this client waits for something.
+    /// Says at its slot whether this client waits for something.
     pub(crate) fn note_busy(&self) {
-        self.seat.busy(self.out.expects() || !self.out.watches.is_empty() || self.pending() > 0);
+        self.slot.busy(self.out.expects() || !self.out.watches.is_empty() || self.pending() > 0);
     }
 
     /// Writes what is left of a process that has ended. `false`: there is more to it, which the task has to see to.
@@ -251,9 +251,9 @@ fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
 }
 
 /// One delivery, of whoever has something for the client.
-pub(crate) struct Shared<S: Session>(Mutex<Delivery<S>>);
+pub(crate) struct SharedDelivery<S: Session>(Mutex<Delivery<S>>);
 
-impl<S: Session + 'static> Shared<S> {
+impl<S: Session + 'static> SharedDelivery<S> {
     /// Makes it, and has the ends of processes brought to it.
     pub(crate) fn new(delivery: Delivery<S>) -> Arc<Self> {
         let signal = Arc::clone(&delivery.signal);
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
     use crate::signal::Bell;
     use crate::socket::Socket;
-    use crate::{InputLimits, places};
+    use crate::{InputLimits, connection_slots};
 
     /// Every record is the last.
     struct Door;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     struct Stage {
-        shared: Arc<Shared<Door>>,
+        shared: Arc<SharedDelivery<Door>>,
         client: UnixStream,
         end: Bell,
         _dir: tempfile::TempDir,
@@ -331,10 +331,10 @@ mod tests {
         out.watch(Watch::events("s0".into(), (), EventCursor::new(journal, 0)));
         signal.lower();
         let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000, input: InputLimits::default() };
-        let seat = Arc::new(places::take());
-        let mut delivery = Delivery::new(Door, out, limits, socket.writer(), Arc::clone(&signal), seat);
+        let slot = Arc::new(connection_slots::take());
+        let mut delivery = Delivery::new(Door, out, limits, socket.writer(), Arc::clone(&signal), slot);
         delivery.at_rest = true;
-        Stage { shared: Shared::new(delivery), client, end: Bell { signal, of: "s0".into() }, _dir: dir }
+        Stage { shared: SharedDelivery::new(delivery), client, end: Bell { signal, of: "s0".into() }, _dir: dir }
     }
 
     fn heard(stage: &Stage) -> String {

@@ -11,12 +11,12 @@
 
 mod called;
 mod connection;
+mod connection_slots;
 mod delivery;
 mod line;
 mod listen;
 mod outbox;
 mod payload;
-mod places;
 mod reader;
 mod shown;
 mod signal;
@@ -26,7 +26,7 @@ mod watch;
 pub use called::called;
 pub use connection::{InputLimits, Limits, serve};
 pub use line::{LineBuffer, TooLong};
-pub use listen::{Bound, Place, bind, connect, connect_within, is_ours, look};
+pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use shown::{is_hidden, is_plain};

@@ -40,7 +40,7 @@ impl Bound {
                 Ok(stream)
             }
             Err(error) if is_out_of_descriptors(&error) => {
-                crate::places::make_room();
+                crate::connection_slots::make_room();
                 self.spare().clear();
                 Ok(self.listener.accept().await?.0)
             }
@@ -156,7 +156,7 @@ pub fn connect_within(path: &Path, within: Duration) -> io::Result<StdUnixStream
 
 /// What stands where a socket is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum Occupant {
     /// Nothing that anybody could miss.
     Free,
     /// A living socket of the process with this pid; none when it takes no more connections, so that it cannot be asked.
@@ -166,20 +166,20 @@ pub enum Place {
 }
 
 /// Looks at `path` and changes nothing. A folder that is not there is an error, as it is for [`bind`].
-pub fn look(path: &Path) -> io::Result<Place> {
+pub fn look(path: &Path) -> io::Result<Occupant> {
     let meta = match fs::symlink_metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return path.parent().map_or(Ok(()), |folder| fs::metadata(folder).map(drop)).map(|()| Place::Free);
+            return path.parent().map_or(Ok(()), |folder| fs::metadata(folder).map(drop)).map(|()| Occupant::Free);
         }
         Err(error) => return Err(error),
     };
     let kind = meta.file_type();
     match kind.is_socket().then(|| knock(path)).transpose() {
-        Ok(Some(peer)) => Ok(Place::Listener(peer)),
-        Ok(None) if kind.is_file() && meta.len() == 0 => Ok(Place::Free),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Place::Free),
-        Ok(None) | Err(_) => Ok(Place::Occupied),
+        Ok(Some(peer)) => Ok(Occupant::Listener(peer)),
+        Ok(None) if kind.is_file() && meta.len() == 0 => Ok(Occupant::Free),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Occupant::Free),
+        Ok(None) | Err(_) => Ok(Occupant::Occupied),
     }
 }
 
@@ -197,7 +197,7 @@ fn knock(path: &Path) -> io::Result<Option<u32>> {
 }
 
 fn make_way(path: &Path) -> io::Result<()> {
-    if look(path)? != Place::Free {
+    if look(path)? != Occupant::Free {
         return Err(io::ErrorKind::AddrInUse.into());
     }
     match fs::remove_file(path) {
@@ -268,12 +268,12 @@ mod tests {
         fs::write(at("empty"), "").unwrap();
         fs::write(at("file"), "precious").unwrap();
         let _other_kind = std::os::unix::net::UnixDatagram::bind(at("datagrams")).unwrap();
-        assert_eq!(look(&at("living")).unwrap(), Place::Listener(Some(std::process::id())));
+        assert_eq!(look(&at("living")).unwrap(), Occupant::Listener(Some(std::process::id())));
         for free in ["dead", "empty", "nothing"] {
-            assert_eq!(look(&at(free)).unwrap(), Place::Free, "{free}");
+            assert_eq!(look(&at(free)).unwrap(), Occupant::Free, "{free}");
         }
         for occupied in ["file", "datagrams", "."] {
-            assert_eq!(look(&at(occupied)).unwrap(), Place::Occupied, "{occupied}");
+            assert_eq!(look(&at(occupied)).unwrap(), Occupant::Occupied, "{occupied}");
         }
         assert_eq!(look(&at("no/such/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(at("dead").exists() && at("empty").exists());
@@ -285,14 +285,14 @@ mod tests {
         let path = dir.path().join("s");
         let _hung = std::os::unix::net::UnixListener::bind(&path).unwrap();
         // More than any backlog; each knock leaves one connection that nobody accepts.
-        let mut seen = Place::Free;
+        let mut seen = Occupant::Free;
         for _ in 0..100_000 {
             seen = look(&path).unwrap();
-            if seen == Place::Listener(None) {
+            if seen == Occupant::Listener(None) {
                 break;
             }
         }
-        assert_eq!(seen, Place::Listener(None));
+        assert_eq!(seen, Occupant::Listener(None));
         assert_eq!(bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
     }
 

@@ -23,12 +23,12 @@ struct Short<'a> {
 
 /// Who is answered, and by which version.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct Responder<'a> {
     pub(crate) id: &'a str,
     pub(crate) version: &'a str,
 }
 
-impl Answer<'_> {
+impl Responder<'_> {
     pub(crate) fn error(&self, message: &str) -> Vec<u8> {
         self.short("error", None, Some(message))
     }
@@ -130,7 +130,7 @@ impl Write for Base64<'_> {
 mod tests {
     use super::*;
 
-    const TO: Answer<'_> = Answer { id: "5\"e", version: "1.2.0" };
+    const TO: Responder<'_> = Responder { id: "5\"e", version: "1.2.0" };
 
     fn text(line: Vec<u8>) -> String {
         String::from_utf8(line).unwrap()

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime};
 use ostler_engine::Host;
 use tokio::net::UnixStream;
 
-use crate::answer::Answer;
+use crate::answer::Responder;
 use crate::arrive::{self, Arrived};
 use crate::request::{self, Checked};
-use crate::run::{self, Said};
-use crate::{Peer, Request, Shared, wire};
+use crate::run::{self, Reply};
+use crate::{DoorState, Peer, Request, wire};
 
 /// A client that takes nothing for so long has stopped reading; its place is needed.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ const WRITE_WITHIN: Duration = Duration::from_secs(30);
 const BUFFER: usize = 64 * 1024;
 
 /// Serves the connection to its end.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: UnixStream, peer: Peer) {
+pub(crate) async fn serve(shared: Arc<DoorState>, stream: UnixStream, peer: Peer) {
     let outcome = match arrive::request(&stream).await {
         Ok(Arrived::Line(line)) => answer(&shared, stream, &peer, &line).await,
         Ok(Arrived::Nothing) => Ok(()),
@@ -48,7 +48,7 @@ pub(crate) async fn refuse(stream: UnixStream, line: Vec<u8>) {
     }
 }
 
-async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u8]) -> io::Result<()> {
+async fn answer(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, line: &[u8]) -> io::Result<()> {
     let wire = match wire::Request::read(line) {
         Ok(wire) => wire,
         Err(error) => {
@@ -63,14 +63,14 @@ async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u
         Ok(Checked::Run(request)) => return run_it(shared, stream, peer, request).await,
         Ok(Checked::Ping(_) | Checked::Stop(_)) if !shared.first_use(&id).await => to.error(&run::duplicate(&id)),
         Ok(Checked::Ping(request)) => {
-            shared.around.pinged(&request);
+            shared.surface.pinged(&request);
             to.done(Some("pong"))
         }
         // Who may ask for commands may still not end the place where they are decided.
         Ok(Checked::Stop(_)) if peer.uid != rustix::process::geteuid().as_raw() => {
             to.error("only the user whose sudo-proxy this is may stop it")
         }
-        Ok(Checked::Stop(request)) => match shared.around.stop(&request) {
+        Ok(Checked::Stop(request)) => match shared.surface.stop(&request) {
             // The daemon may end once the answer is on its way.
             Ok(()) => {
                 let sent = send(stream, to.done(None)).await;
@@ -83,7 +83,7 @@ async fn answer(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, line: &[u
     send(stream, short).await.map(drop)
 }
 
-async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
+async fn run_it(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
     let id = request.id.clone();
     // Looked at only for what somebody will be asked about. A peer that is gone already has no process to look at.
     let host = ostler_engine::Peer::of(&stream).ok().and_then(|peer| shared.engine.host_of(&peer));
@@ -96,13 +96,13 @@ async fn run_it(shared: &Arc<Shared>, stream: UnixStream, peer: &Peer, request: 
     let said = run::decided(shared, request, &peer, &stream).await;
     let to = shared.answer(&id);
     match said {
-        Said::Nothing => Ok(()),
-        Said::Denied => send(stream, to.denied()).await.map(drop),
-        Said::Expired => send(stream, to.timeout()).await.map(drop),
-        Said::Error(why) => send(stream, to.error(&why)).await.map(drop),
-        Said::Ran(ran, mut output) => {
+        Reply::Nothing => Ok(()),
+        Reply::Denied => send(stream, to.denied()).await.map(drop),
+        Reply::Expired => send(stream, to.timeout()).await.map(drop),
+        Reply::Error(why) => send(stream, to.error(&why)).await.map(drop),
+        Reply::Ran(ran, mut output) => {
             let version = shared.settings.version.clone();
-            let write = move |out: &mut dyn Write| Answer { id: &id, version: &version }.ran(&ran, &mut output, out);
+            let write = move |out: &mut dyn Write| Responder { id: &id, version: &version }.ran(&ran, &mut output, out);
             blocking(stream.into_std()?, write).await.map(drop)
         }
     }

@@ -4,16 +4,16 @@
 //! yes, runs once, and is answered. What the client says of itself is shown as such; what the system says of it counts.
 
 mod answer;
-mod around;
 mod arrive;
 mod chars;
 mod client;
+mod client_slots;
 mod excerpt;
 mod login;
-mod places;
 mod plan;
 mod request;
 mod run;
+mod surface;
 mod time;
 mod warm;
 mod wire;
@@ -28,16 +28,16 @@ use ostler_engine::approval::Ask;
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore};
 
-pub use around::{Around, End, Peer, Question};
 pub use chars::is_treacherous;
 pub use excerpt::Excerpt;
 pub use plan::{File, Missing, Stage};
 pub use request::{Refusal, Request};
+pub use surface::{End, Peer, Question, Surface};
 pub use time::TimeError;
 
-use answer::Answer;
+use answer::Responder;
+use client_slots::ClientSlots;
 use login::Login;
-use places::Places;
 
 const BUSY: &str = "server busy: too many in-flight requests";
 /// Clients at once that are told so; each keeps a connection open for a moment, so that it gets to read it.
@@ -75,16 +75,16 @@ pub struct Settings {
 /// An open door; a cheap handle.
 #[derive(Clone)]
 pub struct Door {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
 }
 
 /// What all connections of a door have in common.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     engine: Engine,
     settings: Settings,
-    around: Arc<dyn Around>,
+    surface: Arc<dyn Surface>,
     login: Login,
-    places: Places,
+    places: ClientSlots,
     turned_away: Arc<Semaphore>,
     warm: Arc<Semaphore>,
     stop: Notify,
@@ -92,14 +92,14 @@ pub(crate) struct Shared {
 
 impl Door {
     /// A door to `engine`. Looks up the user, which may block: other tasks go on meanwhile.
-    pub fn new(engine: Engine, settings: Settings, around: Arc<dyn Around>) -> Self {
+    pub fn new(engine: Engine, settings: Settings, surface: Arc<dyn Surface>) -> Self {
         let login = tokio::task::block_in_place(|| Login::of_this_process(&engine.forker()));
-        let shared = Shared {
+        let shared = DoorState {
             engine,
             settings,
-            around,
+            surface,
             login,
-            places: Places::default(),
+            places: ClientSlots::default(),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),
@@ -130,7 +130,7 @@ impl Door {
         let shared = Arc::clone(&self.shared);
         let uid = credentials.uid();
         if uid != rustix::process::getuid().as_raw() && !shared.settings.requesters.contains(&uid) {
-            shared.around.stranger(uid);
+            shared.surface.stranger(uid);
             return;
         }
         let session = || {
@@ -151,7 +151,7 @@ impl Door {
 
 impl Door {
     /// There is no place for this client. It may still be writing its request, and is answered whenever it looks.
-    fn turn_away(shared: &Arc<Shared>, stream: UnixStream) {
+    fn turn_away(shared: &Arc<DoorState>, stream: UnixStream) {
         let line = shared.answer("").error(BUSY);
         match Arc::clone(&shared.turned_away).try_acquire_owned() {
             Ok(place) => drop(tokio::spawn(async move {
@@ -164,9 +164,9 @@ impl Door {
     }
 }
 
-impl Shared {
-    fn answer<'a>(&'a self, id: &'a str) -> Answer<'a> {
-        Answer { id, version: &self.settings.version }
+impl DoorState {
+    fn answer<'a>(&'a self, id: &'a str) -> Responder<'a> {
+        Responder { id, version: &self.settings.version }
     }
 
     /// Whether this id comes for the first time.

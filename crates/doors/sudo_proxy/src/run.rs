@@ -12,17 +12,17 @@ use ostler_stages::{Captured, FailKind, Outcome, Report};
 use tokio::net::UnixStream;
 
 use crate::answer::{Output, Ran};
-use crate::around::{End, Question};
 use crate::excerpt::Excerpt;
 use crate::plan::{self, Stage};
+use crate::surface::{End, Question};
 use crate::warm::Warm;
-use crate::{Peer, Request, Shared, Writable, arrive, words};
+use crate::{DoorState, Peer, Request, Writable, arrive, words};
 
 /// Below the ten minutes that clients wait, so that they hear the answer.
 const AFTER_ASKED: Duration = Duration::from_secs(590);
 
 /// What the client is told.
-pub(crate) enum Said {
+pub(crate) enum Reply {
     /// It is gone: nothing.
     Nothing,
     Denied,
@@ -45,24 +45,24 @@ pub(crate) fn duplicate(id: &str) -> String {
 }
 
 /// Asks, waits and carries out.
-pub(crate) async fn decided(shared: &Arc<Shared>, request: Request, peer: &Peer, stream: &UnixStream) -> Said {
+pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Peer, stream: &UnixStream) -> Reply {
     let stages = {
         let (request, asker) = (request.clone(), peer.uid);
         match tokio::task::spawn_blocking(move || plan::resolve(&request, asker)).await {
             Ok(stages) => stages,
-            Err(lost) => return Said::Error(lost.to_string()),
+            Err(lost) => return Reply::Error(lost.to_string()),
         }
     };
     let ask = ask(&request, &stages, peer, shared.settings.wait);
     if let Some(why) = changeable(shared, &request, &stages, peer) {
         shared.turned_away(&ask, &why).await;
-        return Said::Error(why);
+        return Reply::Error(why);
     }
-    shared.around.received(&request);
+    shared.surface.received(&request);
     let ticket = match shared.engine.inbox().ask(ask).await {
         Ok(ticket) => ticket,
-        Err(AskError::Duplicate(_)) => return Said::Error(duplicate(&request.id)),
-        Err(error) => return Said::Error(error.to_string()),
+        Err(AskError::Duplicate(_)) => return Reply::Error(duplicate(&request.id)),
+        Err(error) => return Reply::Error(error.to_string()),
     };
     let approval = ticket.id().to_owned();
     let ticket = Arc::new(ticket);
@@ -75,58 +75,58 @@ pub(crate) async fn decided(shared: &Arc<Shared>, request: Request, peer: &Peer,
         }
     };
     let end = ended(shared, &said).await;
-    shared.around.over(&approval, end);
+    shared.surface.over(&approval, end);
     said
 }
 
 /// Waits for a yes; anything else is what is said.
 async fn pending(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     ticket: &Ticket,
     request: Request,
     stages: &[Stage],
     peer: &Peer,
     stream: &UnixStream,
-) -> Result<(), Said> {
-    let Some(asked) = ticket.approval() else { return Err(Said::Error("the request is lost".into())) };
+) -> Result<(), Reply> {
+    let Some(asked) = ticket.approval() else { return Err(Reply::Error("the request is lost".into())) };
     if asked.state.is_pending() {
         let (approval, hash) = (asked.id, asked.hash);
         let question = Question { approval, hash, request, stages: stages.to_vec(), peer: peer.clone() };
-        shared.around.ask(Arc::new(question)).map_err(Said::Error)?;
+        shared.surface.ask(Arc::new(question)).map_err(Reply::Error)?;
     }
     let state = tokio::select! {
         biased;
-        () = arrive::gone(stream) => return Err(Said::Nothing),
+        () = arrive::gone(stream) => return Err(Reply::Nothing),
         state = ticket.settled() => state,
     };
     match state {
         State::Accepted { .. } | State::Applied { .. } => Ok(()),
-        State::Denied { .. } => Err(Said::Denied),
-        State::Expired => Err(Said::Expired),
-        State::Failed { why } => Err(Said::Error(why)),
-        State::Withdrawn { why } => Err(Said::Error(format!("withdrawn: {why}"))),
+        State::Denied { .. } => Err(Reply::Denied),
+        State::Expired => Err(Reply::Expired),
+        State::Failed { why } => Err(Reply::Error(why)),
+        State::Withdrawn { why } => Err(Reply::Error(format!("withdrawn: {why}"))),
         State::Unknown | State::Pending { .. } => {
-            Err(Said::Error("the machine was restarted in between; nobody knows whether the command ran".into()))
+            Err(Reply::Error("the machine was restarted in between; nobody knows whether the command ran".into()))
         }
     }
 }
 
-pub(crate) fn setup(shared: &Shared, ticket: &Ticket) -> CommandSetup {
+pub(crate) fn setup(shared: &DoorState, ticket: &Ticket) -> CommandSetup {
     CommandSetup {
         limit: shared.settings.limit,
         base_env: base_env(shared, ticket),
         ssh_agent: shared.settings.ssh_agent.clone(),
-        has_terminal: shared.around.has_terminal(ticket.id()),
+        has_terminal: shared.surface.has_terminal(ticket.id()),
     }
 }
 
-async fn carry_out(shared: &Arc<Shared>, ticket: &Ticket, stages: &[Stage], warm: Warm) -> Said {
+async fn carry_out(shared: &Arc<DoorState>, ticket: &Ticket, stages: &[Stage], warm: Warm) -> Reply {
     let applied = shared.engine.apply_command(ticket, setup(shared, ticket), warm.ready().await).await;
     let running = match applied {
         Ok(running) => running,
-        Err(error) => return Said::Error(error.to_string()),
+        Err(error) => return Reply::Error(error.to_string()),
     };
-    shared.around.running(ticket.id(), running.terminal);
+    shared.surface.running(ticket.id(), running.terminal);
     let process = running.process;
     process.wait_exit().await;
     let read = {
@@ -136,8 +136,8 @@ async fn carry_out(shared: &Arc<Shared>, ticket: &Ticket, stages: &[Stage], warm
     let report = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
     match report {
         Ok(Report { outcome: Some(outcome) }) => told(outcome, stages, is_privileged(ticket), process),
-        Ok(Report { outcome: None }) => Said::Error("the command was ended from outside".into()),
-        Err(error) => Said::Error(format!("the report cannot be read: {error}")),
+        Ok(Report { outcome: None }) => Reply::Error("the command was ended from outside".into()),
+        Err(error) => Reply::Error(format!("the report cannot be read: {error}")),
     }
 }
 
@@ -146,7 +146,7 @@ fn is_privileged(ticket: &Ticket) -> bool {
 }
 
 /// What commands get beside what was asked for. Root's own surroundings are sudo's to make.
-fn base_env(shared: &Shared, ticket: &Ticket) -> BTreeMap<String, String> {
+fn base_env(shared: &DoorState, ticket: &Ticket) -> BTreeMap<String, String> {
     match is_privileged(ticket) {
         true => BTreeMap::new(),
         false => shared.login.variables().into_iter().collect(),
@@ -154,37 +154,37 @@ fn base_env(shared: &Shared, ticket: &Ticket) -> BTreeMap<String, String> {
 }
 
 /// An outcome in the words of the protocol.
-fn told(outcome: Outcome, stages: &[Stage], privileged: bool, process: Process) -> Said {
+fn told(outcome: Outcome, stages: &[Stage], privileged: bool, process: Process) -> Reply {
     match outcome {
         Outcome::Done { exit_codes, stdout, stderr } => {
             let flags = stderr.iter().map(|Captured { truncated, .. }| *truncated);
             let ran = Ran { stages: exit_codes.into_iter().zip(flags).collect(), stdout_truncated: stdout.truncated };
-            Said::Ran(ran, Bytes::Report(process))
+            Reply::Ran(ran, Bytes::Report(process))
         }
         Outcome::TimedOut { secs, .. } => {
             let what = if stages.len() == 1 { "command" } else { "pipeline" };
-            Said::Error(format!("{what} timed out after {secs}s"))
+            Reply::Error(format!("{what} timed out after {secs}s"))
         }
         Outcome::Failed { stage, kind, message } => match (plan::trouble(stages), stages) {
             // What sudo says, without sudo: it is never given a name that could be an option or an assignment.
             (Some(_), [only]) if privileged => {
                 let name = only.argv.first().map(String::as_str).unwrap_or_default();
                 let words = format!("sudo: {name}: command not found\n");
-                Said::Ran(Ran { stages: vec![(1, false)], stdout_truncated: false }, Bytes::Written(words))
+                Reply::Ran(Ran { stages: vec![(1, false)], stdout_truncated: false }, Bytes::Written(words))
             }
-            (Some(trouble), _) => Said::Error(trouble),
+            (Some(trouble), _) => Reply::Error(trouble),
             (None, _) => match (stage, kind) {
                 (Some(stage), FailKind::NotFound | FailKind::NotExecutable | FailKind::Changed) => {
-                    Said::Error(plan::failed(stage, stages.len(), &message))
+                    Reply::Error(plan::failed(stage, stages.len(), &message))
                 }
-                _ => Said::Error(message),
+                _ => Reply::Error(message),
             },
         },
     }
 }
 
 /// Why this may not even be asked: whoever asks could put another file in the place of the one that is shown.
-fn changeable(shared: &Shared, request: &Request, stages: &[Stage], peer: &Peer) -> Option<String> {
+fn changeable(shared: &DoorState, request: &Request, stages: &[Stage], peer: &Peer) -> Option<String> {
     if !request.privileged || shared.settings.writable == Writable::Warn {
         return None;
     }
@@ -242,15 +242,15 @@ fn stage_content(stage: &Stage) -> StageContent {
 }
 
 /// What the program around the door shows of it.
-async fn ended(shared: &Shared, said: &Said) -> End {
+async fn ended(shared: &DoorState, said: &Reply) -> End {
     match said {
-        Said::Nothing => End::Withdrawn,
-        Said::Denied => End::Denied,
-        Said::Expired => End::Expired,
-        Said::Error(why) => End::Failed(why.clone()),
-        Said::Ran(ran, bytes) => {
+        Reply::Nothing => End::Withdrawn,
+        Reply::Denied => End::Denied,
+        Reply::Expired => End::Expired,
+        Reply::Error(why) => End::Failed(why.clone()),
+        Reply::Ran(ran, bytes) => {
             let codes: Vec<i32> = ran.stages.iter().map(|(code, _)| *code).collect();
-            if !shared.around.shows_output() {
+            if !shared.surface.shows_output() {
                 return End::Ran { codes, stdout: Excerpt::default(), stderr: Vec::new() };
             }
             let (mut bytes, count) = (bytes.again(), codes.len());

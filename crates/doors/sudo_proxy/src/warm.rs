@@ -8,7 +8,7 @@ use ostler_engine::approval::Ticket;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use crate::{Shared, run};
+use crate::{DoorState, run};
 
 /// Runners that wait at once: more questions than a person looks at, fewer processes than anybody notices.
 pub(crate) const WAITING_MAX: usize = 8;
@@ -18,7 +18,7 @@ pub(crate) struct Warm(Option<JoinHandle<(Option<WarmCommand>, OwnedSemaphorePer
 
 impl Warm {
     /// Starts one beside everything else.
-    pub(crate) fn begin(shared: &Arc<Shared>, ticket: &Arc<Ticket>) -> Self {
+    pub(crate) fn begin(shared: &Arc<DoorState>, ticket: &Arc<Ticket>) -> Self {
         let Ok(place) = Arc::clone(&shared.warm).try_acquire_owned() else { return Self(None) };
         let (shared, ticket) = (Arc::clone(shared), Arc::clone(ticket));
         Self(Some(tokio::spawn(async move {
@@ -33,7 +33,7 @@ impl Warm {
     }
 
     /// Nobody needs it any more.
-    pub(crate) fn discard(self, shared: &Arc<Shared>) {
+    pub(crate) fn discard(self, shared: &Arc<DoorState>) {
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
             if let Some(warm) = self.ready().await {

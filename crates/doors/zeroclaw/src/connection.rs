@@ -15,7 +15,7 @@ use crate::elicit::{Elicit, Next};
 use crate::frame::{self, Frame, Head, RpcError};
 use crate::turn::{Turn, Want};
 use crate::update::{Summary, Updates};
-use crate::{FRAME_MAX, Shared, methods};
+use crate::{DoorState, FRAME_MAX, methods};
 
 /// Turns that one connection follows at once: every session that a person could look at, each with some that wait.
 const TURNS: usize = 256;
@@ -141,7 +141,7 @@ impl Conn {
     }
 
     /// Shows a request of an agent that waits in the inbox, if it still does; a question as a form, where the client has any.
-    pub(crate) fn show(&self, shared: &Shared, updates: &Updates, approval: &str, asked: &Asked, out: &mut Vec<u8>) {
+    pub(crate) fn show(&self, shared: &DoorState, updates: &Updates, approval: &str, asked: &Asked, out: &mut Vec<u8>) {
         let Some(waiting) = waiting(shared, approval) else { return };
         let (session, hash, title) = (updates.session().to_owned(), waiting.hash, asked.title.clone());
         let shown = Shown { session, hash, whole: true, title, lines: Vec::new(), number: 0 };
@@ -164,7 +164,7 @@ impl Conn {
     }
 
     /// What was answered elsewhere, or taken back while nobody here looked, makes room.
-    fn note(&self, shared: &Shared, approval: &str, mut shown: Shown) {
+    fn note(&self, shared: &DoorState, approval: &str, mut shown: Shown) {
         let mut all = self.shown();
         if all.len() >= SHOWN_MAX {
             all.retain(|approval, _| waiting(shared, approval).is_some());
@@ -193,20 +193,20 @@ impl Conn {
 }
 
 /// A request that nobody has decided about.
-fn waiting(shared: &Shared, approval: &str) -> Option<Approval> {
+fn waiting(shared: &DoorState, approval: &str) -> Option<Approval> {
     shared.engine.inbox().peek(approval).filter(|found| found.state.is_pending())
 }
 
 /// The session that the connection's loop talks to.
 pub(crate) struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
     conn: Arc<Conn>,
     /// The request before has been dealt with.
     before: Option<oneshot::Receiver<()>>,
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<Shared>, peer: Option<Arc<Peer>>, number: u64) -> Self {
+    pub(crate) fn new(shared: Arc<DoorState>, peer: Option<Arc<Peer>>, number: u64) -> Self {
         let conn = Conn {
             peer,
             number,
@@ -332,4 +332,4 @@ impl Session for Client {
 }
 
 /// A reply that comes with what is to be watched.
-pub(crate) type Answer = Later<Tag>;
+pub(crate) type LateReply = Later<Tag>;

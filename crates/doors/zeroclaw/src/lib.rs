@@ -68,11 +68,11 @@ pub struct Settings {
 /// An open door; a cheap handle.
 #[derive(Clone)]
 pub struct Door {
-    shared: Arc<Shared>,
+    shared: Arc<DoorState>,
 }
 
 /// What all connections have in common.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     pub(crate) engine: Engine,
     pub(crate) settings: Settings,
     pub(crate) started: Instant,
@@ -86,7 +86,7 @@ impl Door {
     pub fn new(engine: Engine, settings: Settings) -> Self {
         let (started, seats) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
         let (presence, counts) = (Presence::default(), history::Counts::default());
-        Self { shared: Arc::new(Shared { engine, settings, started, presence, counts, seats }) }
+        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, seats }) }
     }
 
     /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
@@ -113,7 +113,7 @@ impl Door {
     }
 }
 
-async fn client(shared: Arc<Shared>, mut stream: UnixStream, here: presence::Here) {
+async fn client(shared: Arc<DoorState>, mut stream: UnixStream, here: presence::Here) {
     let Ok(_seat) = Arc::clone(&shared.seats).try_acquire_owned() else {
         // It may have gone already.
         let _ = stream.write_all(&frame::crowded(CONNECTIONS)).await;
@@ -147,7 +147,7 @@ async fn silent(greeted: Arc<tokio::sync::Notify>) {
     }
 }
 
-impl Shared {
+impl DoorState {
     /// The open session that clients mean by this: a name that one of them gave it comes first.
     pub(crate) fn session(&self, id: &str) -> Result<Session, SessionError> {
         let found = self.engine.sessions().find(&SPACES, id)?;

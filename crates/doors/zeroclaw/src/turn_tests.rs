@@ -8,13 +8,13 @@ use super::*;
 use crate::frame::{self, Frame};
 
 /// A turn, and everything that it has said.
-struct Told {
+struct TurnUnderTest {
     turn: Turn,
     out: Vec<u8>,
     record: u64,
 }
 
-impl Told {
+impl TurnUnderTest {
     fn new(generation: Option<u64>) -> Self {
         let Frame::Request { head, .. } = frame::read(br#"{"jsonrpc":"2.0","method":"session/prompt","id":9}"#) else {
             panic!()
@@ -91,7 +91,7 @@ fn ended(reason: EndReason) -> Event {
 
 #[test]
 fn what_others_prompted_before_is_not_this_turns() {
-    let mut told = Told::new(None);
+    let mut told = TurnUnderTest::new(None);
     told.event(&delta("theirs"));
     told.fact(&Fact::Interrupt { number: 1, end_process: false });
     told.event(&ended(EndReason::Interrupted));
@@ -106,7 +106,7 @@ fn what_others_prompted_before_is_not_this_turns() {
 
 #[test]
 fn a_block_is_told_once_whether_it_came_in_pieces_or_whole() {
-    let mut told = Told::begun();
+    let mut told = TurnUnderTest::begun();
     for event in [delta("a "), delta("b"), Event::Text { text: "a b c".into() }, Event::Text { text: "d".into() }] {
         told.event(&event);
     }
@@ -118,7 +118,7 @@ fn a_block_is_told_once_whether_it_came_in_pieces_or_whole() {
 
 #[test]
 fn who_comes_to_a_running_turn_is_told_what_it_missed_in_few_words_and_the_rest_as_it_happens() {
-    let mut told = Told::come_at(6);
+    let mut told = TurnUnderTest::come_at(6);
     told.fact(&Fact::Turn { number: 2 });
     for text in ["a ", "b ", "c "] {
         told.event(&delta(text));
@@ -136,7 +136,7 @@ fn who_comes_to_a_running_turn_is_told_what_it_missed_in_few_words_and_the_rest_
 
 #[test]
 fn the_answer_is_what_follows_the_last_tool() {
-    let mut told = Told::begun();
+    let mut told = TurnUnderTest::begun();
     told.event(&Event::Text { text: "let me look".into() });
     told.event(&Event::ToolCall {
         id: "t".into(),
@@ -160,7 +160,7 @@ fn the_answer_is_what_follows_the_last_tool() {
 
 #[test]
 fn a_turn_that_was_stopped_is_cancelled_and_one_whose_process_died_has_failed() {
-    let mut stopped = Told::begun();
+    let mut stopped = TurnUnderTest::begun();
     stopped.event(&delta("half"));
     stopped.fact(&Fact::Interrupt { number: 2, end_process: false });
     stopped.event(&ended(EndReason::Failed));
@@ -168,7 +168,7 @@ fn a_turn_that_was_stopped_is_cancelled_and_one_whose_process_died_has_failed() 
     let note = &stopped.lines()[1]["params"]["content"];
     assert_eq!(note, "turn cancelled via client_rpc in RPC_SESSION s");
 
-    let mut died = Told::begun();
+    let mut died = TurnUnderTest::begun();
     died.fact(&Fact::Exited { source: 1, code: Some(3), signal: None, stderr: "oh\nno\n".into() });
     let error = &died.last()["error"];
     assert_eq!(error["code"], -32603);
@@ -177,7 +177,7 @@ fn a_turn_that_was_stopped_is_cancelled_and_one_whose_process_died_has_failed() 
 
 #[test]
 fn an_older_process_that_makes_room_ends_no_turn() {
-    let mut told = Told::new(None);
+    let mut told = TurnUnderTest::new(None);
     told.fact(&Fact::Turn { number: 2 });
     told.fact(&Fact::Exited { source: 1, code: Some(0), signal: None, stderr: String::new() });
     assert!(!told.turn.is_over() && told.out.is_empty());
@@ -185,20 +185,20 @@ fn an_older_process_that_makes_room_ends_no_turn() {
 
 #[test]
 fn a_prompt_that_waited_too_long_is_busy_and_one_that_was_dropped_is_cancelled() {
-    let mut waited = Told::new(None);
+    let mut waited = TurnUnderTest::new(None);
     waited.fact(&Fact::Dropped { number: 1, why: WAITED.into() });
     assert!(!waited.turn.is_over());
     waited.fact(&Fact::Dropped { number: 2, why: WAITED.into() });
     assert_eq!(waited.last()["error"]["code"], -32002);
 
-    let mut dropped = Told::new(None);
+    let mut dropped = TurnUnderTest::new(None);
     dropped.fact(&Fact::Dropped { number: 2, why: "the session was closed".into() });
     assert_eq!(dropped.last()["result"]["stop_reason"], "cancelled");
 }
 
 #[test]
 fn a_request_is_shown_once_the_inbox_has_it_and_its_tool_is_announced() {
-    let mut told = Told::begun();
+    let mut told = TurnUnderTest::begun();
     let asked = Asked {
         request: "r".into(),
         ask: Ask::Permission,
@@ -219,7 +219,7 @@ fn a_request_is_shown_once_the_inbox_has_it_and_its_tool_is_announced() {
 
 #[test]
 fn a_request_that_was_answered_is_forgotten_with_who_did_it_before_the_turn_ends() {
-    let mut told = Told::begun();
+    let mut told = TurnUnderTest::begun();
     let asked: Asked =
         serde_json::from_value(json!({"request": "r", "ask": "permission", "tool": "bash", "title": "run ls",
         "input": null, "can": {}}))

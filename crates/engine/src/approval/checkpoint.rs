@@ -3,8 +3,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use super::chain::Entry;
 use super::desk::Desk;
-use super::ledger::Entry;
 use super::live::REPLAY_MS;
 use super::store::{Change, StoreError};
 use super::walk::Walk;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Entry;
 use super::confirmed::Confirmed;
 use super::contents::{Fate, KEPT_BYTES};
 use super::error::{AskError, DecideError};
 use super::flood::{Flood, who};
-use super::ledger::Entry;
 use super::live::{Live, RECENT, REPLAY_MS, Sum};
 use super::store::{Change, Found, Store, StoreError};
 use super::vouch::Witness;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::chain::{Entry, Verified};
 use super::confirmed::Setting;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
-use super::ledger::{Entry, Verified};
 use super::standing::HeldRule;
 use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
@@ -26,10 +26,10 @@ type Tracer = Box<dyn Fn(&str) -> Trace + Send + Sync>;
 /// The inbox; a cheap handle.
 #[derive(Clone)]
 pub struct Inbox {
-    shared: Arc<Shared>,
+    shared: Arc<InboxInner>,
 }
 
-struct Shared {
+struct InboxInner {
     path: PathBuf,
     settings: Settings,
     tracer: Tracer,
@@ -51,7 +51,7 @@ impl Inbox {
         witness: Witness,
         tracer: impl Fn(&str) -> Trace + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
-        let shared = Shared {
+        let shared = InboxInner {
             settings,
             tracer: Box::new(tracer),
             witness: Arc::new(witness),
@@ -342,7 +342,7 @@ impl Inbox {
     }
 }
 
-impl Shared {
+impl InboxInner {
     fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }

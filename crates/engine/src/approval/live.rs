@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::chain::Entry;
 use super::confirmed::Confirmed;
-use super::ledger::Entry;
 use super::{Approval, Ask, Record, Rule, State, clock};
 
 /// Settled requests that are answered from memory; older ones come from the log.

@@ -4,6 +4,7 @@
 //! whole content, recorded before anything follows from it, and carried out at most once, also when the daemon dies at any
 //! moment. What may follow what is one pure function ([`machine::next`]); everything else here is storage and waiting.
 
+mod chain;
 mod checkpoint;
 mod clock;
 mod command;
@@ -16,7 +17,6 @@ mod flood;
 mod growth_tests;
 mod inbox;
 mod layout;
-mod ledger;
 mod live;
 mod machine;
 #[cfg(test)]
@@ -38,13 +38,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use chain::{Entry, Verified};
 pub(crate) use clock::{boot_id, named_boot};
 pub use command::{CommandContent, StageContent};
 pub use confirmed::Setting;
 pub use desk::{Settings, Trace};
 pub use error::{AskError, DecideError};
 pub use inbox::Inbox;
-pub use ledger::{Entry, Verified};
 pub use machine::{Refusal, State, next};
 pub use record::{Outcome, Record, Stream};
 pub use rules::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};

@@ -54,7 +54,7 @@ struct World {
     expired_clock: bool,
     rebooted: bool,
     /// What each approver was told.
-    told: [Option<Told>; 2],
+    told: [Option<Vote>; 2],
     crashes: u8,
     /// A command was started while the asker was away, or when nothing was recorded.
     unlawful: bool,
@@ -75,7 +75,7 @@ enum Waiting {
 
 /// What an approver said and heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Told {
+struct Vote {
     counted: bool,
     about_this: bool,
     in_time: bool,
@@ -216,7 +216,7 @@ impl World {
         if world.recorded == Recorded::Denied {
             world.discard();
         }
-        world.told[approver] = Some(Told { counted, about_this: hash == HASH, in_time: !self.expired_clock });
+        world.told[approver] = Some(Vote { counted, about_this: hash == HASH, in_time: !self.expired_clock });
         world
     }
 
@@ -316,7 +316,7 @@ impl World {
 
     /// What must hold, in words.
     fn broken(&self) -> Option<&'static str> {
-        let counted: Vec<&Told> = self.told.iter().flatten().filter(|told| told.counted).collect();
+        let counted: Vec<&Vote> = self.told.iter().flatten().filter(|told| told.counted).collect();
         if self.started > 1 {
             return Some("executed twice");
         }

@@ -12,8 +12,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use rustix::fs::FallocateFlags;
 
+use super::chain::{self, Entry, HASH_LEN, Hash};
 use super::contents::Fate;
-use super::ledger::{self, Entry, HASH_LEN, Hash};
 use super::vouch::{Vouch, Witness};
 use super::walk::Walk;
 use super::{Record, content_hash, layout};
@@ -330,7 +330,7 @@ impl Store {
         }
         let text = "SELECT seq, at_ms, about, body, found_ms FROM quarantine ORDER BY found_ms, seq";
         let mut select = self.db.prepare(text).map_err(|source| self.sql(source))?;
-        let rows = select.query_map([], |row| Ok((as_u64(row.get(4)?), ledger::entry_of(row)?)));
+        let rows = select.query_map([], |row| Ok((as_u64(row.get(4)?), chain::entry_of(row)?)));
         rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
@@ -338,7 +338,7 @@ impl Store {
     /// place, because cutting a file first makes some file systems write it out at once; it never gets shorter.
     fn note_head(&self) {
         if let Some(head) = &self.head {
-            let _ = head.write_all_at(ledger::head(self.last.0, &self.last.1).as_bytes(), 0);
+            let _ = head.write_all_at(chain::head(self.last.0, &self.last.1).as_bytes(), 0);
         }
     }
 
@@ -375,7 +375,7 @@ impl Store {
     pub(super) fn select(&self, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, StoreError> {
         let text = format!("SELECT seq, at_ms, about, body FROM entry WHERE {condition}");
         let mut select = self.db.prepare_cached(&text).map_err(|source| self.sql(source))?;
-        let rows = select.query_map(values, ledger::entry_of);
+        let rows = select.query_map(values, chain::entry_of);
         rows.and_then(Iterator::collect).map_err(|source| self.sql(source))
     }
 
@@ -389,7 +389,7 @@ impl Store {
 
     /// The note beside the log names an entry that must be there, unchanged.
     pub(super) fn check_head(&self) -> Result<(), StoreError> {
-        let Some((seq, hash)) = std::fs::read_to_string(self.head_path()).ok().as_deref().and_then(ledger::parse_head)
+        let Some((seq, hash)) = std::fs::read_to_string(self.head_path()).ok().as_deref().and_then(chain::parse_head)
         else {
             return Ok(());
         };

@@ -7,7 +7,7 @@ use std::io;
 
 use sha2::{Digest, Sha256};
 
-use super::ledger::{HASH_LEN, Hash};
+use super::chain::{HASH_LEN, Hash};
 
 /// As long as what it makes.
 const KEY_LEN: usize = 32;

@@ -37,7 +37,7 @@ fn forge(folder: &Path, rows: &[(Option<&str>, &Record)]) {
         Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))
     });
     let (mut seq, hash) = last.unwrap();
-    let mut hash: ledger::Hash = hash.try_into().unwrap();
+    let mut hash: chain::Hash = hash.try_into().unwrap();
     for (about, record) in rows {
         seq += 1;
         let body = serde_json::to_string(record).unwrap();
@@ -47,7 +47,7 @@ fn forge(folder: &Path, rows: &[(Option<&str>, &Record)]) {
         db.execute("INSERT INTO entry (seq, at_ms, about, body, hash, mac) VALUES (?1, ?2, ?3, ?4, ?5, ?6)", values)
             .unwrap();
     }
-    std::fs::write(folder.join("inbox.head"), ledger::head(seq as u64, &hash)).unwrap();
+    std::fs::write(folder.join("inbox.head"), chain::head(seq as u64, &hash)).unwrap();
 }
 
 async fn runs(inbox: &Inbox) -> bool {

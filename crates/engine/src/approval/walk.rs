@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::ledger::{self, Entry, HASH_LEN, Hash};
+use super::chain::{self, Entry, HASH_LEN, Hash};
 use super::store::{Store, StoreError, as_sql, as_u64};
 use super::{Record, content_hash};
 
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         let mut select = store.db.prepare(text).map_err(|source| store.sql(source))?;
         let mut rows = select.query(params![as_sql(begin.0), as_sql(self.upto)]).map_err(|source| store.sql(source))?;
         while let Some(row) = rows.next().map_err(|source| store.sql(source))? {
-            let entry = ledger::entry_of(row).map_err(|source| store.sql(source))?;
+            let entry = chain::entry_of(row).map_err(|source| store.sql(source))?;
             let stored: Vec<u8> = row.get(4).map_err(|source| store.sql(source))?;
             if entry.seq != last.0 + 1 {
                 return Err(store.tampered(format!("entry {} is missing", last.0 + 1)));

@@ -19,7 +19,7 @@ use ostler_stages::{Captured, Elevate, Report, Spec, Stage};
 use crate::approval::{By, CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
 use crate::process::Registry;
 use crate::{Engine, Process, SpawnError, SpawnRequest, StdinError, Terminal};
-use warm::Told;
+use warm::TellOutcome;
 
 pub use warm::WarmCommand;
 
@@ -142,7 +142,7 @@ impl Engine {
 
     async fn begin(&self, id: &str, spec: &Spec, warm: Option<WarmCommand>) -> Result<Process, ApplyError> {
         if let Some(warm) = warm
-            && let Told::Goes(process) = self.tell(warm, spec).await?
+            && let TellOutcome::Goes(process) = self.tell(warm, spec).await?
         {
             return Ok(process);
         }

@@ -29,7 +29,7 @@ pub struct WarmCommand {
 }
 
 /// What came of telling a runner.
-pub(super) enum Told {
+pub(super) enum TellOutcome {
     /// It runs, or will at once.
     Goes(Process),
     /// It heard nothing and never will.
@@ -78,21 +78,21 @@ impl Engine {
     }
 
     /// Lets a waiting runner go, if it is the right one.
-    pub(super) async fn tell(&self, warm: WarmCommand, spec: &Spec) -> Result<Told, ApplyError> {
+    pub(super) async fn tell(&self, warm: WarmCommand, spec: &Spec) -> Result<TellOutcome, ApplyError> {
         let WarmCommand { process, word, spec_hash } = warm;
         let same = serde_json::to_string(spec).is_ok_and(|text| content_hash(&text) == spec_hash);
         if !same || !process.is_running() {
             self.discard(process);
-            return Ok(Told::Not);
+            return Ok(TellOutcome::Not);
         }
         hook!("approval.telling");
         let line = format!("{word}\n").into_bytes();
         let length = line.len() as u64;
         match process.feed(Some(0), line).await {
-            Ok(Appended { applied, duplicate: false }) if applied == length => Ok(Told::Goes(process)),
+            Ok(Appended { applied, duplicate: false }) if applied == length => Ok(TellOutcome::Goes(process)),
             Ok(_) | Err(StdinError::NotRunning | StdinError::Closed) => {
                 self.discard(process);
-                Ok(Told::Not)
+                Ok(TellOutcome::Not)
             }
             // Half of a word lets nobody go, and the other half never comes.
             Err(error) => {

@@ -227,7 +227,7 @@ async fn reserve(
 type Held = (Pass, Option<Reservation>, Option<Given>);
 
 /// What a keeper answers to a spawn.
-pub(super) type Answer = Result<Spawned, ostler_keeper::SpawnError>;
+pub(super) type SpawnResult = Result<Spawned, ostler_keeper::SpawnError>;
 
 /// A spawn that the keeper has been asked for.
 pub(super) struct Asked {
@@ -237,9 +237,9 @@ pub(super) struct Asked {
     spec: SpawnSpec,
     dir: PathBuf,
     pub(super) journal: Arc<Journal>,
-    told: oneshot::Receiver<Answer>,
+    told: oneshot::Receiver<SpawnResult>,
     /// What was told already, and is not the end of it.
-    heard: Option<Answer>,
+    heard: Option<SpawnResult>,
     pub(super) keepers: watch::Receiver<u32>,
     /// Goes last: whoever waits for the same key then finds its process, and whoever waits for the end all that began.
     _held: Held,
@@ -285,7 +285,7 @@ impl Asked {
     }
 
     /// What the keeper that was asked last says, however long it takes.
-    pub(super) async fn answer(&mut self) -> Answer {
+    pub(super) async fn answer(&mut self) -> SpawnResult {
         match self.heard.take() {
             Some(answer) => answer,
             None => (&mut self.told).await.unwrap_or(Err(ostler_keeper::SpawnError::KeeperGone { begun: true })),
@@ -294,7 +294,7 @@ impl Asked {
 
     /// Waits for the answer on this thread, which goes on with it at once; nothing when it takes longer than usual, or when
     /// only the next keeper knows it.
-    fn answer_soon(&mut self) -> Option<Answer> {
+    fn answer_soon(&mut self) -> Option<SpawnResult> {
         let deadline = Instant::now() + FORK_SOON;
         loop {
             match self.told.try_recv() {
@@ -334,7 +334,7 @@ impl Asked {
     }
 
     /// Touches the disk where it failed.
-    fn finish(self, answer: Answer) -> Result<Process, SpawnError> {
+    fn finish(self, answer: SpawnResult) -> Result<Process, SpawnError> {
         match answer {
             Ok(spawned) => {
                 hook!("spawn.forked");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::spawn::{Answer, Asked};
+use super::spawn::{Asked, SpawnResult};
 use super::{Happening, Process, Registry, SpawnError};
 use ostler_keeper::SpawnError as Refused;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ impl Registry {
 
 impl Asked {
     /// The answer of the keeper that was asked, or of whichever comes after it.
-    pub(super) async fn answer_of_some_keeper(&mut self) -> Answer {
+    pub(super) async fn answer_of_some_keeper(&mut self) -> SpawnResult {
         for _ in 0..KEEPERS_MAX {
             let answer = self.answer().await;
             let Err(Refused::KeeperGone { begun }) = answer else { return answer };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Session;
 use super::driver::Driver;
-use super::sessions::Shared;
+use super::sessions::SessionsInner;
 use super::state::{Open, State};
 use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
 
@@ -62,7 +62,7 @@ fn key(session: &str, open: &Open) -> String {
 
 impl Driver {
     /// Brings new requests to the inbox, and answers from there to the agent.
-    pub(super) fn settle_asks(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+    pub(super) fn settle_asks(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = self.running.as_ref().filter(|running| running.held.is_none()) else { return Ok(()) };
         let (asks, given): (Vec<Open>, Vec<String>) = {
             let desk = self.session.desk();
@@ -83,7 +83,7 @@ impl Driver {
         Ok(())
     }
 
-    fn ask(&mut self, shared: &Arc<Shared>, open: &Open) -> io::Result<()> {
+    fn ask(&mut self, shared: &Arc<SessionsInner>, open: &Open) -> io::Result<()> {
         let ask = {
             let desk = self.session.desk();
             request(&desk.state, open, shared.config().ask_timeout)
@@ -108,7 +108,7 @@ impl Driver {
     }
 
     /// Tells the agent what was decided, once it was.
-    fn answer(&mut self, shared: &Arc<Shared>, open: &Open, id: &str) -> io::Result<()> {
+    fn answer(&mut self, shared: &Arc<SessionsInner>, open: &Open, id: &str) -> io::Result<()> {
         let found = shared.inbox().peek(id).or_else(|| shared.inbox().get(id).ok().flatten());
         let Some(approval) = found else { return Ok(()) };
         let Some(answer) = answer_to(&approval, &open.asked) else { return Ok(()) };

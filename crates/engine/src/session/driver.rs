@@ -10,7 +10,7 @@ use ostler_hooks::hook;
 use ostler_story::{EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said};
 
 use super::running::{News, Running, Stage};
-use super::sessions::Shared;
+use super::sessions::SessionsInner;
 use super::state::REBOOTED;
 use super::{Session, rebuild};
 use crate::{Exit, Scope};
@@ -87,7 +87,7 @@ impl Driver {
     }
 
     /// Ends the thread if nothing is left to do.
-    fn leave(&mut self, shared: &Shared) -> bool {
+    fn leave(&mut self, shared: &SessionsInner) -> bool {
         let mut desk = self.session.desk();
         let more = desk.state.is_busy() && !desk.state.held && !desk.state.closed && !shared.is_halting();
         if self.running.is_some() || desk.state.living.is_some() || more {
@@ -103,7 +103,7 @@ impl Driver {
     }
 
     /// Everything that can be done now; when to look again.
-    fn step(&mut self, shared: &Arc<Shared>) -> io::Result<Option<Instant>> {
+    fn step(&mut self, shared: &Arc<SessionsInner>) -> io::Result<Option<Instant>> {
         if self.running.is_none() && self.session.desk().state.living.is_some() {
             self.running = rebuild::take_up(&self.session, shared)?;
         }
@@ -120,7 +120,7 @@ impl Driver {
     }
 
     /// Takes in everything that the agent has said.
-    fn listen(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+    fn listen(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         loop {
             self.keep(shared)?;
             let Some(running) = &mut self.running else { return Ok(()) };
@@ -133,7 +133,7 @@ impl Driver {
     }
 
     /// Puts what was understood into the journal, then does what follows from it.
-    fn keep(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+    fn keep(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         while let Some(heard) = running.heard.front() {
             let (source, end) = (running.source, heard.end);
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// The process is over, and so is everything that it had to say.
-    fn over(&mut self, exit: Exit, shared: &Arc<Shared>) -> io::Result<()> {
+    fn over(&mut self, exit: Exit, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         // It may have been a launcher: the agent that it started must not speak into the next one's turn.
         running.process.end_tree();
@@ -186,7 +186,7 @@ impl Driver {
     }
 
     /// Begins the next turn, and gets its prompt to the agent.
-    fn turn(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+    fn turn(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
         let mut desk = session.desk();
         if desk.state.turn.is_none()
@@ -267,7 +267,7 @@ impl Driver {
     }
 
     /// What the session wants of its process at this moment.
-    fn wish(&self, shared: &Arc<Shared>) -> Wish {
+    fn wish(&self, shared: &Arc<SessionsInner>) -> Wish {
         let Some(running) = &self.running else { return Wish::Nothing };
         let desk = self.session.desk();
         let state = &desk.state;
@@ -374,7 +374,7 @@ pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -
 }
 
 /// Journals the events of one raw line, unless they are there already, and tells the inbox what is no longer waited for.
-fn derive(session: &Session, shared: &Arc<Shared>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
+fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
     let journal = session.inner.folder.journal()?;
     let mut desk = session.desk();
     let events = &*desk.state.priced(events);

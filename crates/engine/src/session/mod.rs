@@ -74,7 +74,7 @@ pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
 use bell::Bell;
-use sessions::Shared;
+use sessions::SessionsInner;
 use state::State;
 use store::Folder;
 
@@ -122,7 +122,7 @@ struct Inner {
     uuid: String,
     alias: Option<Alias>,
     folder: Folder,
-    shared: Weak<Shared>,
+    shared: Weak<SessionsInner>,
     desk: Mutex<Desk>,
     bell: Bell,
     /// Somebody waits for the inbox.

@@ -10,11 +10,11 @@ use ostler_story::{Drive, EndReason, Event, Fact, Intent};
 use super::Session;
 use super::new::setup;
 use super::running::Running;
-use super::sessions::Shared;
+use super::sessions::SessionsInner;
 use super::state::{Living, REBOOTED, State};
 
 /// The living process of this session, its adapter as it was; nothing if the process never came to be, or is forgotten.
-pub(super) fn take_up(session: &Session, shared: &Arc<Shared>) -> io::Result<Option<Running>> {
+pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Result<Option<Running>> {
     let (state, living) = {
         let desk = session.desk();
         let Some(living) = desk.state.living.clone() else { return Ok(None) };

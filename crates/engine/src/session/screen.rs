@@ -13,7 +13,7 @@ use ostler_hooks::hook;
 use ostler_story::Fact;
 
 use super::new::setup;
-use super::sessions::Shared;
+use super::sessions::SessionsInner;
 use super::{Interrupt, Session};
 use crate::process::Exit;
 use crate::{Caller, Process, SpawnError, SpawnRequest, WinSize};
@@ -124,7 +124,7 @@ impl Session {
         opened
     }
 
-    fn take_over(&self, shared: &Arc<Shared>, number: u32, new: &NewScreen) -> Result<Process, ScreenError> {
+    fn take_over(&self, shared: &Arc<SessionsInner>, number: u32, new: &NewScreen) -> Result<Process, ScreenError> {
         if new.interrupt {
             self.interrupt(Interrupt { clear_queue: true, end_process: false })?;
         }
@@ -158,7 +158,7 @@ impl Session {
     }
 
     /// The session goes on when the screen has ended.
-    fn await_screen(&self, shared: &Shared, number: u32, process: Process) {
+    fn await_screen(&self, shared: &SessionsInner, number: u32, process: Process) {
         let session = self.clone();
         shared.runtime.spawn(async move {
             let exit = process.wait_exit().await;
@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// After a daemon before this one: its screen still has the conversation, or has ended, or never began.
-    pub(super) fn take_up_screen(&self, shared: &Arc<Shared>) {
+    pub(super) fn take_up_screen(&self, shared: &Arc<SessionsInner>) {
         let Some(number) = self.desk().state.screen else { return };
         match shared.engine().inner.by_key(&self.screen_key(number)) {
             Some(process) if process.is_running() => self.await_screen(shared, number, process),

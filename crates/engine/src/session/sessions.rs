@@ -37,10 +37,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The sessions; a cheap handle.
 #[derive(Clone)]
 pub struct Sessions {
-    shared: Arc<Shared>,
+    shared: Arc<SessionsInner>,
 }
 
-pub(super) struct Shared {
+pub(super) struct SessionsInner {
     registry: Arc<Registry>,
     inbox: Inbox,
     table: Mutex<BTreeMap<String, Session>>,
@@ -78,7 +78,7 @@ pub enum SessionError {
     },
 }
 
-impl Shared {
+impl SessionsInner {
     pub(super) fn engine(self: &Arc<Self>) -> Engine {
         let (inner, inbox) = (Arc::clone(&self.registry), self.inbox.clone());
         Engine { inner, inbox, sessions: Sessions { shared: Arc::clone(self) } }
@@ -176,7 +176,7 @@ impl Sessions {
         let forker = Forker::keeper(Arc::downgrade(&registry));
         let finder =
             Finder::new(Some(registry.config.dir.join("agents.json")), registry.config.sessions.oneshot, forker);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SessionsInner {
             finder,
             inbox,
             table: Mutex::default(),

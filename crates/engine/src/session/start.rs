@@ -12,12 +12,12 @@ use ostler_story::{Agent, Fact};
 use super::driver::{Driver, fail};
 use super::new::setup;
 use super::running::Running;
-use super::sessions::Shared;
+use super::sessions::SessionsInner;
 use crate::{Engine, SpawnError, SpawnRequest};
 
 impl Driver {
     /// Starts the agent's next process. What can not be started fails the turn.
-    pub(super) fn start(&mut self, shared: &Arc<Shared>) -> io::Result<()> {
+    pub(super) fn start(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
         let (mut created, settings, env, source) = {
             let desk = session.desk();

@@ -9,7 +9,7 @@ use super::EventJournal;
 use super::files::Files;
 use crate::index::RECORD;
 use crate::lock;
-use crate::raw::ledger::Fact;
+use crate::raw::ctl::Fact;
 use crate::raw::mark::Mark;
 use crate::sync::Sync;
 

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use crate::lock;
-use crate::raw::ledger::{Ctl, SIZED};
+use crate::raw::ctl::{Ctl, SIZED};
 
 const DATA: &str = "events";
 const IDX: &str = "events.idx";

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use crate::index::RECORD;
 use crate::lock;
 use crate::probe::FsKind;
-use crate::raw::ledger::{Ctl, Fact, SIZED};
+use crate::raw::ctl::{Ctl, Fact, SIZED};
 use crate::raw::mark::{self, Mark, Trust};
 use crate::raw::{OpenError, Subscribers, Subscription, Wake};
 use crate::sync::Sync;

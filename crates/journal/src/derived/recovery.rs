@@ -13,7 +13,7 @@ use super::files::Files;
 use super::record::Record;
 use crate::index::{RECORD, Record as _};
 use crate::raw::OpenError;
-use crate::raw::ledger::First;
+use crate::raw::ctl::First;
 use crate::raw::mark::Trust;
 
 /// Records read at once: 256 KiB. All of them are looked at once, to know how far each source was derived.

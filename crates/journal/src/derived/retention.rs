@@ -12,7 +12,7 @@ use super::EventJournal;
 use super::files::Files;
 use super::record::Record;
 use crate::index::{RECORD, Record as _};
-use crate::raw::ledger::{Fact, First};
+use crate::raw::ctl::{Fact, First};
 use crate::{lock, sys};
 
 impl EventJournal {

@@ -303,7 +303,7 @@ fn nothing_unfinished_finished_and_newer_are_told_apart() {
     assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     // Torn: an opener that looked at the index first would cut it.
     file(&dir, "events.idx").set_len(31).unwrap();
-    let newer = crate::raw::ledger::head_of_version(4);
+    let newer = crate::raw::ctl::head_of_version(4);
     file(&dir, "events.ctl").write_all_at(&newer, 0).unwrap();
     assert!(matches!(EventJournal::open(&dir), Err(OpenError::Version { found: 4, ours: 3 })));
     assert_eq!(file(&dir, "events.idx").metadata().unwrap().len(), 31);

@@ -34,7 +34,7 @@ pub(crate) struct Append {
     pub(crate) sender: Option<u64>,
     pub(crate) data: Vec<u8>,
     done: AppendDone,
-    shared: Arc<Shared>,
+    shared: Arc<HostedState>,
     /// What it counts for in the bound.
     size: u64,
 }
@@ -102,7 +102,7 @@ enum Drain {
 }
 
 /// What the handle, the pump thread and the sync thread know of a hosted process.
-pub(crate) struct Shared {
+pub(crate) struct HostedState {
     pub(crate) id: u64,
     pub(crate) journal: Arc<Journal>,
     mail: Mutex<Mail>,
@@ -118,7 +118,7 @@ pub(crate) struct Shared {
     pub(crate) seen_bytes: AtomicU64,
 }
 
-impl Shared {
+impl HostedState {
     pub(crate) fn new(id: u64, journal: Arc<Journal>, thread: Option<Arc<ThreadHandle>>, config: &PumpConfig) -> Self {
         let bounds = journal.bounds();
         let keep = journal.options.keep_stdin;
@@ -205,7 +205,7 @@ fn refuse(message: Message) {
 /// A process whose stdio is pumped. Every verb is a message to its pump thread and returns at once.
 #[derive(Clone)]
 pub struct Hosted {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<HostedState>,
 }
 
 impl Hosted {

@@ -10,7 +10,7 @@ use ostler_hooks::hook;
 use rustix::io::Errno;
 
 use super::feed::{Feed, Peek};
-use super::hosted::{Message, Shared};
+use super::hosted::{HostedState, Message};
 use super::ledger::Ledger;
 use super::load::Load;
 use super::output::{Flow, Output};
@@ -36,7 +36,7 @@ struct Exit {
 }
 
 pub(crate) struct Lane {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<HostedState>,
     core: Arc<Core>,
     outputs: [Option<Output>; 2],
     spool: Spool,
@@ -56,7 +56,7 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(shared: Arc<Shared>, core: Arc<Core>, mut io: PumpIo, resumed: bool, quiet: bool) -> Self {
+    pub(crate) fn new(shared: Arc<HostedState>, core: Arc<Core>, mut io: PumpIo, resumed: bool, quiet: bool) -> Self {
         let id = shared.id;
         let journal = &shared.journal;
         let terminal = io.pty.as_ref().and_then(|pty| pty.master.try_clone().ok());

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::hosted::{Hold, Message, Shared};
+use super::hosted::{Hold, HostedState, Message};
 use crate::raw::Journal;
 
 /// When a keeper that could not be given it is asked again: by then another one has come.
@@ -19,12 +19,12 @@ pub(crate) struct Ledger {
     hold: Option<Hold>,
     asked: bool,
     again_at: Option<Instant>,
-    lane: Weak<Shared>,
+    lane: Weak<HostedState>,
 }
 
 impl Ledger {
     /// `fd`: what the keeper shares already.
-    pub(crate) fn of(fd: Option<OwnedFd>, hold: Option<Hold>, lane: &Arc<Shared>) -> Self {
+    pub(crate) fn of(fd: Option<OwnedFd>, hold: Option<Hold>, lane: &Arc<HostedState>) -> Self {
         let is_shared = fd.is_some();
         Self { fd, is_shared, hold, asked: false, again_at: None, lane: Arc::downgrade(lane) }
     }

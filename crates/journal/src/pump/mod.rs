@@ -25,7 +25,7 @@ use crate::raw::Journal;
 use crate::roll::Roll;
 use crate::sync::{self, Sync};
 pub use hosted::{AppendDone, DuplicateDone, Hold, HoldDone, Hosted};
-pub(crate) use hosted::{Message, Shared};
+pub(crate) use hosted::{HostedState, Message};
 use lane::Lane;
 pub use thread::Guest;
 use thread::{Notice, ThreadHandle};
@@ -195,7 +195,7 @@ impl Core {
     }
 
     /// Who syncs this process's journal.
-    fn sync_of(&self, shared: &Shared) -> &Sync {
+    fn sync_of(&self, shared: &HostedState) -> &Sync {
         if shared.journal.is_remote() { &self.remote_sync } else { &self.sync }
     }
 
@@ -274,7 +274,7 @@ impl Pumps {
             false if journal.is_remote() => self.core.remote_thread(),
             false => self.core.base_thread(),
         };
-        let shared = Arc::new(Shared::new(id, journal, thread.clone(), &self.core.config));
+        let shared = Arc::new(HostedState::new(id, journal, thread.clone(), &self.core.config));
         let lane = Box::new(Lane::new(Arc::clone(&shared), Arc::clone(&self.core), io, resumed, quiet));
         if let Some(thread) = thread {
             thread.notify(Notice::Arrive(lane));

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::fs::{Advice, MemfdFlags, Mode, OFlags, fadvise, memfd_create};
 
-use super::ledger::{Ctl, PLAIN};
+use super::ctl::{Ctl, PLAIN};
 use super::types::{Kind, OpenError};
 use crate::{lock, sys};
 
@@ -67,14 +67,14 @@ impl Files {
     }
 }
 
-enum Place {
+enum Storage {
     Disk(PathBuf),
     Memory { files: Arc<Files>, ctl: File },
 }
 
 /// Where the files of a journal are.
 pub(crate) struct Home {
-    place: Place,
+    place: Storage,
     open: Mutex<Option<Arc<Files>>>,
     /// The files are there.
     made: AtomicBool,
@@ -104,7 +104,7 @@ impl Home {
     /// Makes the files that are still to be made; `first` is the record that the index begins with. Tried again after a
     /// failure, it begins anew: nothing is in a journal that is not finished.
     pub(crate) fn make(&self, first: Option<&[u8]>) -> io::Result<()> {
-        let Place::Disk(dir) = &self.place else { return Ok(()) };
+        let Storage::Disk(dir) = &self.place else { return Ok(()) };
         let mut open = lock(&self.open);
         if self.is_made() {
             return Ok(());
@@ -125,7 +125,7 @@ impl Home {
 
     /// `in`, made if there is none.
     pub(crate) fn input<'a>(&self, files: &'a Files) -> io::Result<&'a File> {
-        if let (None, Place::Disk(dir)) = (files.input(), &self.place) {
+        if let (None, Storage::Disk(dir)) = (files.input(), &self.place) {
             let options = &mut OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(IN))?;
             // Whoever was first opened the same file.
@@ -136,7 +136,7 @@ impl Home {
 
     /// A journal that may exist in `dir`; nothing is opened yet.
     pub(crate) fn at(dir: &Path) -> Self {
-        Self { place: Place::Disk(dir.to_owned()), open: Mutex::new(None), made: AtomicBool::new(true) }
+        Self { place: Storage::Disk(dir.to_owned()), open: Mutex::new(None), made: AtomicBool::new(true) }
     }
 
     /// New memory files.
@@ -163,13 +163,13 @@ impl Home {
     }
 
     fn held(files: Files, ctl: File) -> Self {
-        let place = Place::Memory { files: Arc::new(files), ctl };
+        let place = Storage::Memory { files: Arc::new(files), ctl };
         Self { place, open: Mutex::new(None), made: AtomicBool::new(true) }
     }
 
     /// Duplicates of the memory files; empty on disk.
     pub(crate) fn share(&self) -> io::Result<Vec<OwnedFd>> {
-        let Place::Memory { files, ctl } = &self.place else {
+        let Storage::Memory { files, ctl } = &self.place else {
             return Ok(Vec::new());
         };
         let input = files.input().ok_or(io::ErrorKind::NotFound)?;
@@ -182,16 +182,16 @@ impl Home {
     /// The directory; `None` in memory.
     pub(crate) fn dir(&self) -> Option<&Path> {
         match &self.place {
-            Place::Disk(dir) => Some(dir),
-            Place::Memory { .. } => None,
+            Storage::Disk(dir) => Some(dir),
+            Storage::Memory { .. } => None,
         }
     }
 
     /// The files, opened if they are not.
     pub(crate) fn files(&self) -> io::Result<Arc<Files>> {
         let dir = match &self.place {
-            Place::Memory { files, .. } => return Ok(Arc::clone(files)),
-            Place::Disk(dir) => dir,
+            Storage::Memory { files, .. } => return Ok(Arc::clone(files)),
+            Storage::Disk(dir) => dir,
         };
         let mut open = lock(&self.open);
         if let Some(files) = &*open {
@@ -212,16 +212,16 @@ impl Home {
     /// The files, if they are open.
     pub(super) fn opened(&self) -> Option<Arc<Files>> {
         match &self.place {
-            Place::Memory { files, .. } => Some(Arc::clone(files)),
-            Place::Disk(_) => lock(&self.open).clone(),
+            Storage::Memory { files, .. } => Some(Arc::clone(files)),
+            Storage::Disk(_) => lock(&self.open).clone(),
         }
     }
 
     /// One file by its name on disk, for a moment.
     pub(super) fn one(&self, name: &str) -> io::Result<File> {
         match &self.place {
-            Place::Disk(dir) => OpenOptions::new().read(true).write(true).open(dir.join(name)),
-            Place::Memory { .. } => Err(io::ErrorKind::NotFound.into()),
+            Storage::Disk(dir) => OpenOptions::new().read(true).write(true).open(dir.join(name)),
+            Storage::Memory { .. } => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
@@ -235,8 +235,8 @@ impl Home {
     /// The file of control records.
     pub(crate) fn ctl(&self) -> io::Result<File> {
         match &self.place {
-            Place::Disk(_) => self.one(CTL),
-            Place::Memory { ctl, .. } => ctl.try_clone(),
+            Storage::Disk(_) => self.one(CTL),
+            Storage::Memory { ctl, .. } => ctl.try_clone(),
         }
     }
 
@@ -244,8 +244,8 @@ impl Home {
     pub(crate) fn ledger_reader(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let reader = match &self.place {
-            Place::Disk(dir) => rustix::fs::open(dir.join(IN), flags, Mode::empty())?,
-            Place::Memory { files, .. } => {
+            Storage::Disk(dir) => rustix::fs::open(dir.join(IN), flags, Mode::empty())?,
+            Storage::Memory { files, .. } => {
                 use std::os::fd::AsRawFd;
                 let input = files.input().ok_or(io::ErrorKind::NotFound)?;
                 let path = format!("/proc/self/fd/{}", input.as_raw_fd());

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::ledger::{RECORD, decode, encode};
+use super::ctl::{RECORD, decode, encode};
 use crate::sys;
 
 const MARK: u16 = 16;

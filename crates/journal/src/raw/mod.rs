@@ -1,7 +1,7 @@
 //! The journal of one process generation: its files, their end, and who reads them.
 
+pub(crate) mod ctl;
 mod files;
-pub(crate) mod ledger;
 mod lines;
 pub(crate) mod mark;
 mod notify;
@@ -28,10 +28,10 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lock;
 use crate::probe::FsKind;
+use ctl::Ctl;
+pub(crate) use ctl::Fact;
 use files::{CTL, Home};
 pub(crate) use files::{ERR, Files, IDX, IN, OUT};
-use ledger::Ctl;
-pub(crate) use ledger::Fact;
 pub use lines::LineStart;
 use mark::{Mark, Trust};
 pub(crate) use notify::Subscribers;

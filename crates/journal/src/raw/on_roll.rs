@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use ostler_hooks::hook;
 
 use super::Journal;
+use super::ctl::Ctl;
 use super::files::Home;
-use super::ledger::Ctl;
 use super::record::Record;
 use super::recovery::Recovered;
 use super::types::{ExitRecord, ExitStatusRecord, FrameHead, JournalOptions, OpenError};

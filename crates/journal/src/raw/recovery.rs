@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::ctl::First;
 use super::files::Files;
-use super::ledger::First;
 use super::mark::Trust;
 use super::record::Record;
 use super::types::{ExitRecord, OpenError};

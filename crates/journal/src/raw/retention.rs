@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use ostler_hooks::hook;
 
 use super::Journal;
+use super::ctl::{Fact, First};
 use super::files::Files;
-use super::ledger::{Fact, First};
 use super::record::Record;
 use crate::index::{RECORD, Record as _};
 use crate::{lock, sys};

@@ -254,7 +254,7 @@ fn a_newer_journal_is_refused_and_left_alone() {
     write(&dir, &[Piece::Output(Kind::Stdout, 5)]);
     // Torn: an opener that looked at the index first would cut it.
     file(&dir, "idx").set_len(31).unwrap();
-    let newer = super::ledger::head_of_version(4);
+    let newer = super::ctl::head_of_version(4);
     file(&dir, "ctl").write_all_at(&newer, 0).unwrap();
     let Err(error) = Journal::open(&dir) else { panic!("opened") };
     assert!(matches!(error, OpenError::Version { found: 4, ours: 3 }));

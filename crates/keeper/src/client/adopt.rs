@@ -19,7 +19,7 @@ use crate::channel::{self, Received};
 use crate::shield;
 use crate::spec::{Adopted, ChildIo, ConnectError, Event, Hello, Pty};
 use crate::wire::{
-    Answer, Body, ChildWire, Greeting, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
+    Body, ChildWire, Greeting, KeeperMessage, OLDEST, PACKET_MAX, PROTOCOL, Request, Role, Verb, encode, split,
 };
 
 /// How long a keeper may send us away or hang up before we believe that it always will.
@@ -170,7 +170,7 @@ fn hear(socket: &OwnedFd, buffer: &mut [u8]) -> Result<(Body, VecDeque<OwnedFd>,
         Received::Packet { length, fds, .. } => {
             let packet = buffer.get(..length).unwrap_or_default();
             let (head, raw) = split(packet).ok_or_else(nonsense)?;
-            let answer: Answer = serde_json::from_slice(head).map_err(|_| nonsense())?;
+            let answer: KeeperMessage = serde_json::from_slice(head).map_err(|_| nonsense())?;
             Ok((answer.body, fds.into(), raw.to_vec()))
         }
     }

@@ -15,7 +15,7 @@ use super::adopt;
 use crate::channel::{self, Received};
 use crate::procfs;
 use crate::spec::{Event, Listed, RequestError, Signalled, SpawnError, Spawned, Step, Stray, Upgrade};
-use crate::wire::{Answer, Body, Greeting, PROTOCOL, Request, Verb, encode, split};
+use crate::wire::{Body, Greeting, KeeperMessage, PROTOCOL, Request, Verb, encode, split};
 
 /// Pause after the kernel said that too many descriptors are in flight: nothing signals the end of it.
 const CROWDED: Duration = Duration::from_millis(5);
@@ -505,7 +505,7 @@ impl Link {
         }
     }
 
-    fn deliver(&self, answer: Answer, raw: &[u8], fds: Vec<OwnedFd>, on_event: &dyn Fn(Event)) {
+    fn deliver(&self, answer: KeeperMessage, raw: &[u8], fds: Vec<OwnedFd>, on_event: &dyn Fn(Event)) {
         match answer.body {
             Body::Exited { key, exit } => {
                 lock(&self.state).looks_soon = true;

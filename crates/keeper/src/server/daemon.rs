@@ -11,7 +11,7 @@ use rustix::net::SendFlags;
 
 use super::child::Children;
 use crate::channel;
-use crate::wire::{Answer, BATCH_BYTES, Body, FDS_MAX, Role, encode};
+use crate::wire::{BATCH_BYTES, Body, FDS_MAX, KeeperMessage, Role, encode};
 
 /// Answers that may wait before requests are left unread.
 const QUEUE_FULL: usize = 256;
@@ -80,7 +80,7 @@ impl Daemon {
     }
 
     pub(super) fn answer(&mut self, id: u64, body: Body) {
-        self.queue.push_back(Outgoing::Packet(encode(&Answer { id, body }, &[])));
+        self.queue.push_back(Outgoing::Packet(encode(&KeeperMessage { id, body }, &[])));
     }
 
     pub(super) fn answer_spawned(&mut self, id: u64, key: Rc<str>) {
@@ -174,12 +174,12 @@ impl Daemon {
                     if let Some((key, child)) = children.get(key) {
                         let fds = child.fds();
                         let body = Body::Spawned(child.describe(key, &fds));
-                        let packet = encode(&Answer { id: *id, body }, &child.meta);
+                        let packet = encode(&KeeperMessage { id: *id, body }, &child.meta);
                         let fds: Vec<_> = fds.into_iter().map(|(_, fd)| fd).collect();
                         self.send(&packet, &fds)?;
                     } else {
                         let body = Body::NoSuchChild;
-                        self.send(&encode(&Answer { id: *id, body }, &[]), &[])?;
+                        self.send(&encode(&KeeperMessage { id: *id, body }, &[]), &[])?;
                     }
                 }
             }
@@ -212,7 +212,7 @@ impl Daemon {
             keys.push(Rc::clone(key));
         }
         let body = Body::Batch { children: batch, more };
-        self.send(&encode(&Answer { id: 0, body }, &raw), &fds)?;
+        self.send(&encode(&KeeperMessage { id: 0, body }, &raw), &fds)?;
         drop(fds);
         for key in &keys {
             if let Some(child) = children.get_mut(key) {
@@ -236,7 +236,7 @@ impl Daemon {
                 && !child.told
             {
                 let body = Body::Exited { key: key.to_string(), exit };
-                channel::send(&self.socket, &encode(&Answer { id: 0, body }, &[]), &[], SendFlags::DONTWAIT)?;
+                channel::send(&self.socket, &encode(&KeeperMessage { id: 0, body }, &[]), &[], SendFlags::DONTWAIT)?;
                 child.told = true;
             }
             self.untold.pop_front();

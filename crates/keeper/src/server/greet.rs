@@ -19,7 +19,7 @@ use crate::custody::{self, ANCESTORS_MAX};
 use crate::procfs;
 use crate::shield::own_file;
 use crate::sys;
-use crate::wire::{Answer, Body, Greeting, OLDEST, PROTOCOL, Request, Verb, encode, split};
+use crate::wire::{Body, Greeting, KeeperMessage, OLDEST, PROTOCOL, Request, Verb, encode, split};
 
 /// How long a stranger may stay silent.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -236,6 +236,6 @@ fn send_away(stranger: &Stranger, id: u64, why: &str) {
 
 /// Whether a stranger has taken its answer.
 fn tell(stranger: &Stranger, id: u64, body: Body) -> bool {
-    let packet = encode(&Answer { id, body }, &[]);
+    let packet = encode(&KeeperMessage { id, body }, &[]);
     channel::send(&stranger.socket, &packet, &[], SendFlags::DONTWAIT).is_ok()
 }

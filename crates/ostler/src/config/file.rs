@@ -10,19 +10,19 @@ use crate::output::nearest;
 
 /// What a file says.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct ConfigFile {
     pub(super) settings: Vec<Setting>,
     pub(super) agents: Vec<OwnAgent>,
 }
 
 /// The file's settings; what is wrong with it goes to `problems`. No file, no settings.
-pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Said {
+pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> ConfigFile {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Said::default(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return ConfigFile::default(),
         Err(source) => {
             problems.push(ConfigError::Unreadable { path: path.to_owned(), source });
-            return Said::default();
+            return ConfigFile::default();
         }
     };
     let table = match DeTable::parse(&text) {
@@ -31,10 +31,10 @@ pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Said {
             let line = line_of(&text, error.span().map_or(0, |span| span.start));
             let message = error.message().to_owned();
             problems.push(ConfigError::Syntax { path: path.to_owned(), line, message });
-            return Said::default();
+            return ConfigFile::default();
         }
     };
-    let mut reader = Reader { path, text: &text, said: Said::default(), problems };
+    let mut reader = Reader { path, text: &text, said: ConfigFile::default(), problems };
     reader.table("", table.get_ref());
     // The parser keeps keys by name; problems read better in the order of the file.
     reader.problems.sort_by_key(|problem| match problem {
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> Said {
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
-    said: Said,
+    said: ConfigFile,
     problems: &'a mut Vec<ConfigError>,
 }
 

@@ -29,8 +29,8 @@ const POSITION_FILE: &str = "audit.forwarded";
 pub(crate) fn forward(engine: &Engine, dir: &Path, to: &Forward) {
     let place = match to {
         Forward::Nowhere => return,
-        Forward::Journald => Place::Journald(JOURNALD.into()),
-        Forward::Command(line) => Place::Command(engine.forker(), line.clone()),
+        Forward::Journald => Destination::Journald(JOURNALD.into()),
+        Forward::Command(line) => Destination::Command(engine.forker(), line.clone()),
     };
     tokio::spawn(run(engine.inbox().clone(), dir.join(POSITION_FILE), place));
 }
@@ -40,13 +40,13 @@ pub(crate) fn forwarded(dir: &Path) -> Option<u64> {
     std::fs::read_to_string(dir.join(POSITION_FILE)).ok()?.trim().parse().ok()
 }
 
-enum Place {
+enum Destination {
     Journald(PathBuf),
     /// Who runs it, and its line.
     Command(Forker, String),
 }
 
-async fn run(inbox: Inbox, note: PathBuf, place: Place) {
+async fn run(inbox: Inbox, note: PathBuf, place: Destination) {
     let mut sent = note.parent().and_then(forwarded).unwrap_or(0);
     let mut pause = *PAUSE.start();
     let mut revision = inbox.revision();
@@ -87,7 +87,7 @@ fn remember(note: &Path, seq: u64) -> io::Result<()> {
     std::fs::rename(fresh, note)
 }
 
-impl Place {
+impl Destination {
     async fn send(&self, entries: &[Entry]) -> io::Result<()> {
         match self {
             Self::Journald(socket) => journald(socket, entries).await,
@@ -172,7 +172,7 @@ mod tests {
     async fn a_command_gets_every_entry_and_its_exit_code_counts() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("out");
-        let place = Place::Command(Forker::here(), format!("cat >> {}", file.display()));
+        let place = Destination::Command(Forker::here(), format!("cat >> {}", file.display()));
         place.send(&[entry(1, r#"{"what":"expired"}"#), entry(2, r#"{"what":"rebooted"}"#)]).await.unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let seqs: Vec<u64> = text
@@ -180,7 +180,7 @@ mod tests {
             .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["seq"].as_u64().unwrap())
             .collect();
         assert_eq!(seqs, [1, 2]);
-        let failed = Place::Command(Forker::here(), "cat > /dev/null; echo full >&2; exit 3".into())
+        let failed = Destination::Command(Forker::here(), "cat > /dev/null; echo full >&2; exit 3".into())
             .send(&[entry(3, "{}")])
             .await;
         assert!(failed.unwrap_err().to_string().contains("exit status: 3 full"));
@@ -237,7 +237,7 @@ mod tests {
         let socket = dir.path().join("journal");
         let journal = UnixDatagram::bind(&socket).unwrap();
         let long = format!(r#"{{"what":"failed","why":"{}"}}"#, "x".repeat(4 << 20));
-        Place::Journald(socket).send(&[entry(1, r#"{"what":"expired"}"#), entry(2, &long)]).await.unwrap();
+        Destination::Journald(socket).send(&[entry(1, r#"{"what":"expired"}"#), entry(2, &long)]).await.unwrap();
         let mut buffer = vec![0; 65536];
         let mut next = async || {
             let length = journal.recv(&mut buffer).await.unwrap();

@@ -2,13 +2,13 @@
 //! What is here knows every part and none of their insides.
 
 mod codecast;
+mod door_socket;
 mod forward;
 mod host;
 mod launched;
 mod limits;
 mod log_writer;
 mod native;
-mod place;
 mod port_file;
 mod port_sign;
 mod service;
@@ -17,12 +17,12 @@ mod sudo_proxy;
 mod up;
 mod zeroclaw;
 
+pub(crate) use door_socket::{DoorSocket, Folder};
 pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
-pub(crate) use place::{Folder, Place};
 pub(crate) use port_file::PortFile;
 pub(crate) use port_sign::{SIGN_VERB, put_up as put_up_port_sign, show_port};
 pub(crate) use signals::{Asked, Signals};

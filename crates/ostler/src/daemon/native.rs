@@ -5,20 +5,20 @@ use std::sync::Arc;
 use ostler_door_native::{Door, Identity, Instance};
 use tokio::sync::watch;
 
+use super::door_socket::{DoorSocket, Folder};
 use super::host::{Host, HostError};
-use super::place::{Folder, Place};
 use super::signals::Asked;
 use crate::instances::DoorRecord;
 
 /// The door, open, and the place where it stays.
 pub(crate) struct Native {
-    place: Place,
+    place: DoorSocket,
     door: Door,
     asked: watch::Receiver<Option<Asked>>,
 }
 
 /// What the door's clients may know and ask of the program around the engine.
-struct Around {
+struct RunningInstance {
     identity: Identity,
     doors: Vec<ostler_api::Door>,
     ask: watch::Sender<Option<Asked>>,
@@ -28,7 +28,7 @@ impl Native {
     /// Opens it, and enters the instance in the register with all its doors.
     pub(crate) fn open(host: &Host, others: Vec<DoorRecord>) -> Result<Self, HostError> {
         let socket = host.paths().native_socket(host.name());
-        let place = Place::open(&socket, Folder::Ours)?;
+        let place = DoorSocket::open(&socket, Folder::Ours)?;
         let native = DoorRecord {
             name: "native".into(),
             address: socket.display().to_string(),
@@ -41,7 +41,8 @@ impl Native {
             .into_iter()
             .map(|door| ostler_api::Door { name: door.name, address: door.address, connect: door.connect })
             .collect();
-        let door = Door::new(host.engine().clone(), Arc::new(Around { identity: host.identity(), doors, ask }));
+        let door =
+            Door::new(host.engine().clone(), Arc::new(RunningInstance { identity: host.identity(), doors, ask }));
         Ok(Self { place, door, asked })
     }
 
@@ -72,7 +73,7 @@ impl Native {
     }
 }
 
-impl Instance for Around {
+impl Instance for RunningInstance {
     fn identity(&self) -> Identity {
         self.identity.clone()
     }

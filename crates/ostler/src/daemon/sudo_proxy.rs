@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_sudo_proxy::{Around, Door, End, Question, Request, Settings};
+use ostler_door_sudo_proxy::{Door, End, Question, Request, Settings, Surface};
 use ostler_engine::Terminal;
 
 use super::Options;
+use super::door_socket::{DoorSocket, Folder};
 use super::host::{Host, HostError};
-use super::place::{Folder, Place};
 use crate::config::Approvals;
 use crate::instances::DoorRecord;
 
@@ -33,7 +33,7 @@ pub(crate) fn sudo_proxy_settings(approvals: &Approvals) -> Settings {
 
 /// The door, open, and the place where it stays.
 pub(super) struct SudoProxy {
-    place: Place,
+    place: DoorSocket,
     door: Door,
 }
 
@@ -49,7 +49,7 @@ impl SudoProxy {
             Some(path) => (path, Folder::Anybodys { guests: approvals.requesters.clone() }),
             None => (options.paths.door_socket(host.name(), "sudo-proxy"), Folder::Ours),
         };
-        let place = Place::open(&socket, folder)?;
+        let place = DoorSocket::open(&socket, folder)?;
         let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
         let door = Door::new(host.engine().clone(), settings, Arc::new(Inbox));
         open.push(DoorRecord {
@@ -74,7 +74,7 @@ impl SudoProxy {
 /// Nobody sits here: whoever looks into the inbox decides.
 struct Inbox;
 
-impl Around for Inbox {
+impl Surface for Inbox {
     fn stranger(&self, uid: u32) {
         tracing::warn!("sudo-proxy: connection from uid {uid} refused");
     }

@@ -10,8 +10,8 @@ use ostler_door_claustrum as claustrum;
 use ostler_engine::{Claim, Ending, Environment, GuardSpec, approval};
 
 use super::codecast::Codecast;
+use super::door_socket::{DoorSocket, Folder};
 use super::host::{Host, HostError, Plan};
-use super::place::{Folder, Place};
 use super::sudo_proxy::SudoProxy;
 use super::zeroclaw::Zeroclaw;
 use super::{Asked, LogWriter, Native, Signals};
@@ -189,7 +189,7 @@ fn guard(options: &Options) -> Option<GuardSpec> {
 
 /// The claustrum door of a shared instance.
 struct Claustrum {
-    place: Place,
+    place: DoorSocket,
     config: claustrum::Config,
 }
 
@@ -200,7 +200,7 @@ impl Claustrum {
             Some(home) => (home.join(".claude/remote/rpc.sock"), Folder::Anybodys { guests: Vec::new() }),
             None => (options.paths.door_socket(host.name(), "claustrum"), Folder::Ours),
         };
-        let place = Place::open(&socket, folder)?;
+        let place = DoorSocket::open(&socket, folder)?;
         let token_file = host.dir().join("claustrum.token");
         let config = claustrum::Config {
             token: token(&token_file).map_err(|source| HostError::Io { path: token_file.clone(), source })?,

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use ostler_door_zeroclaw::{Door, Settings};
 
 use super::Options;
+use super::door_socket::{DoorSocket, Folder};
 use super::host::{Host, HostError};
-use super::place::{Folder, Place};
 use crate::instances::DoorRecord;
 
 /// The door, open, and the place where it stays.
 pub(super) struct Zeroclaw {
-    place: Place,
+    place: DoorSocket,
     door: Door,
 }
 
@@ -28,7 +28,7 @@ impl Zeroclaw {
                 (socket, connect)
             }
         };
-        let place = Place::open(&socket, Folder::Ours)?;
+        let place = DoorSocket::open(&socket, Folder::Ours)?;
         let folder = host.dir().join("zeroclaw");
         let settings = Settings {
             version: crate::names::zeroclaw_version(),
@@ -51,7 +51,7 @@ impl Zeroclaw {
 }
 
 /// Serves at a place that may be swept away.
-pub(crate) async fn serve_zeroclaw(door: &Door, place: &mut Place) {
+pub(crate) async fn serve_zeroclaw(door: &Door, place: &mut DoorSocket) {
     loop {
         tokio::select! {
             () = door.serve(place.listener()) => return,

@@ -1,6 +1,6 @@
 //! How a request is put to a person, in one way wherever that is: at a prompt, in the inbox, in the middle of a session.
 //!
-//! A request becomes rows ([`sheet`], [`privilege`]), rows become pages of a screen ([`Pages`]), and a key counts only for
+//! A request becomes rows ([`full_text`], [`privilege`]), rows become pages of a screen ([`Pages`]), and a key counts only for
 //! what a person has seen to its end ([`Attention`], [`Asked`]). All of it is pure: nothing here reads a key or writes to a
 //! terminal, so that what may be decided does not depend on who draws.
 //!
@@ -10,17 +10,17 @@
 mod asked;
 mod attention;
 mod content;
+mod full_text;
 mod pages;
 mod privilege;
 mod row;
-mod sheet;
 
 pub(crate) use asked::{Asked, Pressed};
 pub(crate) use attention::{Attention, NotNow, STANDS_FOR, Sight};
+pub(crate) use full_text::{full_text, hosted};
 pub(crate) use pages::{NARROWEST, Pages};
 pub(crate) use privilege::{Offer, is_shown_whole, privilege};
 pub(crate) use row::{Row, wrap};
-pub(crate) use sheet::{hosted, sheet};
 
 /// Files that are named one by one; more than that, nobody reads.
 const NAMED_MAX: usize = 8;

@@ -8,8 +8,8 @@ use ostler_story::{
 use serde_json::Value;
 
 use super::changes::{Mark, take_changes};
-use super::figures::usage_words;
 use super::login::{self, is_about_login};
+use super::usage::usage_words;
 use crate::output::{Paint, Screen, by_name, visible, visible_lines};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.

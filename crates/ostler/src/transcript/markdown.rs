@@ -9,8 +9,8 @@ use ostler_story::{Block, EndReason, Ended, Event, Fact, Piece, PlanStatus, Prom
 use serde_json::Value;
 
 use super::changes::take_changes;
-use super::figures::{spent_words, usage_words};
 use super::live::{answer_words, kind_word};
+use super::usage::{spent_words, usage_words};
 use crate::output::{by_name, visible, visible_lines};
 
 /// A document that grows.

@@ -5,14 +5,14 @@
 //! moves a cursor, rings, or hides.
 
 mod changes;
-mod figures;
 mod live;
 mod login;
 mod markdown;
 mod reader;
+mod usage;
 
 pub(crate) use changes::{Mark, take_changes};
-pub(crate) use figures::{dollars, spent_words};
 pub(crate) use live::Live;
 pub(crate) use markdown::Markdown;
 pub(crate) use reader::Reader;
+pub(crate) use usage::{dollars, spent_words};

@@ -13,7 +13,7 @@ use super::Context;
 use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
 use super::connect::Reached;
 use crate::output::{CommandError, Kind, Paint, Screen, visible};
-use crate::request::{Asked, Pages, Pressed, Row, sheet};
+use crate::request::{Asked, Pages, Pressed, Row, full_text};
 
 /// How often to look whether somebody else has decided meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -147,7 +147,7 @@ fn is_yes(
         Verdict::Answers => "send this answer? [y/N] ",
         _ => "approve? [y/N] ",
     };
-    let mut rows = sheet(&reached.found.name, info);
+    let mut rows = full_text(&reached.found.name, info);
     rows.push(Row::ours(Paint::Plain, ""));
     let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
     rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));

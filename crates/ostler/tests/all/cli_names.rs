@@ -2,10 +2,10 @@
 
 use crate::cli_kit::hooked::Hooked;
 use crate::cli_kit::pty::Terminal;
-use crate::cli_kit::{Home, Said, wait_for};
+use crate::cli_kit::{CommandOutput, Home, wait_for};
 
 /// A command that speaks of something with a name speaks of it by that name, and by nothing else.
-fn by_name(home: &Home, ids: &[&str], args: &[&str], words: &str) -> Said {
+fn by_name(home: &Home, ids: &[&str], args: &[&str], words: &str) -> CommandOutput {
     let said = home.run(args);
     let text = format!("{}{}", said.out, said.err);
     assert!(text.contains(words), "ostler {args:?}: no {words:?} in {text}");

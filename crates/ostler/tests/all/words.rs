@@ -11,12 +11,12 @@ use crate::cli_kit::{Home, OSTLER, wait_for};
 const OURS: &[&str] = &["door", "doors", "keeper", "keepers", "stand-in", "autonomy", "stables"];
 
 /// What the program says, made the same on every machine and day.
-struct Told {
+struct Words {
     home: Home,
     text: String,
 }
 
-impl Told {
+impl Words {
     /// Help: as it is.
     fn help(&mut self, words: &[&str]) -> String {
         let help = self.home.ok(&[&["help"][..], words].concat());
@@ -91,7 +91,7 @@ fn below(help: &str) -> Vec<String> {
     lines.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-fn help(told: &mut Told) {
+fn help(told: &mut Words) {
     told.help(&[]);
     let all = told.help(&["--all"]);
     let verbs = all.lines().take_while(|line| !line.starts_with("Global options"));
@@ -106,7 +106,7 @@ fn help(told: &mut Told) {
 }
 
 /// Mistakes in the call, and what needs a daemon that is not there.
-fn without_a_daemon(told: &mut Told) {
+fn without_a_daemon(told: &mut Words) {
     let calls: &[&[&str]] = &[
         &["statsu"],
         &["stop"],
@@ -146,7 +146,7 @@ fn without_a_daemon(told: &mut Told) {
     calls.iter().for_each(|call| told.says(call));
 }
 
-fn settings(told: &mut Told) {
+fn settings(told: &mut Words) {
     let file = told.home.path("config.toml");
     std::fs::write(&file, "[journal]\nkeep_fro = \"1h\"\ntotal_max = \"lots\"\nkeep_for = \"long\"\n[sesions]\n")
         .unwrap();
@@ -161,9 +161,9 @@ fn settings(told: &mut Told) {
 }
 
 /// Full screens.
-fn screens(told: &mut Told) {
+fn screens(told: &mut Words) {
     // Where nothing was before.
-    let fresh = Told { home: Home::new(), text: String::new() };
+    let fresh = Words { home: Home::new(), text: String::new() };
     let shown = crate::words_screens::all(&fresh.home);
     let marks = fresh.marks();
     for (what, text) in shown {
@@ -173,7 +173,7 @@ fn screens(told: &mut Told) {
 }
 
 /// The demo, without the text that it reads out, which is broken off at another word each time.
-fn demo(told: &mut Told) {
+fn demo(told: &mut Words) {
     let shown = told.home.ok(&["demo"]);
     let (head, rest) = shown.split_once("live:\n").unwrap();
     let (live, after) = rest.split_once("\nLost:").unwrap();
@@ -192,7 +192,7 @@ fn demo(told: &mut Told) {
 }
 
 /// What a daemon refuses, does not find, and says of what it runs.
-fn with_a_daemon(told: &mut Told) {
+fn with_a_daemon(told: &mut Words) {
     let up = told.home.ok(&["up"]);
     let names = ["claude ", "codex ", "gemini ", "opencode "];
     let up: String = up
@@ -295,7 +295,7 @@ fn slips(text: &str) -> Vec<&str> {
 
 #[test]
 fn every_string_of_help_and_errors_is_in_one_file_and_in_plain_words() {
-    let mut told = Told { home: Home::new(), text: String::new() };
+    let mut told = Words { home: Home::new(), text: String::new() };
     help(&mut told);
     without_a_daemon(&mut told);
     settings(&mut told);

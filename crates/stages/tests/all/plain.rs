@@ -5,7 +5,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::common::{Place, Ran, Test, alive, kill, plain, stage, wait_until};
+use crate::common::{Ran, RunnerFolder, Test, alive, kill, plain, stage, wait_until};
 use crate::tests;
 use ostler_stages::{CAPTURE_MAX, FailKind, Outcome, Report, Stage, copy_stdout};
 
@@ -37,14 +37,14 @@ pub(crate) fn tests() -> &'static [Test] {
 }
 
 fn a_command_runs_and_is_reported() {
-    let ran = Place::new().run(&plain(&[&["sh", "-c", "echo out; echo err >&2; exit 7"]]));
+    let ran = RunnerFolder::new().run(&plain(&[&["sh", "-c", "echo out; echo err >&2; exit 7"]]));
     assert_eq!(ran.codes(), [7]);
     assert_eq!((ran.text().as_str(), ran.stderr(0).as_str()), ("out\n", "err\n"));
     assert_eq!(ran.stderr, "");
 }
 
 fn a_stage_has_exactly_the_surroundings_that_the_spec_says() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut spec = plain(&[&["env"]]);
     spec.env = vec![("A".into(), "one two".into()), ("B".into(), String::new())];
     assert_eq!(place.run(&spec).text(), "A=one two\nB=\n");
@@ -61,7 +61,7 @@ fn a_stage_has_exactly_the_surroundings_that_the_spec_says() {
 }
 
 fn the_name_is_what_was_asked_for_even_if_it_looks_like_something_else() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     for name in ["-u", "A=b", "with space", ""] {
         let mut spec = plain(&[&["cat", "/proc/self/cmdline"]]);
         spec.stages[0].argv[0] = name.into();
@@ -72,24 +72,24 @@ fn the_name_is_what_was_asked_for_even_if_it_looks_like_something_else() {
 fn a_pipeline_is_connected_and_every_code_is_told() {
     let stages: [&[&str]; 3] =
         [&["sh", "-c", "echo one; echo first >&2; exit 3"], &["sed", "s/one/two/"], &["sh", "-c", "cat; exit 5"]];
-    let ran = Place::new().run(&plain(&stages));
+    let ran = RunnerFolder::new().run(&plain(&stages));
     assert_eq!(ran.codes(), [3, 0, 5]);
     assert_eq!(ran.text(), "two\n");
     assert_eq!((ran.stderr(0).as_str(), ran.stderr(1).as_str()), ("first\n", ""));
 }
 
 fn a_stage_that_a_signal_ended_has_the_code_minus_one() {
-    assert_eq!(Place::new().run(&plain(&[&["sh", "-c", "kill -9 $$"]])).codes(), [-1]);
+    assert_eq!(RunnerFolder::new().run(&plain(&[&["sh", "-c", "kill -9 $$"]])).codes(), [-1]);
 }
 
 fn a_writer_whose_reader_left_ends_by_its_signal() {
-    let ran = Place::new().run(&plain(&[&["yes"], &["head", "-n", "1"]]));
+    let ran = RunnerFolder::new().run(&plain(&[&["yes"], &["head", "-n", "1"]]));
     assert_eq!(ran.codes(), [-1, 0]);
     assert_eq!(ran.text(), "y\n");
 }
 
 fn a_script_runs_from_the_file_that_was_compared() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let script = place.program("script", "#!/bin/sh\necho \"$# $1\"; exit 4\n");
     let ran = place.run(&plain(&[&[script.to_str().unwrap(), "a b"]]));
     assert_eq!(ran.codes(), [4]);
@@ -97,14 +97,14 @@ fn a_script_runs_from_the_file_that_was_compared() {
 }
 
 /// A stage that leaves a mark when it runs, and the mark.
-fn marking(place: &Place) -> (Stage, std::path::PathBuf) {
+fn marking(place: &RunnerFolder) -> (Stage, std::path::PathBuf) {
     let mark = place.path("mark");
     let script = place.program("marking", &format!("#!/bin/sh\n: > {}\n", mark.display()));
     (stage(&[script.to_str().unwrap()]), mark)
 }
 
 fn a_program_that_changed_is_not_run() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (stage, mark) = marking(&place);
     let file = fs::File::options().write(true).open(&stage.program).unwrap();
     let before = file.metadata().unwrap().modified().unwrap();
@@ -126,7 +126,7 @@ fn a_program_that_changed_is_not_run() {
 }
 
 fn a_program_that_was_replaced_is_not_run() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (stage, mark) = marking(&place);
     fs::copy(&stage.program, place.path("other")).unwrap();
     fs::rename(place.path("other"), &stage.program).unwrap();
@@ -137,7 +137,7 @@ fn a_program_that_was_replaced_is_not_run() {
 }
 
 fn a_changed_stage_keeps_the_others_from_running() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (first, mark) = marking(&place);
     let second = stage(&[place.program("second", "#!/bin/sh\n").to_str().unwrap()]);
     fs::write(&second.program, "#!/bin/sh\necho changed\n").unwrap();
@@ -149,7 +149,7 @@ fn a_changed_stage_keeps_the_others_from_running() {
 }
 
 fn a_program_that_is_gone_is_named() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (stage, _) = marking(&place);
     fs::remove_file(&stage.program).unwrap();
     let mut spec = plain(&[&["true"], &["true"]]);
@@ -160,7 +160,7 @@ fn a_program_that_is_gone_is_named() {
 }
 
 fn a_text_without_interpreter_is_not_given_to_a_shell() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mark = place.path("mark");
     let text = place.program("text", &format!(": > {}\n", mark.display()));
     let (at, kind, _) = place.run(&plain(&[&["true"], &[text.to_str().unwrap()]])).failure();
@@ -169,7 +169,7 @@ fn a_text_without_interpreter_is_not_given_to_a_shell() {
 }
 
 fn exactly_the_limit_is_kept_and_one_byte_more_is_cut() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     for (written, cut) in [(CAPTURE_MAX, false), (CAPTURE_MAX + 1, true)] {
         let ran = place.run(&plain(&[&["head", "-c", &written.to_string(), "/dev/zero"]]));
         assert_eq!(ran.codes(), [0]);
@@ -180,7 +180,7 @@ fn exactly_the_limit_is_kept_and_one_byte_more_is_cut() {
 
 fn stderr_is_cut_by_itself() {
     let command = format!("head -c {} /dev/zero >&2; echo fine", CAPTURE_MAX + 70_000);
-    let ran = Place::new().run(&plain(&[&["true"], &["sh", "-c", &command]]));
+    let ran = RunnerFolder::new().run(&plain(&[&["true"], &["sh", "-c", &command]]));
     assert_eq!(ran.codes(), [0, 0]);
     let Outcome::Done { stdout, stderr, .. } = ran.outcome() else { panic!() };
     assert_eq!((stderr[1].length, stderr[1].truncated), (CAPTURE_MAX, true));
@@ -190,7 +190,7 @@ fn stderr_is_cut_by_itself() {
 }
 
 fn an_endless_writer_ends_at_the_limit_and_takes_no_memory() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut spec = plain(&[&["cat", "/dev/zero"]]);
     spec.limit = Duration::from_secs(5);
     let mut child = place.start(&spec);
@@ -208,7 +208,7 @@ fn an_endless_writer_ends_at_the_limit_and_takes_no_memory() {
 }
 
 fn the_limit_ends_the_whole_group() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut spec = plain(&[&["sh", "-c", "sleep 100 & echo $!; wait"], &["cat"]]);
     spec.limit = Duration::from_secs(4);
     let ran = place.run(&spec);
@@ -219,7 +219,7 @@ fn the_limit_ends_the_whole_group() {
 }
 
 fn a_background_child_does_not_hold_the_answer() {
-    let ran = Place::new().run(&plain(&[&["sh", "-c", "sleep 100 & echo $!"]]));
+    let ran = RunnerFolder::new().run(&plain(&[&["sh", "-c", "sleep 100 & echo $!"]]));
     assert_eq!(ran.codes(), [0]);
     let sleeper = ran.text();
     assert!(alive(&sleeper), "it is not ours to end");
@@ -227,7 +227,7 @@ fn a_background_child_does_not_hold_the_answer() {
 }
 
 fn what_was_written_before_the_end_arrives_however_slow_the_reader() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let pid = place.text("pid");
     // The first bytes fill the report's pipe, so the others stay in the stage's: it ends before anybody reads.
     let command = format!(
@@ -246,7 +246,7 @@ fn what_was_written_before_the_end_arrives_however_slow_the_reader() {
 }
 
 fn a_runner_that_was_killed_leaves_a_report_without_outcome() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut child = place.start(&plain(&[&["sh", "-c", "echo $$; exec sleep 100"]]));
     let mut report = vec![0; 8 + 7 + 2];
     child.stdout.as_mut().unwrap().read_exact(&mut report).unwrap();
@@ -262,7 +262,7 @@ fn a_runner_that_was_killed_leaves_a_report_without_outcome() {
 }
 
 fn a_report_that_nobody_reads_stops_no_command() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mark = place.text("mark");
     let command = format!("echo some; head -c 300000 /dev/zero; : > {mark}");
     let mut child = place.command(&plain(&[&["sh", "-c", &command]])).stderr(Stdio::null()).spawn().unwrap();
@@ -272,7 +272,7 @@ fn a_report_that_nobody_reads_stops_no_command() {
 }
 
 fn another_spec_than_the_approved_one_is_refused() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mark = place.text("mark");
     let arguments = place.arguments(&plain(&[&["true"]]));
     place.arguments(&plain(&[&["touch", &mark]]));
@@ -285,7 +285,7 @@ fn another_spec_than_the_approved_one_is_refused() {
 }
 
 fn a_spec_that_makes_no_sense_is_refused() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut wrong = vec![plain(&[]), plain(&[&["true"]]), plain(&[&["true"]]), plain(&[&["true"]])];
     wrong[1].stages[0].program = "true".into();
     wrong[2].stages[0].argv.clear();

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::common::user::{PASSWORD, Terminal, User};
-use crate::common::{Place, Test, alive, kill, spec, stage, wait_until};
+use crate::common::{RunnerFolder, Test, alive, kill, spec, stage, wait_until};
 use crate::tests;
 use ostler_stages::Elevate::{AskOnTerminal, NeverAsk};
 use ostler_stages::{FailKind, Outcome};
@@ -47,7 +47,7 @@ pub(crate) fn tests() -> &'static [Test] {
 
 fn a_password_is_asked_for_on_the_terminal() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["id", "-u"]]));
     terminal.asked(1);
     terminal.type_in(&format!("{PASSWORD}\n"));
@@ -60,7 +60,7 @@ fn a_password_is_asked_for_on_the_terminal() {
 /// Another program of the same user tries while sudo asks; the command, and what it runs as that user, has a terminal.
 fn nobody_else_opens_the_terminal_that_sudo_asks_on_and_the_command_does() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let script =
         format!("echo >/dev/tty && setpriv --reuid {} --clear-groups sh -c 'echo >/dev/tty && id -u'", user.name);
     let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["sh", "-c", &script]]));
@@ -75,7 +75,7 @@ fn nobody_else_opens_the_terminal_that_sudo_asks_on_and_the_command_does() {
 
 fn whoever_had_the_terminal_open_before_keeps_sudo_from_asking() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut holder = None;
     let spec = spec(AskOnTerminal, &[&["id", "-u"]]);
     let mut terminal = user.start_after(&place, &spec, |name| holder = Some(user.holding(name)));
@@ -91,13 +91,13 @@ fn whoever_had_the_terminal_open_before_keeps_sudo_from_asking() {
 }
 
 /// A spec whose command leaves a mark, and whether it did.
-fn marking(place: &Place) -> (ostler_stages::Stage, std::path::PathBuf) {
+fn marking(place: &RunnerFolder) -> (ostler_stages::Stage, std::path::PathBuf) {
     (stage(&["touch", &place.text("mark")]), place.path("mark"))
 }
 
 fn a_wrong_password_runs_nothing() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (stage, mark) = marking(&place);
     let mut spec = spec(AskOnTerminal, &[]);
     spec.stages = vec![stage];
@@ -112,7 +112,7 @@ fn a_wrong_password_runs_nothing() {
 
 fn ctrl_c_at_the_password_runs_nothing() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (stage, mark) = marking(&place);
     let mut spec = spec(AskOnTerminal, &[]);
     spec.stages = vec![stage];
@@ -126,7 +126,7 @@ fn ctrl_c_at_the_password_runs_nothing() {
 /// Stopped by its key, sudo goes on at once: nobody is there to say `fg` on a terminal that is passed on.
 fn ctrl_z_at_the_password_asks_again() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     for stages in [&[["id", "-u"].as_slice()] as &[&[&str]], &[&["id", "-u"], &["cat"]]] {
         let mut terminal = user.start(&place, &spec(AskOnTerminal, stages));
         terminal.asked(1);
@@ -148,7 +148,7 @@ fn ctrl_z_at_the_password_asks_again() {
 
 fn without_password_nobody_is_asked() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let ran = user.run(&place, &spec(NeverAsk, &[&["id", "-u"]]));
     assert_eq!((ran.codes(), ran.text().as_str()), (vec![0], "0\n"));
     let ran = user.start(&place, &spec(AskOnTerminal, &[&["id", "-u"]])).finish();
@@ -157,7 +157,7 @@ fn without_password_nobody_is_asked() {
 
 fn a_password_that_nobody_can_be_asked_for_is_a_clear_error() {
     let Some(user) = User::new(ALL) else { return };
-    let (at, kind, message) = user.run(&Place::new(), &spec(NeverAsk, &[&["id"]])).failure();
+    let (at, kind, message) = user.run(&RunnerFolder::new(), &spec(NeverAsk, &[&["id"]])).failure();
     assert_eq!((at, kind), (None, FailKind::PasswordNeeded));
     assert!(message.contains("approve it from a terminal"), "{message}");
     assert!(message.contains("NOPASSWD"), "{message}");
@@ -166,12 +166,12 @@ fn a_password_that_nobody_can_be_asked_for_is_a_clear_error() {
 fn a_command_that_only_sounds_like_sudo_has_run() {
     let Some(user) = User::new(ALL_FREE) else { return };
     let says = "echo 'sudo: a password is required' >&2; exit 1";
-    assert_eq!(user.run(&Place::new(), &spec(NeverAsk, &[&["sh", "-c", says]])).codes(), [1]);
+    assert_eq!(user.run(&RunnerFolder::new(), &spec(NeverAsk, &[&["sh", "-c", says]])).codes(), [1]);
 }
 
 fn without_a_terminal_nobody_asks() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     for stages in [[["true"].as_slice()].as_slice(), &[&["true"], &["true"]]] {
         let (_, kind, message) = user.run(&place, &spec(AskOnTerminal, stages)).failure();
         assert_eq!(kind, FailKind::NoTerminal, "{message}");
@@ -180,7 +180,7 @@ fn without_a_terminal_nobody_asks() {
 
 fn one_password_serves_a_whole_pipeline() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let stages: [&[&str]; 3] = [&["id", "-u"], &["sed", "s/^/uid /"], &["sh", "-c", "cat; id -u; exit 3"]];
     let mut terminal = user.start(&place, &spec(AskOnTerminal, &stages));
     terminal.asked(1);
@@ -192,7 +192,7 @@ fn one_password_serves_a_whole_pipeline() {
 
 fn no_password_is_remembered_afterwards() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut terminal = user.start(&place, &spec(AskOnTerminal, &[&["true"], &["true"]]));
     terminal.asked(1);
     terminal.type_in(&format!("{PASSWORD}\n"));
@@ -214,7 +214,7 @@ fn no_password_is_remembered_afterwards() {
 
 fn a_wrong_password_or_ctrl_c_runs_no_pipeline() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (first, mark) = marking(&place);
     let mut spec = spec(AskOnTerminal, &[&["true"], &["true"]]);
     spec.stages[0] = first;
@@ -236,7 +236,7 @@ fn a_wrong_password_or_ctrl_c_runs_no_pipeline() {
 
 fn a_policy_that_remembers_nothing_runs_no_pipeline() {
     let Some(user) = User::new(&format!("Defaults:USER timestamp_timeout=0\n{ALL}")) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (first, mark) = marking(&place);
     let mut spec = spec(AskOnTerminal, &[&["true"], &["true"]]);
     spec.stages[0] = first;
@@ -252,7 +252,7 @@ fn a_policy_that_remembers_nothing_runs_no_pipeline() {
 fn a_stage_that_is_not_allowed_keeps_the_others_from_running() {
     let touch = stage(&["touch"]).program;
     let policy = |tag: &str| format!("USER ALL=(ALL:ALL) {tag} {}", touch.display());
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (first, mark) = marking(&place);
     let Some(user) = User::new(&policy("")) else { return };
     let mut ask = spec(AskOnTerminal, &[&["true"], &["id"]]);
@@ -271,7 +271,7 @@ fn a_stage_that_is_not_allowed_keeps_the_others_from_running() {
 }
 
 fn a_pipeline_without_terminal_runs_whole_or_not_at_all() {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (first, mark) = marking(&place);
     let mut spec = spec(NeverAsk, &[&["true"], &["id", "-u"]]);
     spec.stages[0] = first.clone();
@@ -290,7 +290,7 @@ fn a_pipeline_without_terminal_runs_whole_or_not_at_all() {
 
 fn a_pipeline_of_root_tells_codes_and_signals() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let stages: [&[&str]; 2] = [&["yes"], &["head", "-n", "1"]];
     for ran in [user.run(&place, &spec(NeverAsk, &stages)), user.start(&place, &spec(AskOnTerminal, &stages)).finish()]
     {
@@ -300,7 +300,7 @@ fn a_pipeline_of_root_tells_codes_and_signals() {
 
 fn a_name_like_an_option_or_an_assignment_is_only_a_name() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let odd = place.program("LD_CANARY=1", "#!/bin/sh\necho \"$# ${LD_CANARY-none} $(id -u)\"\n");
     let ran = user.run(&place, &spec(NeverAsk, &[&[odd.to_str().unwrap(), "-u", "nobody"]]));
     assert_eq!((ran.codes(), ran.text().as_str()), (vec![0], "2 none 0\n"));
@@ -317,7 +317,7 @@ fn the_environment_arrives_as_asked_for() {
     let mut spec = spec(NeverAsk, &[&["env"]]);
     let asked = [("DEBIAN_FRONTEND", "noninteractive"), ("TZ", "UTC"), ("LANG", "de_DE.UTF-8"), ("HOME", "/a b=c")];
     spec.env = asked.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    let ran = user.run(&Place::new(), &spec);
+    let ran = user.run(&RunnerFolder::new(), &spec);
     assert_eq!(ran.codes(), [0]);
     let text = ran.text();
     for (key, value) in asked {
@@ -326,7 +326,7 @@ fn the_environment_arrives_as_asked_for() {
 }
 
 /// Two stages of root with a variable that only a policy's SETENV lets in.
-fn with_home(place: &Place, name: &str, value: &str) -> (ostler_stages::Spec, std::path::PathBuf) {
+fn with_home(place: &RunnerFolder, name: &str, value: &str) -> (ostler_stages::Spec, std::path::PathBuf) {
     let (first, mark) = marking(place);
     let mut spec = spec(NeverAsk, &[&["true"], &["env"]]);
     spec.stages[0] = first;
@@ -339,7 +339,7 @@ fn a_pipeline_whose_stages_differ_in_setting_variables_runs_not_at_all() {
     let (touch, env) = (program("touch"), program("env"));
     let policy = format!("USER ALL=(root) NOPASSWD: SETENV: {touch}, NOSETENV: {env}");
     let Some(user) = User::new(&policy) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let (spec, mark) = with_home(&place, "HOME", "/elsewhere");
     let (at, kind, message) = user.run(&place, &spec).failure();
     assert_eq!((at, kind), (None, FailKind::NotPermitted), "{message}");
@@ -357,7 +357,7 @@ fn variables_that_every_stage_may_set_or_that_need_no_right_arrive() {
         (format!("{free} SETENV: {touch}, NOSETENV: {env}"), "LC_TIME", "C.UTF-8"),
     ] {
         let Some(user) = User::new(&policy) else { return };
-        let place = Place::new();
+        let place = RunnerFolder::new();
         let (spec, mark) = with_home(&place, name, value);
         let ran = user.run(&place, &spec);
         assert_eq!(ran.codes(), [0, 0], "{policy}: {}", ran.stderr(1));
@@ -367,7 +367,7 @@ fn variables_that_every_stage_may_set_or_that_need_no_right_arrive() {
 
 fn a_program_that_changed_is_not_run_as_root() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mark = place.path("mark");
     let script = place.program("script", "#!/bin/sh\n");
     let spec = spec(NeverAsk, &[&[script.to_str().unwrap()]]);
@@ -379,7 +379,7 @@ fn a_program_that_changed_is_not_run_as_root() {
 
 fn the_limit_ends_commands_of_root() {
     let Some(user) = User::new(ALL_FREE) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     // The second does not want to.
     let one = format!("echo $$ > {}; exec sleep 100", place.text("one"));
     let two = stubborn(&place, "two");
@@ -407,7 +407,7 @@ fn the_limit_ends_commands_of_root() {
 }
 
 /// A shell that does not want to end, and neither does its child.
-fn stubborn(place: &Place, name: &str) -> String {
+fn stubborn(place: &RunnerFolder, name: &str) -> String {
     let (own, child) = (place.text(name), place.text(&format!("{name}.child")));
     format!("trap '' HUP TERM; echo $$ > {own}; while :; do sleep 100 & echo $! > {child}; wait; done")
 }
@@ -416,7 +416,7 @@ fn what_the_limit_could_not_end_is_told() {
     // Whoever may run a shell may run anything, but nobody else says so for him.
     let shell = fs::canonicalize("/bin/sh").unwrap();
     let Some(user) = User::new(&format!("USER ALL=(ALL:ALL) NOPASSWD: /bin/sh, {}", shell.display())) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let mut spec = spec(NeverAsk, &[&["sh", "-c", &stubborn(&place, "one")]]);
     spec.limit = Duration::from_secs(2);
     let mut outcome = None;
@@ -433,7 +433,7 @@ fn what_the_limit_could_not_end_is_told() {
 
 fn the_limit_also_ends_the_question_for_a_password() {
     let Some(user) = User::new(ALL) else { return };
-    let place = Place::new();
+    let place = RunnerFolder::new();
     for stages in [[["true"].as_slice()].as_slice(), &[&["true"], &["true"]]] {
         let mut spec = spec(AskOnTerminal, stages);
         spec.limit = Duration::from_secs(2);
@@ -449,7 +449,7 @@ fn a_runner_that_is_killed_hangs_up_on_commands_of_root() {
 }
 
 fn a_hang_up_ends_both(user: &User) -> bool {
-    let place = Place::new();
+    let place = RunnerFolder::new();
     let command = |name: &str| format!("echo $$ > {}; exec sleep 100", place.text(name));
     let (one, two) = (command("one"), command("two"));
     let terminal = user.start(&place, &spec(AskOnTerminal, &[&["sh", "-c", &one], &["sh", "-c", &two]]));

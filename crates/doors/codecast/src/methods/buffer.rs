@@ -7,11 +7,11 @@ use ostler_engine::session::Session;
 
 use super::{blocking, failed};
 use crate::envelope::{Params, RpcError};
-use crate::outlet::Outlet;
-use crate::place::Stretch;
+use crate::read_position::Stretch;
 use crate::reader::Reader;
-use crate::seats::Seat;
-use crate::{Counted, Shared, stream};
+use crate::response_body::ResponseBody;
+use crate::subscribers::Subscriber;
+use crate::{Counted, DoorState, stream};
 
 /// What one answer carries at most; the rest waits for the next one.
 const ANSWER_MAX: usize = 16 << 20;
@@ -25,7 +25,7 @@ pub(crate) struct Owed {
     /// So many of the events, from the first on, may have been delivered before.
     may_repeat: usize,
     /// Nobody else is given them at the same time.
-    turn: Option<Seat>,
+    turn: Option<Subscriber>,
 }
 
 impl Owed {
@@ -47,9 +47,9 @@ pub(super) struct Stats {
 
 impl Stats {
     /// May wait for the disk.
-    pub(super) fn of(shared: &Shared, session: &Session) -> io::Result<Self> {
+    pub(super) fn of(shared: &DoorState, session: &Session) -> io::Result<Self> {
         let view = session.view();
-        let attached = shared.seats.is_taken(session.id());
+        let attached = shared.subscribers.is_taken(session.id());
         let (stretches, here) = shared.place(session, |place| {
             Ok((if attached { place.behind() } else { place.owed(view.last) }, place.is_here()))
         })?;
@@ -65,7 +65,7 @@ impl Stats {
     }
 }
 
-pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn queue_stats(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let session = shared.session(id)?.ok_or_else(|| RpcError::failed("Session not found"))?;
     let shared = Arc::clone(shared);
@@ -73,14 +73,14 @@ pub(super) async fn queue_stats(shared: &Arc<Shared>, params: &Params) -> Result
 }
 
 /// What is owed to the clients of a session; nothing if there is no such session.
-pub(super) async fn reconnect(shared: &Arc<Shared>, params: &Params) -> Result<Option<(Session, Owed)>, RpcError> {
+pub(super) async fn reconnect(shared: &Arc<DoorState>, params: &Params) -> Result<Option<(Session, Owed)>, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let Some(session) = shared.session(id)? else { return Ok(None) };
     let turn = shared.handing.take(session.id()).await;
     let shared = Arc::clone(shared);
     blocking(move || {
         let last = session.view().last;
-        let attached = shared.seats.is_taken(session.id());
+        let attached = shared.subscribers.is_taken(session.id());
         let (stretches, joined) = shared
             .place(&session, |place| Ok((if attached { place.behind() } else { place.owed(last) }, place.is_joined())))
             .map_err(failed)?;
@@ -134,7 +134,7 @@ fn walk(session: &Session, (from, to): Stretch, mut each: impl FnMut(u64, Vec<St
 }
 
 /// How many events there are; counted once, as long as nothing changes.
-fn count(shared: &Shared, session: &Session, stretches: Vec<Stretch>) -> io::Result<usize> {
+fn count(shared: &DoorState, session: &Session, stretches: Vec<Stretch>) -> io::Result<usize> {
     if stretches.is_empty() {
         return Ok(0);
     }
@@ -159,8 +159,14 @@ fn count(shared: &Shared, session: &Session, stretches: Vec<Stretch>) -> io::Res
 
 /// Sends an answer with events that were owed. They are paid once the client's socket has them, and the answer ends only
 /// then: a client that has read it whole finds nothing owed any more.
-pub(crate) async fn hand_over(shared: Arc<Shared>, session: Session, owed: Owed, answer: String, outlet: Outlet) {
-    if outlet.deliver(answer).await.is_err() {
+pub(crate) async fn hand_over(
+    shared: Arc<DoorState>,
+    session: Session,
+    owed: Owed,
+    answer: String,
+    response: ResponseBody,
+) {
+    if response.deliver(answer).await.is_err() {
         return;
     }
     let (id, turn) = (session.id().to_owned(), owed.turn);

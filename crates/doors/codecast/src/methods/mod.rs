@@ -10,7 +10,7 @@ use ostler_engine::session::Session;
 
 pub(crate) use buffer::{Owed, hand_over};
 
-use crate::Shared;
+use crate::DoorState;
 use crate::envelope::{Params, RpcError};
 use crate::guard::Peer;
 
@@ -25,7 +25,7 @@ pub(crate) enum Reply {
 }
 
 /// Calls a method. `session.send` is none of these: it answers with a stream.
-pub(crate) async fn call(shared: &Arc<Shared>, peer: Peer, method: &str, params: &Params) -> Reply {
+pub(crate) async fn call(shared: &Arc<DoorState>, peer: Peer, method: &str, params: &Params) -> Reply {
     Reply::Result(match method {
         "session.create" => session::create(shared, params).await,
         "session.resume" => session::resume(shared, peer, params).await,
@@ -47,7 +47,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, peer: Peer, method: &str, params:
 }
 
 /// The session that a method is about.
-pub(crate) fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+pub(crate) fn known(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
     shared.session(id)?.ok_or_else(|| RpcError::no_session(id))
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::buffer::Stats;
 use super::session::mode_of;
 use super::{blocking, failed};
-use crate::Shared;
+use crate::DoorState;
 use crate::envelope::RpcError;
-use crate::figures::{Memory, RUSTC};
+use crate::memory::{Memory, RUSTC};
 
 /// In the words of this protocol. A turn that failed leaves a session that takes the next message like any other.
 fn status_of(status: Status) -> &'static str {
@@ -46,12 +46,12 @@ fn describe(view: &View) -> Value {
     })
 }
 
-pub(super) fn list(shared: &Shared) -> String {
+pub(super) fn list(shared: &DoorState) -> String {
     let sessions: Vec<Value> = shared.sessions().iter().map(|session| describe(&session.view())).collect();
     json!({ "sessions": sessions }).to_string()
 }
 
-pub(super) async fn sessions(shared: &Arc<Shared>) -> Result<String, RpcError> {
+pub(super) async fn sessions(shared: &Arc<DoorState>) -> Result<String, RpcError> {
     let shared = Arc::clone(shared);
     blocking(move || {
         let sessions: Result<Vec<Value>, RpcError> =
@@ -63,7 +63,7 @@ pub(super) async fn sessions(shared: &Arc<Shared>) -> Result<String, RpcError> {
     .await
 }
 
-fn monitored(shared: &Shared, session: &Session) -> Result<Value, RpcError> {
+fn monitored(shared: &DoorState, session: &Session) -> Result<Value, RpcError> {
     let stats = Stats::of(shared, session).map_err(failed)?;
     let mut described = describe(&session.view());
     if let Some(members) = described.as_object_mut() {
@@ -72,7 +72,7 @@ fn monitored(shared: &Shared, session: &Session) -> Result<Value, RpcError> {
     Ok(described)
 }
 
-pub(super) fn health(shared: &Shared) -> String {
+pub(super) fn health(shared: &DoorState) -> String {
     let mut by_status: BTreeMap<&str, usize> = BTreeMap::new();
     let sessions = shared.sessions();
     for session in &sessions {

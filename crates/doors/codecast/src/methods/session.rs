@@ -9,7 +9,7 @@ use ostler_engine::session::{Agent, Autonomy, Change, ChangeError, Interrupt, Li
 use super::{blocking, failed, known};
 use crate::envelope::{Params, RpcError, missing};
 use crate::guard::Peer;
-use crate::{DOOR, Shared, paths, peer, skills};
+use crate::{DOOR, DoorState, paths, peer, skills};
 
 /// TERM, five seconds, KILL, and a moment. Clients wait for 30 s.
 const GONE_WITHIN: Duration = Duration::from_secs(12);
@@ -30,12 +30,12 @@ fn autonomy(mode: &str) -> Result<Autonomy, RpcError> {
     found.ok_or_else(|| RpcError::failed(format!("Invalid mode: {mode} (auto, code, plan, ask)")))
 }
 
-fn agent(shared: &Shared, cli: &str) -> Result<Agent, RpcError> {
+fn agent(shared: &DoorState, cli: &str) -> Result<Agent, RpcError> {
     let unknown = |known: &[String]| RpcError::failed(format!("Unknown cli_type: {cli} ({})", known.join(", ")));
     shared.engine.sessions().agent(cli).map_err(|error| unknown(&error.known))
 }
 
-pub(super) async fn create(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn create(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [path] = params.need(["path"])?;
     let path = path.to_owned();
     let autonomy = autonomy(params.text("mode")?.unwrap_or("auto"))?;
@@ -53,7 +53,7 @@ pub(super) async fn create(shared: &Arc<Shared>, params: &Params) -> Result<Stri
     .await
 }
 
-pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn resume(shared: &Arc<DoorState>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let given = params.text("sdkSessionId")?.filter(|given| !given.is_empty()).map(str::to_owned);
     let Some(session) = shared.session(id)? else { return Ok(r#"{"ok":false,"fallback":false}"#.to_owned()) };
@@ -74,21 +74,21 @@ pub(super) async fn resume(shared: &Arc<Shared>, from: Peer, params: &Params) ->
 }
 
 /// Answers when the process is gone, or the last means against it has been used.
-pub(super) async fn destroy(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn destroy(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let Some(session) = shared.session(id)? else { return Ok(NOT_OK.to_owned()) };
     session.end(GONE_WITHIN).await.map_err(failed)?;
     Ok(OK.to_owned())
 }
 
-pub(super) async fn set_mode(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn set_mode(shared: &Arc<DoorState>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let [id, mode] = params.need(["sessionId", "mode"])?;
     let autonomy = Some(autonomy(mode)?);
     change(shared, from, id, Change { autonomy, ..Change::default() }).await
 }
 
 /// A model that is null is the agent's own choice again; one that is missing is a mistake.
-pub(super) async fn set_model(shared: &Arc<Shared>, from: Peer, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn set_model(shared: &Arc<DoorState>, from: Peer, params: &Params) -> Result<String, RpcError> {
     let required = ["sessionId", "model"];
     if !params.has("model") {
         return Err(missing(&required));
@@ -99,11 +99,11 @@ pub(super) async fn set_model(shared: &Arc<Shared>, from: Peer, params: &Params)
 }
 
 /// Who is at the other end. Looks at every process of the machine.
-fn caller(shared: &Shared, from: Peer) -> Caller {
+fn caller(shared: &DoorState, from: Peer) -> Caller {
     peer::caller(from.address, from.own, |inode, uid| shared.engine.caller_holding(inode, uid))
 }
 
-async fn change(shared: &Arc<Shared>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
+async fn change(shared: &Arc<DoorState>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
     let (session, shared) = (known(shared, id)?, Arc::clone(shared));
     let id = id.to_owned();
     blocking(move || match session.change(change, || caller(&shared, from)) {
@@ -114,7 +114,7 @@ async fn change(shared: &Arc<Shared>, from: Peer, id: &str, change: Change) -> R
     .await
 }
 
-pub(super) async fn interrupt(shared: &Arc<Shared>, params: &Params) -> Result<String, RpcError> {
+pub(super) async fn interrupt(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let session = known(shared, id)?;
     blocking(move || {

@@ -2,13 +2,13 @@ use super::ending::INTERRUPTED;
 use super::*;
 
 /// A session's records, told one after the other; raw lines are those that were given.
-struct Told {
+struct Conversation {
     translator: Translator,
     raw: Vec<u8>,
     record: u64,
 }
 
-impl Told {
+impl Conversation {
     fn by(agent: Agent) -> Self {
         let mut told = Self { translator: Translator::new(agent, None), raw: Vec::new(), record: 0 };
         told.fact(json!({"type": "turn", "number": 1}));
@@ -68,7 +68,7 @@ fn ended() -> Value {
 
 #[test]
 fn a_turn_is_told_from_its_first_line_to_its_result() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     let started = json!({"type": "started", "agent_session": "sdk", "model": "m"});
     let init = json!({"type": "system", "subtype": "init"});
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_turn_is_told_from_its_first_line_to_its_result() {
 
 #[test]
 fn a_message_of_claudes_is_its_tools_and_then_its_words_as_one() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     let events = told.line(json!({}), &[text("first "), call("Read"), call("Edit"), text("second")]);
     assert_eq!(
         shown(&events),
@@ -103,7 +103,7 @@ fn a_message_of_claudes_is_its_tools_and_then_its_words_as_one() {
 
 #[test]
 fn lines_that_say_nothing_in_the_engines_words_are_looked_at() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     let block = json!({"type": "content_block_start", "content_block": {"type": "tool_use", "name": "Glob"}});
     let start = json!({"type": "stream_event", "event": block});
     assert_eq!(shown(&told.line(start, &[])), [r#"{"type":"tool_use","tool":"Glob"}"#]);
@@ -125,7 +125,7 @@ fn lines_that_say_nothing_in_the_engines_words_are_looked_at() {
 
 #[test]
 fn an_id_that_only_the_result_names_is_its_own_and_makes_no_second_beginning() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     let started = json!({"type": "started", "agent_session": "late", "model": null});
     let events = told.line(json!({"type": "result", "session_id": "late"}), &[started, ended()]);
     assert_eq!(events.len(), 1);
@@ -135,7 +135,7 @@ fn an_id_that_only_the_result_names_is_its_own_and_makes_no_second_beginning() {
 #[test]
 fn an_interrupted_turn_ends_with_that_however_its_process_goes() {
     for (code, signal) in [(Some(143), None), (Some(0), None), (None, Some(15)), (None, Some(9)), (Some(1), None)] {
-        let mut told = Told::by(Agent::Claude);
+        let mut told = Conversation::by(Agent::Claude);
         told.fact(json!({"type": "interrupt", "number": 1, "end_process": true}));
         assert_eq!(told.cut_off(), []);
         assert_eq!(told.exited(code, signal), [Event::Interrupted], "{code:?} {signal:?}");
@@ -145,11 +145,11 @@ fn an_interrupted_turn_ends_with_that_however_its_process_goes() {
 
 #[test]
 fn a_process_that_fails_is_an_error_with_its_last_words() {
-    let mut told = Told::by(Agent::Codex);
+    let mut told = Conversation::by(Agent::Codex);
     told.cut_off();
     let message = "Codex process exited abnormally (code=3, signal=null): last words";
     assert_eq!(told.exited(Some(3), None), [Event::error(message)]);
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     told.cut_off();
     let message = "Claude process exited abnormally (code=null, signal=11): last words";
     assert_eq!(told.exited(None, Some(11)), [Event::error(message)]);
@@ -157,7 +157,7 @@ fn a_process_that_fails_is_an_error_with_its_last_words() {
 
 #[test]
 fn nothing_follows_the_end_of_a_turn() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     told.line(json!({}), &[text("Not logged in")]);
     let failed = json!({"type": "turn_ended", "reason": "failed", "message": "Not logged in"});
     let events = told.line(json!({"type": "result", "is_error": true}), &[failed]);
@@ -170,7 +170,7 @@ fn nothing_follows_the_end_of_a_turn() {
 
 #[test]
 fn an_error_that_ends_a_turn_is_its_one_end() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     let error = json!({"type": "error", "message": "gone", "fatal": true, "kind": "resume"});
     let failed = json!({"type": "turn_ended", "reason": "failed"});
     let events = told.line(json!({"type": "result", "is_error": true}), &[error, failed]);
@@ -180,7 +180,7 @@ fn an_error_that_ends_a_turn_is_its_one_end() {
 
 #[test]
 fn trouble_that_another_process_gets_over_is_a_notice() {
-    let mut told = Told::by(Agent::Codex);
+    let mut told = Conversation::by(Agent::Codex);
     let error = json!({"type": "error", "message": "gone", "fatal": true, "kind": "resume"});
     assert_eq!(told.line(json!({}), &[error]), []);
     let process = json!({"type": "process", "source": 2, "drive": "oneshot", "settings": {"autonomy": "all"}});
@@ -192,7 +192,7 @@ fn trouble_that_another_process_gets_over_is_a_notice() {
 #[test]
 fn half_an_answer_that_nobody_stopped_is_an_error() {
     for (code, signal) in [(Some(143), None), (Some(0), None), (None, Some(15)), (None, Some(9)), (None, None)] {
-        let mut told = Told::by(Agent::Claude);
+        let mut told = Conversation::by(Agent::Claude);
         told.cut_off();
         let events = told.exited(code, signal);
         assert!(matches!(&events[..], [Event::Error { .. }]), "{code:?} {signal:?} {events:?}");
@@ -201,14 +201,14 @@ fn half_an_answer_that_nobody_stopped_is_an_error() {
 
 #[test]
 fn a_failure_that_nobody_has_heard_of_is_told() {
-    let mut told = Told::by(Agent::Codex);
+    let mut told = Conversation::by(Agent::Codex);
     let failed = json!({"type": "turn_ended", "reason": "failed", "message": "quota"});
     assert_eq!(told.line(json!({"type": "turn.failed"}), &[failed]), [Event::error("quota")]);
 }
 
 #[test]
 fn a_program_that_does_not_start_is_told_once() {
-    let mut told = Told { translator: Translator::new(Agent::Claude, None), raw: Vec::new(), record: 0 };
+    let mut told = Conversation { translator: Translator::new(Agent::Claude, None), raw: Vec::new(), record: 0 };
     told.fact(json!({"type": "turn", "number": 1}));
     assert_eq!(told.exited(None, None), []);
     let why = json!({"type": "error", "message": "Failed to spawn claude", "fatal": false, "kind": "agent"});
@@ -220,8 +220,8 @@ fn a_program_that_does_not_start_is_told_once() {
 #[test]
 fn a_turn_whose_process_was_lost_is_an_error_and_one_that_was_stopped_is_interrupted() {
     let lost = json!({"type": "said", "event": {"type": "turn_ended", "reason": "interrupted"}});
-    assert_eq!(Told::by(Agent::Claude).fact(lost.clone()), [Event::error(INTERRUPTED)]);
-    let mut told = Told::by(Agent::Claude);
+    assert_eq!(Conversation::by(Agent::Claude).fact(lost.clone()), [Event::error(INTERRUPTED)]);
+    let mut told = Conversation::by(Agent::Claude);
     told.fact(json!({"type": "interrupt", "number": 1, "end_process": true}));
     assert_eq!(told.fact(lost), [Event::Interrupted]);
 }
@@ -239,7 +239,7 @@ fn asked(ask: &str, call: Option<&str>) -> Value {
 
 #[test]
 fn a_question_is_shown_as_heads_show_it_and_only_once() {
-    let mut told = Told::by(Agent::Codex);
+    let mut told = Conversation::by(Agent::Codex);
     assert_eq!(
         shown(&told.line(json!({}), &[asked("question", None)])),
         [concat!(
@@ -247,14 +247,14 @@ fn a_question_is_shown_as_heads_show_it_and_only_once() {
             r#""options":[{"label":"A","description":""}],"multiSelect":true}]}}"#
         )]
     );
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     assert_eq!(told.line(json!({}), &[call("AskUserQuestion")]).len(), 1);
     assert_eq!(told.line(json!({}), &[asked("question", Some("AskUserQuestion"))]), []);
 }
 
 #[test]
 fn a_permission_shows_as_the_tool_and_how_to_decide() {
-    let mut told = Told::by(Agent::Claude);
+    let mut told = Conversation::by(Agent::Claude);
     assert_eq!(told.line(json!({}), &[call("Bash")]).len(), 1);
     assert_eq!(told.line(json!({}), &[asked("permission", Some("Bash"))]), []);
     let notice = told.fact(json!({"type": "approval", "request": "r", "source": 1, "approval": "a123"}));
@@ -262,14 +262,14 @@ fn a_permission_shows_as_the_tool_and_how_to_decide() {
         shown(&notice),
         [r#"{"type":"text","content":"Waiting for permission: Bash: ls\nDecide with `ostler approve a123`."}"#]
     );
-    let mut told = Told::by(Agent::Codex);
+    let mut told = Conversation::by(Agent::Codex);
     assert_eq!(told.line(json!({}), &[asked("permission", None)]).len(), 1);
 }
 
 #[test]
 fn output_of_tools_is_shown_for_agents_that_do_not_show_it_themselves() {
     let result = json!({"type": "tool_result", "id": "run_shell_command", "output": "out", "is_error": false});
-    let mut told = Told::by(Agent::Gemini);
+    let mut told = Conversation::by(Agent::Gemini);
     assert_eq!(
         shown(&told.line(json!({}), &[call("run_shell_command")])),
         [r#"{"type":"tool_use","tool":"bash","input":{"x":1}}"#]
@@ -278,5 +278,5 @@ fn output_of_tools_is_shown_for_agents_that_do_not_show_it_themselves() {
         shown(&told.line(json!({}), std::slice::from_ref(&result))),
         [r#"{"type":"tool_use","tool":"bash","message":"out"}"#]
     );
-    assert_eq!(Told::by(Agent::Claude).line(json!({}), &[result]), []);
+    assert_eq!(Conversation::by(Agent::Claude).line(json!({}), &[result]), []);
 }

@@ -8,8 +8,8 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use crate::exchange;
-use crate::place::Target;
 use crate::server::Settings;
+use crate::target::Target;
 use crate::wire::Request;
 use crate::wording::{self, failed};
 

@@ -20,7 +20,7 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use crate::hosts::{Hosts, HostsError, Registry};
-use crate::wire::{Answer, Status};
+use crate::wire::{Response, Status};
 
 /// Pings and stops wait for no person.
 const CONTROL_LIMIT: Duration = Duration::from_secs(10);
@@ -49,6 +49,6 @@ async fn touch(registry: &Registry, name: &str, version: &str) {
 }
 
 /// A daemon of before 1.1 knows no actions and refuses their empty pipeline; its answer still tells its version.
-fn knows_no_actions(answer: &Answer) -> bool {
+fn knows_no_actions(answer: &Response) -> bool {
     answer.status == Status::Error && answer.message().contains("pipeline must not be empty")
 }

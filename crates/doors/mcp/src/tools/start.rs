@@ -9,9 +9,9 @@ use rmcp::model::CallToolResult;
 use rmcp::schemars;
 use serde::Deserialize;
 
-use crate::place::Target;
 use crate::ready;
 use crate::server::Settings;
+use crate::target::Target;
 use crate::terminal;
 use crate::wording::{done, failed};
 

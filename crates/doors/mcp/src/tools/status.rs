@@ -7,9 +7,9 @@ use rmcp::model::CallToolResult;
 use super::{CONTROL_LIMIT, HostOnly};
 use crate::exchange;
 use crate::hosts::{Host, Registry};
-use crate::place::Target;
 use crate::ready;
 use crate::server::Settings;
+use crate::target::Target;
 use crate::wire::{Action, Request, Status};
 use crate::wording::{done, failed};
 

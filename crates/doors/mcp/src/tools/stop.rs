@@ -8,10 +8,10 @@ use rmcp::model::CallToolResult;
 
 use super::{CONTROL_LIMIT, HostOnly};
 use crate::exchange;
-use crate::place::Target;
 use crate::ready;
 use crate::server::Settings;
-use crate::wire::{Action, Answer, Request, Status};
+use crate::target::Target;
+use crate::wire::{Action, Request, Response, Status};
 use crate::wording::{self, done, failed};
 
 /// So that a start_server right after it does not meet the old daemon.
@@ -46,7 +46,7 @@ pub(crate) async fn stop(settings: &Settings, params: HostOnly) -> CallToolResul
     }
 }
 
-async fn ask(settings: &Settings, target: &Target, socket: &Path) -> Result<Answer, String> {
+async fn ask(settings: &Settings, target: &Target, socket: &Path) -> Result<Response, String> {
     let request = Request::control(settings.identity.client, target.claimed(), Action::Stop)
         .map_err(|error| format!("no random id: {error}"))?;
     exchange::send(socket, &request, Some(CONTROL_LIMIT)).await.map_err(|error| error.to_string())

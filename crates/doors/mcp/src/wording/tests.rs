@@ -6,7 +6,7 @@ fn me() -> Identity {
 
 /// The parts of the result, and whether it is an error.
 fn told(line: &str) -> (Vec<String>, bool) {
-    let result = answer(Answer::parse(line.as_bytes()).unwrap(), &me());
+    let result = answer(Response::parse(line.as_bytes()).unwrap(), &me());
     let texts = result.content.iter().map(|part| part.as_text().unwrap().text.clone()).collect();
     (texts, result.is_error.unwrap())
 }

@@ -6,11 +6,11 @@ use ostler_engine::session::View;
 use serde_json::{Value, json};
 
 use super::blocking;
-use crate::Shared;
+use crate::DoorState;
 use crate::frame::RpcError;
 
 /// One that is not installed is not offered; looking for them reads folders.
-pub(super) async fn status(shared: &Arc<Shared>) -> Result<Value, RpcError> {
+pub(super) async fn status(shared: &Arc<DoorState>) -> Result<Value, RpcError> {
     let shared = Arc::clone(shared);
     blocking(move || {
         let sessions = shared.sessions();

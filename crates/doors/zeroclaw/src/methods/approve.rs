@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{blocking, meant};
 use crate::connection::{Conn, Shown};
 use crate::frame::RpcError;
-use crate::{DOOR, Shared};
+use crate::{DOOR, DoorState};
 
 const ANSWERED: &str = "it was not shown on this connection, or has been answered";
 
@@ -24,7 +24,7 @@ struct Params {
 
 /// Nothing to acknowledge where the request was never shown here, or somebody else was quicker.
 pub(super) async fn approve(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     conn: &Arc<Conn>,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {
@@ -86,7 +86,7 @@ fn meaning(decision: &str, replacement: Option<Value>) -> Result<Decision, RpcEr
 /// Decides, if whoever is at the other end may: nobody that ostler hosts, and what lasts takes a terminal. Otherwise why it
 /// came to nothing. May wait for the disk.
 pub(crate) fn decide(
-    shared: &Shared,
+    shared: &DoorState,
     conn: &Conn,
     approval: &str,
     hash: &str,

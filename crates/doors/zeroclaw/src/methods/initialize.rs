@@ -11,7 +11,7 @@ use super::{NAMES, meant};
 use crate::connection::{Conn, Introduced};
 use crate::frame::RpcError;
 use crate::presence::Guest;
-use crate::{PROTOCOL, Shared};
+use crate::{DoorState, PROTOCOL};
 
 /// The longest name that a client may claim for itself.
 const NAME_MAX: usize = 128;
@@ -25,7 +25,7 @@ struct Params {
 }
 
 /// May be called again: what a client says last is what counts.
-pub(crate) fn initialize(shared: &Shared, conn: &Conn, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(crate) fn initialize(shared: &DoorState, conn: &Conn, params: Map<String, Value>) -> Result<Value, RpcError> {
     let params: Params = meant(params)?;
     let version = params.protocol_version.unwrap_or(PROTOCOL);
     if version != PROTOCOL {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{About, blocking, failed, known, lives, meant};
 use crate::connection::Conn;
 use crate::frame::RpcError;
-use crate::{CHAT, Shared, history, name_of};
+use crate::{CHAT, DoorState, history, name_of};
 
 /// Messages that are sent together, unless a client wants fewer.
 const PAGE: usize = 500;
@@ -19,16 +19,16 @@ const PAGE: usize = 500;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Conversations that were begun as such.
-pub(super) async fn chats(shared: &Arc<Shared>) -> Result<Value, RpcError> {
+pub(super) async fn chats(shared: &Arc<DoorState>) -> Result<Value, RpcError> {
     listed(shared, true).await
 }
 
 /// Work on code: what was begun as such, and whatever came through another door.
-pub(super) async fn code(shared: &Arc<Shared>) -> Result<Value, RpcError> {
+pub(super) async fn code(shared: &Arc<DoorState>) -> Result<Value, RpcError> {
     listed(shared, false).await
 }
 
-async fn listed(shared: &Arc<Shared>, chats: bool) -> Result<Value, RpcError> {
+async fn listed(shared: &Arc<DoorState>, chats: bool) -> Result<Value, RpcError> {
     let shared = Arc::clone(shared);
     blocking(move || {
         shared.counts.keep(shared.engine.sessions());
@@ -41,7 +41,7 @@ async fn listed(shared: &Arc<Shared>, chats: bool) -> Result<Value, RpcError> {
     .await
 }
 
-fn entry(shared: &Shared, view: &View) -> Result<Value, RpcError> {
+fn entry(shared: &DoorState, view: &View) -> Result<Value, RpcError> {
     Ok(json!({
         "session_id": name_of(view),
         "session_key": name_of(view),
@@ -59,7 +59,7 @@ fn time(millis: u64) -> String {
     Timestamp::from_micros(millis.saturating_mul(1000)).to_string()
 }
 
-pub(super) fn state(shared: &Shared, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) fn state(shared: &DoorState, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let view = known(shared, &session_id)?.view();
     let turn = view.turn.map(|number| number.to_string());
@@ -87,7 +87,7 @@ struct Messages {
 /// The last of them, or those before one that the client has. Of a turn to which it came while that ran the client has, or
 /// gets, all there is: what was said in it is not told twice.
 pub(super) async fn messages(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     conn: &Arc<Conn>,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {
@@ -116,7 +116,7 @@ fn page(messages: &[history::Message], limit: usize) -> usize {
 }
 
 /// Asked for about once a second: only files are read.
-pub(super) async fn git_branch(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn git_branch(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let workspace = known(shared, &session_id)?.view().workspace;
     blocking(move || {

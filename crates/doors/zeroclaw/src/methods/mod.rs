@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 pub(crate) use approve::decide;
 pub(crate) use initialize::initialize;
 
-use crate::Shared;
-use crate::connection::{Answer, Conn};
+use crate::DoorState;
+use crate::connection::{Conn, LateReply};
 use crate::frame::{Head, RpcError};
 
 /// What can be asked for.
@@ -83,12 +83,12 @@ impl Method {
 
 /// Does what is asked, and answers.
 pub(crate) async fn call(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     conn: &Arc<Conn>,
     method: Method,
     head: Head,
     params: Map<String, Value>,
-) -> Answer {
+) -> LateReply {
     let result = match method {
         Method::SessionPrompt => return session::prompt(shared, conn, head, params).await,
         Method::SessionNew => return session::new(shared, conn, head, params).await,
@@ -112,7 +112,7 @@ pub(crate) async fn call(
         Method::ConfigTemplates => Ok(json!({"templates": []})),
         Method::LogsSubscribe => Ok(json!({"subscribed": false})),
     };
-    Answer::reply(head.answer(result))
+    LateReply::reply(head.answer(result))
 }
 
 /// The parameters, as a method means them. A member that is null is one that is missing.
@@ -128,7 +128,7 @@ struct About {
 }
 
 /// The session that a method is about.
-fn known(shared: &Shared, id: &str) -> Result<Session, RpcError> {
+fn known(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
     shared.session(id).map_err(unknown)
 }
 
@@ -140,7 +140,7 @@ fn unknown(error: SessionError) -> RpcError {
 }
 
 /// Every session that has been called this, oldest first, closed ones too: what was said in them is still there.
-fn lives(shared: &Shared, id: &str) -> Result<Vec<Session>, RpcError> {
+fn lives(shared: &DoorState, id: &str) -> Result<Vec<Session>, RpcError> {
     shared.lives(id).map_err(unknown)
 }
 

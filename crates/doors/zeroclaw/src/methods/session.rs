@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::{About, blocking, failed, known, lives, meant, unknown};
 use crate::attachments::{self, FileEntry};
-use crate::connection::{Answer, Conn, Tag};
+use crate::connection::{Conn, LateReply, Tag};
 use crate::frame::{Head, RpcError};
 use crate::turn::{Request, Turn, WAITED};
 use crate::update::{Outcome, Updates};
-use crate::{CHAT, CODE, DOOR, Shared, history, name_of};
+use crate::{CHAT, CODE, DOOR, DoorState, history, name_of};
 
 /// Sessions whose agent runs, at most: what clients of this protocol expect, and more than a machine runs with joy.
 const LIVE_MAX: usize = 64;
@@ -41,7 +41,12 @@ struct New {
 
 /// A session that has the name already is the one that is meant. Who comes to a turn that runs is told all of it, from its
 /// beginning to its end, and what waits for its people is shown again.
-pub(super) async fn new(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, params: Map<String, Value>) -> Answer {
+pub(super) async fn new(
+    shared: &Arc<DoorState>,
+    conn: &Arc<Conn>,
+    head: Head,
+    params: Map<String, Value>,
+) -> LateReply {
     let (ours, theirs) = (Arc::clone(shared), Arc::clone(conn));
     let made = blocking(move || {
         let (session, view) = opened(&ours, &theirs, meant(params)?)?;
@@ -65,12 +70,12 @@ pub(super) async fn new(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, para
     .await;
     match made {
         Ok((reply, waiting, watch)) => {
-            let mut answer = Answer::reply(head.answer(Ok(reply)));
+            let mut answer = LateReply::reply(head.answer(Ok(reply)));
             answer.reply.extend(waiting);
             answer.watch = watch;
             answer
         }
-        Err(error) => Answer::reply(head.answer(Err(error))),
+        Err(error) => LateReply::reply(head.answer(Err(error))),
     }
 }
 
@@ -86,7 +91,7 @@ fn come_to(conn: &Conn, session: &Session, view: &View, updates: Updates) -> Res
     Ok(Some(Watch::events(session.id().to_owned(), Mutex::new(turn), cursor)))
 }
 
-fn opened(shared: &Shared, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
+fn opened(shared: &DoorState, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
     let space = match params.chat_mode.as_deref() {
         None | Some("chat") => CHAT,
         Some("acp") => CODE,
@@ -152,7 +157,7 @@ fn is_name(id: &str) -> bool {
 }
 
 /// Where an agent works that was given no folder.
-fn own_folder(shared: &Shared, agent: &str) -> std::io::Result<PathBuf> {
+fn own_folder(shared: &DoorState, agent: &str) -> std::io::Result<PathBuf> {
     let folder = shared.settings.workspaces.join(agent);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     Ok(folder)
@@ -168,10 +173,15 @@ struct PromptParams {
 }
 
 /// Accepts a prompt; the answer follows when its turn is over.
-pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, params: Map<String, Value>) -> Answer {
+pub(super) async fn prompt(
+    shared: &Arc<DoorState>,
+    conn: &Arc<Conn>,
+    head: Head,
+    params: Map<String, Value>,
+) -> LateReply {
     let params: PromptParams = match meant(params) {
         Ok(params) => params,
-        Err(error) => return Answer::reply(head.answer(Err(error))),
+        Err(error) => return LateReply::reply(head.answer(Err(error))),
     };
     let updates = Updates::of(&params.session_id);
     let generation = params.client_turn_generation;
@@ -179,10 +189,10 @@ pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, p
         let mut told = Vec::new();
         updates.turn_complete(Outcome::Failed, "turn cancelled by daemon: session_not_found", generation, &mut told);
         told.extend(head.answer(known(shared, updates.session()).map(|_| Value::Null)));
-        return Answer::reply(told);
+        return LateReply::reply(told);
     };
     let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else {
-        return Answer::reply(head.answer(Err(RpcError::busy("this connection waits for too many turns"))));
+        return LateReply::reply(head.answer(Err(RpcError::busy("this connection waits for too many turns"))));
     };
     let env = conn.introduced().and_then(|introduced| introduced.env);
     let (ours, prompted) = (Arc::clone(shared), session.clone());
@@ -202,11 +212,11 @@ pub(super) async fn prompt(shared: &Arc<Shared>, conn: &Arc<Conn>, head: Head, p
             conn.follow(session.id(), accepted.number, None);
             let (of, request) = ((session.id().to_owned(), accepted.number), Request { head, generation });
             let turn = Mutex::new(Turn::new(updates, Some(request), of, 0, place));
-            let mut answer = Answer::reply(Vec::new());
+            let mut answer = LateReply::reply(Vec::new());
             answer.watch = Some(Watch::events(session.id().to_owned(), turn, cursor).owed());
             answer
         }
-        Err(error) => Answer::reply(head.answer(Err(error))),
+        Err(error) => LateReply::reply(head.answer(Err(error))),
     }
 }
 
@@ -235,7 +245,7 @@ fn wait_only_so_long(session: &Session, accepted: Accepted) {
 }
 
 /// Stops the turn that runs; those that wait are not touched.
-pub(super) async fn cancel(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn cancel(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let session = known(shared, &session_id)?;
     let stopped = blocking(move || session.interrupt(Interrupt::default()).map_err(failed)).await?;
@@ -245,14 +255,14 @@ pub(super) async fn cancel(shared: &Arc<Shared>, params: Map<String, Value>) -> 
     }
 }
 
-pub(super) async fn close(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn close(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     known(shared, &session_id)?.end(GONE_WITHIN).await.map_err(failed)?;
     Ok(json!({"session_id": session_id, "closed": true}))
 }
 
 /// Closes it and deletes what was said, before it was closed and went on too.
-pub(super) async fn delete(shared: &Arc<Shared>, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn delete(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let lives = lives(shared, &session_id)?;
     for session in &lives {
@@ -277,7 +287,7 @@ struct Overrides {
 }
 
 pub(super) async fn configure(
-    shared: &Arc<Shared>,
+    shared: &Arc<DoorState>,
     conn: &Arc<Conn>,
     params: Map<String, Value>,
 ) -> Result<Value, RpcError> {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::{PROTOCOL, Shared, name_of};
+use crate::{DoorState, PROTOCOL, name_of};
 
-pub(super) fn status(shared: &Shared) -> Value {
+pub(super) fn status(shared: &DoorState) -> Value {
     let sessions = shared.sessions();
     let settings = &shared.settings;
     json!({
@@ -18,7 +18,7 @@ pub(super) fn status(shared: &Shared) -> Value {
 }
 
 /// The process is looked at through the kernel's eyes.
-pub(super) fn health(shared: &Shared) -> Value {
+pub(super) fn health(shared: &DoorState) -> Value {
     let uptime = shared.started.elapsed().as_secs_f64();
     json!({
         "status": "ok",
@@ -39,7 +39,7 @@ fn cpu_seconds() -> Option<f64> {
     Some(used.tv_sec as f64 + used.tv_nsec as f64 / 1e9)
 }
 
-pub(super) fn guests(shared: &Shared) -> Value {
+pub(super) fn guests(shared: &DoorState) -> Value {
     let guests = shared.presence.guests();
     let guest = |guest: &crate::presence::Guest| {
         json!({

@@ -10,7 +10,7 @@ mod status;
 pub(super) use follow::{Claims, Following};
 pub use status::{Doing, Need};
 
-use osc::{End, Splitter, Told};
+use osc::{End, Sequence, Splitter};
 use signs::Signs;
 use status::Records;
 
@@ -71,12 +71,12 @@ impl Fold {
         let Self { splitter, records, signs } = self;
         let mut asked = Vec::new();
         splitter.feed(bytes, |told| match told {
-            Told::Bell => signs.bell(now_ms),
-            Told::Reset => {
+            Sequence::Bell => signs.bell(now_ms),
+            Sequence::Reset => {
                 records.reset();
                 signs.reset();
             }
-            Told::Command { body, end, after } => {
+            Sequence::Command { body, end, after } => {
                 let (number, rest) = match body.iter().position(|byte| *byte == b';') {
                     Some(at) => (body.get(..at).unwrap_or_default(), body.get(at + 1..).unwrap_or_default()),
                     None => (body, &[][..]),

@@ -20,7 +20,7 @@ pub(super) enum End {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told<'a> {
+pub(super) enum Sequence<'a> {
     /// What stands between `ESC ]` and its end, and the offset in the output after that end.
     Command { body: &'a [u8], end: End, after: u64 },
     /// The bell, outside of any command.
@@ -62,7 +62,7 @@ impl Splitter {
         self.offset
     }
 
-    pub(super) fn feed(&mut self, bytes: &[u8], mut told: impl FnMut(Told<'_>)) {
+    pub(super) fn feed(&mut self, bytes: &[u8], mut told: impl FnMut(Sequence<'_>)) {
         let mut rest = bytes;
         loop {
             let plain = match self.state {
@@ -90,7 +90,7 @@ impl Splitter {
         }
     }
 
-    fn step(&mut self, byte: u8, told: &mut impl FnMut(Told<'_>)) {
+    fn step(&mut self, byte: u8, told: &mut impl FnMut(Sequence<'_>)) {
         self.state = match (self.state, byte) {
             (_, CAN | SUB) => State::Ground,
             (State::Command, BEL) => self.end(End::Bell, told),
@@ -99,7 +99,7 @@ impl Splitter {
             (State::Other, BEL) | (State::OtherEscape, b'\\') => State::Ground,
             (State::Other, _) => State::OtherEscape,
             (State::Ground | State::Escape, BEL) => {
-                told(Told::Bell);
+                told(Sequence::Bell);
                 self.state
             }
             (_, ESC) => State::Escape,
@@ -112,7 +112,7 @@ impl Splitter {
                 }
                 b'P' | b'X' | b'^' | b'_' => State::Other,
                 b'c' => {
-                    told(Told::Reset);
+                    told(Sequence::Reset);
                     State::Ground
                 }
                 // Terminals obey these in the middle of a sequence.
@@ -123,9 +123,9 @@ impl Splitter {
         };
     }
 
-    fn end(&mut self, end: End, told: &mut impl FnMut(Told<'_>)) -> State {
+    fn end(&mut self, end: End, told: &mut impl FnMut(Sequence<'_>)) -> State {
         if !self.too_long {
-            told(Told::Command { body: &self.body, end, after: self.offset });
+            told(Sequence::Command { body: &self.body, end, after: self.offset });
         }
         State::Ground
     }
@@ -144,7 +144,7 @@ mod tests {
             let (piece, after) = rest.split_at((*sizes.next().unwrap()).clamp(1, rest.len()));
             splitter.feed(piece, |told| {
                 found.push(match told {
-                    Told::Command { body, end, after } => format!("{} {end:?} {after}", body.escape_ascii()),
+                    Sequence::Command { body, end, after } => format!("{} {end:?} {after}", body.escape_ascii()),
                     other => format!("{other:?}"),
                 })
             });
@@ -172,7 +172,7 @@ mod tests {
         assert!(splitter.body.capacity() <= 2 * COMMAND_MAX);
         splitter.feed(b"\x07", |told| panic!("{told:?}"));
         let mut rang = 0;
-        splitter.feed(b"\x07", |told| rang += u32::from(told == Told::Bell));
+        splitter.feed(b"\x07", |told| rang += u32::from(told == Sequence::Bell));
         assert_eq!(rang, 1);
     }
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
-use ostler_door_rpc::Place;
+use ostler_door_rpc::Occupant;
 use ostler_engine::{Claim, Ending, Environment};
 
 use super::flags::Flags;
@@ -191,11 +191,11 @@ fn claim(paths: &Paths, instance: &str, socket: &Path, taken: impl Fn(io::Error)
         };
         match ostler_door_rpc::look(socket).map_err(&taken)? {
             // Someone who takes no connections is most likely that daemon, and hung: that is when it must be replaced.
-            Place::Free | Place::Listener(None) => break,
-            Place::Listener(pid) if pid == holder => break,
+            Occupant::Free | Occupant::Listener(None) => break,
+            Occupant::Listener(pid) if pid == holder => break,
             // Of several that start at once another one may have taken over between the two looks.
-            Place::Listener(pid) if known != Some((holder, pid)) => known = Some((holder, pid)),
-            Place::Listener(_) | Place::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
+            Occupant::Listener(pid) if known != Some((holder, pid)) => known = Some((holder, pid)),
+            Occupant::Listener(_) | Occupant::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
         }
     }
     Host::claim(paths, instance, Claim::TakeOver).map_err(|error| error.to_string())

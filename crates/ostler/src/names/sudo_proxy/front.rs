@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ostler_door_sudo_proxy::{Around, End, Question, Request, words};
+use ostler_door_sudo_proxy::{End, Question, Request, Surface, words};
 use ostler_engine::{By, Decision, Inbox, NotAPlace, Terminal};
 use tokio::sync::mpsc;
 use tracing_subscriber::fmt::MakeWriter;
@@ -149,7 +149,7 @@ impl Front {
     }
 }
 
-impl Around for Front {
+impl Surface for Front {
     fn stranger(&self, uid: u32) {
         let ours = rustix::process::getuid().as_raw();
         self.room.say(&format!("rejecting connection from uid {uid} (expected {ours})"));

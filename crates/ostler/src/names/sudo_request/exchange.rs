@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use ostler_door_mcp::{Answer, Request, impostor, most_answer_bytes};
+use ostler_door_mcp::{Request, Response, impostor, most_answer_bytes};
 
 use crate::output::visible;
 
@@ -24,7 +24,7 @@ pub(super) fn patience() -> Duration {
 }
 
 /// The daemon's answer, or what to tell the person instead.
-pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Result<Answer, String> {
+pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Result<Response, String> {
     let line = request.to_line().map_err(|error| error.to_string())?;
     let mut stream = UnixStream::connect(socket).map_err(|error| {
         let there = std::fs::metadata(socket).is_ok_and(|meta| !meta.file_type().is_socket());
@@ -58,7 +58,7 @@ pub(super) fn ask(socket: &Path, request: &Request, patience: Duration) -> Resul
         }
         Err(error) => return Err(format!("read failed: {error}")),
     }
-    let answer = Answer::parse(&answer).map_err(|error| {
+    let answer = Response::parse(&answer).map_err(|error| {
         let said: String = String::from_utf8_lossy(&answer).trim().chars().take(SHOWN).collect();
         format!("invalid response JSON: {}\nraw: {}", visible(&error.to_string()), visible(&said))
     })?;

@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use flags::{Flags, Parsed};
-use ostler_door_mcp::{Answer, Places, Request, Status, VERSION};
+use ostler_door_mcp::{Places, Request, Response, Status, VERSION};
 
 use crate::output::visible;
 use crate::paths::Paths;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
     }
 }
 
-fn ask(flags: Flags) -> Result<Answer, String> {
+fn ask(flags: Flags) -> Result<Response, String> {
     let usual = flags.socket.is_none();
     let socket = flags.socket.unwrap_or_else(|| Places::from_env().local_socket().to_owned());
     let request = Request::exec(&flags.session, flags.pipeline).map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ fn elsewhere() -> String {
 }
 
 /// Passes on what the command wrote, and ends with its code.
-fn end_like(answer: &Answer) -> ExitCode {
+fn end_like(answer: &Response) -> ExitCode {
     let refused = match answer.status {
         Status::Ok => return pass_on(answer),
         Status::Denied => "Request denied.".to_owned(),
@@ -83,7 +83,7 @@ fn end_like(answer: &Answer) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn pass_on(answer: &Answer) -> ExitCode {
+fn pass_on(answer: &Response) -> ExitCode {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(&answer.stdout).and_then(|()| stdout.flush());
     // If nobody reads stderr, nobody misses it.

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use ostler_door_mcp::{Answer, Status};
+use ostler_door_mcp::{Response, Status};
 
 use crate::output::visible;
 
@@ -17,14 +17,14 @@ struct Style {
     safe: bool,
 }
 
-pub(super) fn result(out: &mut impl Write, answer: &Answer) -> io::Result<()> {
+pub(super) fn result(out: &mut impl Write, answer: &Response) -> io::Result<()> {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let (bold, dim, reset) = if plain { ("", "", "") } else { ("\x1b[1m", "\x1b[2m", "\x1b[0m") };
     write(out, answer, &Style { bold, dim, reset, safe: io::stdout().is_terminal() })?;
     out.flush()
 }
 
-fn write(out: &mut impl Write, answer: &Answer, style: &Style) -> io::Result<()> {
+fn write(out: &mut impl Write, answer: &Response, style: &Style) -> io::Result<()> {
     let Style { bold, dim, reset, .. } = style;
     match answer.status {
         Status::Ok => {}
@@ -70,7 +70,7 @@ mod tests {
     fn printed(line: &str, safe: bool) -> String {
         let style = Style { bold: "<b>", dim: "<d>", reset: "</>", safe };
         let mut out = Vec::new();
-        write(&mut out, &Answer::parse(line.as_bytes()).unwrap(), &style).unwrap();
+        write(&mut out, &Response::parse(line.as_bytes()).unwrap(), &style).unwrap();
         String::from_utf8(out).unwrap()
     }
 

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::endpoint::Endpoint;
 use super::{fail, version};
 use crate::config::Config;
-use crate::daemon::{Asked, Folder, Host, HostError, LogWriter, Native, Place, Plan, Signals};
+use crate::daemon::{Asked, DoorSocket, Folder, Host, HostError, LogWriter, Native, Plan, Signals};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
@@ -60,7 +60,7 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
     })?;
     let host = lease.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
-    let mut place = match Place::open(socket, folder_of(socket)) {
+    let mut place = match DoorSocket::open(socket, folder_of(socket)) {
         Ok(place) => place,
         Err(error) => {
             host.stop(Ending::Keep).await;

@@ -15,7 +15,7 @@ use super::rows;
 use super::state::{State, View};
 use crate::config::show_duration;
 use crate::output::{Paint, ago, spelled, visible};
-use crate::request::sheet;
+use crate::request::full_text;
 use crate::transcript::spent_words;
 use crate::verbs::claim::claimed;
 use crate::verbs::listing::Listed;
@@ -68,7 +68,7 @@ fn draw_request(
     let Entry { which, info, standing, until } = entry;
     // How long ago it was asked is on it, too.
     let content = format!("{} {}", info.hash, ago(info.asked));
-    let rows = canvas.request(which, &content, width, || sheet(&which.instance, info));
+    let rows = canvas.request(which, &content, width, || full_text(&which.instance, info));
     let (top, count) = (state.inbox.top, rows.len());
     let shown: Vec<_> = rows.iter().skip(top).take(height).cloned().collect();
     let sight = Sight { which: which.clone(), hash: info.hash.clone(), width, rows: count, top, height: shown.len() };

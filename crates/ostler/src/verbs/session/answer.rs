@@ -52,7 +52,7 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     if accepted.position > 0 || accepted.again {
         context.screen.note(&format!("ostler: {}", told(&accepted, &name)));
     }
-    let mut answer = Answer::new(context, accepted.number);
+    let mut answer = PromptTurn::new(context, accepted.number);
     let follow =
         Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(InPlace::new(context));
     let followed = follow.run(|came| match came {
@@ -132,7 +132,7 @@ enum Outcome {
 }
 
 /// The turn of one prompt, among all that a session's journal holds.
-struct Answer<'a> {
+struct PromptTurn<'a> {
     context: &'a Context,
     reader: Reader,
     live: Live<'a>,
@@ -141,7 +141,7 @@ struct Answer<'a> {
     begun: bool,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> PromptTurn<'a> {
     fn new(context: &'a Context, number: u64) -> Self {
         Self { context, reader: Reader::default(), live: Live::new(&context.screen), number, begun: false }
     }
@@ -208,7 +208,7 @@ mod tests {
     fn outcome(number: u64, events: &[Value]) -> (Vec<bool>, Option<Outcome>) {
         let paths = crate::paths::Paths::from_env().unwrap();
         let context = Context::new(paths, None, false);
-        let mut answer = Answer::new(&context, number);
+        let mut answer = PromptTurn::new(&context, number);
         let mut seen = Vec::new();
         let mut story = ostler_story::Story::default();
         let said = events.iter().filter_map(ostler_story::Said::read);

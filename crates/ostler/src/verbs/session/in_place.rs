@@ -10,7 +10,7 @@ use ostler_api::{
 };
 
 use crate::output::{CommandError, Paint, visible};
-use crate::request::{Asked, Pages, Pressed, Row, sheet};
+use crate::request::{Asked, Pages, Pressed, Row, full_text};
 use crate::verbs::Context;
 use crate::verbs::approvals::{Tty, follow, from_words, questions, told};
 use crate::verbs::approve::{decision, key, put};
@@ -118,7 +118,7 @@ impl<'a> InPlace<'a> {
         let shown = ShownParams { id: info.id.clone(), surface: "session".into() };
         reached.client.call::<methods::ApprovalShown>(&shown)?;
         let is_question = info.kind == ApprovalKind::Question;
-        let mut rows = sheet(&reached.found.name, info);
+        let mut rows = full_text(&reached.found.name, info);
         rows.push(Row::ours(Paint::Plain, ""));
         let words = if is_question { ANSWER } else { QUESTION };
         let pages = || {

@@ -23,7 +23,7 @@ pub(crate) struct Home {
 
 /// What a command did.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -74,11 +74,11 @@ impl Home {
     }
 
     /// Runs to the end, however it ends.
-    pub(crate) fn run(&self, args: &[&str]) -> Said {
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         said(self.command(args).output().unwrap())
     }
 
-    pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> Said {
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &[u8]) -> CommandOutput {
         let mut child =
             self.command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -179,11 +179,11 @@ pub(crate) fn number(value: &Value) -> u32 {
     u32::try_from(value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))).unwrap()
 }
 
-fn said(output: Output) -> Said {
+fn said(output: Output) -> CommandOutput {
     use std::os::unix::process::ExitStatusExt;
     let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Said { code, out: text(output.stdout), err: text(output.stderr) }
+    CommandOutput { code, out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// Processes whose environment says that they belong to this home.

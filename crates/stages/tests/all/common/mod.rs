@@ -60,15 +60,15 @@ pub fn main(tests: &[Test]) -> ExitCode {
 }
 
 /// A directory that everybody can look into, with a runner in it that everybody can execute.
-pub struct Place {
+pub struct RunnerFolder {
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    pub fn new() -> Place {
+impl RunnerFolder {
+    pub fn new() -> RunnerFolder {
         let dir = tempfile::Builder::new().prefix("ostler-stages-").tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let place = Place { dir };
+        let place = RunnerFolder { dir };
         fs::copy("/proc/self/exe", place.runner()).unwrap();
         fs::set_permissions(place.runner(), fs::Permissions::from_mode(0o755)).unwrap();
         place

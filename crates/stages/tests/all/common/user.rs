@@ -12,7 +12,7 @@ use ostler_stages::Spec;
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::{Place, Ran, wait_until};
+use super::{Ran, RunnerFolder, wait_until};
 
 /// What is typed in; it must never be found anywhere.
 pub const PASSWORD: &str = "corkscrew-Velvet-9421";
@@ -84,7 +84,7 @@ impl User {
     }
 
     /// Runs a spec without a terminal.
-    pub fn run(&self, place: &Place, spec: &Spec) -> Ran {
+    pub fn run(&self, place: &RunnerFolder, spec: &Spec) -> Ran {
         let runner = place.text("runner");
         let mut command = self.command(&["setsid", "--wait", &runner]);
         Ran::of(command.args(place.arguments(spec)).stdin(Stdio::null()).spawn().unwrap())
@@ -107,12 +107,12 @@ impl User {
     }
 
     /// Starts a spec on a terminal that the runner's session owns.
-    pub fn start(&self, place: &Place, spec: &Spec) -> Terminal {
+    pub fn start(&self, place: &RunnerFolder, spec: &Spec) -> Terminal {
         self.start_after(place, spec, |_| {})
     }
 
     /// The same, after something was done about the terminal.
-    pub fn start_after(&self, place: &Place, spec: &Spec, first: impl FnOnce(&str)) -> Terminal {
+    pub fn start_after(&self, place: &RunnerFolder, spec: &Spec, first: impl FnOnce(&str)) -> Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();

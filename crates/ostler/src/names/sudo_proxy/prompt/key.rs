@@ -2,7 +2,7 @@
 
 /// What the person said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum KeyAnswer {
     Yes,
     /// Yes, and unprivileged commands need not ask again if that may be granted here.
     YesFromNowOn,
@@ -10,11 +10,11 @@ pub(super) enum Said {
 }
 
 /// The meaning of `key` at a prompt. Root is never granted ahead of time.
-pub(super) fn meaning(key: u8, privileged: bool) -> Said {
+pub(super) fn meaning(key: u8, privileged: bool) -> KeyAnswer {
     match (key, privileged) {
-        (b'y' | b'Y', _) => Said::Yes,
-        (b'a' | b'A', false) => Said::YesFromNowOn,
-        _ => Said::No,
+        (b'y' | b'Y', _) => KeyAnswer::Yes,
+        (b'a' | b'A', false) => KeyAnswer::YesFromNowOn,
+        _ => KeyAnswer::No,
     }
 }
 
@@ -27,9 +27,9 @@ mod tests {
         for key in 0..=u8::MAX {
             for privileged in [false, true] {
                 let expected = match key {
-                    b'y' | b'Y' => Said::Yes,
-                    b'a' | b'A' if !privileged => Said::YesFromNowOn,
-                    _ => Said::No,
+                    b'y' | b'Y' => KeyAnswer::Yes,
+                    b'a' | b'A' if !privileged => KeyAnswer::YesFromNowOn,
+                    _ => KeyAnswer::No,
                 };
                 assert_eq!(meaning(key, privileged), expected, "{key} {privileged}");
             }

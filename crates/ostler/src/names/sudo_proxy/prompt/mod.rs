@@ -25,7 +25,7 @@ use super::front::Room;
 use crate::output::Paint;
 use crate::request::{Offer, Row, is_shown_whole, wrap};
 use ask::Asking;
-use key::Said;
+use key::KeyAnswer;
 use style::Style;
 use tty::Tty;
 
@@ -164,13 +164,13 @@ impl Prompt {
         Ok(self.decide(question, key::meaning(key, question.request.privileged)).await)
     }
 
-    async fn decide(&self, question: &Question, pressed: Said) -> Settled {
+    async fn decide(&self, question: &Question, pressed: KeyAnswer) -> Settled {
         let privileged = question.request.privileged;
         let (decision, label) = match pressed {
-            Said::No => (Decision::deny(), "Denied"),
+            KeyAnswer::No => (Decision::deny(), "Denied"),
             _ if !is_shown_whole(question) => (Decision::deny(), "Denied: the command is too long to be shown"),
-            Said::YesFromNowOn if self.room.eligible => (Decision::Once, "Approved (unattended for this session)"),
-            Said::Yes | Said::YesFromNowOn => (Decision::Once, "Approved"),
+            KeyAnswer::YesFromNowOn if self.room.eligible => (Decision::Once, "Approved (unattended for this session)"),
+            KeyAnswer::Yes | KeyAnswer::YesFromNowOn => (Decision::Once, "Approved"),
         };
         let yes = decision.is_yes();
         if yes {
@@ -184,7 +184,7 @@ impl Prompt {
         let decided = self.room.inbox.decide(&question.approval, &question.hash, decision, by).await;
         match decided {
             Ok(()) => {
-                if yes && pressed == Said::YesFromNowOn && self.room.eligible {
+                if yes && pressed == KeyAnswer::YesFromNowOn && self.room.eligible {
                     self.room.unattended.store(true, Ordering::Release);
                 }
                 Settled { label: label.into(), holds: yes && privileged }

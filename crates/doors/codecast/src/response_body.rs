@@ -110,12 +110,12 @@ impl AsyncWrite for Metered {
 pub(crate) struct Gone;
 
 /// What a stream writes to.
-pub(crate) struct Outlet {
+pub(crate) struct ResponseBody {
     frames: mpsc::Sender<io::Result<Bytes>>,
     meter: Arc<Meter>,
 }
 
-impl Outlet {
+impl ResponseBody {
     /// An outlet, and the body that carries what it is given.
     pub(crate) fn new(meter: Arc<Meter>) -> (Self, Body) {
         let (frames, taken) = mpsc::channel(1);

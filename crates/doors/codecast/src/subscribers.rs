@@ -11,20 +11,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Every seat that is taken.
 #[derive(Debug, Default)]
-pub(crate) struct Seats {
+pub(crate) struct Subscribers {
     taken: Mutex<HashMap<String, u64>>,
     left: Notify,
     next: std::sync::atomic::AtomicU64,
 }
 
 /// A stream's seat; left when dropped.
-pub(crate) struct Seat {
-    seats: Arc<Seats>,
+pub(crate) struct Subscriber {
+    subscribers: Arc<Subscribers>,
     session: String,
     number: u64,
 }
 
-impl Seats {
+impl Subscribers {
     fn taken(&self) -> MutexGuard<'_, HashMap<String, u64>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -35,7 +35,7 @@ impl Seats {
     }
 
     /// Takes the seat. A stream that sits there and does not leave loses it.
-    pub(crate) async fn take(self: &Arc<Self>, session: &str) -> Seat {
+    pub(crate) async fn take(self: &Arc<Self>, session: &str) -> Subscriber {
         let free = async {
             loop {
                 let left = self.left.notified();
@@ -49,25 +49,25 @@ impl Seats {
         let _ = tokio::time::timeout(PATIENCE, free).await;
         let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.taken().insert(session.to_owned(), number);
-        Seat { seats: Arc::clone(self), session: session.to_owned(), number }
+        Subscriber { subscribers: Arc::clone(self), session: session.to_owned(), number }
     }
 }
 
-impl Seat {
+impl Subscriber {
     /// Whether nobody has taken it since.
     pub(crate) fn is_mine(&self) -> bool {
-        self.seats.taken().get(&self.session) == Some(&self.number)
+        self.subscribers.taken().get(&self.session) == Some(&self.number)
     }
 }
 
-impl Drop for Seat {
+impl Drop for Subscriber {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken();
+        let mut taken = self.subscribers.taken();
         if taken.get(&self.session) == Some(&self.number) {
             taken.remove(&self.session);
         }
         drop(taken);
-        self.seats.left.notify_waiters();
+        self.subscribers.left.notify_waiters();
     }
 }
 
@@ -77,25 +77,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_has_one_stream_and_the_newest_wins() {
-        let seats = Arc::new(Seats::default());
-        let first = seats.take("a").await;
-        let other = seats.take("b").await;
+        let subscribers = Arc::new(Subscribers::default());
+        let first = subscribers.take("a").await;
+        let other = subscribers.take("b").await;
         assert!(first.is_mine() && other.is_mine());
-        let second = seats.take("a").await;
+        let second = subscribers.take("a").await;
         assert!(!first.is_mine() && second.is_mine());
         drop(first);
-        assert!(seats.is_taken("a") && second.is_mine());
+        assert!(subscribers.is_taken("a") && second.is_mine());
         drop(second);
-        assert!(!seats.is_taken("a"));
+        assert!(!subscribers.is_taken("a"));
     }
 
     #[tokio::test]
     async fn a_stream_that_leaves_in_time_is_not_pushed() {
-        let seats = Arc::new(Seats::default());
-        let first = seats.take("a").await;
+        let subscribers = Arc::new(Subscribers::default());
+        let first = subscribers.take("a").await;
         let waiting = tokio::spawn({
-            let seats = Arc::clone(&seats);
-            async move { seats.take("a").await }
+            let subscribers = Arc::clone(&subscribers);
+            async move { subscribers.take("a").await }
         });
         tokio::task::yield_now().await;
         assert!(first.is_mine());

@@ -15,9 +15,9 @@ const SHARE: u64 = 2;
 /// Fewer than this would be in the way of a person with a few windows; more than that no machine of one user needs.
 const BOUNDS: std::ops::RangeInclusive<u64> = 32..=8192;
 
-static PLACES: LazyLock<Places> = LazyLock::new(|| {
+static CONNECTIONS: LazyLock<Connections> = LazyLock::new(|| {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / SHARE;
-    Places::of(limit.clamp(*BOUNDS.start(), *BOUNDS.end()) as usize)
+    Connections::of(limit.clamp(*BOUNDS.start(), *BOUNDS.end()) as usize)
 });
 
 /// What a connection is at the moment.
@@ -34,14 +34,14 @@ enum State {
     Leaving,
 }
 
-struct Place {
+struct Connected {
     state: AtomicU8,
     /// When it last said something, in nanoseconds of a coarse clock.
     heard: AtomicU64,
     leave: Notify,
 }
 
-struct Places {
+struct Connections {
     most: usize,
     taken: Mutex<Taken>,
 }
@@ -49,27 +49,27 @@ struct Places {
 #[derive(Default)]
 struct Taken {
     next: u64,
-    places: BTreeMap<u64, Arc<Place>>,
+    places: BTreeMap<u64, Arc<Connected>>,
 }
 
 /// One connection's place, free again when dropped.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     number: u64,
-    place: Arc<Place>,
-    places: &'static Places,
+    place: Arc<Connected>,
+    places: &'static Connections,
 }
 
 /// A place for a connection that has just come. There always is one; somebody else may have to leave for it.
-pub(crate) fn take() -> Seat {
-    PLACES.take()
+pub(crate) fn take() -> ConnectionSlot {
+    CONNECTIONS.take()
 }
 
 /// Sends away who is missed the least: there are no descriptors left.
 pub(crate) fn make_room() {
-    PLACES.taken().shed(u64::MAX);
+    CONNECTIONS.taken().shed(u64::MAX);
 }
 
-impl Places {
+impl Connections {
     fn of(most: usize) -> Self {
         Self { most, taken: Mutex::default() }
     }
@@ -78,8 +78,8 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&'static self) -> Seat {
-        let place = Arc::new(Place {
+    fn take(&'static self) -> ConnectionSlot {
+        let place = Arc::new(Connected {
             state: AtomicU8::new(State::Silent as u8),
             heard: AtomicU64::new(now()),
             leave: Notify::new(),
@@ -91,7 +91,7 @@ impl Places {
         if taken.places.values().filter(|place| !place.is(State::Leaving)).count() > self.most {
             taken.shed(number);
         }
-        Seat { number, place, places: self }
+        ConnectionSlot { number, place, places: self }
     }
 }
 
@@ -107,13 +107,13 @@ impl Taken {
     }
 }
 
-impl Place {
+impl Connected {
     fn is(&self, state: State) -> bool {
         self.state.load(Ordering::Relaxed) == state as u8
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// The client said something.
     pub(crate) fn heard(&self) {
         self.place.heard.store(now(), Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.places.taken().places.remove(&self.number);
     }
@@ -154,13 +154,13 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
-    fn is_leaving(seat: &Seat) -> bool {
-        seat.place.is(State::Leaving)
+    fn is_leaving(slot: &ConnectionSlot) -> bool {
+        slot.place.is(State::Leaving)
     }
 
     #[test]
     fn the_silent_leave_before_the_idle_and_nobody_who_waits_does() {
-        let places: &'static Places = Box::leak(Box::new(Places::of(3)));
+        let places: &'static Connections = Box::leak(Box::new(Connections::of(3)));
         let (busy, idle, silent) = (places.take(), places.take(), places.take());
         busy.heard();
         busy.busy(true);

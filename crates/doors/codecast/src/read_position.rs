@@ -75,13 +75,13 @@ impl Noted {
 }
 
 /// A session's place, as it was when it was looked at. Whoever changes it holds the session's lock.
-pub(crate) struct Place {
+pub(crate) struct ReadPosition {
     session: Session,
     mark: Bookmark,
     noted: Noted,
 }
 
-impl Place {
+impl ReadPosition {
     pub(crate) fn of(session: &Session) -> io::Result<Self> {
         let mark = session.bookmark(MARK)?;
         // Sessions of other doors begin, for this one, when somebody first looks.

@@ -40,7 +40,7 @@ struct Stage {
 }
 
 /// The whole request. Looks at the files it would run, to warn of what could be done to them.
-pub(crate) fn sheet(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
+pub(crate) fn full_text(instance: &str, info: &ApprovalInfo) -> Vec<Row> {
     let command = match info.kind {
         ApprovalKind::Command => serde_json::from_str::<Command>(&info.content).ok(),
         _ => None,
@@ -208,11 +208,11 @@ mod tests {
     use super::*;
 
     fn text(info: &ApprovalInfo) -> String {
-        sheet("main", info).iter().map(|row| format!("{}\n", row.text)).collect()
+        full_text("main", info).iter().map(|row| format!("{}\n", row.text)).collect()
     }
 
     #[test]
-    fn everything_that_decides_what_runs_is_on_the_sheet() {
+    fn everything_that_decides_what_runs_is_in_the_full_text() {
         let mut info = sample("a1", &[&["cat", "/etc/shadow"], &["tee", "a|b"]]);
         info.privileged = true;
         info.content = info.content.replace(r#""env":{}"#, r#""env":{"LANG":"C D"}"#);
@@ -257,7 +257,7 @@ mod tests {
         let mut info = sample("a1", &[&["id"]]);
         info.reason = "x\nfrom        process p1\u{2028}y".into();
         info.asker.claimed_session = format!("{}from        session s1", " ".repeat(60));
-        for row in wrap(&sheet("main", &info), 40) {
+        for row in wrap(&full_text("main", &info), 40) {
             assert!(!row.text.contains(['\n', '\u{2028}']), "{row:?}");
             assert!(row.text.starts_with("    ↳ ") || !row.text.trim_start().starts_with("from"), "{row:?}");
         }

@@ -60,7 +60,7 @@ pub enum End {
 }
 
 /// What the door needs of the program around it.
-pub trait Around: Send + Sync {
+pub trait Surface: Send + Sync {
     /// A connection of this user was closed without a word.
     fn stranger(&self, uid: u32);
 
@@ -85,6 +85,6 @@ pub trait Around: Send + Sync {
     /// The question is over.
     fn over(&self, approval: &str, end: End);
 
-    /// Whether anybody looks at the output that comes with [`Around::over`].
+    /// Whether anybody looks at the output that comes with [`Surface::over`].
     fn shows_output(&self) -> bool;
 }

@@ -24,13 +24,13 @@ pub(crate) enum Folder {
 }
 
 /// A door's place.
-pub(crate) struct Place {
+pub(crate) struct DoorSocket {
     path: PathBuf,
     folder: Folder,
     listener: Bound,
 }
 
-impl Place {
+impl DoorSocket {
     /// Listens at `path`.
     pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, HostError> {
         let listener = listen(path, &folder)?;

@@ -11,7 +11,7 @@ use crate::error::RpcError;
 use crate::gojson::Object;
 use crate::reply::Head;
 use crate::stream::Tag;
-use crate::{Shared, env::Env};
+use crate::{DoorState, env::Env};
 
 /// Threads that the calls of one door may hold, an eighth of all there are for waiting: a dead mount must not stall the
 /// journals, nor the other doors.
@@ -29,12 +29,12 @@ pub(crate) type Call = fn(&str, &Object<'_>, &Env, &mut Vec<u8>) -> Option<Resul
 pub(crate) type Size = fn(&Object<'_>) -> u64;
 
 /// One connection's calls.
-pub(crate) struct Slow {
+pub(crate) struct BlockingCalls {
     /// For calls, and for their replies until the connection takes these.
     room: Arc<Semaphore>,
 }
 
-impl Slow {
+impl BlockingCalls {
     pub(crate) fn new() -> Self {
         Self { room: Arc::new(Semaphore::new(ROOM as usize)) }
     }
@@ -42,7 +42,7 @@ impl Slow {
     /// Answers a call with these parameters, which are known to be an object, when its turn comes.
     pub(crate) fn run(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Arc<DoorState>,
         (call, size): (Call, Option<Size>),
         (name, params): (&str, &[u8]),
         head: &Head,
@@ -60,7 +60,7 @@ impl Slow {
                 drop(looking);
             }
             let held = room.acquire_many_owned(weight).await.ok();
-            let write = move |shared: &Shared| {
+            let write = move |shared: &DoorState| {
                 let mut line = Vec::new();
                 head.line(&mut line, |out| {
                     let answered = call(&name, &members(&params)?, &shared.env(), out);
@@ -75,7 +75,7 @@ impl Slow {
     }
 }
 
-impl Shared {
+impl DoorState {
     /// Waits for one of the door's threads, and for what it then does.
     async fn on_a_thread<T: Default + Send + 'static>(
         self: &Arc<Self>,
