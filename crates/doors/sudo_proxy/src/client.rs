@@ -61,7 +61,7 @@ async fn answer(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, line: 
     let short = match request::check(wire, SystemTime::now()) {
         Err(refusal) => to.error(&refusal.to_string()),
         Ok(Checked::Run(request)) => return run_it(shared, stream, peer, request).await,
-        Ok(Checked::Ping(_) | Checked::Stop(_)) if !shared.first_use(&id).await => to.error(&run::duplicate(&id)),
+        Ok(Checked::Ping(_) | Checked::Stop(_)) if !shared.first_use(&id) => to.error(&run::duplicate(&id)),
         Ok(Checked::Ping(request)) => {
             shared.surface.pinged(&request);
             to.done(Some("pong"))

@@ -170,8 +170,8 @@ impl DoorState {
     }
 
     /// Whether this id comes for the first time.
-    async fn first_use(&self, id: &str) -> bool {
-        self.engine.inbox().first_use(id).await
+    fn first_use(&self, id: &str) -> bool {
+        self.engine.inbox().first_use(id)
     }
 
     /// Leaves a trace of what may not even be asked.

@@ -13,7 +13,7 @@ use super::{By, Record};
 pub type Setting = (String, String);
 
 /// What was confirmed, and what waits for it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Confirmed {
     /// The value of each setting that a person confirmed last.
     values: BTreeMap<String, String>,

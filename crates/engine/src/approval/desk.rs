@@ -11,7 +11,10 @@ use super::confirmed::Confirmed;
 use super::contents::{Fate, KEPT_BYTES};
 use super::error::{AskError, DecideError};
 use super::flood::{Flood, who};
-use super::live::{Live, RECENT, REPLAY_MS, Sum};
+use super::live::{Live, RECENT, Sum};
+use super::replay::{Name, Replay};
+use super::snapshot::Snapshot;
+use super::standing::HeldRule;
 use super::store::{Change, Found, Store, StoreError};
 use super::vouch::Witness;
 use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
@@ -25,10 +28,6 @@ const ASKER_BYTES: usize = 8 * 1024 * 1024;
 const FORGET_EVERY_MS: u64 = 60_000;
 /// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
 const ALIKE_MAX: usize = 32;
-/// Names remembered at once; more within the replay window than any honest client sends.
-const KEYS_MAX: usize = 65_536;
-/// How often names are looked through for those that are free again.
-const LOOK_KEYS_MS: u64 = 1000;
 /// How long an asker may take to come back after the daemon died.
 const REATTACH_MS: u64 = 10_000;
 
@@ -65,14 +64,16 @@ pub(super) struct Desk {
     settings: Settings,
     boot: String,
     seq: u64,
-    pub(super) live: BTreeMap<String, Live>,
+    /// Shared with what was published: a change copies the one that it is about.
+    pub(super) live: BTreeMap<String, Arc<Live>>,
     recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
     pub(super) confirmed: Confirmed,
     /// Names of rules that nobody vouches for.
     pub(super) suspended: BTreeSet<String>,
-    keys: HashMap<String, (u64, Option<String>)>,
-    keys_looked: u64,
+    /// The rules as everybody sees them; nothing when they have changed since.
+    pub(super) held: Option<Arc<[HeldRule]>>,
+    names: Arc<Replay>,
     refusals: HashMap<String, (u32, u64)>,
     pub(super) attempts: Flood,
     /// Those who were turned away, by user and session.
@@ -94,6 +95,7 @@ impl Desk {
         path: &Path,
         settings: Settings,
         witness: &Arc<Witness>,
+        names: &Arc<Replay>,
         trace: impl Fn(&str) -> Trace,
     ) -> Result<Self, StoreError> {
         let mut sum = Sum::default();
@@ -114,13 +116,13 @@ impl Desk {
             settings,
             boot: clock::boot_id(),
             seq: sum.seq,
-            live: sum.live,
+            live: sum.live.into_iter().map(|(id, live)| (id, Arc::new(live))).collect(),
             recent: sum.recent,
             rules: sum.rules,
             confirmed: sum.confirmed,
             suspended: sum.suspended,
-            keys: HashMap::new(),
-            keys_looked: 0,
+            held: None,
+            names: Arc::clone(names),
             refusals: HashMap::new(),
             attempts: Flood::default(),
             floods: HashMap::new(),
@@ -131,7 +133,7 @@ impl Desk {
             refused_bytes: KEPT_BYTES,
             summed: sum.summed,
         };
-        desk.keys = desk.names(sum.keys);
+        desk.take_names(sum.keys);
         desk.locked = sum.locked.as_ref() == Some(&desk.boot);
         let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
         desk.log(&opened)?;
@@ -148,6 +150,7 @@ impl Desk {
                 desk.log(&Record::Suspended)?;
                 desk.suspended = desk.rules.iter().map(|rule| rule.name.clone()).collect();
                 desk.confirmed.take(&Record::Suspended);
+                desk.held = None;
             }
         }
         desk.recover(trace, found == Found::Unvouched)?;
@@ -155,11 +158,11 @@ impl Desk {
     }
 
     /// Names that count as used: those of late, and those of requests that are open.
-    fn names(&self, late: Vec<(String, String)>) -> HashMap<String, (u64, Option<String>)> {
+    fn take_names(&self, late: Vec<(String, String)>) {
         let open = self.live.iter().filter(|(_, live)| !live.approval.state.is_final());
         let open = open.filter_map(|(id, live)| Some((live.approval.ask.key.clone()?, id.clone())));
         let now = clock::boot_ms();
-        late.into_iter().chain(open).map(|(key, id)| (key, (now, Some(id)))).collect()
+        late.into_iter().chain(open).for_each(|(name, id)| self.names.bind(name, now, id));
     }
 
     /// What the daemon before us left: from another boot it is over; from this one its asker may come back.
@@ -167,7 +170,9 @@ impl Desk {
     fn recover(&mut self, trace: impl Fn(&str) -> Trace, unvouched: bool) -> Result<(), StoreError> {
         // Also what is settled: the daemon may have died before it could say so.
         let back_until = Some(clock::boot_ms() + REATTACH_MS);
-        for live in self.live.values_mut().filter(|live| live.approval.ask.bound == Bound::Connection) {
+        for live in
+            self.live.values_mut().map(Arc::make_mut).filter(|live| live.approval.ask.bound == Bound::Connection)
+        {
             live.orphan_until = back_until.filter(|_| live.boot == self.boot);
         }
         for id in self.open_ids() {
@@ -212,20 +217,34 @@ impl Desk {
     pub(super) fn ask(&mut self, ask: Ask) -> Result<(String, bool), AskError> {
         let (now, wall) = (clock::boot_ms(), clock::wall_ms());
         let hash = content_hash(&ask.content);
-        self.forget_keys(now);
-        if let Some(key) = &ask.key
-            && let Some((_, id)) = self.keys.get(key)
-        {
-            if ask.bound == Bound::Session
-                && let Some(id) = id.clone()
-            {
-                return Ok((id, true));
+        let is_open = |id: &str| self.live.get(id).is_some_and(|live| !live.approval.state.is_final());
+        let Some(name) = ask.key.clone() else { return Ok((self.take_in(ask, hash, now, wall)?, false)) };
+        match self.names.take(&name, now, is_open) {
+            Name::TooMany => {
+                Err(AskError::TooMany(self.live.values().filter(|live| live.approval.state.is_pending()).count()))
             }
-            let old = id.clone().filter(|id| self.reattach(id, &hash, now));
-            let id = old.ok_or_else(|| AskError::Duplicate(key.clone()))?;
-            self.write(&id, &[Record::Reattached])?;
-            return Ok((id, true));
+            Name::Used(Some(id)) if ask.bound == Bound::Session => Ok((id, true)),
+            Name::Used(id) => {
+                let old = id.filter(|id| self.reattach(id, &hash, now));
+                let id = old.ok_or(AskError::Duplicate(name))?;
+                self.write(&id, &[Record::Reattached])?;
+                Ok((id, true))
+            }
+            Name::Fresh => match self.take_in(ask, hash, now, wall) {
+                Ok(id) => {
+                    self.names.bind(name, now, id.clone());
+                    Ok((id, false))
+                }
+                Err(error) => {
+                    self.names.release(&name);
+                    Err(error)
+                }
+            },
         }
+    }
+
+    /// Takes a new request in; gives its id.
+    fn take_in(&mut self, ask: Ask, hash: String, now: u64, wall: u64) -> Result<String, AskError> {
         self.find_room(&ask)?;
         self.check_fatigue(&ask, &hash, now)?;
         let id = crate::id::approval().map_err(|error| StoreError::Sqlite {
@@ -250,21 +269,18 @@ impl Desk {
             checkpoint: None,
         };
         self.append(&change)?;
-        if let Some(key) = &ask.key {
-            self.keys.insert(key.clone(), (now, Some(id.clone())));
-        }
         let mut live = Live::new(id.clone(), ask, hash, wall, self.boot.clone(), now);
         if let Some(decided) = &decided {
             live.take(decided, wall);
         }
-        self.live.insert(id.clone(), live);
+        self.live.insert(id.clone(), Arc::new(live));
         self.settle(&id);
-        Ok((id, false))
+        Ok(id)
     }
 
     /// Whether this is an orphan whose asker came back with the very same words; that works once.
     fn reattach(&mut self, id: &str, hash: &str, now: u64) -> bool {
-        let Some(live) = self.live.get_mut(id) else { return false };
+        let Some(live) = self.live.get_mut(id).map(Arc::make_mut) else { return false };
         let same = live.approval.hash == hash && live.orphan_until.is_some_and(|until| now < until);
         if same {
             live.orphan_until = None;
@@ -285,32 +301,9 @@ impl Desk {
         Err(error)
     }
 
-    /// A name is free again once nothing with it could still be fresh; that of an open request stays taken.
-    fn forget_keys(&mut self, now: u64) {
-        // Looking through all of them for each new one would cost more than the rest of a ping.
-        if now < self.keys_looked + LOOK_KEYS_MS && self.keys.len() < KEYS_MAX {
-            return;
-        }
-        self.keys_looked = now;
-        let live = &self.live;
-        let open = |id: &String| live.get(id).is_some_and(|live| !live.approval.state.is_final());
-        self.keys.retain(|_, (used, id)| now < *used + REPLAY_MS || id.as_ref().is_some_and(open));
-    }
-
-    /// Notes a name that leaves no request behind; `false` if it was used before.
-    pub(super) fn first_use(&mut self, key: &str) -> bool {
-        let now = clock::boot_ms();
-        self.forget_keys(now);
-        if self.keys.contains_key(key) || self.keys.len() >= KEYS_MAX {
-            return false;
-        }
-        self.keys.insert(key.to_owned(), (now, None));
-        true
-    }
-
     /// Somebody could see it from now on.
     pub(super) fn shown(&mut self, id: &str, surface: &str) -> Result<(), StoreError> {
-        let unseen = |live: &&Live| live.approval.state == State::Pending { shown: false };
+        let unseen = |live: &&Arc<Live>| live.approval.state == State::Pending { shown: false };
         if self.live.get(id).filter(unseen).is_none() {
             return Ok(());
         }
@@ -352,7 +345,7 @@ impl Desk {
 
     /// Whoever decides shows the terminal of the command. Known to this daemon only: a relay does not outlive it.
     pub(super) fn will_relay(&mut self, id: &str) {
-        if let Some(live) = self.live.get_mut(id) {
+        if let Some(live) = self.live.get_mut(id).map(Arc::make_mut) {
             live.approval.relayed = true;
         }
     }
@@ -413,10 +406,6 @@ impl Desk {
         Ok(soonest.map(|end| Duration::from_millis(end.saturating_sub(now))))
     }
 
-    pub(super) fn is_locked(&self) -> bool {
-        self.locked
-    }
-
     /// The keeper was lost. `closed`: nobody decides until somebody has shown to be a person.
     pub(super) fn keeper_lost(&mut self, closed: bool) -> Result<(), StoreError> {
         self.locked |= closed;
@@ -430,25 +419,14 @@ impl Desk {
         Ok(())
     }
 
-    /// One request as memory has it.
-    pub(super) fn peek(&self, id: &str) -> Option<Approval> {
-        self.live.get(id).map(Live::look)
-    }
-
-    /// Requests that wait, oldest first.
-    pub(super) fn pending(&self) -> Vec<Approval> {
-        self.select(|live| live.approval.state.is_pending())
-    }
-
-    /// Requests that wait or were settled lately, oldest first.
-    pub(super) fn recent(&self) -> Vec<Approval> {
-        self.select(|_| true)
-    }
-
-    fn select(&self, which: impl Fn(&Live) -> bool) -> Vec<Approval> {
-        let mut found: Vec<_> = self.live.values().filter(|live| which(live)).map(Live::look).collect();
-        found.sort_by(|a, b| (a.asked_at, &a.id).cmp(&(b.asked_at, &b.id)));
-        found
+    /// All that may be seen without waiting.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        Snapshot {
+            live: self.live.values().cloned().collect(),
+            rules: self.held_rules(),
+            locked: self.locked,
+            confirmed: self.confirmed.clone(),
+        }
     }
 
     /// One request by its id, also one from long ago.
@@ -507,7 +485,7 @@ impl Desk {
 
     /// Room for one more: of one user and session only so many wait, so that nobody takes all places.
     fn find_room(&self, ask: &Ask) -> Result<(), AskError> {
-        let waiting = || self.live.values().filter(|live| live.approval.state.is_pending());
+        let waiting = || self.live.values().map(Arc::as_ref).filter(|live| live.approval.state.is_pending());
         let asker = who(&ask.asker);
         let own = || waiting().filter(|live| who(&live.approval.ask.asker) == asker);
         let bytes = |all: &mut dyn Iterator<Item = &Live>| -> usize {
@@ -516,10 +494,7 @@ impl Desk {
         if own().count() >= self.settings.asker_max || bytes(&mut own()) > ASKER_BYTES {
             return Err(AskError::TooMany(own().count()));
         }
-        if waiting().count() >= self.settings.pending_max
-            || bytes(&mut waiting()) > PENDING_BYTES
-            || self.keys.len() >= KEYS_MAX
-        {
+        if waiting().count() >= self.settings.pending_max || bytes(&mut waiting()) > PENDING_BYTES {
             return Err(AskError::TooMany(waiting().count()));
         }
         Ok(())
@@ -554,8 +529,9 @@ impl Desk {
         for record in records {
             if let Record::RuleAdded { rule } = record {
                 self.rules.push(rule.clone());
+                self.held = None;
             }
-            if let Some(live) = self.live.get_mut(id) {
+            if let Some(live) = self.live.get_mut(id).map(Arc::make_mut) {
                 live.take(record, wall);
             }
         }
@@ -566,7 +542,7 @@ impl Desk {
     /// Keeps memory bounded: only the latest settled requests stay.
     fn settle(&mut self, id: &str) {
         let settled = self.live.get(id).is_some_and(|live| live.approval.state.is_final());
-        if settled && let Some(live) = self.live.get_mut(id) {
+        if settled && let Some(live) = self.live.get_mut(id).map(Arc::make_mut) {
             // The store has it; memory need not.
             live.approval.ask.content = String::new();
         }

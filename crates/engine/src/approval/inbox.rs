@@ -2,6 +2,7 @@
 //! never asks anything keeps no database.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,11 +12,14 @@ use super::chain::{Entry, Verified};
 use super::confirmed::Setting;
 use super::desk::{Desk, Settings, Trace};
 use super::error::{AskError, DecideError};
+use super::live::Live;
+use super::replay::{Name, Replay};
+use super::snapshot::{Published, Snapshot};
 use super::standing::HeldRule;
 use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
 use super::walk::Walk;
-use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket};
+use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket, clock};
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -34,7 +38,13 @@ struct InboxInner {
     settings: Settings,
     tracer: Tracer,
     witness: Arc<Witness>,
+    /// Held across writes to the log: for threads that may wait. Whoever only looks takes what is published.
     desk: Mutex<Option<Desk>>,
+    published: Published,
+    /// A keeper was lost, and nobody has shown since to be a person. Set before that is written down, so that nobody decides
+    /// while the disk takes its time.
+    closed: AtomicBool,
+    names: Arc<Replay>,
     /// Askers that hung up; handed over by a drop, which may not wait for the disk. One per ticket at most.
     gone: Mutex<Vec<String>>,
     changed: Condvar,
@@ -56,6 +66,9 @@ impl Inbox {
             tracer: Box::new(tracer),
             witness: Arc::new(witness),
             desk: Mutex::new(None),
+            published: Published::default(),
+            closed: AtomicBool::new(false),
+            names: Arc::default(),
             gone: Mutex::default(),
             changed: Condvar::new(),
             revision: watch::channel(0).0,
@@ -100,8 +113,8 @@ impl Inbox {
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
-                let open =
-                    || Desk::open(&self.shared.path, self.shared.settings, &self.shared.witness, &self.shared.tracer);
+                let shared = &self.shared;
+                let open = || Desk::open(&shared.path, shared.settings, &shared.witness, &shared.names, &shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =
@@ -113,7 +126,7 @@ impl Inbox {
             }
         };
         let result = work(desk);
-        let seq = desk.seq();
+        let seq = self.shared.publish(desk);
         drop(slot);
         self.shared.tell(seq);
         self.shared.changed.notify_all();
@@ -166,10 +179,11 @@ impl Inbox {
         self.with(|desk| desk.decide(id, hash, decision, by))
     }
 
-    /// The surface that is about to decide this request will show the terminal of the command.
+    /// The surface that is about to decide this request will show the terminal of the command. May wait for the disk.
     pub fn will_relay(&self, id: &str) {
         if let Some(desk) = self.shared.desk().as_mut() {
             desk.will_relay(id);
+            self.shared.publish(desk);
         }
     }
 
@@ -178,16 +192,11 @@ impl Inbox {
         self.with(|desk| desk.shown(id, surface))
     }
 
-    /// Whether this name comes for the first time; it counts as used from now on.
-    pub async fn first_use(&self, key: &str) -> bool {
-        // It is a matter of memory, and seldom has to wait for somebody who writes to the disk.
-        if let Ok(mut slot) = self.shared.desk.try_lock()
-            && let Some(desk) = &mut *slot
-        {
-            return desk.first_use(key);
-        }
-        let key = key.to_owned();
-        self.later(move |desk| Ok::<_, StoreError>(desk.first_use(&key))).await.unwrap_or(false)
+    /// Whether this name comes for the first time; it counts as used from now on. Never waits.
+    pub fn first_use(&self, key: &str) -> bool {
+        let seen = self.shared.published.newest();
+        let is_open = |id: &str| seen.live(id).is_some_and(|live| !live.approval.state.is_final());
+        self.shared.names.take(key, clock::boot_ms(), is_open) == Name::Fresh
     }
 
     /// Records that somebody tried to decide who may not; of a flood, how many. May wait for the disk.
@@ -212,19 +221,19 @@ impl Inbox {
         self.with(|desk| desk.note(id, record))
     }
 
-    /// One request as memory has it: one that waits, or was settled lately.
+    /// One request as memory has it: one that waits, or was settled lately. Never waits, as all that only look.
     pub fn peek(&self, id: &str) -> Option<Approval> {
-        self.shared.desk().as_ref().and_then(|desk| desk.peek(id))
+        self.look().live(id).map(Live::look)
     }
 
     /// Requests that wait, oldest first.
     pub fn pending(&self) -> Vec<Approval> {
-        self.look(Desk::pending)
+        self.look().select(|live| live.approval.state.is_pending())
     }
 
     /// Requests that wait or were settled lately, oldest first.
     pub fn recent(&self) -> Vec<Approval> {
-        self.look(Desk::recent)
+        self.look().select(|_| true)
     }
 
     /// One request by its whole id. May wait for the disk.
@@ -239,27 +248,30 @@ impl Inbox {
 
     /// The standing answers.
     pub fn rules(&self) -> Vec<HeldRule> {
-        self.look(Desk::rules)
+        self.look().rules().cloned().collect()
     }
 
     /// Whether nobody decides, because a keeper was lost and nobody can tell who is hosted.
     pub fn is_locked(&self) -> bool {
-        self.look(Desk::is_locked)
+        self.shared.closed.load(Ordering::Acquire) || self.look().locked
     }
 
     /// Records the loss of a keeper. May wait for the disk.
     pub(crate) fn keeper_lost(&self, closed: bool) -> Result<(), StoreError> {
+        self.shared.closed.fetch_or(closed, Ordering::AcqRel);
         self.with(|desk| desk.keeper_lost(closed))
     }
 
     /// Records that somebody has shown to be a person: they decide again. May wait for the disk.
     pub(crate) fn prove(&self, record: Record) -> Result<(), StoreError> {
-        self.with(|desk| desk.prove(&record))
+        self.with(|desk| desk.prove(&record))?;
+        self.shared.closed.store(false, Ordering::Release);
+        Ok(())
     }
 
     /// How many rules answer nothing until a person affirms them.
     pub fn suspended(&self) -> usize {
-        self.look(Desk::suspended)
+        self.look().rules().filter(|held| held.suspended).count()
     }
 
     /// A person has seen the rules with these digests, and they count again. Gives their names. May wait for the disk.
@@ -288,12 +300,12 @@ impl Inbox {
 
     /// Whether a person has confirmed this very value.
     pub fn is_confirmed(&self, setting: &Setting) -> bool {
-        self.look(|desk| desk.confirmed.holds(setting))
+        self.look().confirmed.holds(setting)
     }
 
     /// Settings that wait to be confirmed.
     pub fn unconfirmed(&self) -> Vec<Setting> {
-        self.look(|desk| desk.confirmed.waiting.clone())
+        self.look().confirmed.waiting.clone()
     }
 
     /// A person confirms a setting that waits; it counts from the next start. May wait for the disk.
@@ -330,9 +342,9 @@ impl Inbox {
         self.shared.revision.subscribe()
     }
 
-    /// Without opening what nobody has used.
-    fn look<T: Default>(&self, what: impl FnOnce(&Desk) -> T) -> T {
-        self.shared.desk().as_ref().map(what).unwrap_or_default()
+    /// What is published: nothing, as long as nobody has used the inbox.
+    fn look(&self) -> Arc<Snapshot> {
+        self.shared.published.newest()
     }
 
     /// The asker of this request is gone; recorded soon.
@@ -345,6 +357,12 @@ impl Inbox {
 impl InboxInner {
     fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets everybody see what the log has; gives its newest entry. While the desk is held, so that the newest comes last.
+    fn publish(&self, desk: &mut Desk) -> u64 {
+        self.published.publish(desk.snapshot());
+        desk.seq()
     }
 
     /// Everybody who waits for a change hears of it.
@@ -379,7 +397,7 @@ impl InboxInner {
                 Err(error) => tracing::error!("inbox: {error}"),
             }
             hung_up().append(&mut gone);
-            let seq = desk.seq();
+            let seq = self.publish(desk);
             self.tell(seq);
         }
         let wait = next.unwrap_or(LOOK_EVERY).clamp(Duration::from_millis(1), LOOK_EVERY);

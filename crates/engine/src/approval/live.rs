@@ -14,6 +14,7 @@ pub(super) const RECENT: usize = 256;
 pub(super) const REPLAY_MS: u64 = 180_000;
 
 /// A request and what only this machine's clock and this daemon's life say about it.
+#[derive(Clone)]
 pub(super) struct Live {
     pub(super) approval: Approval,
     pub(super) boot: String,

@@ -22,7 +22,9 @@ mod machine;
 #[cfg(test)]
 mod model;
 mod record;
+mod replay;
 mod rules;
+mod snapshot;
 mod standing;
 mod store;
 #[cfg(test)]

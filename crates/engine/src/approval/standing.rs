@@ -1,5 +1,7 @@
 //! Standing answers: rules that people made, and which of them count. What a rule looks like and what it matches is in `rules`.
 
+use std::sync::Arc;
+
 use super::desk::Desk;
 use super::error::DecideError;
 use super::store::StoreError;
@@ -21,6 +23,13 @@ pub struct HeldRule {
     pub digest: String,
     /// What it is exactly about, where that is one content and it is suspended; nothing if that is not kept.
     pub content: Option<String>,
+}
+
+impl HeldRule {
+    /// Whether its time is not over.
+    pub(super) fn lasts(&self, now: u64) -> bool {
+        self.rule.expires_at.is_none_or(|end| now < end)
+    }
 }
 
 impl Desk {
@@ -63,6 +72,7 @@ impl Desk {
         let rule = self.new_rule(new, by)?;
         self.log(&Record::RuleAdded { rule: rule.clone() })?;
         self.rules.push(rule.clone());
+        self.held = None;
         Ok(rule)
     }
 
@@ -73,13 +83,17 @@ impl Desk {
         self.log(&Record::RuleRevoked { name: name.to_owned(), by })?;
         self.rules.retain(|rule| rule.name != name);
         self.suspended.remove(name);
+        self.held = None;
         Ok(true)
     }
 
-    pub(super) fn rules(&self) -> Vec<HeldRule> {
-        let now = clock::wall_ms();
-        let rules = self.rules.iter().filter(|rule| rule.expires_at.is_none_or(|end| now < end));
-        rules.map(|rule| self.held(rule)).collect()
+    /// The rules as everybody sees them, also those whose time is over.
+    pub(super) fn held_rules(&mut self) -> Arc<[HeldRule]> {
+        if let Some(held) = &self.held {
+            return Arc::clone(held);
+        }
+        let held: Arc<[HeldRule]> = self.rules.iter().map(|rule| self.held(rule)).collect();
+        Arc::clone(self.held.insert(held))
     }
 
     fn held(&self, rule: &Rule) -> HeldRule {
@@ -92,21 +106,19 @@ impl Desk {
         HeldRule { rule: rule.clone(), suspended, digest: digest(rule), content }
     }
 
-    /// How many rules wait to be affirmed.
-    pub(super) fn suspended(&self) -> usize {
-        self.rules().iter().filter(|held| held.suspended).count()
-    }
-
     /// The rules with these digests count again. Gives their names; nothing is recorded if there are none.
     pub(super) fn affirm(&mut self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
         let seen = |held: &HeldRule| {
             let shown = !matches!(held.rule.pattern, Pattern::Content { .. }) || held.content.is_some();
             held.suspended && shown && digests.contains(&held.digest)
         };
-        let rules: Vec<String> = self.rules().into_iter().filter(seen).map(|held| held.rule.name).collect();
+        let (held, now) = (self.held_rules(), clock::wall_ms());
+        let seen = held.iter().filter(|held| held.lasts(now) && seen(held));
+        let rules: Vec<String> = seen.map(|held| held.rule.name.clone()).collect();
         if !rules.is_empty() {
             self.log(&Record::Affirmed { rules: rules.clone(), by })?;
             self.suspended.retain(|name| !rules.contains(name));
+            self.held = None;
         }
         Ok(rules)
     }

@@ -365,7 +365,8 @@ async fn whoever_edits_the_log_is_found() {
         let path = folder.path().join("inbox.db");
         {
             let inbox = open(folder.path());
-            let ticket = inbox.ask(ask("a")).await.unwrap();
+            // Not withdrawn when the ticket goes, after which its content could be let go.
+            let ticket = inbox.ask(Ask { bound: Bound::Session, ..ask("a") }).await.unwrap();
             inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
             assert!(inbox.verify().is_ok());
         }
@@ -460,4 +461,31 @@ fn a_setting_counts_once_a_person_has_confirmed_its_value_and_no_other() {
     assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
     assert_eq!(inbox.settings(warn()).unwrap(), warn(), "what was taken back waits again");
     assert_eq!(story(&inbox), ["opened", "setting_confirmed", "opened", "setting_lapsed"]);
+}
+
+/// Another process holds the database: what needs the log waits, and who only looks does not.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_only_looks_never_waits_for_the_log() {
+    const AT_ONCE: Duration = Duration::from_millis(500);
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let ticket = inbox.ask(Ask { key: Some("known".into()), ..ask("a") }).await.unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("inbox.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let deciding = {
+        let (inbox, id) = (inbox.clone(), ticket.id().to_owned());
+        tokio::spawn(async move { inbox.decide(&id, &content_hash("a"), Decision::Once, me()).await })
+    };
+    // Until the desk is held for sure.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let began = std::time::Instant::now();
+    assert_eq!(inbox.pending().len(), 1, "not decided as long as the log does not have it");
+    assert!(inbox.peek(ticket.id()).is_some() && inbox.recent().len() == 1);
+    assert!(inbox.rules().is_empty() && inbox.suspended() == 0 && !inbox.is_locked() && inbox.unconfirmed().is_empty());
+    assert!(inbox.first_use("new") && !inbox.first_use("new") && !inbox.first_use("known"));
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    assert!(!deciding.is_finished(), "the log is held");
+    other.execute_batch("ROLLBACK").unwrap();
+    deciding.await.unwrap().unwrap();
+    assert!(inbox.pending().is_empty());
 }
