@@ -57,12 +57,22 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<String>,
     },
+    /// A tool is about to be used: what it is given is still being written.
+    ToolPending {
+        /// The agent's id of the call.
+        id: String,
+        /// The tool, by the agent's name.
+        name: String,
+    },
     /// A tool said something while it runs.
     ToolUpdate {
         /// The call.
         id: String,
         /// What was added to its output.
         output_delta: String,
+        /// The tool, where the agent says how it is getting on instead of what it wrote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
     },
     /// A tool has ended, or was refused.
     ToolResult {
@@ -117,6 +127,11 @@ pub enum Event {
     Notice {
         /// For people.
         text: String,
+    },
+    /// How the agent's program is doing, which is no part of the conversation. The raw line in the journal has the rest.
+    Status {
+        /// How the agent named it.
+        kind: String,
     },
     /// A line that this version does not know. Never fatal; the raw line is in the journal.
     Unknown {

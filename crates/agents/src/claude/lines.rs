@@ -57,17 +57,11 @@ impl Lines {
         let kind = json::text(line, &["type"]).unwrap_or_default();
         match kind {
             "system" => self.system(line),
-            "stream_event" => delta(line),
+            "stream_event" => streamed(line),
             "assistant" => assistant(line),
             "user" => results(line),
             "result" => self.result(line),
-            "tool_progress" => json::text(line, &["status"])
-                .map(|status| Event::ToolUpdate {
-                    id: json::text_or_empty(line, &["tool_use_id"]),
-                    output_delta: status.to_owned(),
-                })
-                .into_iter()
-                .collect(),
+            "tool_progress" => progress(line).into_iter().collect(),
             "command_lifecycle" | "keep_alive" | "rate_limit_event" | "auth_status" => Vec::new(),
             other => vec![Event::Unknown { kind: other.to_owned() }],
         }
@@ -87,7 +81,7 @@ impl Lines {
         let notice = |text: String| vec![Event::Notice { text }];
         match subtype {
             "init" => self.init(line),
-            "status" | "thinking_tokens" => Vec::new(),
+            "status" | "thinking_tokens" => vec![Event::Status { kind: subtype.to_owned() }],
             "api_retry" => {
                 let count = |name| json::number(line, &[name]).unwrap_or_default();
                 let (attempt, of) = (count("attempt"), count("max_retries"));
@@ -97,7 +91,10 @@ impl Lines {
                 notice(format!("{what}: attempt {attempt} of {of}"))
             }
             "permission_denied" => notice(json::text(line, &["message"]).unwrap_or("a tool was denied").to_owned()),
-            "informational" => json::text(line, &["content"]).map(|text| notice(text.to_owned())).unwrap_or_default(),
+            "informational" => match json::text(line, &["content"]) {
+                Some(text) => notice(text.to_owned()),
+                None => vec![Event::Status { kind: subtype.to_owned() }],
+            },
             "compact_boundary" => notice("the conversation was compacted".to_owned()),
             other => vec![Event::Unknown { kind: format!("system/{other}") }],
         }
@@ -205,19 +202,36 @@ pub(crate) fn not_json(line: &[u8]) -> Lined {
     Lined { events, reply: Vec::new() }
 }
 
-fn delta(line: &Json) -> Vec<Event> {
+fn streamed(line: &Json) -> Vec<Event> {
     let event = line.get("event").unwrap_or(&Json::Null);
-    if json::text(event, &["type"]) != Some("content_block_delta") {
-        return Vec::new();
+    match json::text(event, &["type"]) {
+        Some("content_block_delta") => delta(line, event),
+        Some("content_block_start") if json::text(event, &["content_block", "type"]) == Some("tool_use") => {
+            let text = |name| json::text_or_empty(event, &["content_block", name]);
+            vec![Event::ToolPending { id: text("id"), name: text("name") }]
+        }
+        _ => Vec::new(),
     }
+}
+
+fn delta(line: &Json, event: &Json) -> Vec<Event> {
     let parent = json::text(line, &["parent_tool_use_id"]);
     let text = |name| json::text(event, &["delta", name]).unwrap_or_default().to_owned();
     match (json::text(event, &["delta", "type"]), parent) {
         (Some("text_delta"), None) => vec![Event::TextDelta { text: text("text") }],
         (Some("thinking_delta"), None) => vec![Event::ThoughtDelta { text: text("thinking") }],
-        (Some("text_delta"), Some(id)) => vec![Event::ToolUpdate { id: id.to_owned(), output_delta: text("text") }],
+        (Some("text_delta"), Some(id)) => {
+            vec![Event::ToolUpdate { id: id.to_owned(), output_delta: text("text"), name: None }]
+        }
         _ => Vec::new(),
     }
+}
+
+/// How a tool is getting on.
+fn progress(line: &Json) -> Option<Event> {
+    let output_delta = json::text(line, &["status"])?.to_owned();
+    let name = json::text(line, &["tool_name"]).map(str::to_owned);
+    Some(Event::ToolUpdate { id: json::text_or_empty(line, &["tool_use_id"]), output_delta, name })
 }
 
 fn assistant(line: &Json) -> Vec<Event> {

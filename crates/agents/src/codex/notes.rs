@@ -23,7 +23,8 @@ impl Codex {
                 events.push(Event::ThoughtDelta { text: delta() });
             }
             "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => {
-                events.push(Event::ToolUpdate { id: json::text_or_empty(params, &["itemId"]), output_delta: delta() });
+                let id = json::text_or_empty(params, &["itemId"]);
+                events.push(Event::ToolUpdate { id, output_delta: delta(), name: None });
             }
             "turn/plan/updated" => events.push(plan(params)),
             "thread/tokenUsage/updated" => events.extend(self.usage(params)),

@@ -125,7 +125,7 @@ fn result<W: Write>(stage: &mut Stage<W>, id: &str, output: String, is_error: bo
 fn tool<W: Write>(stage: &mut Stage<W>, what: &str) -> Result<(), Stop> {
     let id = format!("tool-{}", stage.number());
     call(stage, &id, &Tool::pretend(what))?;
-    stage.say(&Event::ToolUpdate { id: id.clone(), output_delta: "pretending…".to_owned() })?;
+    stage.say(&Event::ToolUpdate { id: id.clone(), output_delta: "pretending…".to_owned(), name: None })?;
     result(stage, &id, format!("pretended to {what}"), false)
 }
 

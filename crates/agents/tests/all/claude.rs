@@ -44,6 +44,25 @@ fn ended(events: &[Event]) -> EndReason {
 }
 
 #[test]
+fn what_its_own_line_says_of_tools_and_of_itself_is_an_event() {
+    let mut live = live(Autonomy::Ask);
+    live.prompt("hi").unwrap();
+    live.tells(init());
+    let block =
+        json!({ "type": "content_block_start", "content_block": { "type": "tool_use", "id": "t", "name": "Glob" } });
+    let pending = Event::ToolPending { id: "t".into(), name: "Glob".into() };
+    assert_eq!(live.tells(json!({ "type": "stream_event", "event": block })), [pending]);
+    let progress = json!({ "type": "tool_progress", "tool_use_id": "t", "tool_name": "Bash", "status": "Running" });
+    let update = Event::ToolUpdate { id: "t".into(), output_delta: "Running".into(), name: Some("Bash".into()) };
+    assert_eq!(live.tells(progress), [update]);
+    for (subtype, known) in [("status", true), ("thinking_tokens", true), ("new", false)] {
+        let kind = if known { subtype.to_owned() } else { format!("system/{subtype}") };
+        let event = if known { Event::Status { kind } } else { Event::Unknown { kind } };
+        assert_eq!(live.tells(json!({ "type": "system", "subtype": subtype })), [event]);
+    }
+}
+
+#[test]
 fn a_chat_comes_in_pieces_and_whole() {
     let mut live = live(Autonomy::Ask);
     assert!(live.opening().is_empty());

@@ -4,6 +4,7 @@
 mod acp;
 mod claude;
 mod codex;
+mod doors;
 mod echo;
 mod fold;
 mod oneshot;

@@ -1,17 +1,15 @@
 //! What a session's journal says, in the words of this protocol.
 //!
 //! The pieces of its story, each in this protocol's words: the same records always give the same events. Where the protocol
-//! wants what the vocabulary leaves out (a line of claude's own, whole), the agent's raw line is looked at.
+//! wants an agent's own line beside them, it is passed on as it is: nobody here knows what stands in it.
 
 mod ending;
-mod line;
 
 use ostler_engine::session::{Agent, Ask, Asked, Event as Heard, EventHead, Piece, Said, Story, Voice, said};
 use serde_json::{Value, json};
 
-use crate::event::{Event, LINE_MAX};
+use crate::event::{Event, LINE_MAX, Raw};
 use ending::ending;
-use line::Line;
 
 /// Of a tool's output, so much is shown.
 const OUTPUT_MAX: usize = 4000;
@@ -20,6 +18,8 @@ const WORDS_MAX: usize = 4096;
 
 /// An agent's own bytes between two offsets.
 pub(crate) type RawBytes<'a> = &'a dyn Fn(u32, u64, u64) -> Option<Vec<u8>>;
+/// The agent's line that a record is about, read only when it is passed on.
+type Line<'a> = Option<&'a dyn Fn() -> Option<Raw>>;
 
 /// A session's story in the words of this protocol.
 #[derive(Debug)]
@@ -56,10 +56,10 @@ impl Translator {
         self.source = Some((head.source, head.src_end));
         // What an adapter says at the end of the output belongs to no line.
         let at_end = head.src_end == u64::MAX;
-        let line = Line::new(from.filter(|_| !at_end).map(|from| (head.source, from, head.src_end)), raw);
-        if said.is_empty() && self.agent == Agent::Claude && !self.over {
-            out.extend(line.overlooked());
-        }
+        let line = || {
+            let from = from.filter(|from| !at_end && head.src_end.saturating_sub(*from) <= RAW_MAX)?;
+            Raw::read(&raw(head.source, from, head.src_end)?)
+        };
         let ends = said.iter().any(|one| matches!(one, Said::Event(Heard::TurnEnded { .. })));
         for one in said {
             match one {
@@ -72,7 +72,7 @@ impl Translator {
         if self.agent == Agent::Claude { tools_first(out) } else { out }
     }
 
-    fn take(&mut self, said: Said, at_end: bool, line: Option<&Line<'_>>, out: &mut Vec<Event>) {
+    fn take(&mut self, said: Said, at_end: bool, line: Line<'_>, out: &mut Vec<Event>) {
         for piece in self.story.take(said, at_end) {
             match piece {
                 Piece::Begun { .. } => {
@@ -89,7 +89,7 @@ impl Translator {
         }
     }
 
-    fn piece(&mut self, piece: Piece, line: Option<&Line<'_>>, out: &mut Vec<Event>) {
+    fn piece(&mut self, piece: Piece, line: Line<'_>, out: &mut Vec<Event>) {
         match piece {
             Piece::Words { voice: Voice::Answer, text } => out.push(Event::Partial { content: text }),
             Piece::Whole { voice: Voice::Answer, text, .. } => {
@@ -120,7 +120,7 @@ impl Translator {
         }
     }
 
-    fn event(&mut self, event: Heard, line: Option<&Line<'_>>, out: &mut Vec<Event>) {
+    fn event(&mut self, event: Heard, line: Line<'_>, out: &mut Vec<Event>) {
         match event {
             Heard::Started { agent_session, model } => {
                 self.session_id = agent_session.or(self.session_id.take());
@@ -129,8 +129,16 @@ impl Translator {
                     session_id: self.session_id.clone(),
                     model,
                     message: None,
-                    raw: line.and_then(Line::raw),
+                    raw: line.and_then(|line| line()),
                 });
+            }
+            // Of claude alone, clients know the names of tools as they are called, and lines about its system.
+            Heard::ToolPending { name, .. } if self.agent == Agent::Claude => {
+                out.push(Event::ToolUse { tool: name, input: None, message: None, raw: None });
+            }
+            Heard::Status { kind } if self.agent == Agent::Claude => out.push(self.system(kind, line)),
+            Heard::Unknown { kind } if self.agent == Agent::Claude => {
+                out.extend(kind.strip_prefix("system/").map(|kind| self.system(kind.to_owned(), line)));
             }
             Heard::ToolCall { name, input, .. } => {
                 self.questions_shown |= name == "AskUserQuestion";
@@ -138,11 +146,18 @@ impl Translator {
                 let tool = tool_name(&self.agent, &name).to_owned();
                 out.push(Event::ToolUse { tool, input, message: None, raw: None });
             }
-            Heard::ToolUpdate { .. } => out.extend(line.and_then(Line::progress)),
+            Heard::ToolUpdate { name: Some(tool), output_delta, .. } => {
+                let raw = line.and_then(|line| line());
+                out.push(Event::ToolUse { tool, input: None, message: Some(output_delta), raw });
+            }
             Heard::Notice { text } => out.push(Event::notice(text)),
-            Heard::Unknown { kind } if kind.starts_with("system/") => out.extend(line.and_then(Line::overlooked)),
             _ => {}
         }
+    }
+
+    fn system(&self, subtype: String, line: Line<'_>) -> Event {
+        let raw = line.and_then(|line| line());
+        Event::System { subtype, session_id: self.session_id.clone(), model: None, message: None, raw }
     }
 
     fn asked(&mut self, asked: Asked, announced: bool, out: &mut Vec<Event>) {

@@ -2,7 +2,7 @@
 
 use ostler_engine::session::{Agent, EndReason, Ended, Why};
 
-use super::line::Line;
+use super::Line;
 use crate::event::Event;
 
 /// Nobody who reads along has asked for it.
@@ -18,22 +18,18 @@ pub(super) fn ending(
     ended: Ended,
     told: impl Fn(&str) -> bool,
     session_id: Option<&str>,
-    line: Option<&Line<'_>>,
+    line: Line<'_>,
 ) -> Event {
-    let unhappy = ended.is_unhappy();
-    let result = || {
-        let line = line.filter(|line| !unhappy || line.is_result())?;
-        let session_id = line.session_id().or_else(|| session_id.map(str::to_owned));
-        Some(Event::Result { session_id, raw: line.raw() })
-    };
+    let stopped = ended.stopped.is_some() && ended.is_unhappy();
+    let result = || Event::Result { session_id: session_id.map(str::to_owned), raw: line.and_then(|line| line()) };
     match (ended.reason, ended.why) {
-        _ if ended.stopped.is_some() && unhappy => Event::Interrupted,
+        _ if stopped => Event::Interrupted,
         (_, Some(Why::Exited { code, signal, stderr, .. })) => Event::error(exited(agent, code, signal, &stderr)),
         (EndReason::Interrupted, why) => Event::error(words(why).unwrap_or_else(|| INTERRUPTED.to_owned())),
         // What the agent has just said itself is not said again.
-        (EndReason::Failed, Some(Why::Told(why))) if told(&why) => result().unwrap_or(Event::Error { message: why }),
+        (EndReason::Failed, Some(Why::Told(why))) if told(&why) && line.is_some() => result(),
         (EndReason::Failed, why) => Event::error(words(why).unwrap_or_else(|| "the turn failed".to_owned())),
-        _ => result().unwrap_or_else(|| Event::Result { session_id: session_id.map(str::to_owned), raw: None }),
+        _ => result(),
     }
 }
 

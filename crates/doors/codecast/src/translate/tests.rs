@@ -102,25 +102,30 @@ fn a_message_of_claudes_is_its_tools_and_then_its_words_as_one() {
 }
 
 #[test]
-fn lines_that_say_nothing_in_the_engines_words_are_looked_at() {
+fn what_claude_says_of_its_system_and_its_tools_comes_with_its_own_line() {
     let mut told = Conversation::by(Agent::Claude);
-    let block = json!({"type": "content_block_start", "content_block": {"type": "tool_use", "name": "Glob"}});
-    let start = json!({"type": "stream_event", "event": block});
-    assert_eq!(shown(&told.line(start, &[])), [r#"{"type":"tool_use","tool":"Glob"}"#]);
-    let status = json!({"type": "system", "subtype": "status", "session_id": "s"});
-    assert!(
-        shown(&told.line(status, &[]))[0]
-            .starts_with(r#"{"type":"system","subtype":"status","session_id":"s","raw":{"#)
-    );
-    let progress = json!({"type": "tool_progress", "tool_name": "Bash", "status": "Running"});
-    let update = json!({"type": "tool_update", "id": "", "output_delta": "Running"});
-    assert!(
-        shown(&told.line(progress, &[update]))[0]
-            .starts_with(r#"{"type":"tool_use","tool":"Bash","message":"Running","raw":{"#)
-    );
-    for other in [json!({"type": "stream_event", "event": {"type": "message_stop"}}), json!({"type": "keep_alive"})] {
-        assert_eq!(told.line(other, &[]), []);
+    let pending = json!({"type": "tool_pending", "id": "t", "name": "Glob"});
+    assert_eq!(shown(&told.line(json!({}), std::slice::from_ref(&pending))), [r#"{"type":"tool_use","tool":"Glob"}"#]);
+    told.line(json!({}), &[json!({"type": "started", "agent_session": "s", "model": null})]);
+    let line = json!({"any": "thing"});
+    for (event, subtype) in [
+        (json!({"type": "status", "kind": "status"}), "status"),
+        (json!({"type": "unknown", "kind": "system/new"}), "new"),
+    ] {
+        let whole = format!(r#"{{"type":"system","subtype":"{subtype}","session_id":"s","raw":{{"any":"thing"}}}}"#);
+        assert_eq!(shown(&told.line(line.clone(), &[event])), [whole]);
     }
+    let update = json!({"type": "tool_update", "id": "", "output_delta": "Running", "name": "Bash"});
+    assert_eq!(
+        shown(&told.line(line.clone(), &[update])),
+        [r#"{"type":"tool_use","tool":"Bash","message":"Running","raw":{"any":"thing"}}"#]
+    );
+    let output = json!({"type": "tool_update", "id": "t", "output_delta": "out"});
+    let unknown = json!({"type": "unknown", "kind": "new"});
+    for silent in [vec![], vec![output], vec![unknown]] {
+        assert_eq!(told.line(line.clone(), &silent), []);
+    }
+    assert_eq!(Conversation::by(Agent::Codex).line(line, &[pending]), []);
 }
 
 #[test]
