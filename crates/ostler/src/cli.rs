@@ -3,17 +3,13 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::names;
 use crate::output::CommandError;
 use crate::paths::{DEMO_INSTANCE, Paths};
+use crate::usage;
 use crate::verbs::{self, Context, Verb};
-
-/// What other programs call our verbs: nothing that looks like them would help.
-const OTHER_WORDS: &[(&str, &[&str])] =
-    &[("stop", &["down", "kill"]), ("ls", &["ps", "sessions"]), ("list", &["ps", "sessions"])];
 
 /// Run coding agents and commands; leave, come back, lose nothing
 #[derive(Debug, Parser)]
@@ -62,14 +58,11 @@ pub(crate) fn run(args: Vec<OsString>) -> ExitCode {
     if let Some((name, rest)) = stands_in_for(&args) {
         return names::run(name, rest.to_vec());
     }
-    // Nobody has understood the call when it is to be said what is wrong with it.
-    let in_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    let verb = args.first().cloned();
-    let args = std::iter::once(OsString::from("ostler")).chain(args);
-    let parsed = command().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let words = std::iter::once(OsString::from("ostler")).chain(args.iter().cloned());
+    let parsed = command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => return usage(error, verb, in_json),
+        Err(error) => return usage::report(error, &args, &description()),
     };
     let json = cli.json;
     match act(cli) {
@@ -96,27 +89,6 @@ fn act(cli: Cli) -> Result<ExitCode, CommandError> {
         Some(verb) => verbs::run(verb, &context),
         None => verbs::alone(&context),
     }
-}
-
-/// Help asked for is a result; anything else is a mistake in the call.
-fn usage(mut error: clap::Error, verb: Option<OsString>, json: bool) -> ExitCode {
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let theirs = verb.filter(|_| error.kind() == ErrorKind::InvalidSubcommand);
-    if let Some((_, ours)) = OTHER_WORDS.iter().find(|(word, _)| theirs.as_deref().is_some_and(|verb| verb == *word)) {
-        let ours = ours.iter().map(|verb| (*verb).to_owned()).collect();
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(ours));
-    }
-    if json && !asked && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let text = error.render().to_string();
-        // What is wrong, what may have been meant, how it is called: each a paragraph.
-        let mut parts = text.trim().splitn(2, "\n\n").map(|part| part.trim().to_owned());
-        let message = parts.next().unwrap_or_default();
-        let told = CommandError::usage(message.strip_prefix("error: ").unwrap_or(&message));
-        return parts.next().into_iter().fold(told, CommandError::hint).report(true);
-    }
-    // If nobody reads it, nobody misses it.
-    let _ = error.print();
-    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 #[cfg(test)]

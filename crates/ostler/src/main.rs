@@ -14,6 +14,7 @@ mod paths;
 mod reference;
 mod request;
 mod transcript;
+mod usage;
 mod verbs;
 
 use std::ffi::OsString;

@@ -63,8 +63,11 @@ fn a_record_that_could_not_be_written_is_written_later_and_nothing_is_taken_mean
     let (faults, dir, pumps) = (Faults::new(), tempfile::tempdir().unwrap(), pumps());
     faults.set("journal.index", ENOSPC);
     let path = dir.path().join("j");
-    let mut proc = Proc::start(&pumps, &path, "printf first; sleep 0.3; printf second; exit 0");
+    let go = dir.path().join("go");
+    let script = format!("printf first; while [ ! -e {} ]; do sleep 0.02; done; printf second; exit 0", go.display());
+    let mut proc = Proc::start(&pumps, &path, &script);
     wait_until("the hold", || proc.journal.bounds().held_back.is_some());
+    std::fs::write(&go, "").unwrap();
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(std::fs::read(path.join("out")).unwrap(), b"first");
     assert_eq!(proc.journal.bounds().last_seq, 0);

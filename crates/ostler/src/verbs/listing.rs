@@ -13,6 +13,20 @@ pub(super) struct Listed {
     pub(super) hosted: Hosted,
 }
 
+impl Listed {
+    /// Its name, if it has one: an agent's process is known by its session, which is what people named.
+    pub(super) fn name(&self, all: &[Listed]) -> Option<String> {
+        let session = self.hosted.part_of.as_ref().and_then(|whole| {
+            let is_it = |one: &&Listed| one.instance == self.instance && one.hosted.id == *whole;
+            all.iter().find(is_it).filter(|one| one.hosted.session.is_some())
+        });
+        match session.map(|one| &one.hosted) {
+            Some(session) => Some(format!("agent of {}", session.name.as_ref().unwrap_or(&session.id))),
+            None => self.hosted.name.clone(),
+        }
+    }
+}
+
 impl Context {
     /// What every instance hosts, oldest first, and how many instances there are.
     pub(super) fn hosted(&self, params: &HostedListParams) -> Result<(Vec<Listed>, usize), CommandError> {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{PruneParams, methods};
+use ostler_api::{HostedListParams, PruneParams, methods};
 
 use super::Context;
 use crate::config::show_size;
-use crate::output::CommandError;
+use crate::output::{CommandError, visible};
 
 /// Delete old output now
 #[derive(Debug, Args)]
@@ -22,6 +22,9 @@ pub(crate) struct Prune {
 
 impl Prune {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        // What is gone has no name any more.
+        let everything = HostedListParams { all: true, over_max: None, lines: 0, id: None };
+        let (listed, _) = context.hosted(&everything)?;
         let mut results = Vec::new();
         for mut reached in context.reach_all()? {
             // Deleting many large files takes as long as the disk needs.
@@ -41,14 +44,23 @@ impl Prune {
         let (would, freed) = if self.dry_run { ("would be ", "would free") } else { ("", "freed") };
         let removed: Vec<&String> = results.iter().flat_map(|(_, result)| &result.removed).collect();
         for id in &removed {
-            context.screen.line(&format!("{id} {would}removed"))?;
+            let name = listed.iter().find(|one| one.hosted.id == **id).and_then(|one| one.name(&listed));
+            let what = name.map_or_else(|| (*id).clone(), |name| format!("{} ({id})", visible(&name)));
+            context.screen.line(&format!("{what} {would}removed"))?;
         }
         let bytes: u64 = results.iter().map(|(_, result)| result.bytes).sum();
         let kept: u64 = results.iter().map(|(_, result)| result.kept).sum();
         match removed.len() {
-            0 => context.screen.line(&format!("nothing to delete; {kept} finished processes are kept"))?,
-            count => context.screen.line(&format!("{count} processes, {freed} {}; {kept} kept", show_size(bytes)))?,
+            0 => context.screen.line(&format!("nothing to delete; {} kept", processes(kept, "finished ")))?,
+            count => {
+                let count = processes(count as u64, "");
+                context.screen.line(&format!("{count}, {freed} {}; {kept} kept", show_size(bytes)))?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn processes(count: u64, which: &str) -> String {
+    format!("{count} {which}{}", if count == 1 { "process" } else { "processes" })
 }

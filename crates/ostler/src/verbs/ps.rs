@@ -7,6 +7,7 @@ use ostler_api::{HostedListParams, ProcessInfo};
 
 use super::Context;
 use super::claim::claimed;
+use super::listing::Listed;
 use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Table, ago};
 
@@ -31,11 +32,11 @@ impl Ps {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let params = HostedListParams { all: self.all, over_max: None, lines: 0, id: None };
         let (listed, instances) = context.hosted(&params)?;
-        let processes = listed.into_iter().filter_map(|listed| Some((listed.instance, listed.hosted.process?)));
-        let rows: Vec<(String, ProcessInfo)> = processes.collect();
+        let processes = listed.iter().filter_map(|one| Some((one, one.hosted.process.as_ref()?)));
+        let rows: Vec<(&Listed, &ProcessInfo)> = processes.collect();
         if context.json() {
             let rows: Vec<serde_json::Value> =
-                rows.iter().map(|(name, process)| with_instance(name, process)).collect();
+                rows.iter().map(|(one, process)| with_instance(&one.instance, process)).collect();
             context.screen.value(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -48,12 +49,12 @@ impl Ps {
             context.screen.note(&format!("nothing is running; {hint}"));
             return Ok(ExitCode::SUCCESS);
         }
-        table(&rows, instances > 1).at_most(COMMAND_LINES).print(&context.screen)?;
+        table(&rows, &listed, instances > 1).at_most(COMMAND_LINES).print(&context.screen)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
+fn table(rows: &[(&Listed, &ProcessInfo)], all: &[Listed], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("STATE", Align::Left), ("PID", Align::Right)];
     columns.extend([("STARTED", Align::Left), ("OUTPUT", Align::Right), ("ATTACHED", Align::Left)]);
     columns.push(("COMMAND", Align::Left));
@@ -62,13 +63,13 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
     }
     let mut table = Table::new(&columns);
     let length = id_length(rows.iter().map(|(_, process)| process.id.as_str()));
-    for (instance, process) in rows {
+    for (one, process) in rows {
         let (state, paint) = state(process);
         let id = process.id.get(..length).unwrap_or(&process.id).to_owned();
         let pid = if process.exit.is_some() { String::new() } else { process.pid.to_string() };
         let mut row = vec![
             (id, Paint::Head),
-            (process.name.clone().unwrap_or_default(), Paint::Plain),
+            (one.name(all).unwrap_or_default(), Paint::Plain),
             (state, paint),
             (pid, Paint::Plain),
             (ago(process.started), Paint::Dim),
@@ -77,7 +78,7 @@ fn table(rows: &[(String, ProcessInfo)], several: bool) -> Table {
             (command(process), Paint::Plain),
         ];
         if several {
-            row.insert(1, (instance.clone(), Paint::Plain));
+            row.insert(1, (one.instance.clone(), Paint::Plain));
         }
         table.row(row);
     }

@@ -16,14 +16,14 @@ fn a_terminal_program_gets_a_terminal_of_our_size_and_every_key() {
             "--",
             "sh",
             "-c",
-            "tty; stty size; stty raw -echo; dd bs=1 count=3 2>/dev/null | od -An -tx1; exit 5",
+            "tty; stty size; stty raw -echo; echo is-'raw'; dd bs=1 count=3 2>/dev/null | od -An -tx1; exit 5",
         ],
     );
     terminal.expect("leave it with Ctrl-]");
     terminal.expect("/dev/pts/");
     terminal.expect("24 80");
     wait_for("raw mode", || terminal.is_raw());
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    terminal.expect("is-raw");
     // Ctrl-C, Ctrl-Z and Ctrl-D are the child's.
     terminal.type_in("\x03\x1a\x04");
     terminal.expect("03 1a 04");

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use crate::cli_kit::pty::Terminal;
-use crate::cli_kit::{Home, is_alive, kill, number, wait_for};
+use crate::cli_kit::{Home, first_line, is_alive, kill, number, wait_for};
 
 /// Waits until a process that ends by itself has.
 fn finished(home: &Home, name: &str, script: &str) -> String {
@@ -59,13 +59,14 @@ fn ctrl_c_while_following_says_how_to_go_on() {
     let home = Home::up();
     home.start("long", "echo begun; sleep 100");
     home.wait_for_log("long", "begun");
-    let child = home.command(&["logs", "-f", "long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    let mut child =
+        home.command(&["logs", "-f", "long"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(first_line(&mut child), "begun\n");
     kill(child.id(), 2);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(err.contains("ostler logs long -f --from 2"), "{err}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "begun\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     assert_eq!(home.process("long")["state"], "running");
 }
 
@@ -149,9 +150,9 @@ fn prune_takes_what_is_past_its_retention_and_only_that() {
     home.start("alive", "sleep 100");
     assert!(home.ok(&["prune", "--dry-run"]).contains("nothing to delete"));
     std::thread::sleep(std::time::Duration::from_millis(1100));
-    assert!(home.ok(&["prune", "--dry-run"]).contains(&format!("{id} would be removed")));
+    assert!(home.ok(&["prune", "--dry-run"]).contains(&format!("old ({id}) would be removed")));
     assert_eq!(home.run(&["logs", &id]).code, 0);
-    assert!(home.ok(&["prune"]).contains(&format!("{id} removed")));
+    assert!(home.ok(&["prune"]).contains(&format!("old ({id}) removed\n1 process, freed")));
     assert_eq!(home.run(&["logs", &id]).code, 4);
     assert_eq!(home.process("alive")["state"], "running");
 }

@@ -2,7 +2,7 @@
 
 use crate::cli_kit::hooked::Hooked;
 use crate::cli_kit::pty::Terminal;
-use crate::cli_kit::{CommandOutput, Home, wait_for};
+use crate::cli_kit::{CommandOutput, Home, catches, wait_for};
 
 /// A command that speaks of something with a name speaks of it by that name, and by nothing else.
 fn by_name(home: &Home, ids: &[&str], args: &[&str], words: &str) -> CommandOutput {
@@ -66,7 +66,7 @@ fn who_leaves_is_told_the_name_to_come_back_to() {
     terminal.expect("left talk; go back to it: ostler attach talk");
     let mut watch = Terminal::run(&home, &["watch", "talk"]);
     wait_for("the watch", || !home.json(&["sessions"])[0]["id"].is_null());
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for("the watch listens", || catches(watch.pid(), 2));
     watch.type_in("\x03");
     watch.expect("left talk; follow it again: ostler watch talk --from");
     assert_eq!(watch.wait(), 130);
@@ -74,7 +74,7 @@ fn who_leaves_is_told_the_name_to_come_back_to() {
     assert_eq!(run.wait(), 0);
     run.expect("go back to it: ostler attach web");
     let mut logs = Terminal::run(&home, &["logs", "-f", "web"]);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    wait_for("it listens", || catches(logs.pid(), 2));
     logs.type_in("\x03");
     logs.expect("continue with: ostler logs web -f --from");
     assert_eq!(logs.wait(), 130);

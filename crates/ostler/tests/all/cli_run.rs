@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::Stdio;
 
-use crate::cli_kit::{Home, is_alive, kill, number, wait_for};
+use crate::cli_kit::{Home, first_line, is_alive, kill, number, wait_for};
 
 #[test]
 fn output_streams_and_exit_code_are_the_commands_own() {
@@ -168,26 +168,20 @@ fn a_run_outlives_the_daemon_and_loses_nothing() {
 #[test]
 fn ctrl_c_leaves_it_running_and_says_how_to_come_back() {
     let home = Home::up();
-    let child = home
+    let mut child = home
         .command(&["run", "--name", "long", "--", "sh", "-c", "echo begun; sleep 100"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    home_waits_for(&home, "long");
-    home.wait_for_log("long", "begun");
-    // Once the output is there, the client is listening.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // Once it shows the output, the client is listening.
+    assert_eq!(first_line(&mut child), "begun\n");
     kill(child.id(), 2);
     let output = child.wait_with_output().unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130));
     assert!(err.contains("go back to it: ostler attach ") && err.contains("--from 2"), "{err}");
     assert_eq!(home.process("long")["state"], "running");
-}
-
-fn home_waits_for(home: &Home, name: &str) {
-    wait_for(name, || home.ok(&["ps"]).contains(name));
 }
 
 #[test]

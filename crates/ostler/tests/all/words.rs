@@ -146,6 +146,20 @@ fn without_a_daemon(told: &mut Words) {
     calls.iter().for_each(|call| told.says(call));
 }
 
+/// What `doctor` says where there is no program to be found; without what it says of the machine itself, whose sentences are
+/// in the list of the source.
+fn doctor(told: &mut Words) {
+    let steady = ["settings", "splice", "callers", "daemon", "audit", "git", "claude", "codex", "gemini", "opencode"];
+    let mut command = Command::new(OSTLER);
+    told.home.prepare(&mut command);
+    let output = command.env("PATH", told.home.path("")).arg("doctor").output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let rows = shown.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|name| steady.contains(&name)));
+    let rows: String = rows.map(|line| line.to_owned() + "\n").collect();
+    let rows = told.plain(&rows, &[]);
+    let _ = write!(told.text, "\n$ ostler doctor   (without what differs from machine to machine)\n{rows}");
+}
+
 fn settings(told: &mut Words) {
     let file = told.home.path("config.toml");
     std::fs::write(&file, "[journal]\nkeep_fro = \"1h\"\ntotal_max = \"lots\"\nkeep_for = \"long\"\n[sesions]\n")
@@ -298,6 +312,7 @@ fn every_string_of_help_and_errors_is_in_one_file_and_in_plain_words() {
     let mut told = Words { home: Home::new(), text: String::new() };
     help(&mut told);
     without_a_daemon(&mut told);
+    doctor(&mut told);
     settings(&mut told);
     with_a_daemon(&mut told);
     screens(&mut told);

@@ -19,11 +19,11 @@ impl Screen {
 
     fn text(&self) -> String {
         let mut model = vt100::Parser::new(SIZE.0, SIZE.1, 0);
-        model.process(self.terminal.screen().as_bytes());
+        model.process(whole_pictures(&self.terminal.screen()).as_bytes());
         model.screen().contents()
     }
 
-    /// Presses keys, and waits until all of this stands there: the last that is drawn among it, since it comes piece by piece.
+    /// Presses keys, and waits until all of this stands there.
     fn after(&mut self, keys: &str, until: &[&str]) -> String {
         self.terminal.type_in(keys);
         wait_for(&format!("{until:?} after {keys:?} in {}", self.text()), || {
@@ -37,6 +37,14 @@ impl Screen {
     fn away(&mut self, keys: &str, words: &str) {
         self.terminal.type_in(keys);
         wait_for(&format!("the end of {words:?} in {}", self.text()), || !self.text().contains(words));
+    }
+}
+
+/// Without a picture that is still being drawn, as a terminal does that knows synchronized output.
+fn whole_pictures(shown: &str) -> &str {
+    match shown.rfind("\x1b[?2026h") {
+        Some(begin) if !shown[begin..].contains("\x1b[?2026l") => &shown[..begin],
+        _ => shown,
     }
 }
 

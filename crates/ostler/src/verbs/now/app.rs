@@ -16,6 +16,7 @@ use ratatui::backend::CrosstermBackend;
 use super::changes::Looking;
 use super::draw::{Canvas, draw};
 use super::feed::{Feed, News};
+use super::frames::Frames;
 use super::inbox::{Decide, Standing, Which};
 use super::keys::Keys;
 use super::outside;
@@ -41,7 +42,7 @@ const GONE_AFTER: Duration = Duration::from_secs(10);
 /// As many last lines as a daemon gives.
 const LINES: u32 = 64;
 
-type Screen = Terminal<CrosstermBackend<File>>;
+type Screen = Terminal<CrosstermBackend<Frames<File>>>;
 
 struct App<'a> {
     context: &'a Context,
@@ -130,7 +131,7 @@ impl App<'_> {
 
     fn enter(&self) -> Result<(Raw, Screen), CommandError> {
         let raw = self.tty.full_screen()?;
-        let screen = Terminal::new(CrosstermBackend::new(self.tty.file().try_clone()?))?;
+        let screen = Terminal::new(CrosstermBackend::new(Frames::new(self.tty.file().try_clone()?)))?;
         Ok((raw, screen))
     }
 

@@ -7,6 +7,7 @@ mod changes;
 mod detail;
 mod draw;
 mod feed;
+mod frames;
 mod inbox;
 mod keys;
 mod outside;

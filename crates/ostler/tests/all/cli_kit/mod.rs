@@ -4,9 +4,9 @@
 pub(crate) mod hooked;
 pub(crate) mod pty;
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -160,6 +160,23 @@ pub(crate) fn kill(pid: u32, signal: i32) {
     let signal = rustix::process::Signal::from_named_raw(signal).unwrap();
     // It may have ended by itself.
     let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// Whether it does something when this signal comes: before that it would just end.
+pub(crate) fn catches(pid: u32, signal: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal - 1) & 1 == 1)
+}
+
+/// The first line that it says; the rest is left where it is.
+pub(crate) fn first_line(child: &mut Child) -> String {
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    let out = child.stdout.as_mut().unwrap();
+    while line.last() != Some(&b'\n') && out.read(&mut byte).unwrap() == 1 {
+        line.extend(byte);
+    }
+    String::from_utf8(line).unwrap()
 }
 
 pub(crate) fn is_alive(pid: u32) -> bool {

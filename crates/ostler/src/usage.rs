@@ -1,0 +1,145 @@
+//! A mistake in the call: what is wrong with it, and what may have been meant.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::output::{CommandError, nearest};
+
+/// What other programs call our verbs: nothing that looks like them would help.
+const OTHER_WORDS: &[(&str, &[&str])] =
+    &[("stop", &["down", "kill"]), ("ls", &["ps", "sessions"]), ("list", &["ps", "sessions"])];
+
+/// Help asked for is a result; anything else is a mistake in the call.
+pub(crate) fn report(mut error: clap::Error, args: &[OsString], command: &clap::Command) -> ExitCode {
+    suggest(&mut error, args, command);
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    // Nobody has understood the call when it is to be said what is wrong with it.
+    let in_json = before_dashes(args).any(|arg| arg == "--json");
+    if in_json && !asked && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let text = error.render().to_string();
+        // What is wrong, what may have been meant, how it is called: each a paragraph.
+        let mut parts = text.trim().splitn(2, "\n\n").map(|part| part.trim().to_owned());
+        let message = parts.next().unwrap_or_default();
+        let told = CommandError::usage(message.strip_prefix("error: ").unwrap_or(&message));
+        return parts.next().into_iter().fold(told, CommandError::hint).report(true);
+    }
+    // If nobody reads it, nobody misses it.
+    let _ = error.print();
+    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}
+
+fn suggest(error: &mut clap::Error, args: &[OsString], command: &clap::Command) {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => suggest_verb(error, args),
+        ErrorKind::UnknownArgument => suggest_flag(error, args, command),
+        _ => {}
+    }
+}
+
+/// What follows `--` belongs to another program.
+fn before_dashes(args: &[OsString]) -> impl Iterator<Item = &OsString> {
+    args.iter().take_while(|arg| *arg != "--")
+}
+
+fn suggest_verb(error: &mut clap::Error, args: &[OsString]) {
+    let ours = OTHER_WORDS.iter().find(|(word, _)| args.first().is_some_and(|verb| verb == *word));
+    if let Some((_, ours)) = ours {
+        let ours = ours.iter().map(|verb| (*verb).to_owned()).collect();
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(ours));
+    }
+}
+
+/// Names the flag that was meant. clap finds none for a slip in a short name, and says instead how to pass it as a value, which
+/// is what nobody meant, unless it is a sentence.
+fn suggest_flag(error: &mut clap::Error, args: &[OsString], command: &clap::Command) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return };
+    if typed.contains(' ') {
+        return;
+    }
+    let typed = with_one_dash(typed, args).unwrap_or(typed).trim_start_matches('-').to_owned();
+    let verb = before_dashes(args)
+        .filter_map(|arg| arg.to_str())
+        .fold(command, |verb, word| verb.find_subcommand(word).unwrap_or(verb));
+    let everywhere = command.get_arguments().filter(|arg| arg.is_global_set());
+    let flags = verb.get_arguments().chain(everywhere).filter(|arg| !arg.is_hide_set());
+    match nearest(&typed, flags.filter_map(clap::Arg::get_long)) {
+        Some(flag) => {
+            error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{flag}")));
+        }
+        None => {
+            error.remove(ContextKind::SuggestedArg);
+        }
+    }
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+}
+
+/// A long flag after a single dash, of which clap names one letter.
+fn with_one_dash<'a>(typed: &str, args: &'a [OsString]) -> Option<&'a str> {
+    let letter = typed.strip_prefix('-').filter(|rest| rest.chars().count() == 1)?;
+    before_dashes(args).filter_map(|arg| arg.to_str()).find(|arg| {
+        let word = arg.strip_prefix('-').filter(|word| !word.starts_with('-'));
+        word.is_some_and(|word| word.len() > 2 && word.contains(letter))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn told(args: &[&str]) -> String {
+        let words = std::iter::once("ostler").chain(args.iter().copied());
+        let mut error = cli::command().try_get_matches_from(words).unwrap_err();
+        let args: Vec<OsString> = args.iter().map(OsString::from).collect();
+        suggest(&mut error, &args, &cli::description());
+        error.render().to_string()
+    }
+
+    /// The last two letters the wrong way round, or one too few.
+    fn mistyped(flag: &str) -> String {
+        let mut letters: Vec<char> = flag.chars().collect();
+        let last = letters.len() - 1;
+        letters.swap(last - 1, last);
+        let swapped: String = letters.into_iter().collect();
+        if swapped == flag { flag[..last].to_owned() } else { swapped }
+    }
+
+    /// Every long flag of a verb and of those below it, with the words that lead there.
+    fn flags(command: &clap::Command, path: &[String], found: &mut Vec<(Vec<String>, String)>) {
+        let longs = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(clap::Arg::get_long);
+        found.extend(longs.map(|flag| (path.to_vec(), flag.to_owned())));
+        for verb in command.get_subcommands() {
+            flags(verb, &[path, &[verb.get_name().to_owned()]].concat(), found);
+        }
+    }
+
+    #[test]
+    fn every_flag_of_every_verb_is_found_when_it_is_mistyped() {
+        let mut all = Vec::new();
+        flags(&cli::description(), &[], &mut all);
+        assert!(all.len() > 80, "{}", all.len());
+        for (path, flag) in all {
+            let typed = format!("--{}", mistyped(&flag));
+            let args: Vec<&str> = path.iter().map(String::as_str).chain([typed.as_str()]).collect();
+            let told = told(&args);
+            assert!(told.contains(&format!("'{typed}' found")), "{args:?}: {told}");
+            assert!(told.contains(&format!("similar argument exists: '--{flag}'")), "{args:?}: {told}");
+            assert!(!told.contains("as a value"), "{args:?}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_flag_after_one_dash_is_found_and_a_stranger_is_not() {
+        assert!(told(&["logs", "x", "-tail", "3"]).contains("'--tail'"));
+        let stranger = told(&["logs", "x", "--zebra"]);
+        assert!(stranger.contains("'--zebra' found") && !stranger.contains("tip:"), "{stranger}");
+        assert!(told(&["send", "x", "--tidy up, please"]).contains("use '-- --tidy up, please'"));
+    }
+}
