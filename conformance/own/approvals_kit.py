@@ -79,6 +79,9 @@ class Asker:
             self.sock.connect(place)
         self.sock.sendall(json.dumps(request).encode() + b"\n")
 
+    def answered(self):
+        return bool(select.select([self.sock], [], [], 0)[0])
+
     def answer(self, timeout=LONG):
         self.sock.settimeout(timeout)
         data = b""

@@ -11,6 +11,9 @@ from kit import anon_kib, proc_bytes, raw_socket, read_to_end, request, Fail
 from lib import area, b64, clean_env, Conn, pid_alive, run_bin, wait_for
 from t_process import sh
 
+# Who is held up by another waits far longer; who is not, on a busy machine, not as long.
+SOON = 20
+
 PONG = b'{"jsonrpc":"2.0","id":%d,"result":{"pong":true}}'
 
 
@@ -99,8 +102,8 @@ def stdin_spool(t):
     time.sleep(1)
     open_calls = [i for i in ids if not any(x.startswith(b'{"jsonrpc":"2.0","id":%d,' % i) for x in list(c.replies))]
     t.ok("caller-waits-beyond-the-spool", open_calls and open_calls[0] > ids[9], (ids, open_calls))
-    t.eq("others-go-on", other.call("server.ping", timeout=2)["result"], {"pong": True})
-    t.eq("same-connection-goes-on", c.call("server.ping", timeout=2)["result"], {"pong": True})
+    t.eq("others-go-on", other.call("server.ping", timeout=SOON)["result"], {"pong": True})
+    t.eq("same-connection-goes-on", c.call("server.ping", timeout=SOON)["result"], {"pong": True})
     c.call("process.kill", {"id": "sp", "signal": "KILL"})
     last = json.loads(c.find(ids[-1], 10))
     t.ok("waiting-calls-answered-at-exit", "result" in last or "error" in last, last)
@@ -182,7 +185,7 @@ def never_reads(t):
     t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
     grown = anon_kib(d.pid) - before
     t.ok("unread-replies-cost-bounded-memory", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
-    t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
+    t.eq("others-are-served-at-once", other.call("server.ping", timeout=SOON)["result"], {"pong": True})
     # once it reads, every whole request that was taken is answered
     s.shutdown(socket.SHUT_WR)
     got = read_to_end(s, 60)
@@ -204,7 +207,7 @@ def never_reads_replays(t):
     t.ok("requests-are-no-longer-read", sent < limit, "%d bytes taken" % sent, "a stop before %d bytes" % limit)
     grown = anon_kib(d.pid) - before
     t.ok("memory-stays-bounded", grown < 16 << 10, "%d KiB more" % grown, "less than 16 MiB")
-    t.eq("others-are-served-at-once", other.call("server.ping", timeout=2)["result"], {"pong": True})
+    t.eq("others-are-served-at-once", other.call("server.ping", timeout=SOON)["result"], {"pong": True})
 
 
 @area("large-files")
@@ -222,7 +225,7 @@ def large_files(t):
         most = max(most, anon_kib(d.pid) - before)
         time.sleep(0.02)
     t.ok("memory-stays-bounded", most < 400 << 10, "%d KiB more" % most, "less than 400 MiB for %d files of %d MiB" % (n, size >> 20))
-    t.eq("others-are-served-at-once", d.conn().call("files.stat", {"path": path}, timeout=5)["result"]["size"], size)
+    t.eq("others-are-served-at-once", d.conn().call("files.stat", {"path": path}, timeout=SOON)["result"]["size"], size)
     s.shutdown(socket.SHUT_WR)
     got = read_to_end(s, 60)
     t.eq("every-file-arrives-whole", sorted((json.loads(x)["id"], len(x) > size) for x in got), [(i, True) for i in range(n)])
@@ -246,9 +249,9 @@ def dead_mount(t):
     threads = int(re.search(rb"Threads:\s+(\d+)", proc_bytes(d.pid, "status")).group(1))
     t.ok("few-threads-wait", threads < 100, threads, "fewer than 100")
     c, started = d.conn(), time.monotonic()
-    t.eq("another-client's-files-are-served", c.call("files.stat", {"path": d.dir}, timeout=10)["result"]["isDir"], True)
+    t.eq("another-client's-files-are-served", c.call("files.stat", {"path": d.dir}, timeout=SOON)["result"]["isDir"], True)
     rc, o, e = run_bin([t.ostler()], ["status"], env=d.env)
-    t.ok("and-so-is-the-command-line", rc == 0 and time.monotonic() - started < 15, (rc, o, e))
+    t.ok("and-so-is-the-command-line", rc == 0 and time.monotonic() - started < 2 * SOON, (rc, o, e))
     for s in hung:
         s.close()
 

@@ -79,10 +79,10 @@ def crash_area(t):
     t.res("kill-after-a-crash", c3, "process.killAndWait", {"id": "ticks"}, '{"found":true,"died":true}')
     t.eq("exit-after-a-crash", c3.wait_exit("ticks")[-1]["exitCode"], -1)
     t.ok("id-reuse-after-a-crash", c3.call(SP, sh("echo", "echo again; sleep 300"))["result"]["success"]
-         and wait_for(lambda: not pid_alive(before["echo"]["pid"]), 5))
+         and wait_for(lambda: not pid_alive(before["echo"]["pid"]), 20))
     pids = [facts(c3, i)["pid"] for i in ("echo", "a b/c\u00e9")]
     c3.post("server.shutdown")
-    t.ok("shutdown-after-a-crash-ends-the-children", wait_for(lambda: not any(pid_alive(p) for p in pids), 10), pids)
+    t.ok("shutdown-after-a-crash-ends-the-children", wait_for(lambda: not any(pid_alive(p) for p in pids), 20), pids)
 
 
 @area("crash-absence")

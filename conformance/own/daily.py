@@ -10,7 +10,7 @@ import time
 import approvals_kit
 import sessions_kit
 from cli import hosted, Terminal
-from kit import Fail
+from kit import Fail, catches
 from lib import area, pid_alive, wait_for
 
 
@@ -53,12 +53,10 @@ def decisions(t):
         asker.answer()
         asker = house.ask(["echo", "two-4711"])
         house.waiting(1)
-        screen = Terminal(house, "approve")
+        screen = approvals_kit.Terminal(house, "approve")
         screen.until(b"[y/N]")
         t.ok("approve-shows-the-only-one", b"two-4711" in screen.seen, screen.seen[-400:])
-        # A key that comes with the question is not an answer to it.
-        time.sleep(1.2)
-        screen.type(b"y")
+        screen.press(b"y")
         t.eq("approve-takes-the-only-one", screen.wait(), 0)
         t.ok("and-it-ran", "two-4711" in json.dumps(asker.answer()))
         first, second = house.ask(["echo", "three"]), house.ask(["echo", "four"])
@@ -213,7 +211,7 @@ def wait(t):
     t.ok("nobody-is-waited-for", rc == 4 and "no process or session" in e, (rc, e))
     house.good("run", "-d", "--name", "long", "--", "sleep", "300")
     waiter = subprocess.Popen([house.program, "wait", "long"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=house.env)
-    time.sleep(0.5)
+    wait_for(lambda: catches(waiter.pid, signal.SIGINT), 20, 0.05)
     waiter.send_signal(signal.SIGINT)
     t.eq("ctrl-c-leaves-it", (waiter.wait(20), len(hosted(house, "long"))), (130, 1))
 

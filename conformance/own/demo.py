@@ -37,7 +37,7 @@ class Stage(Home):
 
     def left(self):
         """What is left of it: processes, and files outside what was there before."""
-        wait_for(lambda: not self.processes(), 5, 0.1)
+        wait_for(lambda: not self.processes(), 20, 0.1)
         return ["process %d: %r" % (pid, proc_bytes(pid, "cmdline")) for pid in self.processes()] + os.listdir(self.dir)
 
 
@@ -83,7 +83,7 @@ def plain(t):
     t.ok("uninstall-knows-of-it", rc == 5 and "ostler demo --remove" in e, (rc, o, e))
     told = json.loads(home.good("--json", "demo"))
     t.eq("twice-works-and-in-json", (told["lost"], told["doubled"], told["same_agent"], told["others_unchanged"]), (0, 0, True, True))
-    t.ok("the-first-one's-daemon-is-gone", wait_for(lambda: not pid_alive(back), 5))
+    t.ok("the-first-one's-daemon-is-gone", wait_for(lambda: not pid_alive(back), 20))
     rc, o, e = home("demo", "--remove")
     t.ok("remove-says-what-went", rc == 0 and "ostler-demo" in o, (rc, o, e))
     t.eq("and-nothing-is-left", home.left(), [])

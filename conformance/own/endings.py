@@ -103,7 +103,7 @@ def both_killed(t, home, who):
     t.ok(who + "-nothing-is-said-to-be-lost-of-what-was-whole", (rc, out, err) == (0, "said\n", ""), (rc, out, err))
     if "pid" in now["stubborn"]:
         n = open(note).read()
-        t.ok(who + "-nothing-has-stopped-it", wait_for(lambda: open(note).read() not in (n, ""), 5))
+        t.ok(who + "-nothing-has-stopped-it", wait_for(lambda: open(note).read() not in (n, ""), 20))
     home("kill", "stubborn", "--signal", "KILL")
     t.ok(who + "-it-can-be-killed", wait_for(lambda: ended(pid), 10))
     wait_for(lambda: processes(home)["stubborn"]["state"] == "exited", 10)
@@ -168,7 +168,8 @@ def spawn_in_flight(t):
     for w in workers:
         w.start()
     kills, keeper = 0, parent_of(holder)
-    while kills < 25:
+    # On a busy machine a keeper is back sooner than a command line has started.
+    while kills < 25 or (len(said) <= 25 and kills < 250):
         os.kill(keeper, signal.SIGKILL)
         kills += 1
         if not wait_for(lambda: next_keeper(home, keeper), 30):
@@ -186,7 +187,7 @@ def spawn_in_flight(t):
     time.sleep(1)
     twice = [s for s in said if os.path.exists(s[1]) and open(s[1]).read() != "x\n"]
     t.ok("nothing-ran-twice", not twice, twice[:3])
-    never = [s for s in said if s[2] == 0 and not wait_for(lambda: os.path.exists(s[1]), 5)]
+    never = [s for s in said if s[2] == 0 and not wait_for(lambda: os.path.exists(s[1]), 20)]
     t.ok("what-was-answered-ran", not never, never[:3])
     t.rec("spawns", len(said) > 25, "%d spawns, %d unsure, %d kills" % (len(said), len(unsure), kills))
     home("down", "--kill")
@@ -211,9 +212,9 @@ def spawn_at_sigterm(t):
         said += b"".join(answers(s) for s in socks)
         if not wait_for(lambda: ended(d.pid), 20):
             raise Fail("the daemon did not end")
-        left += [pid for pid in marked(mark) if not wait_for(lambda: ended(pid), 5)]
+        left += [pid for pid in marked(mark) if not wait_for(lambda: ended(pid), 20)]
         # It holds nothing that anybody could ask for: not even the end of what ran to its end.
-        kept += [keeper] if not wait_for(lambda: ended(keeper), 5) else []
+        kept += [keeper] if not wait_for(lambda: ended(keeper), 20) else []
     bad = [w for w in (b"panic", b"after complete", b"cancelled") if w in said]
     t.ok("no-answer-is-an-accident", not bad, bad)
     t.ok("some-were-started", b'"success":true' in said, said[-300:])

@@ -82,6 +82,12 @@ def proc_bytes(pid, what):
         return b""
 
 
+def catches(pid, number):
+    """Whether the process has something to do when this signal comes: before, it would just end."""
+    caught = [line.split()[1] for line in proc_bytes(pid, "status").decode().splitlines() if line.startswith("SigCgt:")]
+    return bool(caught) and bool(int(caught[0], 16) >> (number - 1) & 1)
+
+
 def anon_kib(pid):
     """Memory that is the process's own: mapped files do not count."""
     for line in proc_bytes(pid, "status").decode().splitlines():

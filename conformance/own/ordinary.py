@@ -355,7 +355,8 @@ def settings(t):
     def asked():
         """What becomes of a root command whose file the asker can replace: refused at once, or a question."""
         asker = house.ask([program], privileged=True)
-        if wait_for(house.pending, 3, 0.1):
+        wait_for(lambda: asker.answered() or house.pending(), LONG, 0.1)
+        if not asker.answered():
             asker.sock.close()
             wait_for(lambda: not house.pending(), LONG, 0.1)
             return "asked"
