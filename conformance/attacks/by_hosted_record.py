@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from approvals_kit import LONG, House, Terminal
+from approvals_kit import LONG, House, Terminal, Tmux
 from by_hosted_helpers import Attack, parent
 from lib import area, pid_alive, wait_for
 
@@ -243,18 +243,33 @@ def a_keeper_of_its_own(t):
         house.down()
 
 
-# Stops the daemon, listens in its place, greets whoever comes, and notes what it is asked.
+# Stops the daemon, listens in its place and, if told so, in its keeper's; greets whoever comes, and notes what it is asked.
 DAEMON = r'''
-import json, os, signal, socket, sys
-place, daemon, note = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+import json, os, signal, socket, sys, threading
+place, daemon, note, keeper = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
 os.kill(daemon, signal.SIGSTOP)
+def kept(s):
+    while True:
+        peer, _ = s.accept()
+        try:
+            peer.recv(1 << 16)
+            head = json.dumps({"id": 0, "body": {"daemon": {"pid": os.getpid()}}}).encode()
+            peer.send(len(head).to_bytes(4, "little") + head)
+        except OSError:
+            pass
+for at in keeper:
+    os.unlink(at)
+    os.chdir(os.path.dirname(at))
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.bind("keeper.sock")
+    s.listen(8)
+    threading.Thread(target=kept, args=(s,), daemon=True).start()
 os.unlink(place)
 s = socket.socket(socket.AF_UNIX)
 s.bind(place)
 s.listen(8)
 log = open(note, "wb", 0)
-while True:
-    peer, _ = s.accept()
+def serve(peer):
     try:
         for line in peer.makefile("rb"):
             log.write(line)
@@ -263,27 +278,57 @@ while True:
             peer.sendall(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": hello if ask["method"] == "instance.hello" else {}}).encode() + b"\n")
     except (OSError, ValueError):
         pass
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
 '''
 
 
 @area("hosted")
 def a_daemon_of_its_own(t):
     """A hosted process that stops the daemon and listens in its place: it could show a question of its own, and ask for a password."""
-    house = House(t).up()
-    note, script, daemon = house.dir + "/asked", house.dir + "/daemon.py", house.record()["pid"]
-    with open(script, "w") as f:
-        f.write(DAEMON)
-    try:
-        house.good("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, house.record()["native"], str(daemon), note)
-        wait_for(lambda: os.path.exists(note), LONG, 0.1)
-        house("approvals", "--list", timeout=LONG)
-        asked = open(note, "rb").read()
-        t.stopped("a-daemon-of-its-own", b"approval" not in asked, asked)
-    finally:
-        for pid in [int(d) for d in os.listdir("/proc") if d.isdigit() and script.encode() in cmdline(d)]:
-            os.kill(pid, signal.SIGKILL)
-        os.kill(daemon, signal.SIGCONT)
-        house.down()
+    for name in ("a-daemon-of-its-own", "a-daemon-and-a-keeper-of-its-own"):
+        house = House(t).up()
+        note, script, daemon = house.dir + "/asked", house.dir + "/daemon.py", house.record()["pid"]
+        with open(script, "w") as f:
+            f.write(DAEMON)
+        hosted(house, "stays")
+        id = one_asked(house, "echo", "real")
+        keeper = [house.state + "/instances/main/keeper.sock"] if "keeper" in name else []
+        try:
+            # Brought back by its keeper the daemon is its child, as an orphan of somebody hosted would be.
+            os.kill(daemon, signal.SIGKILL)
+            wait_for(lambda: house("ps")[0] == 0 and house.record()["pid"] != daemon, LONG, 0.1)
+            daemon = house.record()["pid"]
+            term = Terminal(house, "rules", "add", "--", "echo", "real")
+            t.control("%s-the-real-one-is-believed" % name, term.wait(LONG) == 0, term.seen)
+            house.good("run", "-d", "--name", "posing", "--", shutil.which("python3"), script, house.record()["native"], str(daemon), note, *keeper)
+            wait_for(lambda: os.path.exists(note), LONG, 0.1)
+            refused = []
+            for words in (["approvals", "--list"], ["approve", id], ["deny", id], ["approvals"], ["approvals", "--unlock"], ["rules", "add", "--", "echo", "x"],
+                          ["rules"], ["rules", "affirm"], ["config", "confirm", "daemon.core_dumps"]):
+                term = Terminal(house, *words)
+                code = term.wait(LONG)
+                refused.append((words, code, b"nothing is decided" in term.seen and b"kill " in term.seen or term.seen))
+            asked = open(note, "rb").read()
+            t.stopped(name, not any(word in asked for word in (b"approval.", b"rule.", b"setting.", b"instance.status")), asked)
+            t.ok("%s-and-is-named" % name, all(code not in (0, None) and said is True for _, code, said in refused), refused)
+            now = Tmux(house, house.program, size=(200, 20))
+            t.ok("%s-now-says-so" % name, wait_for(lambda: "nothing is decided" in now.screen(), LONG, 0.1), now.screen())
+            now.close()
+            t.stopped("%s-in-now" % name, b"approval." not in open(note, "rb").read() and b"hosted." not in open(note, "rb").read(), open(note, "rb").read())
+        finally:
+            for pid in [int(d) for d in os.listdir("/proc") if d.isdigit() and script.encode() in cmdline(d)]:
+                os.kill(pid, signal.SIGKILL)
+            os.kill(daemon, signal.SIGCONT)
+            if keeper:
+                # Nobody finds it any more.
+                os.kill(house.keepers[0], signal.SIGKILL)
+            house.down()
+
+
+def one_asked(house, *stage):
+    house.ask(list(stage))
+    return house.waiting()[0]["id"]
 
 
 def cmdline(pid):

@@ -5,6 +5,7 @@
 //! it. What another program of the same user can still do (type into a person's terminal, trace a person's process) no
 //! check on this side can see; SECURITY.md says so.
 
+mod daemon;
 mod holder;
 mod locked;
 mod reach;
@@ -19,7 +20,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-pub use locked::{SUDO, Unlock};
+pub use daemon::{NotTheDaemon, is_the_daemon};
+pub use locked::{SUDO, Unlock, is_proof};
 pub(crate) use locked::{WHY, fresh_proof};
 
 use crate::{By, Engine};

@@ -51,6 +51,8 @@ pub(crate) struct Numbered {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verb {
     Hello(Greeting),
+    /// Which process is the daemon? From anybody of this user, in place of a hello; the connection ends with the answer.
+    Daemon,
     /// The last batch of children has arrived.
     Adopted,
     Spawn(SpawnWire),
@@ -182,6 +184,10 @@ pub(crate) enum Body {
     },
     Version {
         protocol: u32,
+    },
+    /// The daemon that is connected and has not ended.
+    Daemon {
+        pid: Option<u32>,
     },
     Batch {
         children: Vec<ChildWire>,

@@ -14,6 +14,9 @@ use crate::{By, Engine};
 
 /// Where only root makes files, and none outlives the machine.
 const ROOTS: &str = "/run";
+/// How the name of a proof begins; random bytes follow.
+const PREFIX: &str = "ostler-";
+const PROOF_BYTES: usize = 16;
 /// The sudo that counts; one from a PATH could be anybody's.
 pub const SUDO: &str = "/usr/bin/sudo";
 /// It says at once whether it would ask.
@@ -72,9 +75,15 @@ fn is_roots(path: &Path) -> bool {
 
 /// A name that nobody could know before.
 pub(crate) fn fresh_proof() -> std::io::Result<PathBuf> {
-    let mut random = [0; 16];
+    let mut random = [0; PROOF_BYTES];
     getrandom::fill(&mut random).map_err(|error| std::io::Error::other(error.to_string()))?;
-    Ok(Path::new(ROOTS).join(format!("ostler-{}", hex(&random))))
+    Ok(Path::new(ROOTS).join(format!("{PREFIX}{}", hex(&random))))
+}
+
+/// Whether root may be asked to make this file and to take it away again: no other is.
+pub fn is_proof(path: &Path) -> bool {
+    let name = path.to_str().and_then(|path| path.strip_prefix(ROOTS)?.strip_prefix('/')?.strip_prefix(PREFIX));
+    name.is_some_and(|name| name.len() == 2 * PROOF_BYTES && name.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
@@ -89,5 +98,17 @@ mod tests {
         assert!(!is_roots(&folder.path().join("link")), "a link is its maker's");
         assert!(is_roots(Path::new("/etc/passwd")));
         assert_ne!(fresh_proof().unwrap(), fresh_proof().unwrap());
+    }
+
+    #[test]
+    fn root_is_asked_for_no_other_file() {
+        assert!(is_proof(&fresh_proof().unwrap()));
+        let random = "0123456789abcdef0123456789abcdef";
+        for path in ["/etc/passwd", "/run/sudo", "/run/ostler-", "/run/ostler-0/../../etc/shadow"] {
+            assert!(!is_proof(Path::new(path)), "{path}");
+        }
+        assert!(
+            !is_proof(Path::new(&format!("/runostler-{random}"))) && !is_proof(Path::new(&format!("ostler-{random}")))
+        );
     }
 }

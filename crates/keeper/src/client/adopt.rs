@@ -71,6 +71,39 @@ pub fn connect_unserved(
     }
 }
 
+/// What the keeper in `dir` says of its daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// This process, which lived when the keeper said so.
+    Process(u32),
+    /// None at the moment.
+    Nobody,
+    /// It hung up: one of before does not know the question.
+    Unsaid,
+}
+
+/// Asks the keeper in `dir` which process its daemon is. Not for daemons: nothing is taken over. Blocks.
+pub fn daemon_of(dir: &Path) -> Result<Serves, ConnectError> {
+    let mut buffer = vec![0; PACKET_MAX];
+    let deadline = Instant::now() + PERSISTENCE;
+    loop {
+        let socket = reach(dir)?;
+        say(&socket, Verb::Daemon, &[])?;
+        return match hear(&socket, &mut buffer) {
+            Ok((Body::Daemon { pid: Some(pid) }, ..)) => Ok(Serves::Process(pid)),
+            Ok((Body::Daemon { pid: None }, ..)) => Ok(Serves::Nobody),
+            Ok((Body::Refused { again: true, .. }, ..)) if Instant::now() < deadline => {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
+            Ok((Body::Refused { why, .. }, ..)) => Err(ConnectError::Hosted(why)),
+            Ok(_) => Err(nonsense()),
+            Err(Attempt::Again(_)) => Ok(Serves::Unsaid),
+            Err(Attempt::Final(error)) => Err(error),
+        };
+    }
+}
+
 /// Why an attempt did not succeed.
 enum Attempt {
     /// Another may.

@@ -1,23 +1,25 @@
 //! Who listens where a keeper should. Whoever can write the folder can put a socket of its own there, kill the daemon, and
 //! greet the next one: it would be told every command, and would run what a person approved. A keeper calls `listen` itself,
-//! so the kernel names it; nobody hosted is one.
+//! so the kernel names it; nobody hosted is one. The same is asked of a daemon whose keeper cannot say that it is its own.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::process::{getpid, getppid};
 
-use crate::custody::ANCESTORS_MAX;
-use crate::procfs;
+use crate::cgroup;
+use crate::custody::{ANCESTORS_MAX, COOKIE};
+use crate::procfs::{self, Variable};
 use crate::spec::ConnectError;
 use crate::wire::NAME;
 
 /// The flag of a daemon that a keeper brought back: it descends from that keeper without being hosted.
 pub const GUARDED: &str = "--guarded";
 
-/// Refuses one that is hosted by somebody who does not host us, and one that cannot be looked at.
-pub(super) fn check(socket: &OwnedFd) -> Result<(), ConnectError> {
+/// Refuses one that is hosted by somebody who does not host us, and one that cannot be looked at. Known by descent; where its
+/// keeper is gone, by the control group of a child or by the mark that it still carries.
+pub fn check(socket: impl AsFd) -> Result<(), ConnectError> {
     let peer = sockopt::socket_peercred(socket).map_err(std::io::Error::from)?.pid;
     if peer == getpid() {
         // We made the socket a moment ago; the keeper that gets it has not said `listen` yet.
@@ -32,12 +34,19 @@ pub(super) fn check(socket: &OwnedFd) -> Result<(), ConnectError> {
         let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
         ours.retain(|keeper| Some(*keeper) != parent);
     }
-    match theirs.iter().find(|keeper| !ours.contains(keeper)) {
-        None => Ok(()),
-        Some(_) => Err(ConnectError::Hosted(format!(
+    let is_free =
+        theirs.iter().all(|keeper| ours.contains(keeper)) && (!is_marked(peer) || is_marked(std::process::id()));
+    match is_free {
+        true => Ok(()),
+        false => Err(ConnectError::Hosted(format!(
             "pid {peer}, which runs in ostler, has put itself in its place; end it (kill {peer}), then: ostler up"
         ))),
     }
+}
+
+/// Whether something says that it was hosted by a keeper that may be gone. One that hides its environment carries no mark.
+fn is_marked(pid: u32) -> bool {
+    cgroup::group_of(pid).is_some() || matches!(procfs::variable(pid, COOKIE), Variable::Is(_))
 }
 
 /// The keepers that a process descends from.

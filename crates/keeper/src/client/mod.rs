@@ -15,12 +15,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 pub(crate) use adopt::take;
-pub use adopt::{connect, connect_unserved};
+pub use adopt::{Serves, connect, connect_unserved, daemon_of};
 pub(crate) use launch::BACKLOG;
 pub use launch::{Launched, launch};
 pub use link::Service;
 use link::{Handle, Pending};
-pub use listener::GUARDED;
+pub use listener::{GUARDED, check as check_listener};
 
 use crate::blob::{self, Command};
 use crate::shield;

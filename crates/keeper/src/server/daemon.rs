@@ -6,6 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -77,6 +78,12 @@ impl Daemon {
             adoption: Adoption::Over,
             crowded: None,
         }
+    }
+
+    /// Its number, which is its own for as long as it has not ended.
+    pub(super) fn living(&self) -> Option<u32> {
+        let ended = |life: &OwnedFd| poll(&mut [PollFd::new(life, PollFlags::IN)], Some(&Timespec::default())) != Ok(0);
+        (!self.life.as_ref().is_some_and(ended)).then_some(self.pid)
     }
 
     pub(super) fn answer(&mut self, id: u64, body: Body) {

@@ -1,5 +1,6 @@
 //! Strangers: connections that have not said hello. One of them becomes the daemon if there is
-//! none; a stranger that says nothing is sent away, and one of another user is not let in.
+//! none; a stranger that says nothing is sent away, and one of another user is not let in. One that only asks which process
+//! the daemon is hears that and leaves.
 //! Nobody who is hosted here becomes the daemon: not by descent, and not by the cookie in its environment, which a helper
 //! looks for because that may block.
 
@@ -132,8 +133,14 @@ impl Server {
         };
         let packet = self.buffer.get(..length).unwrap_or_default();
         let request = split(packet).and_then(|(head, _)| serde_json::from_slice(head).ok());
-        let Some(Request { id, verb: Verb::Hello(hello) }) = request else {
-            return;
+        let (id, hello) = match request {
+            Some(Request { id, verb: Verb::Hello(hello) }) => (id, hello),
+            Some(Request { id, verb: Verb::Daemon }) => {
+                // Who does not take its answer needs none.
+                let _ = tell(&stranger, id, Body::Daemon { pid: self.daemon.as_ref().and_then(Daemon::living) });
+                return;
+            }
+            _ => return,
         };
         let host = self.host_of(stranger.pid);
         if host.is_some() {

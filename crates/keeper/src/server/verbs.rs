@@ -95,7 +95,7 @@ impl Server {
             };
         }
         match request.verb {
-            Verb::Hello(_) | Verb::Adopted => return Err(Broken),
+            Verb::Hello(_) | Verb::Daemon | Verb::Adopted => return Err(Broken),
             Verb::Spawn(spec) => self.spawn(id, spec, raw, fds),
             Verb::List => self.list(id),
             Verb::Strays => self.survey(id),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::common::{Daemon, PATIENCE, Stable, Test, alive, answer, command, kill, read_line, sh, wait_until};
 use crate::tests;
+use ostler_keeper::client::{Serves, daemon_of};
 use ostler_keeper::{Event, Exit, GuardSpec, Hello, Import, RequestError, Scope, Stray, connect};
 
 pub(crate) fn tests() -> &'static [Test] {
@@ -28,6 +29,7 @@ pub(crate) fn tests() -> &'static [Test] {
         a_lost_keeper_is_news_and_fails_every_request,
         a_polite_end_waits_for_the_children,
         an_orphan_of_a_hosted_process_may_not_be_the_daemon,
+        anybody_hears_which_process_the_daemon_is_and_takes_nothing_over,
         a_cookie_gives_away_who_is_hosted_here_and_nobody_else,
         a_helper_ends_when_its_time_is_over_also_without_a_daemon,
         a_keeper_stays_with_what_a_forgotten_child_left_behind,
@@ -365,6 +367,17 @@ fn an_orphan_of_a_hosted_process_may_not_be_the_daemon() {
         assert!(answer.contains("is hosted here"), "{name}: {answer}");
         assert!(matches!(daemon.event(), Event::Intruder { .. }));
     }
+}
+
+fn anybody_hears_which_process_the_daemon_is_and_takes_nothing_over() {
+    let stable = Stable::new();
+    let (daemon, _) = stable.connect();
+    assert_eq!(daemon_of(stable.path()).unwrap(), Serves::Process(std::process::id()));
+    daemon.sh("a", "cat");
+    drop(daemon);
+    wait_until("the keeper sees that nobody is connected", || daemon_of(stable.path()).unwrap() == Serves::Nobody);
+    let (_daemon, held) = stable.connect();
+    assert_eq!(held.len(), 1, "whoever asked was not taken for a daemon");
 }
 
 fn a_cookie_gives_away_who_is_hosted_here_and_nobody_else() {

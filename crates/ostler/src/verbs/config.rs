@@ -112,7 +112,7 @@ fn check(context: &Context) -> Result<ExitCode, CommandError> {
 
 /// What waits to be confirmed.
 fn waiting(context: &Context) -> Result<ExitCode, CommandError> {
-    let mut reached = context.reach_one()?;
+    let mut reached = context.reach_one_deciding()?;
     let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
     if context.json() {
         context.screen.value(&status.unconfirmed)?;
@@ -129,7 +129,7 @@ fn waiting(context: &Context) -> Result<ExitCode, CommandError> {
 
 /// Confirms what the daemon says is waiting, and nothing that the file says meanwhile.
 fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
-    let mut reached = context.reach_one()?;
+    let mut reached = context.reach_one_deciding()?;
     let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
     let Some(one) = status.unconfirmed.into_iter().find(|one| one.setting == setting) else {
         return Err(CommandError::new(

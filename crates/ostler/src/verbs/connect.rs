@@ -1,11 +1,14 @@
 //! Reaching instances: all of the user's, or the one that `--instance` names.
 
+use std::path::PathBuf;
+
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, SessionInfo, methods};
+use ostler_engine::access::is_the_daemon;
 
 use super::Context;
 use crate::instances::{self, Found};
-use crate::output::{CommandError, Kind};
+use crate::output::{CommandError, Kind, visible};
 
 /// What the daemon's log calls us.
 const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
@@ -38,32 +41,54 @@ impl Named {
     }
 }
 
+/// Makes sure that whoever answers for an instance is its daemon.
+pub(crate) fn is_real(client: &Client, found: &Found) -> Result<(), CommandError> {
+    is_the_daemon(client, &found.dir).map_err(|why| {
+        let name = instances::called(&found.name);
+        CommandError::new(Kind::Refused, visible(&format!("nothing is decided with {name}: {why}")))
+    })
+}
+
 impl Context {
     /// Every instance of the user that answers. One that lives and does not answer is told, and left out.
     pub(crate) fn reach_all(&self) -> Result<Vec<Reached>, CommandError> {
-        let mut reached = Vec::new();
-        let mut silent = None;
+        self.every(|found| self.reach(found))
+    }
+
+    /// Every instance with which a person may decide something. One that somebody else stands for is told, and left out.
+    pub(crate) fn reach_all_deciding(&self) -> Result<Vec<Reached>, CommandError> {
+        self.every(|found| self.reach_deciding(found))
+    }
+
+    fn every(&self, reach: impl Fn(Found) -> Result<Reached, CommandError>) -> Result<Vec<Reached>, CommandError> {
+        let (mut reached, mut silent) = (Vec::new(), Vec::new());
         for found in self.living()? {
-            match self.reach(found) {
+            match reach(found) {
                 Ok(instance) => reached.push(instance),
-                Err(error) => {
-                    self.screen.note(&format!("ostler: {}", error.message));
-                    silent = Some(error);
-                }
+                Err(error) => silent.push(error),
             }
         }
-        match silent {
-            Some(error) if reached.is_empty() => Err(error),
-            _ if reached.is_empty() => Err(self.nobody()),
-            _ => Ok(reached),
+        let outcome = if reached.is_empty() { Err(silent.pop().unwrap_or_else(|| self.nobody())) } else { Ok(reached) };
+        for error in silent {
+            self.screen.note(&format!("ostler: {}", error.message));
         }
+        outcome
     }
 
     /// The one instance a verb acts on: `--instance`, else `main`.
     pub(crate) fn reach_one(&self) -> Result<Reached, CommandError> {
+        self.reach(self.one()?)
+    }
+
+    /// The same, where a person decides something.
+    pub(crate) fn reach_one_deciding(&self) -> Result<Reached, CommandError> {
+        self.reach_deciding(self.one()?)
+    }
+
+    fn one(&self) -> Result<Found, CommandError> {
         let name = self.instance_name();
         let found = instances::find(&self.paths, Some(name))?.into_iter().find(|found| found.alive);
-        self.reach(found.ok_or_else(|| self.nobody())?)
+        found.ok_or_else(|| self.nobody())
     }
 
     /// The living instances, narrowed by `--instance`.
@@ -77,9 +102,7 @@ impl Context {
     }
 
     pub(crate) fn reach(&self, found: Found) -> Result<Reached, CommandError> {
-        let recorded = found.record.as_ref().and_then(|record| record.native.clone());
-        let socket = recorded.unwrap_or_else(|| self.paths.native_socket(&found.name));
-        let answered = Client::connect(&socket).and_then(|mut client| {
+        let answered = Client::connect(&self.native_socket(&found)).and_then(|mut client| {
             let hello = client.hello(CLIENT_NAME)?;
             Ok((client, hello))
         });
@@ -90,6 +113,19 @@ impl Context {
             told
         })?;
         Ok(Reached { found, hello, client })
+    }
+
+    /// Where its daemon says that it listens.
+    pub(crate) fn native_socket(&self, found: &Found) -> PathBuf {
+        let recorded = found.record.as_ref().and_then(|record| record.native.clone());
+        recorded.unwrap_or_else(|| self.paths.native_socket(&found.name))
+    }
+
+    /// An instance whose daemon is the one that its keeper serves: only with that one anything is decided.
+    pub(crate) fn reach_deciding(&self, found: Found) -> Result<Reached, CommandError> {
+        let reached = self.reach(found)?;
+        is_real(&reached.client, &reached.found)?;
+        Ok(reached)
     }
 
     /// The process that `id` means, in whichever instance it lives.

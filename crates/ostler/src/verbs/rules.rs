@@ -109,7 +109,7 @@ fn all(reached: &mut [Reached]) -> Result<Vec<(String, RuleInfo)>, CommandError>
 }
 
 fn list(context: &Context) -> Result<ExitCode, CommandError> {
-    let mut reached = context.reach_all()?;
+    let mut reached = context.reach_all_deciding()?;
     let rows = all(&mut reached)?;
     if context.json() {
         let rows: Vec<_> = rows.iter().map(|(name, rule)| with_instance(name, rule)).collect();
@@ -241,13 +241,13 @@ fn absolute(dir: &str) -> Result<String, CommandError> {
 fn one(context: &Context) -> Result<Reached, CommandError> {
     let mut living = context.living()?;
     match (living.len(), context.instance.is_some(), living.pop()) {
-        (1, false, Some(only)) => context.reach(only),
-        _ => context.reach_one(),
+        (1, false, Some(only)) => context.reach_deciding(only),
+        _ => context.reach_one_deciding(),
     }
 }
 
 fn revoke(context: &Context, name: &str) -> Result<ExitCode, CommandError> {
-    let mut reached = context.reach_all()?;
+    let mut reached = context.reach_all_deciding()?;
     let fits = |(_, rule): &(String, RuleInfo)| !name.is_empty() && rule.name.starts_with(name);
     let found: Vec<(String, RuleInfo)> = all(&mut reached)?.into_iter().filter(fits).collect();
     let (instance, rule) = match found.as_slice() {

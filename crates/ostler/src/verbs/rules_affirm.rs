@@ -29,10 +29,10 @@ pub(super) fn hint(count: u64) -> Option<String> {
 }
 
 pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
-    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::open().ok());
+    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
     let mut affirmed = Vec::new();
     let mut found = false;
-    for mut reached in context.reach_all()? {
+    for mut reached in context.reach_all_deciding()? {
         let rules = reached.client.call::<methods::RuleList>(&Empty {})?.rules;
         let rules: Vec<RuleInfo> = rules.into_iter().filter(|rule| rule.suspended).collect();
         if rules.is_empty() {
@@ -40,6 +40,7 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
         }
         found = true;
         let Some(tty) = &tty else { return Err(refusal(&mut reached)) };
+        tty.alone(&reached.client)?;
         if !is_yes(context, tty, &mut reached, &rules)? {
             return Err(CommandError::failed("nothing was affirmed")
                 .hint("remove a rule that is not yours: ostler rules revoke NAME"));

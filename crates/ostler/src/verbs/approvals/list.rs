@@ -13,7 +13,7 @@ use crate::verbs::{Context, rules_affirm};
 /// Lists what waits; says how it is answered, to somebody who came to answer and has no screen to do it on.
 pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCode, CommandError> {
     let mut rows: Vec<(String, ApprovalInfo)> = Vec::new();
-    let mut reached = context.reach_all()?;
+    let mut reached = context.reach_all_deciding()?;
     let (mut suspended, mut locked) = (0, false);
     for instance in &mut reached {
         let list = instance.client.call::<methods::ApprovalList>(&ApprovalListParams { all })?;

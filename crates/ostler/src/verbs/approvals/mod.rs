@@ -84,7 +84,7 @@ impl Context {
             return self.find_approval(id);
         }
         let mut waiting = Vec::new();
-        for mut reached in self.reach_all()? {
+        for mut reached in self.reach_all_deciding()? {
             let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
             waiting.extend(list.approvals.into_iter().map(|info| info.id));
         }
@@ -108,7 +108,7 @@ impl Context {
 
     pub(super) fn find_approval(&self, id: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
         let mut matches = Vec::new();
-        for mut reached in self.reach_all()? {
+        for mut reached in self.reach_all_deciding()? {
             match reached.client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: id.to_owned() }) {
                 Ok(info) => matches.push((reached, info)),
                 Err(ClientError::Rpc(error)) if error.kind() == ErrorKind::NotFound => {}

@@ -1,12 +1,15 @@
 //! `ostler approvals --unlock`: a person shows to be one, by the password that sudo asks for. Nothing of ours runs as root: sudo
 //! starts the shell of the system, which makes a file that only root can make and takes it away again.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use ostler_api::{Empty, methods};
+use ostler_engine::access::{SUDO, is_proof};
 
-use crate::output::{CommandError, Kind};
+use super::Tty;
+use crate::output::{CommandError, Kind, visible};
 use crate::verbs::Context;
 use crate::verbs::connect::Reached;
 
@@ -16,8 +19,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SCRIPT: &str = "umask 077; : > \"$0\" && sleep 2; rm -f -- \"$0\"";
 
 pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
+    // Whoever has no terminal hears from the daemon what is missing.
+    let tty = Tty::deciding();
     let mut locked = false;
-    for mut reached in context.reach_all()? {
+    for mut reached in context.reach_all_deciding()? {
         let found = reached.client.call::<methods::ApprovalUnlock>(&Empty {})?;
         if found.open {
             continue;
@@ -29,7 +34,15 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
             return Err(CommandError::new(Kind::Refused, format!("`{name}` cannot be unlocked: {why}"))
                 .hint("restart the machine; until then, only rules answer"));
         };
-        prove(&mut reached, &file)?;
+        if !is_proof(Path::new(&file)) {
+            return Err(CommandError::failed(format!(
+                "`{name}` asks for a file that proves nothing: {}",
+                visible(&file)
+            )));
+        }
+        let tty = tty.as_ref().map_err(|error| CommandError::new(Kind::Refused, format!("/dev/tty: {error}")))?;
+        tty.alone(&reached.client)?;
+        prove(tty, &mut reached, &file)?;
         context.screen.line(&format!("{name}: unlocked"))?;
     }
     if !locked {
@@ -38,12 +51,14 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// sudo asks on this terminal; meanwhile the daemon looks.
-fn prove(reached: &mut Reached, file: &str) -> Result<(), CommandError> {
-    let mut sudo = Command::new(ostler_engine::access::SUDO)
-        .args(["-k", "--", "/bin/sh", "-c", SCRIPT, file])
+/// sudo asks on this terminal, which nobody else can open, so it is handed over; meanwhile the daemon looks.
+fn prove(tty: &Tty, reached: &mut Reached, file: &str) -> Result<(), CommandError> {
+    let mut sudo = Command::new(SUDO)
+        .args(["-k", "-S", "--", "/bin/sh", "-c", SCRIPT, file])
+        .stdin(tty.file().try_clone()?)
+        .stderr(tty.file().try_clone()?)
         .spawn()
-        .map_err(|error| CommandError::failed(format!("{}: {error}", ostler_engine::access::SUDO)))?;
+        .map_err(|error| CommandError::failed(format!("{SUDO}: {error}")))?;
     loop {
         let ended = sudo.try_wait().map_err(|error| CommandError::failed(format!("sudo: {error}")))?;
         let seen = reached.client.call::<methods::ApprovalUnlock>(&Empty {}).is_ok_and(|found| found.open);

@@ -241,6 +241,10 @@ impl App<'_> {
         for news in feed.take() {
             match news {
                 News::Away { instance, why } => self.state.inbox.away(&instance, &why),
+                News::Impostor { instance, why } => {
+                    self.state.inbox.away(&instance, &why);
+                    self.state.inbox.notice = why;
+                }
                 News::Hosted { instance, list, lines } => {
                     self.state.update(&instance, list);
                     if let Some(lines) = lines {
@@ -305,7 +309,7 @@ impl App<'_> {
     fn reach(&self, which: &Which) -> Result<Reached, CommandError> {
         let found = crate::instances::find(&self.context.paths, Some(&which.instance))?;
         let found = found.into_iter().find(|found| found.alive).ok_or_else(|| self.context.nobody())?;
-        self.context.reach(found)
+        self.context.reach_deciding(found)
     }
 
     fn look(&self, which: &Which) -> Result<ApprovalInfo, CommandError> {

@@ -12,7 +12,9 @@ use ostler_api::{ApprovalInfo, ApprovalListParams, ChangesParams, Hosted, Hosted
 
 use super::inbox::Which;
 use crate::instances::Found;
+use crate::output::CommandError;
 use crate::verbs::Context;
+use crate::verbs::connect::is_real;
 use crate::verbs::listing::hosted;
 
 /// How often new instances are looked for.
@@ -47,6 +49,11 @@ pub(super) enum News {
         lines: Option<(Which, Vec<String>)>,
     },
     Away {
+        instance: String,
+        why: String,
+    },
+    /// Somebody else answers in its place.
+    Impostor {
         instance: String,
         why: String,
     },
@@ -139,10 +146,9 @@ impl Feed {
         let living = crate::instances::find(&context.paths, context.instance.as_deref()).ok()?;
         let living: Vec<Found> = living.into_iter().filter(|found| found.alive).collect();
         for found in &living {
-            let socket = found.record.as_ref().and_then(|record| record.native.clone());
-            let socket = socket.unwrap_or_else(|| context.paths.native_socket(&found.name));
-            self.watch("requests", &found.name, &socket, requests);
-            self.watch("list", &found.name, &socket, lists);
+            let socket = context.native_socket(found);
+            self.watch("requests", found, &socket, requests);
+            self.watch("list", found, &socket, lists);
         }
         Some(living.into_iter().map(|found| found.name).collect())
     }
@@ -152,21 +158,23 @@ impl Feed {
         self.news.try_iter().take(NEWS_MAX).collect()
     }
 
-    fn watch(&self, what: &str, instance: &str, socket: &Path, listen: Listen) {
-        let key = format!("{what} {instance}");
+    fn watch(&self, what: &str, found: &Found, socket: &Path, listen: Listen) {
+        let key = format!("{what} {}", found.name);
         let names = || self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !names().insert(key.clone()) {
             return;
         }
         let watched = Arc::clone(&self.watched);
         let (tell, wanted) = (self.tell.clone(), Arc::clone(&self.wanted));
-        let source = Source { instance: instance.to_owned(), socket: socket.to_owned(), tell, wanted };
+        let (instance, socket) = (found.name.clone(), socket.to_owned());
+        let source = Source { instance, socket, found: found.clone(), tell, wanted };
         let (name, own) = (key.clone(), key.clone());
         let thread = std::thread::Builder::new().name(name).spawn(move || {
-            if let Err(error) = listen(&source) {
-                let why = format!("`{}` does not answer: {error}", source.instance);
+            let listened =
+                source.connect().and_then(|client| listen(&source, client).map_err(|error| source.away(&error)));
+            if let Err(news) = listened {
                 // Nobody listens any more: the screen was left.
-                let _ = source.tell.send(News::Away { instance: source.instance.clone(), why });
+                let _ = source.tell.send(news);
             }
             watched.lock().unwrap_or_else(PoisonError::into_inner).remove(&own);
         });
@@ -180,24 +188,35 @@ impl Feed {
 struct Source {
     instance: String,
     socket: PathBuf,
+    found: Found,
     tell: SyncSender<News>,
     wanted: Arc<Wanted>,
 }
 
-type Listen = fn(&Source) -> Result<(), ClientError>;
+type Listen = fn(&Source, Client) -> Result<(), ClientError>;
 
 impl Source {
-    fn connect(&self) -> Result<Client, ClientError> {
-        let mut client = Client::connect(&self.socket)?;
-        client.hello("ostler now")?;
-        client.answer_within(Some(ANSWER_WITHIN))?;
+    /// A connection to the instance's own daemon: what others would say is not shown where things are decided.
+    fn connect(&self) -> Result<Client, News> {
+        let reach = || {
+            let mut client = Client::connect(&self.socket)?;
+            client.hello("ostler now")?;
+            client.answer_within(Some(ANSWER_WITHIN))?;
+            Ok(client)
+        };
+        let client = reach().map_err(|error| self.away(&error))?;
+        let impostor = |error: CommandError| News::Impostor { instance: self.instance.clone(), why: error.message };
+        is_real(&client, &self.found).map_err(impostor)?;
         Ok(client)
+    }
+
+    fn away(&self, error: &ClientError) -> News {
+        News::Away { instance: self.instance.clone(), why: format!("`{}` does not answer: {error}", self.instance) }
     }
 }
 
 /// What waits for a person, whenever that changes.
-fn requests(source: &Source) -> Result<(), ClientError> {
-    let mut client = source.connect()?;
+fn requests(source: &Source, mut client: Client) -> Result<(), ClientError> {
     loop {
         let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
         let (suspended, locked) = (found.rules_suspended, found.locked);
@@ -210,8 +229,7 @@ fn requests(source: &Source) -> Result<(), ClientError> {
 }
 
 /// What is hosted, while somebody looks.
-fn lists(source: &Source) -> Result<(), ClientError> {
-    let mut client = source.connect()?;
+fn lists(source: &Source, mut client: Client) -> Result<(), ClientError> {
     // One more than is known: the first list is wanted at once.
     let mut known = source.wanted.wish().asked.wrapping_sub(1);
     loop {

@@ -47,7 +47,7 @@ pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
     if context.living()?.is_empty() {
         return Err(context.nobody());
     }
-    for reached in context.reach_all()? {
+    for reached in context.reach_all_deciding()? {
         tty.alone(&reached.client)?;
     }
     app::run(context, tty)
