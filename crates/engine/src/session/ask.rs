@@ -48,7 +48,7 @@ impl ToolContent {
 impl Session {
     /// Whether this request of the inbox is one that the session waits for.
     pub(super) fn waits_for(&self, approval: &Approval) -> bool {
-        let desk = self.desk();
+        let desk = self.look();
         let mut asks = desk.state.asks.iter();
         asks.any(|open| open.approval.as_ref() == Some(&approval.id) || approval.ask.key == Some(key(self.id(), open)))
     }
@@ -65,7 +65,7 @@ impl Driver {
     pub(super) fn settle_asks(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = self.running.as_ref().filter(|running| running.held.is_none()) else { return Ok(()) };
         let (asks, given): (Vec<Open>, Vec<String>) = {
-            let desk = self.session.desk();
+            let desk = self.session.look();
             let asks = desk.state.asks.iter().filter(|open| open.source == running.source).cloned().collect();
             (asks, desk.state.given.iter().map(|given| given.approval.clone()).collect())
         };
@@ -85,7 +85,7 @@ impl Driver {
 
     fn ask(&mut self, shared: &Arc<SessionsInner>, open: &Open) -> io::Result<()> {
         let ask = {
-            let desk = self.session.desk();
+            let desk = self.session.look();
             request(&desk.state, open, shared.config().ask_timeout)
         };
         match shared.inbox().ask_again(ask) {
@@ -93,7 +93,7 @@ impl Driver {
                 hook!("session.asked");
                 let (request, source) = (open.asked.request.clone(), open.source);
                 let fact = Fact::Approval { request, source, approval: approval.clone() };
-                self.session.tell(&mut self.session.desk(), fact)?;
+                self.session.tell(&mut self.session.pen(), fact)?;
                 // A rule may have answered it already.
                 self.answer(shared, open, &approval)
             }
@@ -134,7 +134,7 @@ impl Driver {
         let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
         let (source, approval, by) = (open.source, approval.to_owned(), by.to_owned());
         let fact = Fact::Answered { request, source, approval, decision: answer, by, intent };
-        self.session.tell(&mut self.session.desk(), fact)?;
+        self.session.tell(&mut self.session.pen(), fact)?;
         hook!("session.answered");
         running.write(&self.session, bytes);
         Ok(())

@@ -82,14 +82,14 @@ impl Session {
     pub fn change(&self, change: Change, by: impl FnOnce() -> Caller) -> Result<(), ChangeError> {
         let oneshot = self.inner.shared.upgrade().is_some_and(|shared| shared.config().oneshot);
         // Asked without the desk, which others wait for; what changes in between makes a caller who was not asked for unknown.
-        let leash = change.leash(&self.desk().state.settings);
+        let leash = change.leash(&self.look().state.settings);
         let by = if leash { by() } else { Caller::Unknown };
         // Held until it is called so; taken without the desk, for which others look at all of them.
         let _given = match (&change.name, self.inner.shared.upgrade()) {
             (Some(Some(name)), Some(shared)) => Some(shared.engine().take_name(name, Some(self.id()))?),
             _ => None,
         };
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         if desk.state.closed {
             return Err(ChangeError::Closed);
         }

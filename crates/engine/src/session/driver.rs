@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use ostler_hooks::hook;
 use ostler_story::{EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said};
 
+use super::desk::Pen;
 use super::running::{News, Running, Stage};
 use super::sessions::SessionsInner;
 use super::state::REBOOTED;
@@ -51,7 +52,7 @@ pub(super) struct Driver {
 impl Session {
     /// Has a thread drive it, if none does.
     pub(super) fn drive(&self) {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         if desk.driven {
             drop(desk);
             self.inner.bell.ring();
@@ -59,7 +60,7 @@ impl Session {
         }
         let driver = Driver { session: self.clone(), running: None, fresh: true, idle: Instant::now() };
         match std::thread::Builder::new().name("session".into()).spawn(move || driver.run()) {
-            Ok(_) => desk.driven = true,
+            Ok(_) => desk.change(|desk| desk.driven = true),
             // What was accepted waits in the journal until the next prompt or start.
             Err(error) => tracing::error!("{}: not driven: {error}", self.inner.id),
         }
@@ -88,14 +89,14 @@ impl Driver {
 
     /// Ends the thread if nothing is left to do.
     fn leave(&mut self, shared: &SessionsInner) -> bool {
-        let mut desk = self.session.desk();
+        let mut desk = self.session.pen();
         let more = desk.state.is_busy() && !desk.state.held && !desk.state.closed && !shared.is_halting();
         if self.running.is_some() || desk.state.living.is_some() || more {
             return false;
         }
-        desk.driven = false;
-        desk.end = false;
-        self.session.rest(&desk);
+        // Before anybody sees that it rests, and may delete it.
+        self.session.remember(&desk);
+        desk.change(|desk| (desk.driven, desk.end) = (false, false));
         drop(desk);
         self.session.inner.folder.rest();
         self.session.inner.rests.notify_waiters();
@@ -104,7 +105,7 @@ impl Driver {
 
     /// Everything that can be done now; when to look again.
     fn step(&mut self, shared: &Arc<SessionsInner>) -> io::Result<Option<Instant>> {
-        if self.running.is_none() && self.session.desk().state.living.is_some() {
+        if self.running.is_none() && self.session.look().state.living.is_some() {
             self.running = rebuild::take_up(&self.session, shared)?;
         }
         self.listen(shared)?;
@@ -154,8 +155,8 @@ impl Driver {
         let (source, stderr, unasked) = (running.source, running.last_words(), running.stage == Stage::Live);
         let mut last = running.adapter.ended();
         let how = ending(exit, &stderr);
-        let name = self.session.desk().state.created.agent.name().to_owned();
-        if self.session.desk().state.held {
+        let name = self.session.look().state.created.agent.name().to_owned();
+        if self.session.look().state.held {
             last.iter_mut().for_each(rebooted);
         } else if unasked && exit != Exit::Unknown {
             let spoke = running.spoke;
@@ -167,11 +168,13 @@ impl Driver {
             Exit::Signal(signal) => (None, Some(signal)),
             Exit::Unknown => (None, None),
         };
-        let mut desk = self.session.desk();
+        let mut desk = self.session.pen();
         let served = desk.state.living.as_ref().is_some_and(|living| living.prompted.is_some());
         self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr })?;
-        desk.process = None;
-        desk.end = desk.end && desk.state.closed;
+        desk.change(|desk| {
+            desk.process = None;
+            desk.end = desk.end && desk.state.closed;
+        });
         // It never took the prompt, and nobody had it leave: there is no turn of the agent's that could have ended. One that
         // nobody saw end may never have begun, because a daemon died while it was started, and one that took others before was
         // ended between two of them: the next process takes the prompt.
@@ -188,7 +191,7 @@ impl Driver {
     /// Begins the next turn, and gets its prompt to the agent.
     fn turn(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
-        let mut desk = session.desk();
+        let mut desk = session.pen();
         if desk.state.turn.is_none()
             && !desk.state.held
             && !desk.state.closed
@@ -245,7 +248,7 @@ impl Driver {
                 let words = Some(running.last_words()).filter(|words| !words.is_empty());
                 let words = words.map_or(String::new(), |words| format!(": {words}"));
                 fail(&session, &mut desk, format!("{name} did not accept a prompt within {seconds} s{words}"))?;
-                desk.end = true;
+                desk.change(|desk| desk.end = true);
             }
             return Ok(());
         }
@@ -269,7 +272,7 @@ impl Driver {
     /// What the session wants of its process at this moment.
     fn wish(&self, shared: &Arc<SessionsInner>) -> Wish {
         let Some(running) = &self.running else { return Wish::Nothing };
-        let desk = self.session.desk();
+        let desk = self.session.look();
         let state = &desk.state;
         if desk.end || state.closed || running.is_deaf() {
             return Wish::End;
@@ -291,7 +294,7 @@ impl Driver {
 
     /// One step of the ladder that leads to what is wished.
     fn climb(&mut self, wish: Wish) {
-        let prompted = self.session.desk().state.living.as_ref().and_then(|living| living.prompted);
+        let prompted = self.session.look().state.living.as_ref().and_then(|living| living.prompted);
         let Some(running) = &mut self.running else { return };
         let now = Instant::now();
         if matches!((running.stage, wish), (Stage::Asked(_), Wish::Nothing | Wish::Leave))
@@ -366,7 +369,7 @@ fn rebooted(event: &mut Event) {
 }
 
 /// Ends the turn with an error of the engine's own.
-pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -> io::Result<()> {
+pub(super) fn fail(session: &Session, desk: &mut Pen<'_>, message: String) -> io::Result<()> {
     let event = Event::Error { message, fatal: false, kind: ErrorKind::Agent };
     session.tell(desk, Fact::Said { event })?;
     let event = Event::TurnEnded { reason: EndReason::Failed, message: None };
@@ -376,7 +379,7 @@ pub(super) fn fail(session: &Session, desk: &mut super::Desk, message: String) -
 /// Journals the events of one raw line, unless they are there already, and tells the inbox what is no longer waited for.
 fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
     let journal = session.inner.folder.journal()?;
-    let mut desk = session.desk();
+    let mut desk = session.pen();
     let events = &*desk.state.priced(events);
     let payload = ostler_story::payload(events);
     let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
@@ -390,10 +393,10 @@ fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64,
         _ => desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect(),
     };
     let said: Vec<Said> = events.iter().cloned().map(Said::Event).collect();
-    desk.state.take(record, source, end, super::now_ms(), &said);
+    session.take(&mut desk, record, (source, end), &said);
     let still: Vec<String> = desk.state.asks.iter().filter_map(|open| open.approval.clone()).collect();
     let ended = events.iter().any(|event| matches!(event, Event::TurnEnded { .. }));
-    session.changed(&desk, record);
+    session.changed(&desk);
     if ended {
         session.inner.folder.note(&desk.state, record);
     }

@@ -19,7 +19,7 @@ impl Sessions {
             return Ok(session);
         }
         let all = self.list();
-        let named = |session: &Session| session.desk().state.settings.name.as_deref() == Some(text);
+        let named = |session: &Session| session.look().state.settings.name.as_deref() == Some(text);
         match meant(&all, &[], text, named) {
             Err(SessionError::NotFound(_)) if !text.is_empty() => {
                 let begins = |session: &&Session| session.id().starts_with(text) || session.uuid().starts_with(text);
@@ -47,7 +47,7 @@ fn meant(
         }
         let called = |session: &&&Session| {
             let alias = session.inner.alias.as_ref().is_some_and(|alias| alias.id == text);
-            alias || session.desk().state.settings.agent_session.as_deref() == Some(text) || also(session)
+            alias || session.look().state.settings.agent_session.as_deref() == Some(text) || also(session)
         };
         let alike: Vec<&Session> = among.iter().filter(called).copied().collect();
         match alike.last() {

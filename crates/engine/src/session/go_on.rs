@@ -21,7 +21,7 @@ pub enum GoneOn {
 impl Session {
     /// Goes on with what was held; where nothing was, the agent is told to continue. May wait for the disk.
     pub fn go_on(&self, door: &str) -> Result<GoneOn, PromptError> {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         if desk.state.closed {
             return Err(PromptError::Closed);
         }

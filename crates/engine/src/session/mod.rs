@@ -15,6 +15,7 @@ mod ask;
 mod bell;
 mod bookmark;
 mod change;
+mod desk;
 mod driver;
 mod find;
 mod found;
@@ -37,12 +38,11 @@ mod store;
 mod worktree;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, RwLockReadGuard, Weak};
 use std::time::{Duration, SystemTime};
 
 use ostler_journal::{EventBounds, Subscription, Wake};
@@ -74,6 +74,7 @@ pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
 use bell::Bell;
+use desk::{Current, Desk, Pen};
 use sessions::SessionsInner;
 use state::State;
 use store::Folder;
@@ -123,7 +124,7 @@ struct Inner {
     alias: Option<Alias>,
     folder: Folder,
     shared: Weak<SessionsInner>,
-    desk: Mutex<Desk>,
+    desk: Desk,
     bell: Bell,
     /// Somebody waits for the inbox.
     asks: AtomicBool,
@@ -133,19 +134,6 @@ struct Inner {
     rests: Notify,
     /// What was said last, as of which record.
     lines: Mutex<Option<(u64, lines::Lines)>>,
-}
-
-/// What changes together.
-struct Desk {
-    state: State,
-    /// A thread drives it.
-    driven: bool,
-    /// The agent's variables, as a client sent them: in memory and nowhere else.
-    env: Vec<(OsString, OsString)>,
-    /// The process of the moment, for lists.
-    process: Option<String>,
-    /// Whoever closes this session wants its process gone.
-    end: bool,
 }
 
 /// A session as everybody sees it.
@@ -224,13 +212,13 @@ impl Session {
 
     /// The session or process that it was made from, if that is hosted.
     pub fn owner(&self) -> Option<String> {
-        self.desk().state.created.owner.clone()
+        self.look().state.created.owner.clone()
     }
 
     /// The session as everybody sees it. Never touches the disk.
     pub fn view(&self) -> View {
         let screen = self.screen().map(|process| process.id().to_owned());
-        let desk = self.desk();
+        let desk = self.look();
         let State { created, settings, .. } = &desk.state;
         let status = desk.state.status();
         View {
@@ -268,12 +256,12 @@ impl Session {
 
     /// Requests in the inbox that wait for an answer to this session.
     pub fn approvals(&self) -> Vec<String> {
-        self.desk().state.asks.iter().filter_map(|open| open.approval.clone()).collect()
+        self.look().state.asks.iter().filter_map(|open| open.approval.clone()).collect()
     }
 
     /// What the agent asks and the inbox has, each with its id there.
     pub fn asked(&self) -> Vec<(String, Asked)> {
-        let desk = self.desk();
+        let desk = self.look();
         let asks = desk.state.asks.iter();
         asks.filter_map(|open| Some((open.approval.clone()?, open.asked.clone()))).collect()
     }
@@ -320,7 +308,7 @@ impl Session {
     }
 
     fn is_closed(&self) -> bool {
-        self.desk().state.closed
+        self.look().state.closed
     }
 
     /// Where files may be kept that belong to it: they go with it. Made when it is missing; may wait for the disk.
@@ -330,17 +318,23 @@ impl Session {
         Ok(dir)
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.inner.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where it stands. Never waits for the disk.
+    fn look(&self) -> RwLockReadGuard<'_, Current> {
+        self.inner.desk.look()
+    }
+
+    /// The right to change it. May wait for whoever has it, who may wait for the disk.
+    fn pen(&self) -> Pen<'_> {
+        self.inner.desk.pen()
     }
 
     /// Writes a fact down, and only then is it so. May wait for the disk.
-    fn tell(&self, desk: &mut Desk, fact: Fact) -> io::Result<u64> {
+    fn tell(&self, desk: &mut Pen<'_>, fact: Fact) -> io::Result<u64> {
         let journal = self.inner.folder.journal()?;
         let record = journal.append(0, 0, &ostler_story::payload(std::slice::from_ref(&fact)))?;
         let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
-        desk.state.take(record, 0, 0, now_ms(), &[Said::Fact(fact)]);
-        self.changed(desk, record);
+        self.take(desk, record, (0, 0), &[Said::Fact(fact)]);
+        self.changed(desk);
         if !desk.driven {
             // No thread will do so when it leaves.
             self.inner.folder.rest();
@@ -348,9 +342,16 @@ impl Session {
         Ok(record)
     }
 
+    /// Lets a record change where it stands; whoever looks sees both or neither.
+    fn take(&self, desk: &mut Pen<'_>, record: u64, (source, end): (u32, u64), said: &[Said]) {
+        desk.change(|desk| {
+            desk.state.take(record, source, end, now_ms(), said);
+            self.inner.last.store(record, Ordering::Release);
+        });
+    }
+
     /// Everybody who watches sessions hears that this one is not what it was.
-    fn changed(&self, desk: &Desk, record: u64) {
-        self.inner.last.store(record, Ordering::Release);
+    fn changed(&self, desk: &Current) {
         self.inner.asks.store(!desk.state.asks.is_empty(), Ordering::Release);
         if let Some(shared) = self.inner.shared.upgrade() {
             shared.changed();

@@ -88,7 +88,7 @@ pub enum PromptError {
 impl Session {
     /// Takes a prompt: once this returns it is in the journal, and will run or be said not to. May wait for the disk.
     pub fn prompt(&self, prompt: Prompt) -> Result<Accepted, PromptError> {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         let state = &desk.state;
         if let Some(key) = &prompt.key
             && let Some((_, number, record)) = state.keys.iter().find(|(known, ..)| known == key)
@@ -115,7 +115,7 @@ impl Session {
         let Prompt { blocks, key, door, env, .. } = prompt;
         let record = self.tell(&mut desk, Fact::Prompt { number, key, blocks, door })?;
         if let Some(env) = env {
-            desk.env = env;
+            desk.change(|desk| desk.env = env);
         }
         if position == 0 {
             // Its turn begins here and now, so that whoever comes next is told the right place. It is accepted either way:

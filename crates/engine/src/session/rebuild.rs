@@ -16,7 +16,7 @@ use super::state::{Living, REBOOTED, State};
 /// The living process of this session, its adapter as it was; nothing if the process never came to be, or is forgotten.
 pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Result<Option<Running>> {
     let (state, living) = {
-        let desk = session.desk();
+        let desk = session.look();
         let Some(living) = desk.state.living.clone() else { return Ok(None) };
         (desk.state.clone(), living)
     };
@@ -24,7 +24,7 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
     let process = shared.engine().inner.by_key(&session.process_key(source));
     let setup = setup(&state.created, &living.settings, living.resume.clone(), &shared.runner());
     let (Some(process), Ok(mut adapter)) = (process, open(&setup, living.drive)) else {
-        let mut desk = session.desk();
+        let mut desk = session.pen();
         session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr: String::new() })?;
         if state.turn.is_some_and(|turn| turn.sent.is_some() && !turn.ended) {
             let message = state.held.then(|| REBOOTED.to_owned());
@@ -44,14 +44,14 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
     let opening = adapter.opening();
     let mut running = Running::new(session, source, process, adapter);
     running.held = Some(vec![opening]);
-    session.desk().process = Some(running.process.id().to_owned());
+    session.pen().change(|desk| desk.process = Some(running.process.id().to_owned()));
     Ok(Some(running))
 }
 
 /// Everything that it had said is known: what it is still owed goes out, whatever was torn first.
 pub(super) fn settle(session: &Session, running: &mut Running) -> io::Result<()> {
     let Some(owed) = running.held.take() else { return Ok(()) };
-    let state = session.desk().state.clone();
+    let state = session.look().state.clone();
     let applied = running.ledger;
     let owed = owed.into_iter().filter(|bytes| !bytes.is_empty());
     let Some(living) = state.living.as_ref() else { return Ok(()) };
@@ -80,7 +80,7 @@ pub(super) fn settle(session: &Session, running: &mut Running) -> io::Result<()>
             None => {
                 // Nobody knows what it was to be: the agent would take the next line for its end.
                 tracing::error!("{}: half a line went to the agent, and nobody knows the rest", session.id());
-                session.desk().end = true;
+                session.pen().change(|desk| desk.end = true);
                 return Ok(());
             }
         }

@@ -74,7 +74,7 @@ pub enum ScreenError {
 impl Session {
     /// The screen that has the conversation, while one is open.
     pub fn screen(&self) -> Option<Process> {
-        let number = self.desk().state.screen?;
+        let number = self.look().state.screen?;
         self.inner.shared.upgrade()?.engine().inner.by_key(&self.screen_key(number))
     }
 
@@ -93,7 +93,7 @@ impl Session {
         }
         let shared = self.inner.shared.upgrade().ok_or(ScreenError::Closed)?;
         let number = {
-            let mut desk = self.desk();
+            let mut desk = self.pen();
             let state = &desk.state;
             if state.closed {
                 return Err(ScreenError::Closed);
@@ -133,7 +133,7 @@ impl Session {
         left.map_err(|_| ScreenError::Stays)?;
         shared.settle_path();
         let (created, settings, env) = {
-            let desk = self.desk();
+            let desk = self.look();
             (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone())
         };
         // Read again: the turn that was stopped may have been its first, or have lost it.
@@ -179,7 +179,7 @@ impl Session {
             Some(Exit::Signal(signal)) => (None, Some(signal)),
             Some(Exit::Unknown) | None => (None, None),
         };
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         if desk.state.screen == Some(number) {
             self.tell(&mut desk, Fact::ScreenEnded { number, code, signal })?;
             self.rest(&desk);
@@ -189,7 +189,7 @@ impl Session {
 
     /// After a daemon before this one: its screen still has the conversation, or has ended, or never began.
     pub(super) fn take_up_screen(&self, shared: &Arc<SessionsInner>) {
-        let Some(number) = self.desk().state.screen else { return };
+        let Some(number) = self.look().state.screen else { return };
         match shared.engine().inner.by_key(&self.screen_key(number)) {
             Some(process) if process.is_running() => self.await_screen(shared, number, process),
             known => {

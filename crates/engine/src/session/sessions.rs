@@ -44,6 +44,8 @@ pub(super) struct SessionsInner {
     registry: Arc<Registry>,
     inbox: Inbox,
     table: Mutex<BTreeMap<String, Session>>,
+    /// Held while a session is written down: the same key at the same time is still one session.
+    making: Mutex<()>,
     revision: watch::Sender<u64>,
     pub(super) runtime: Handle,
     /// The engine ends: nothing is begun any more.
@@ -145,7 +147,7 @@ impl SessionsInner {
             folder,
             shared: Arc::downgrade(self),
             asks: (!state.asks.is_empty()).into(),
-            desk: Mutex::new(Desk { state, driven: false, env: Vec::new(), process: None, end: false }),
+            desk: Desk::new(state),
             bell: Bell::default(),
             last: last.into(),
             rests: tokio::sync::Notify::new(),
@@ -158,11 +160,11 @@ impl SessionsInner {
 /// The session that this key made before, if it is the same.
 fn known(table: &BTreeMap<String, Session>, new: &NewSession) -> Result<Option<Session>, CreateError> {
     let Some(key) = &new.key else { return Ok(None) };
-    let Some(known) = table.values().find(|known| known.desk().state.created.key.as_ref() == Some(key)) else {
+    let Some(known) = table.values().find(|known| known.look().state.created.key.as_ref() == Some(key)) else {
         return Ok(None);
     };
     let same = {
-        let created = &known.desk().state.created;
+        let created = &known.look().state.created;
         // Where its work tree is was not the client's to say.
         let both = created.worktree.is_some() && new.worktree.is_some();
         created.agent == new.agent && (both || created.workspace == new.workspace)
@@ -180,6 +182,7 @@ impl Sessions {
             finder,
             inbox,
             table: Mutex::default(),
+            making: Mutex::default(),
             revision: watch::channel(0).0,
             runtime,
             halting: AtomicBool::new(false),
@@ -209,7 +212,7 @@ impl Sessions {
         for session in self.list() {
             session.take_up_screen(shared);
         }
-        let unfinished = |session: &&Session| session.desk().state.has_work();
+        let unfinished = |session: &&Session| session.look().state.has_work();
         for session in self.list().iter().filter(unfinished) {
             session.drive();
         }
@@ -223,8 +226,8 @@ impl Sessions {
         match fs::read_to_string(&file) {
             Ok(last) if last == boot => return,
             Ok(_) => {
-                for session in self.list().iter().filter(|session| session.desk().state.is_busy()) {
-                    let mut desk = session.desk();
+                for session in self.list().iter().filter(|session| session.look().state.is_busy()) {
+                    let mut desk = session.pen();
                     if let Err(error) = session.tell(&mut desk, Fact::Held {}) {
                         tracing::error!("{}: not held after the restart of the machine: {error}", session.id());
                     }
@@ -295,7 +298,7 @@ impl Sessions {
         let made = trees.make(&new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
         new.workspace = made.workspace;
         let created = self.store(new, Some(made.path.clone()));
-        let used = |session: &Session| session.desk().state.created.worktree.as_ref() == Some(&made.path);
+        let used = |session: &Session| session.look().state.created.worktree.as_ref() == Some(&made.path);
         if !created.as_ref().is_ok_and(used) {
             // Refused, or somebody with the same key was quicker: nobody will ever work here.
             trees.discard(&made.path);
@@ -324,13 +327,12 @@ impl Sessions {
 
     fn store(&self, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {
         let shared = &self.shared;
-        // Held throughout: the same key at the same time is still one session.
-        let mut table = shared.table();
-        if let Some(known) = known(&table, &new)? {
+        let making = shared.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known(&shared.table(), &new)? {
             return Ok(known);
         }
         if let Some(alias) = &new.alias
-            && let Some(open) = table.values().find(|session| session.answers_to(alias))
+            && let Some(open) = shared.table().values().find(|session| session.answers_to(alias))
         {
             return Ok(open.clone());
         }
@@ -348,9 +350,9 @@ impl Sessions {
         folder.note(&state, 1);
         folder.rest();
         let session = shared.session(folder, state, 1);
-        session.desk().env = env;
-        table.insert(id, session.clone());
-        drop(table);
+        session.pen().change(|desk| desk.env = env);
+        shared.table().insert(id, session.clone());
+        drop(making);
         shared.changed();
         Ok(session)
     }
@@ -375,7 +377,7 @@ impl Sessions {
     /// Every session that is known, oldest first.
     pub fn list(&self) -> Vec<Session> {
         let mut all: Vec<(u64, Session)> =
-            self.shared.table().values().map(|session| (session.desk().state.created_ms, session.clone())).collect();
+            self.shared.table().values().map(|session| (session.look().state.created_ms, session.clone())).collect();
         all.sort_by(|(a, left), (b, right)| (a, left.id()).cmp(&(b, right.id())));
         all.into_iter().map(|(_, session)| session).collect()
     }
@@ -389,13 +391,13 @@ impl Sessions {
     /// The open session that has this name, or has it for an id, and is not `whose`.
     pub(crate) fn bearer(&self, name: &str, whose: Option<&str>) -> Option<Bearer> {
         let bears = |session: &Session| {
-            let desk = session.desk();
+            let desk = session.look();
             let named = !desk.state.closed && desk.state.settings.name.as_deref() == Some(name);
             named || session.id() == name || session.uuid() == name
         };
         let others = self.list().into_iter().filter(|session| whose != Some(session.id()));
         let session = others.into_iter().find(bears)?;
-        let agent = session.desk().state.created.agent.name().to_owned();
+        let agent = session.look().state.created.agent.name().to_owned();
         Some(Bearer::Session { id: session.id().to_owned(), agent })
     }
 
@@ -404,7 +406,7 @@ impl Sessions {
         let bears = |session: &&Session| session.bears(space, id);
         let found: Vec<Session> = self.shared.table().values().filter(bears).cloned().collect();
         let dated = |session: Session| {
-            let desk = session.desk();
+            let desk = session.look();
             let age = (!desk.state.closed, desk.state.created_ms);
             drop(desk);
             (age, session)
@@ -435,10 +437,12 @@ impl Sessions {
         self.shared.revision.subscribe()
     }
 
-    /// Deletes a closed session and its journal; `false` if it is not closed, or its process is not gone yet.
+    /// Deletes a closed session and its journal; `false` if it is not closed, or its process is not gone yet. May
+    /// wait for the disk.
     pub fn forget(&self, session: &Session) -> bool {
         let resting = {
-            let desk = session.desk();
+            // Whoever is still writing about it has finished then.
+            let desk = session.pen();
             desk.state.closed && !desk.driven
         };
         if !resting {
@@ -447,7 +451,7 @@ impl Sessions {
         self.shared.table().remove(session.id());
         let engine = self.shared.engine();
         let (sources, screens) = {
-            let desk = session.desk();
+            let desk = session.look();
             (desk.state.sources, desk.state.screens)
         };
         let agents = (1..=sources).map(|source| session.process_key(source));
@@ -468,7 +472,7 @@ impl Sessions {
         let keep = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         for session in self.list() {
             let (closed, driven, activity) = {
-                let desk = session.desk();
+                let desk = session.look();
                 (desk.state.closed, desk.driven, desk.state.activity_ms)
             };
             if closed && super::now_ms().saturating_sub(activity) > keep {
@@ -487,10 +491,14 @@ impl Sessions {
     /// Ends every agent's process; the sessions stay, and go on when a daemon is there again.
     pub async fn end_processes(&self) {
         self.halt();
-        let driven: Vec<Session> = self.list().into_iter().filter(|session| session.desk().driven).collect();
-        for session in &driven {
-            session.desk().end = true;
-            session.inner.bell.ring();
+        let driven: Vec<Session> = self.list().into_iter().filter(|session| session.look().driven).collect();
+        for session in driven.iter().cloned() {
+            let end = move || {
+                session.pen().change(|desk| desk.end = true);
+                session.inner.bell.ring();
+            };
+            // One that the disk holds up keeps nobody else from ending.
+            drop(self.shared.runtime.spawn_blocking(end));
         }
         let all = async {
             for session in &driven {

@@ -20,12 +20,12 @@ impl Driver {
     pub(super) fn start(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
         let (mut created, settings, env, source) = {
-            let desk = session.desk();
+            let desk = session.look();
             (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone(), desk.state.sources + 1)
         };
         created.agent = match shared.config().with_command(created.agent) {
             Ok(agent) => agent,
-            Err(vanished) => return fail(&session, &mut session.desk(), vanished.to_string()),
+            Err(vanished) => return fail(&session, &mut session.pen(), vanished.to_string()),
         };
         shared.settle_path();
         let echo = shared.runner();
@@ -34,9 +34,9 @@ impl Driver {
         let drive = shared.drive_of(&created.agent, created.program.as_deref());
         let mut adapter = match open(&setup, drive) {
             Ok(adapter) => adapter,
-            Err(error) => return fail(&session, &mut session.desk(), error.to_string()),
+            Err(error) => return fail(&session, &mut session.pen(), error.to_string()),
         };
-        session.tell(&mut session.desk(), Fact::Process { source, drive, resume, settings })?;
+        session.tell(&mut session.pen(), Fact::Process { source, drive, resume, settings })?;
         hook!("session.process");
         let (launch, path) = (adapter.launch(), shared.path());
         // Under its bare name if it is nowhere, which is then said.
@@ -61,7 +61,7 @@ impl Driver {
         match shared.runtime.block_on(engine.spawn_own(request)) {
             Ok(process) => {
                 hook!("session.started");
-                session.desk().process = Some(process.id().to_owned());
+                session.pen().change(|desk| desk.process = Some(process.id().to_owned()));
                 let opening = adapter.opening();
                 let mut running = Running::new(&session, source, process, adapter);
                 running.write(&session, opening);
@@ -72,7 +72,7 @@ impl Driver {
                 Ok(())
             }
             Err(error) => {
-                let mut desk = session.desk();
+                let mut desk = session.pen();
                 let stderr = String::new();
                 session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr })?;
                 fail(

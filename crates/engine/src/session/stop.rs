@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ostler_story::Fact;
 
+use super::desk::{Current, Pen};
 use super::{Session, TreeFate};
 
 /// How a turn is stopped.
@@ -31,7 +32,7 @@ pub struct Stopped {
 impl Session {
     /// Stops the turn that runs, if one does. May wait for the disk.
     pub fn interrupt(&self, how: Interrupt) -> io::Result<Stopped> {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         let dropped = match how.clear_queue {
             true => self.drop_queue(&mut desk, "interrupted before its turn")?,
             false => 0,
@@ -50,7 +51,7 @@ impl Session {
 
     /// Takes back a prompt that waits; `false` if its turn has come, or it is not there. May wait for the disk.
     pub fn take_back(&self, number: u64, why: &str) -> io::Result<bool> {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         let waits = desk.state.queue.iter().any(|queued| queued.number == number);
         if waits {
             self.tell(&mut desk, Fact::Dropped { number, why: why.to_owned() })?;
@@ -61,13 +62,13 @@ impl Session {
     /// Ends the session: no more prompts, and its process goes. May wait for the disk; [`gone`](Self::gone) waits for the
     /// process.
     pub fn close(&self) -> io::Result<()> {
-        let mut desk = self.desk();
+        let mut desk = self.pen();
         if desk.state.closed {
             return Ok(());
         }
         self.drop_queue(&mut desk, CLOSED)?;
         self.tell(&mut desk, Fact::Closed {})?;
-        desk.end = true;
+        desk.change(|desk| desk.end = true);
         self.rest(&desk);
         drop(desk);
         self.end_screen();
@@ -83,13 +84,13 @@ impl Session {
         let ended = tokio::time::timeout(within, self.gone()).await.is_ok();
         let session = self.clone();
         let leave = move || {
-            let (shared, path) = (session.inner.shared.upgrade()?, session.desk().state.created.worktree.clone()?);
+            let (shared, path) = (session.inner.shared.upgrade()?, session.look().state.created.worktree.clone()?);
             shared.trees().leave(&path, ended)
         };
         tokio::task::spawn_blocking(leave).await.map_err(io::Error::other)
     }
 
-    fn drop_queue(&self, desk: &mut super::Desk, why: &str) -> io::Result<usize> {
+    fn drop_queue(&self, desk: &mut Pen<'_>, why: &str) -> io::Result<usize> {
         let waiting: Vec<u64> = desk.state.queue.iter().map(|queued| queued.number).collect();
         for &number in &waiting {
             self.tell(desk, Fact::Dropped { number, why: why.to_owned() })?;
@@ -101,7 +102,7 @@ impl Session {
     pub async fn gone(&self) {
         loop {
             let rests = self.inner.rests.notified();
-            if !self.desk().driven {
+            if !self.look().driven {
                 return;
             }
             rests.await;
@@ -109,9 +110,13 @@ impl Session {
     }
 
     /// Remembers where it stands, if no thread is about to change it.
-    pub(super) fn rest(&self, desk: &super::Desk) {
+    pub(super) fn rest(&self, desk: &Current) {
         if !desk.driven {
-            self.inner.folder.note(&desk.state, self.inner.last.load(std::sync::atomic::Ordering::Acquire));
+            self.remember(desk);
         }
+    }
+
+    pub(super) fn remember(&self, desk: &Current) {
+        self.inner.folder.note(&desk.state, self.inner.last.load(std::sync::atomic::Ordering::Acquire));
     }
 }
