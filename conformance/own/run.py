@@ -16,7 +16,7 @@ import lib
 
 SUITES = {
     "claustrum": ["claustrum_modes", "claustrum_token", "claustrum_files", "claustrum_git", "claustrum_connections", "claustrum_process",
-                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk"],
+                  "claustrum_sockets", "claustrum_letter", "claustrum_crash", "claustrum_secrets", "claustrum_unprivileged", "endings_disk", "endings_stall"],
     "setup": ["setup"],
     "package": ["package"],
     "self": ["test_command", "test_dependencies"],
