@@ -289,7 +289,7 @@ def up(t):
     house, said = with_agent(t)
     lines = said.splitlines()
     t.ok("up-says-at-most-twelve-lines", len(lines) <= 12, said)
-    t.ok("what-to-try", "ostler new echo -m hello" in said and "ostler ps" in said, said)
+    t.ok("what-to-try", "ostler new echo -m hello" in said and "what needs you, what runs" in said, said)
     t.ok("no-socket-but-where-they-are", ".sock" not in said and "ostler status --connect" in said, said)
     t.ok("no-tunnel-for-who-sits-here", "ssh -L" not in said)
     doors = house.json("up")["doors"]

@@ -328,11 +328,22 @@ def unsure_is_not_nothing_lost(t):
         os.kill(home.daemon_pid(), signal.SIGKILL)
         seat.until(b"reconnected; nothing was lost")
         t.ok("nothing-typed-nothing-lost", True)
+        seat.seen = b""
         home("down", "--keep")
         seat.until(b"connection lost")
         seat.type(b"typed while nobody was there")
         seat.type(DETACH)
         t.eq("who-waits-for-a-daemon-can-leave", seat.wait(), 0)
+    home.good("up")
+    with Seat(home, "attach", "quiet") as seat:
+        seat.attached()
+        # Both are there when it looks: keys, and that nobody takes them.
+        seat.child.send_signal(signal.SIGSTOP)
+        home("down", "--keep")
+        seat.type(b"typed to nobody" + DETACH)
+        seat.child.send_signal(signal.SIGCONT)
+        code = seat.wait()
+        t.ok("who-leaves-as-the-daemon-goes-leaves", code == 0, (code, seat.seen))
     home.good("up")
     home("down", "--kill")
 

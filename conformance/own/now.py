@@ -171,7 +171,8 @@ def keys(t):
         t.eq("enter-talks-in-a-session", place.texts(place.rests)[-1:], ["more words"])
         screen.choose("builder")
         screen.keys("Enter")
-        screen.until("building it")
+        # The list shows its last line too.
+        wait_for(lambda: "RUNNING" not in screen.screen() and "building it" in screen.screen(), LONG, 0.1)
         screen.keys("C-c")
         screen.until("RUNNING", "> builder")
         t.ok("ctrl-c-leaves-a-command-and-not-now", "running" in screen.row("builder"), screen.screen())
@@ -217,7 +218,7 @@ def keys(t):
         screen.keys("Enter")
         screen.keys("-l", "started from now")
         screen.keys("Enter")
-        screen.until("the folder must exist")
+        screen.until("there is no folder")
         screen.keys("Up")
         screen.keys("C-u")
         screen.keys("-l", place.project)

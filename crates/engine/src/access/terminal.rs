@@ -26,8 +26,8 @@ const PTMX: (u32, u32) = (5, 2);
 /// Programs that hold the other end of the terminals in which they run others, and let their clients type there.
 const MULTIPLEXERS: [&str; 5] = ["tmux", "screen", "zellij", "dtach", "abduco"];
 
-/// What hides as the daemon does: runners of approved commands, and who stands for its port.
-const OURS: [&str; 2] = ["ostler-run", "ostler-port"];
+/// What hides as the daemon that is talked to does: other daemons, runners of approved commands, and who stands for a port.
+const OURS: [&str; 3] = ["ostler", "ostler-run", "ostler-port"];
 
 /// Why nothing is asked on a terminal.
 #[derive(Debug, thiserror::Error)]
@@ -150,11 +150,12 @@ fn is_first_keeper(pid: u32, stat: &Stat) -> bool {
     stat.name == ostler_keeper::NAME && matches!(host_of(stat.parent.max(1)), Ok(None)) && pid != stat.parent
 }
 
-/// A process that the keeper itself started under the name of one of ours, which hide too. A hosted program that calls itself
-/// so is not told of either; what it could do with a terminal of its own or an open one is refused above.
+/// A process that a keeper itself started under the name of one of ours, which hide too, or that init has, as it has a daemon
+/// that somebody started. A hosted program that calls itself so is not told of either; what it could do with a terminal of
+/// its own or an open one is refused above.
 fn is_called_as_ours(stat: &Stat) -> bool {
-    let by_keeper = procfs::stat(stat.parent).is_ok_and(|parent| parent.name == ostler_keeper::NAME);
-    by_keeper && OURS.contains(&stat.name.as_str())
+    let by_keeper = || procfs::stat(stat.parent).is_ok_and(|parent| parent.name == ostler_keeper::NAME);
+    OURS.contains(&stat.name.as_str()) && (stat.parent <= 1 || by_keeper())
 }
 
 /// Whether any thread has it open: threads may have descriptors of their own.

@@ -28,6 +28,8 @@ pub(crate) struct Live<'a> {
     speaking: Option<Voice>,
     /// The prompt that was shown last, while nothing followed it.
     latest: Option<u64>,
+    /// The first prompt that was shown.
+    first: Option<u64>,
     /// The output stands at the beginning of a line.
     at_line_start: bool,
     model: Option<String>,
@@ -37,7 +39,7 @@ pub(crate) struct Live<'a> {
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
-        Self { screen, speaking: None, latest: None, at_line_start: true, model: None, no_login: false }
+        Self { screen, speaking: None, latest: None, first: None, at_line_start: true, model: None, no_login: false }
     }
 
     /// What to show for these, one after the other.
@@ -66,7 +68,9 @@ impl<'a> Live<'a> {
             Piece::Begun { number, .. } => {
                 self.speaking = None;
                 if self.latest != Some(*number) {
-                    self.line(Paint::Dim, &format!("\n› prompt {number}, from above"), out);
+                    // Where one comes in late there is nothing above.
+                    let above = if self.first.is_some_and(|first| first <= *number) { ", from above" } else { "" };
+                    self.line(Paint::Dim, &format!("\n› prompt {number}{above}"), out);
                 }
             }
             Piece::Words { voice, text } => self.speak(*voice, text, out),
@@ -196,6 +200,7 @@ impl<'a> Live<'a> {
 
     fn prompt(&mut self, prompt: &Prompt, out: &mut String) {
         self.latest = Some(prompt.number);
+        self.first = self.first.or(self.latest);
         let head = format!("\n› prompt {}{}", prompt.number, through(&prompt.door));
         self.line(Paint::Dim, &head, out);
         for block in &prompt.blocks {

@@ -116,7 +116,7 @@ fn a_turn_ends_with_what_it_used() {
     let ended = json!({"type": "turn_ended", "reason": "completed"});
     let again = json!({"type": "turn", "number": 2});
     let text = shown(&[tokens, cost, ended.clone(), ended.clone(), again, ended]);
-    assert_eq!(text, "── done (3 tokens in, 5 out, $0.2500)\n\n› prompt 2, from above\n── done\n");
+    assert_eq!(text, "── done (3 tokens in, 5 out, $0.2500)\n\n› prompt 2\n── done\n");
 }
 
 #[test]

@@ -28,7 +28,7 @@ impl Markdown {
             ("session", info.id.clone()),
             ("agent", info.agent.clone()),
             ("workspace", info.workspace.clone()),
-            ("autonomy", info.autonomy.as_str().to_owned()),
+            ("permissions", info.autonomy.as_str().to_owned()),
             ("begun", info.created.to_string()),
         ];
         rows.extend(match (&info.reported_model, &info.model) {

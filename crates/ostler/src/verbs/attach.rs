@@ -7,11 +7,11 @@ use clap::Args;
 use ostler_api::{Exit, ProcessInfo};
 
 use super::Context;
-use super::connect::Reached;
+use super::connect::{Named, Reached};
 use super::session::talk;
-use super::stream::{Format, Input, Link, Mode, Outcome, Session, Sink, View};
+use super::stream::{Format, Input, Link, Mode, Outcome, ProcessWatch, Sink, View};
 use crate::output::escape::Policy;
-use crate::output::{Called, CommandError, Kind};
+use crate::output::{Called, CommandError};
 
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
@@ -52,12 +52,14 @@ pub(crate) struct Attach {
 impl Attach {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
-        let (reached, process) = match context.find_process(&self.id) {
-            Err(error) if error.kind == Kind::NotFound => match context.find_session(&self.id) {
-                Ok((reached, info)) if !self.read_only => return talk(context, reached, &info, self.from),
-                _ => return Err(error),
-            },
-            found => found?,
+        let (reached, process) = match context.find_named(&self.id)? {
+            Named::Process(reached, process) => (reached, process),
+            Named::Session(_, info) if self.read_only => {
+                let name = info.called();
+                return Err(CommandError::usage(format!("{name} is a session; --read-only is for processes"))
+                    .hint(format!("only watch it: ostler watch {name}")));
+            }
+            Named::Session(reached, info) => return talk(context, reached, &info, self.from),
         };
         let raw = takes_keyboard(&process);
         let quiet = self.read_only && process.exit.is_none() && at_terminal();
@@ -107,8 +109,8 @@ pub(super) fn hold(
     let keyboard = view.keyboard;
     let name = process.called();
     let banner = keyboard.map(|(key, _)| format!("ostler: attached to {name}; leave it with {key}"));
-    let session = Session::new(Link::new(context, reached), process, view, sink, input)?;
-    let outcome = session.saying(banner).run()?;
+    let watch = ProcessWatch::new(Link::new(context, reached), process, view, sink, input)?;
+    let outcome = watch.saying(banner).run()?;
     let back = |next: u64| match keyboard {
         Some((_, Mode::Raw)) => format!("\nostler: left {name} running; go back to it: ostler attach {name}"),
         _ => format!("\nostler: left {name} running; go back to it: ostler attach {name} --from {next}"),

@@ -54,6 +54,10 @@ impl Export {
         let follow = Follow::new(Link::new(context, reached), &info, 1)?;
         let followed = follow.run(|came| match came {
             Came::Line(_) | Came::Interrupt => Ok(None),
+            Came::Notice(text) => {
+                context.screen.note(&format!("ostler: {text}"));
+                Ok(None)
+            }
             Came::Begun(watching) => {
                 // A new daemon after a crash knows at least as much as the one before.
                 last = if last == 0 { watching.last } else { last };

@@ -9,7 +9,7 @@ use ostler_api::Timestamp;
 
 use super::Context;
 use super::since::parse_since;
-use super::stream::{Format, Input, Link, Outcome, Session, Sink, View};
+use super::stream::{Format, Input, Link, Outcome, ProcessWatch, Sink, View};
 use super::wait::exit_words;
 use crate::output::escape::Policy;
 use crate::output::{Called, CommandError, Kind, visible_lines};
@@ -93,7 +93,7 @@ impl Logs {
         };
         let sink = Sink::new(format, self.time);
         let name = process.called();
-        match Session::new(Link::new(context, reached), &process, view, sink, Input::none())?.run()? {
+        match ProcessWatch::new(Link::new(context, reached), &process, view, sink, Input::none())?.run()? {
             Outcome::Exited(exit) => {
                 // Who follows waits for something to happen, and this is it.
                 if self.follow && !context.json() {

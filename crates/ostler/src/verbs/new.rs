@@ -160,11 +160,12 @@ impl New {
     fn params(self) -> Result<SessionCreateParams, CommandError> {
         let path = self.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let workspace = path.canonicalize().map_err(|error| {
-            let hint = match error.kind() {
-                ErrorKind::PermissionDenied => "permission denied",
-                _ => "the folder must exist",
-            };
-            CommandError::new(Kind::NotFound, format!("{}: {error}", path.display())).hint(hint)
+            let at = path.display();
+            match error.kind() {
+                ErrorKind::NotFound => CommandError::new(Kind::NotFound, format!("there is no folder {at}"))
+                    .hint(format!("create it: mkdir -p {at}")),
+                _ => CommandError::new(Kind::NotFound, format!("cannot use {at}: {error}")),
+            }
         })?;
         if let Some(branch) = self.worktree.as_deref().filter(|branch| !branch.is_empty())
             && self.path.is_none()

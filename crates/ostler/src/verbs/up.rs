@@ -172,7 +172,7 @@ fn next(instance: &str, agents: &[AgentInfo], ssh: Option<String>) -> Vec<String
     let mut lines = vec![
         format!("  ostler new echo -m hello{flag}    a built-in agent"),
         format!("  ostler run -t{flag} -- bash       a terminal; Ctrl-] leaves, ostler attach goes back"),
-        format!("  ostler ps{flag}                   what runs"),
+        format!("  ostler{flag}                      what needs you, what runs, what ended"),
     ];
     if !agents.is_empty() {
         lines.push("agents:".to_owned());

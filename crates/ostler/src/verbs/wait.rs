@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::connect::{Named, Reached};
-use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, Session, Sink, View};
+use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, ProcessWatch, Sink, View};
 use crate::output::{Called, CommandError, Kind, visible};
 
 /// The keeper restarts a crashed daemon within seconds.
@@ -112,7 +112,7 @@ fn wait_process(
         sized: false,
     };
     let link = Link::new(context, reached);
-    let watch = Session::new(link, process, view, Sink::new(Format::Nothing, false), Input::none())?;
+    let watch = ProcessWatch::new(link, process, view, Sink::new(Format::Nothing, false), Input::none())?;
     Ok(match watch.run()? {
         Outcome::Exited(exit) => Ok(ended(process, &exit)),
         // It never comes: the end was asked for.
@@ -153,6 +153,10 @@ fn wait_session(
             Came::Begun(watching) => Ok((!is_busy(&watching.session)).then_some(())),
             Came::Record(record) => {
                 Ok(record.events.iter().filter_map(Said::read).any(|said| may_end(&said)).then_some(()))
+            }
+            Came::Notice(text) => {
+                context.screen.note(&format!("ostler: {text}"));
+                Ok(None)
             }
             Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
         })?;

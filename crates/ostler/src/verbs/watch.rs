@@ -75,6 +75,7 @@ impl Watch {
             }
             Came::Gap(gap) => viewer.gap(gap),
             Came::Record(record) => viewer.record(record),
+            Came::Notice(text) => viewer.notice(text),
             Came::Line(_) | Came::Interrupt => Ok(None),
         })?;
         write_out(&viewer.live.finish())?;
@@ -112,6 +113,13 @@ impl Viewer<'_> {
             None => write_out(&self.live.take(&pieces))?,
         }
         Ok(self.end.record(record.record, &pieces))
+    }
+
+    /// On a line of its own.
+    fn notice(&mut self, text: &str) -> Result<Option<()>, CommandError> {
+        write_out(&self.live.finish())?;
+        self.context.screen.note(&format!("ostler: {text}"));
+        Ok(None)
     }
 
     fn gap(&mut self, gap: &SessionGap) -> Result<Option<()>, CommandError> {

@@ -57,6 +57,11 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
         Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(InPlace::new(context));
     let followed = follow.run(|came| match came {
         Came::Record(record) => answer.take(record),
+        Came::Notice(text) => {
+            answer.end_line()?;
+            context.screen.note(&format!("ostler: {text}"));
+            Ok(None)
+        }
         Came::Begun(_) | Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
     })?;
     answer.end_line()?;

@@ -80,6 +80,11 @@ impl Talk<'_> {
                 Ok(None)
             }
             Came::Record(record) => self.record(record),
+            Came::Notice(text) => {
+                write_out(&self.live.finish())?;
+                self.note(&format!("ostler: {text}"));
+                Ok(None)
+            }
             Came::Line(line) => self.prompt(line).map(|()| None),
             Came::Interrupt => self.interrupt().map(|()| None),
         }

@@ -1,18 +1,20 @@
 //! Following a session: its records in order, each once, across lost connections and new daemons.
 
-use std::io::{self, Write};
+use std::io;
+use std::time::Duration;
 
-use ostler_api::client::{ClientError, Incoming};
+use ostler_api::client::Incoming;
 use ostler_api::{Missing, Notification, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods};
 use ostler_story::{Fact, Said};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::PollFlags;
 
 use super::lines::{Line, Lines};
-use super::link::{Back, Link};
+use super::link::Link;
 use super::signals::{Signals, Wish};
 use super::terminal;
 use super::trouble::Trouble;
-use crate::output::{Called, CommandError, Kind};
+use super::watched::{self, Watched};
+use crate::output::{Called, CommandError};
 use crate::verbs::session::{Gone, InPlace};
 
 /// What comes to whoever follows.
@@ -26,6 +28,8 @@ pub(in crate::verbs) enum Came<'a> {
     Line(&'a str),
     /// Ctrl-C, where lines are typed.
     Interrupt,
+    /// A word to the person about the connection.
+    Notice(&'a str),
 }
 
 /// What is missing must not look as if it had never been.
@@ -95,53 +99,15 @@ impl<'a> Follow<'a> {
     }
 
     /// Hands on what comes until `take` has something to give back, or the person leaves.
-    pub(in crate::verbs) fn run<T>(
-        mut self,
-        mut take: impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
-    ) -> Result<Followed<T>, CommandError> {
-        if let Some(followed) = self.begin(false, &mut take)? {
-            return Ok(followed);
+    pub(in crate::verbs) fn run<T, F>(self, take: F) -> Result<Followed<T>, CommandError>
+    where
+        F: FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
+    {
+        let mut run = Run { follow: self, take };
+        match run.begin(false)? {
+            Some(followed) => Ok(followed),
+            None => watched::follow(&mut run),
         }
-        loop {
-            match self.turn(&mut take) {
-                Ok(None) => {}
-                Ok(Some(followed)) => return Ok(followed),
-                Err(Trouble::Fatal(error)) => return Err(error),
-                Err(Trouble::Lost) => {
-                    if let Some(followed) = self.come_back(&mut take)? {
-                        return Ok(followed);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Begins the watch, or takes it up again.
-    fn begin<T>(
-        &mut self,
-        again: bool,
-        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
-    ) -> Result<Option<Followed<T>>, Trouble> {
-        // Only the first time: after that it is known where to go on.
-        let prompts = self.prompts.take();
-        let from = prompts.is_none().then_some(self.next);
-        let params = WatchParams { id: self.id.clone(), from, prompts };
-        let watching = self.link.client.call::<methods::SessionWatch>(&params)?;
-        if prompts.is_some() {
-            self.next = watching.from;
-        }
-        if again {
-            self.lines.iter_mut().for_each(Lines::hide);
-            say(&match watching.from > self.next {
-                true => format!("reconnected; everything before {} was deleted (retention)", watching.from),
-                false => "reconnected; nothing was lost".to_owned(),
-            });
-        }
-        self.past = watching.last;
-        self.waiting.clone_from(&watching.session.approvals);
-        let done = take(Came::Begun(&watching))?.map(Followed::Over);
-        let gone = self.with_the_terminal(InPlace::again)?;
-        Ok(done.or(gone.map(|gone| self.gone(gone))))
     }
 
     /// Lends the terminal to whatever is to be asked there.
@@ -175,13 +141,95 @@ impl<'a> Follow<'a> {
             Gone::Signal(signal) => Followed::Ended { next: self.next, signal },
         }
     }
+}
+
+/// A session that is followed, and who takes what comes.
+struct Run<'a, F> {
+    follow: Follow<'a>,
+    take: F,
+}
+
+impl<'a, T, F> Run<'a, F>
+where
+    F: FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
+{
+    /// Begins the watch, or takes it up again.
+    fn begin(&mut self, again: bool) -> Result<Option<Followed<T>>, Trouble> {
+        let follow = &mut self.follow;
+        // Only the first time: after that it is known where to go on.
+        let prompts = follow.prompts.take();
+        let from = prompts.is_none().then_some(follow.next);
+        let params = WatchParams { id: follow.id.clone(), from, prompts };
+        let watching = follow.link.client.call::<methods::SessionWatch>(&params)?;
+        if prompts.is_some() {
+            follow.next = watching.from;
+        }
+        follow.past = watching.last;
+        follow.waiting.clone_from(&watching.session.approvals);
+        if again {
+            let notice = match watching.from > self.follow.next {
+                true => format!("reconnected; everything before {} was deleted (retention)", watching.from),
+                false => "reconnected; nothing was lost".to_owned(),
+            };
+            self.hand(Came::Notice(&notice))?;
+        }
+        let done = (self.take)(Came::Begun(&watching))?.map(Followed::Over);
+        let gone = self.follow.with_the_terminal(InPlace::again)?;
+        Ok(done.or(gone.map(|gone| self.follow.gone(gone))))
+    }
+
+    /// Hands this on, which may write something: above the line that is being typed.
+    fn hand(&mut self, came: Came<'_>) -> Result<Option<Followed<T>>, CommandError> {
+        self.follow.lines.iter_mut().for_each(Lines::hide);
+        let taken = (self.take)(came);
+        self.follow.lines.iter_mut().for_each(Lines::show);
+        Ok(taken?.map(Followed::Over))
+    }
+}
+
+impl<'a, T, F> Watched<'a> for Run<'a, F>
+where
+    F: FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
+{
+    type End = Followed<T>;
+
+    fn ends(&mut self) -> (&mut Link<'a>, &mut Signals) {
+        (&mut self.follow.link, &mut self.follow.signals)
+    }
+
+    fn keys(&self) -> Option<PollFlags> {
+        // Without lines only the end of the terminal is of interest, which is told unasked.
+        let keys = if self.follow.lines.is_some() { PollFlags::IN } else { PollFlags::empty() };
+        self.follow.terminal.then_some(keys)
+    }
+
+    fn arrived(&mut self, incoming: Incoming) -> Result<Option<Followed<T>>, Trouble> {
+        let Incoming::Notification(notification) = incoming else { return Ok(None) };
+        let follow = &mut self.follow;
+        match &notification {
+            Notification::Events(events) => {
+                follow.next = events.record + 1;
+                match self.hand(Came::Record(events))? {
+                    None => Ok(self.follow.ask(events)?),
+                    over => Ok(over),
+                }
+            }
+            Notification::SessionGap(gap) => {
+                follow.next = gap.first;
+                Ok(self.hand(Came::Gap(gap))?)
+            }
+            Notification::SessionLost(lost) => {
+                let (called, last) = (&follow.called, follow.next - 1);
+                let message = format!("cannot read the output of {called} after {last}: {}", lost.message);
+                Err(Trouble::Fatal(CommandError::failed(message).hint("check the disk: ostler doctor")))
+            }
+            _ => Ok(None),
+        }
+    }
 
     /// What was typed; without lines, only that the terminal is gone.
-    fn typed<T>(
-        &mut self,
-        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
-    ) -> Result<Option<Followed<T>>, Trouble> {
-        let lines = match &mut self.lines {
+    fn typed(&mut self) -> Result<Option<Followed<T>>, Trouble> {
+        let lines = match &mut self.follow.lines {
             Some(lines) => lines.read()?,
             None if terminal::is_gone(rustix::stdio::stdin()) => vec![Line::HungUp],
             None => Vec::new(),
@@ -190,149 +238,57 @@ impl<'a> Follow<'a> {
             let came = match &line {
                 Line::Text(text) => Came::Line(text),
                 Line::Interrupt => Came::Interrupt,
-                Line::Leave => return Ok(Some(self.gone(Gone::Left))),
-                Line::HungUp => return Ok(Some(self.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
+                Line::Leave => return Ok(Some(self.follow.gone(Gone::Left))),
+                Line::HungUp => return Ok(Some(self.follow.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
             };
-            if let Some(done) = self.above_the_line(|| take(came))? {
-                return Ok(Some(Followed::Over(done)));
+            if let Some(over) = self.hand(came)? {
+                return Ok(Some(over));
             }
         }
         Ok(None)
     }
 
-    /// Does what may write something: above the line that is being typed.
-    fn above_the_line<R>(&mut self, write: impl FnOnce() -> R) -> R {
-        self.lines.iter_mut().for_each(Lines::hide);
-        let done = write();
-        self.lines.iter_mut().for_each(Lines::show);
-        done
-    }
-
-    /// Handles what has arrived, then waits for more.
-    fn turn<T>(
-        &mut self,
-        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
-    ) -> Result<Option<Followed<T>>, Trouble> {
-        while let Some(notification) = self.arrived()? {
-            let came = match &notification {
-                Notification::Events(events) => {
-                    self.next = events.record + 1;
-                    Came::Record(events)
-                }
-                Notification::SessionGap(gap) => {
-                    self.next = gap.first;
-                    Came::Gap(gap)
-                }
-                Notification::SessionLost(lost) => {
-                    let message =
-                        format!("cannot read the output of {} after {}: {}", self.called, self.next - 1, lost.message);
-                    return Err(Trouble::Fatal(CommandError::failed(message).hint("check the disk: ostler doctor")));
-                }
-                _ => continue,
-            };
-            if let Some(done) = self.above_the_line(|| take(came))? {
-                return Ok(Some(Followed::Over(done)));
-            }
-            if let Notification::Events(events) = &notification
-                && let Some(followed) = self.ask(events)?
-            {
-                return Ok(Some(followed));
-            }
-        }
-        let stdin = rustix::stdio::stdin();
-        let mut fds = vec![PollFd::new(&self.link.client, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        if self.terminal {
-            // Without lines only its end is of interest, which is told unasked.
-            let keys = if self.lines.is_some() { PollFlags::IN } else { PollFlags::empty() };
-            fds.push(PollFd::new(&stdin, keys));
-        }
-        match poll(&mut fds, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::Fatal(error.into())),
-        }
-        let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        let (readable, typed) = (ready(0), ready(2));
-        if let Some(followed) = self.signals.take().into_iter().find_map(|wish| self.leave(wish)) {
-            return Ok(Some(followed));
-        }
-        if typed && let Some(followed) = self.typed(take)? {
-            return Ok(Some(followed));
-        }
-        if readable {
-            self.link.client.fill()?;
-        }
-        Ok(None)
-    }
-
-    /// The next notification that is here already.
-    fn arrived(&mut self) -> Result<Option<Notification>, ClientError> {
-        if let Some(early) = self.link.client.take_early() {
-            return Ok(Some(early));
-        }
-        loop {
-            match self.link.client.take()? {
-                Some(Incoming::Notification(notification)) => return Ok(Some(notification)),
-                Some(Incoming::Reply { .. }) => {}
-                None => return Ok(None),
-            }
-        }
-    }
-
-    fn leave<T>(&mut self, wish: Wish) -> Option<Followed<T>> {
+    fn obey(&mut self, wish: Wish) -> Result<Option<Followed<T>>, Trouble> {
+        let lines = &mut self.follow.lines;
         match wish {
-            Wish::Interrupt => Some(Followed::Left { next: self.next }),
-            Wish::End(signal) => Some(Followed::Ended { next: self.next, signal }),
+            Wish::Interrupt => return Ok(Some(self.follow.gone(Gone::Left))),
+            Wish::End(signal) => return Ok(Some(self.follow.gone(Gone::Signal(signal)))),
             Wish::Suspend => {
-                self.lines.iter_mut().for_each(Lines::give);
+                lines.iter_mut().for_each(Lines::give);
                 let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-                None
             }
             Wish::Continued => {
                 // A terminal that can not be read by lines any more is gone, which is noticed where it is read.
-                let _ = self.lines.iter_mut().try_for_each(Lines::take_back);
-                None
+                let _ = lines.iter_mut().try_for_each(Lines::take_back);
             }
             Wish::Resized => {
-                self.above_the_line(|| ());
-                None
+                lines.iter_mut().for_each(Lines::hide);
+                lines.iter_mut().for_each(Lines::show);
+            }
+        }
+        Ok(None)
+    }
+
+    fn lost(&mut self) {
+        // Whoever cannot be told this is told nothing.
+        let _ = self.hand(Came::Notice("connection lost; reconnecting"));
+    }
+
+    fn alone(&mut self, pause: Duration) -> Result<Option<Followed<T>>, CommandError> {
+        match &mut self.follow.lines {
+            Some(lines) => Ok(lines.leaves_within(pause)?.map(|gone| self.follow.gone(gone))),
+            None => {
+                std::thread::sleep(pause);
+                Ok(None)
             }
         }
     }
 
-    /// The connection is gone: waits for the daemon's return and goes on at the same record.
-    fn come_back<T>(
-        &mut self,
-        take: &mut impl FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
-    ) -> Result<Option<Followed<T>>, CommandError> {
-        self.above_the_line(|| say("connection lost; reconnecting"));
-        loop {
-            let (mut lines, mut gone) = (self.lines.as_mut(), Gone::Left);
-            let back = self.link.reconnect(&mut self.signals, |pause| match &mut lines {
-                Some(lines) => Ok(lines.leaves_within(pause)?.inspect(|how| gone = *how).is_some()),
-                None => {
-                    std::thread::sleep(pause);
-                    Ok(false)
-                }
-            })?;
-            match back {
-                Back::Connected => {}
-                Back::Left => return Ok(Some(self.gone(gone))),
-                Back::Wished(wish) => return Ok(self.leave(wish)),
-                Back::Alone => {
-                    let hint = format!("start it: ostler up; then: ostler watch {} --from {}", self.called, self.next);
-                    return Err(CommandError::new(Kind::NoInstance, "ostler stopped and did not come back").hint(hint));
-                }
-            }
-            match self.begin(true, take) {
-                Ok(followed) => return Ok(followed),
-                Err(Trouble::Lost) => {}
-                Err(Trouble::Fatal(error)) => return Err(error),
-            }
-        }
+    fn go_on(&mut self) -> Result<Option<Followed<T>>, Trouble> {
+        self.begin(true)
     }
-}
 
-/// A word to the person; there may be nobody left to hear it.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "ostler: {text}");
+    fn way_back(&self) -> String {
+        format!("start it: ostler up; then: ostler watch {} --from {}", self.follow.called, self.follow.next)
+    }
 }

@@ -1,5 +1,5 @@
-//! Watching: a process (one loop over the daemon's socket, the keyboard and signals, shared by `run`, `attach` and `logs`), or
-//! a session ([`Follow`], shared by `watch`, `send` and `export`).
+//! Watching: one loop ([`watched`]) over the daemon's socket, the keyboard and signals, for a process ([`ProcessWatch`]:
+//! `run`, `attach`, `logs`, `wait`) and for a session ([`Follow`]: `watch`, `attach`, `send`, `wait`, `export`).
 //!
 //! A watch is a position in a journal. Whatever happens to this program or to the daemon, the position is
 //! enough to go on, so a lost connection is taken up again and a person who leaves is told how to come back.
@@ -10,12 +10,13 @@ mod input;
 mod keys;
 mod lines;
 mod link;
+mod process;
 mod repaint;
-mod session;
 mod signals;
 mod sink;
 mod terminal;
 mod trouble;
+mod watched;
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{AttachParams, Exit, Notification, methods};
@@ -24,7 +25,7 @@ pub(super) use follow::{Came, Follow, Followed, missing};
 pub(super) use input::Input;
 pub(super) use lines::{LastRow, Lines};
 pub(super) use link::Link;
-pub(super) use session::{Outcome, Session, View};
+pub(super) use process::{Outcome, ProcessWatch, View};
 pub(super) use sink::{Format, Sink};
 pub(super) use terminal::{Mode, hung_up, size};
 

@@ -1,4 +1,4 @@
-//! The loop of a watch: what the daemon sends, what is typed, what signals ask.
+//! A process that is watched: its frames as they come, our keys on their way to it, its screen on ours.
 
 mod back;
 mod screen;
@@ -21,6 +21,7 @@ use super::signals::{Signals, Wish};
 use super::sink::{Sink, decode};
 use super::terminal::{self, Mode, Raw};
 use super::trouble::Trouble;
+use super::watched::{self, Watched};
 use crate::config::DetachKey;
 use crate::output::escape::Modes;
 use crate::output::{Called, CommandError};
@@ -75,7 +76,7 @@ pub(in crate::verbs) enum Outcome {
     },
 }
 
-pub(in crate::verbs) struct Session<'a> {
+pub(in crate::verbs) struct ProcessWatch<'a> {
     link: Link<'a>,
     id: String,
     /// What people call it.
@@ -108,7 +109,7 @@ pub(in crate::verbs) struct Session<'a> {
     owed: Option<back::Owed>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> ProcessWatch<'a> {
     pub(in crate::verbs) fn new(
         link: Link<'a>,
         process: &ProcessInfo,
@@ -162,7 +163,11 @@ impl<'a> Session<'a> {
         }
         if self.view.repaint {
             self.past = Some(Vec::new());
-            self.repaint_if_due()?;
+            match self.repaint_if_due() {
+                // A connection that is lost already is taken up again below.
+                Ok(()) | Err(Trouble::Lost) => {}
+                Err(Trouble::Fatal(error)) => return Err(error),
+            }
         }
         let outcome = self.watch();
         if let Ok(Outcome::Left { .. }) = outcome {
@@ -177,72 +182,15 @@ impl<'a> Session<'a> {
     }
 
     fn watch(&mut self) -> Result<Outcome, CommandError> {
-        loop {
-            match self.turn() {
-                Ok(None) => {}
-                Ok(Some(outcome)) => return Ok(outcome),
-                // What cannot be shown to a terminal that is gone is no failure: somebody has left.
-                Err(Trouble::Fatal(_)) if terminal::was_lost() => return Ok(self.hung_up()),
-                Err(Trouble::Fatal(error)) => return Err(error),
-                Err(Trouble::Lost) => {
-                    if let Some(outcome) = self.come_back()? {
-                        return Ok(outcome);
-                    }
-                }
-            }
+        match watched::follow(self) {
+            // What cannot be shown to a terminal that is gone is no failure: somebody has left.
+            Err(_) if terminal::was_lost() => Ok(self.hung_up()),
+            watched => watched,
         }
-    }
-
-    /// Handles what has arrived, then waits for more.
-    fn turn(&mut self) -> Result<Option<Outcome>, Trouble> {
-        while let Some(incoming) = self.link.client.take()? {
-            if let Some(outcome) = self.handle(incoming)? {
-                return Ok(Some(outcome));
-            }
-        }
-        let (readable, typed, signalled) = self.wait()?;
-        if signalled {
-            for wish in self.signals.take() {
-                if let Some(outcome) = self.obey(wish)? {
-                    return Ok(Some(outcome));
-                }
-            }
-        }
-        if typed {
-            let typed = self.input.read()?;
-            self.input.push(&mut self.link.client, &self.id)?;
-            if let Some(outcome) = self.typed(&typed) {
-                return Ok(Some(outcome));
-            }
-        }
-        if readable {
-            self.link.client.fill()?;
-        }
-        if self.nudge.is_some_and(|due| Instant::now() >= due) {
-            self.nudge = None;
-            self.resize(terminal::size())?;
-        }
-        Ok(None)
-    }
-
-    fn wait(&self) -> Result<(bool, bool, bool), Trouble> {
-        let stdin = rustix::stdio::stdin();
-        let mut fds = vec![PollFd::new(&self.link.client, PollFlags::IN), PollFd::new(&self.signals, PollFlags::IN)];
-        if let Some(interest) = self.input.interest() {
-            fds.push(PollFd::new(&stdin, interest));
-        }
-        let timeout = self.nudge.map(|due| due.saturating_duration_since(Instant::now()));
-        let timeout = timeout.and_then(|left| Timespec::try_from(left).ok());
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Trouble::Fatal(error.into())),
-        }
-        let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-        Ok((ready(0), ready(2), ready(1)))
     }
 
     /// What a key, or the end of all keys, asks for.
-    fn typed(&mut self, typed: &Typed) -> Option<Outcome> {
+    fn left_by(&mut self, typed: &Typed) -> Option<Outcome> {
         let next = self.next;
         match typed {
             Typed::Taken => None,
@@ -302,7 +250,61 @@ impl<'a> Session<'a> {
         Outcome::Ended { next: self.next, signal: signal_hook::consts::SIGHUP }
     }
 
-    fn handle(&mut self, incoming: Incoming) -> Result<Option<Outcome>, Trouble> {
+    /// Whether it was there before we came, and not only just.
+    fn is_long_past(&self, frame: &Frame) -> bool {
+        frame.seq <= self.past_end && frame.time.elapsed() > FRESH
+    }
+
+    fn answered(&mut self, request: u64, result: Result<Box<RawValue>, RpcError>) -> Result<(), Trouble> {
+        if self.sizing == Some(request) {
+            self.size = result.ok().and_then(|size| client::parse::<methods::ProcessResize>(&size).ok());
+            return Ok(());
+        }
+        let answered = self.input.answered(request, result.err().as_ref())?;
+        self.input.push(&mut self.link.client, &self.id)?;
+        self.tell_owed(&answered);
+        Ok(())
+    }
+
+    /// Attaches where the view begins.
+    fn begin(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<Attached, ClientError> {
+        let (lines, since) = (self.view.lines, self.view.since);
+        let params = AttachParams { id: self.id.clone(), from, tail, lines, since, viewer: None };
+        let attached = self.attach(params)?;
+        self.skip = usize::try_from(attached.skip).unwrap_or(usize::MAX);
+        Ok(attached)
+    }
+
+    /// Attaches, as the viewer that we are.
+    fn attach(&mut self, params: AttachParams) -> Result<Attached, ClientError> {
+        let size = if self.view.sized { terminal::size() } else { None };
+        let viewer = self.view.attached.then(|| ViewerParams { size, types: self.input.types() });
+        let params = AttachParams { viewer, ..params };
+        let attached = self.link.client.call::<methods::ProcessAttach>(&params)?;
+        self.next = attached.from;
+        self.past_end = attached.process.last_seq;
+        self.loss_due = attached.process.lost_after.is_some_and(|after| after + 1 >= attached.from);
+        self.size = attached.size.clone();
+        Ok(attached)
+    }
+}
+
+impl<'a> Watched<'a> for ProcessWatch<'a> {
+    type End = Outcome;
+
+    fn ends(&mut self) -> (&mut Link<'a>, &mut Signals) {
+        (&mut self.link, &mut self.signals)
+    }
+
+    fn keys(&self) -> Option<PollFlags> {
+        self.input.interest()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.nudge
+    }
+
+    fn arrived(&mut self, incoming: Incoming) -> Result<Option<Outcome>, Trouble> {
         match incoming {
             Incoming::Reply { id, result } => {
                 self.answered(id, result)?;
@@ -363,9 +365,14 @@ impl<'a> Session<'a> {
         Ok(done.then_some(Outcome::UpToNow))
     }
 
-    /// Whether it was there before we came, and not only just.
-    fn is_long_past(&self, frame: &Frame) -> bool {
-        frame.seq <= self.past_end && frame.time.elapsed() > FRESH
+    fn typed(&mut self) -> Result<Option<Outcome>, Trouble> {
+        let typed = self.input.read()?;
+        let pushed = self.input.push(&mut self.link.client, &self.id);
+        // A key that leaves does so also when nobody takes what was typed before it.
+        match self.left_by(&typed) {
+            None => Ok(pushed.map(|()| None)?),
+            left => Ok(left),
+        }
     }
 
     fn obey(&mut self, wish: Wish) -> Result<Option<Outcome>, Trouble> {
@@ -382,36 +389,29 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    fn answered(&mut self, request: u64, result: Result<Box<RawValue>, RpcError>) -> Result<(), Trouble> {
-        if self.sizing == Some(request) {
-            self.size = result.ok().and_then(|size| client::parse::<methods::ProcessResize>(&size).ok());
-            return Ok(());
-        }
-        let answered = self.input.answered(request, result.err().as_ref())?;
-        self.input.push(&mut self.link.client, &self.id)?;
-        self.tell_owed(&answered);
-        Ok(())
+    fn is_due(&mut self) -> Result<(), Trouble> {
+        self.nudge = None;
+        self.resize(terminal::size())
     }
 
-    /// Attaches where the view begins.
-    fn begin(&mut self, from: Option<u64>, tail: Option<u64>) -> Result<Attached, ClientError> {
-        let (lines, since) = (self.view.lines, self.view.since);
-        let params = AttachParams { id: self.id.clone(), from, tail, lines, since, viewer: None };
-        let attached = self.attach(params)?;
-        self.skip = usize::try_from(attached.skip).unwrap_or(usize::MAX);
-        Ok(attached)
+    fn lost(&mut self) {
+        self.owed = None;
+        self.say("connection lost; reconnecting");
     }
 
-    /// Attaches, as the viewer that we are.
-    fn attach(&mut self, params: AttachParams) -> Result<Attached, ClientError> {
-        let size = if self.view.sized { terminal::size() } else { None };
-        let viewer = self.view.attached.then(|| ViewerParams { size, types: self.input.types() });
-        let params = AttachParams { viewer, ..params };
-        let attached = self.link.client.call::<methods::ProcessAttach>(&params)?;
-        self.next = attached.from;
-        self.past_end = attached.process.last_seq;
-        self.loss_due = attached.process.lost_after.is_some_and(|after| after + 1 >= attached.from);
-        self.size = attached.size.clone();
-        Ok(attached)
+    fn alone(&mut self, pause: Duration) -> Result<Option<Outcome>, CommandError> {
+        Ok(back::keys(&mut self.input, pause)?.and_then(|typed| self.left_by(&typed)))
+    }
+
+    fn go_on(&mut self) -> Result<Option<Outcome>, Trouble> {
+        self.take_up()?;
+        // Our words stand in the middle of a full-screen program's own.
+        self.begin_nudge()?;
+        Ok(None)
+    }
+
+    fn way_back(&self) -> String {
+        let (name, next) = (&self.called, self.next);
+        format!("everything keeps running; start it: ostler up; then: ostler attach {name} --from {next}")
     }
 }

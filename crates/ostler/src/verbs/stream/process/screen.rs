@@ -8,9 +8,9 @@ use ostler_api::{ResizeParams, WinSize, methods};
 use super::super::repaint::repaint;
 use super::super::terminal::{self, Mode, Raw};
 use super::super::trouble::Trouble;
-use super::{NUDGE, Session};
+use super::{NUDGE, ProcessWatch};
 
-impl Session<'_> {
+impl ProcessWatch<'_> {
     /// Back in the foreground: the shell has had the terminal.
     pub(super) fn resume(&mut self) -> Result<(), Trouble> {
         if let Some((_, mode)) = self.view.keyboard {
