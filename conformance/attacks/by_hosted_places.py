@@ -39,6 +39,8 @@ def starves(t):
             f.write(STARVE)
         house.good("run", "-d", "--name", "greedy", "--", shutil.which("python3"), script, house.door(), "200", "10", "1000")
         wait_for(lambda: "held" in house("logs", "greedy")[1], LONG, 0.1)
+        # It has connected; the daemon may still be reading.
+        wait_for(lambda: len(house.pending()) > 5, LONG, 0.2)
         taken = len(house.pending())
         asker = house.ask(["echo", "from-somebody-else"])
         answer = {}

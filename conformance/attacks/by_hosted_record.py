@@ -6,7 +6,8 @@ import signal
 import subprocess
 
 from approvals_kit import LONG, House, Terminal, Tmux
-from by_hosted_helpers import Attack, parent
+from approvals_password import unlock
+from by_hosted_helpers import Attack, delegated, parent
 from lib import area, pid_alive, wait_for
 
 # Appends an entry to the audit as the daemon would: the right number, time and hash, and the note beside it.
@@ -40,9 +41,9 @@ def both_killed(house):
     wait_for(lambda: not any(map(pid_alive, pids)), LONG, 0.05)
 
 
-def hosted(house, name):
+def hosted(house, name, *instance):
     """A hosted process that stays, and its keeper, noted."""
-    house.good("run", "-d", "--name", name, "--", "sleep", "1000")
+    house.good("run", "-d", "--name", name, *instance, "--", "sleep", "1000")
     pid = next(p for p in house.json("ps") if p.get("name") == name)["pid"]
     house.keepers = [parent(pid)]
     return pid
@@ -126,10 +127,17 @@ def forged_record(t):
             rules = house.json("rules")
             t.stopped("unnoticed-%s" % name, len(rules) == 2 and all(rule.get("suspended") for rule in rules), rules)
             house("rules", "revoke", next((rule["name"] for rule in rules if "forged" in rule["title"]), "none"))
+            if not t.outside:
+                continue
+            # Nor from a person, until that one has shown to know the password.
+            early = Terminal(house, "rules", "affirm")
+            early.press(b"y")
+            t.stopped("affirming-without-a-password-%s" % name, early.wait(LONG) != 0 and not granted(house, "echo", "honest")[0], early.seen)
+            code, seen = unlock(house, t.outside.facts["password"].encode())
             person = Terminal(house, "rules", "affirm")
             person.press(b"y")
             person.wait(LONG)
-            t.control("a-person-affirms-their-own", granted(house, "echo", "honest")[0], person.seen)
+            t.control("a-person-affirms-their-own", code == 0 and granted(house, "echo", "honest")[0], (seen, person.seen))
     finally:
         house.down()
 
@@ -141,15 +149,20 @@ def forge_here(script, folder, body):
 @area("hosted")
 def keeper_lost(t):
     """An orphan that forks again after the death of keeper and daemon, with an empty environment and a terminal of its own."""
-    for name, who in (("after-the-keepers-death", "keeper"), ("after-the-death-of-both", "both")):
+    for name in ("after-the-keepers-death", "after-the-death-of-both", "after-the-death-of-anothers-keeper", "after-the-death-of-both-and-of-the-note"):
         house = House(t).up()
+        other = ["--instance", "other"] if "anothers" in name else []
+        if other:
+            house.good("up", *other)
         attack = Attack(t, house, name, wait=True)
         try:
-            hosted(house, "stays")
-            house.good("run", "--", "sh", "-c", attack.line)
+            hosted(house, "stays", *other)
+            house.good("run", *other, "--", "sh", "-c", attack.line)
             attack.pid()
-            if who == "both":
+            if "both" in name:
                 both_killed(house)
+                if "note" in name:
+                    os.unlink(house.state + "/instances/main/hosting")
                 house("up")
             else:
                 os.kill(house.keepers[0], signal.SIGKILL)
@@ -158,8 +171,70 @@ def keeper_lost(t):
             open(attack.start, "w").close()
             said = attack.said()
             t.stopped(name, said != "" and house.json("rules") == [], (said, house.json("rules")))
+            if "note" not in name and t.outside:
+                t.ok("%s-and-is-told-why" % name, "--unlock" in said, said)
+                code, seen = unlock(house, t.outside.facts["password"].encode(), *[t.outside.facts["password"].encode() for _ in other])
+                t.control("%s-a-password-unlocks" % name, code == 0 and isinstance(add_rule(house, "--", "echo", "mine"), dict), seen)
+        finally:
+            house("down", "--kill", *other)
+            house.down()
+
+
+@area("hosted")
+def control_groups(t):
+    """Where control groups are delegated who was hosted is known by its own, after the death of its keeper too; unless it left."""
+    if not t.outside:
+        return t.skip("control-groups", "needs root, to hand one over")
+    for name, leave in (("in-its-control-group", ""), ("after-leaving-its-control-group", "echo 0 > \"$(awk '$3 == \"cgroup2\" {print $2; exit}' /proc/mounts)/%s/cgroup.procs\" || exit 7; ")):
+        house = House(t)
+        attack = Attack(t, house, name, wait=True)
+        try:
+            with delegated(t):
+                house.up()
+                hosted(house, "stays")
+            house.good("run", "--", "sh", "-c", (leave % ("ostler-at-%d" % os.getpid()) if leave else "") + attack.line)
+            attack.pid()
+            if leave:
+                t.ok("while-the-keeper-lives-%s-changes-nothing" % name, descends(attack.pid(), house.keepers[0]))
+            os.kill(house.keepers[0], signal.SIGKILL)
+            wait_for(lambda: not pid_alive(house.keepers[0]) and house("ps")[0] == 0, LONG, 0.05)
+            open(attack.start, "w").close()
+            said = attack.said()
+            t.stopped(name, said != "" and house.json("rules") == [], (said, house.json("rules")))
+            t.control("%s-a-person-decides" % name, isinstance(add_rule(house, "--", "echo", "mine"), dict))
         finally:
             house.down()
+
+
+def descends(pid, ancestor):
+    while pid > 1 and pid != ancestor:
+        pid = parent(pid)
+    return pid == ancestor
+
+
+@area("hosted")
+def clean_ends(t):
+    """What locks nothing: a stop and a start, a daemon that was killed, a machine that was restarted since."""
+    house = House(t).up()
+    note = house.state + "/instances/main/hosting"
+    try:
+        house.good("run", "--", "true")
+        house.good("down", "--kill")
+        t.control("a-stop-locks-nothing", wait_for(lambda: os.path.getsize(note) == 0, LONG, 0.1))
+        house.up()
+        t.control("nor-the-next-start", isinstance(add_rule(house, "--", "echo", "one"), dict))
+        before = house.record()["pid"]
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: house("ps")[0] == 0 and house.record()["pid"] != before, LONG, 0.1)
+        t.control("nor-the-death-of-the-daemon", isinstance(add_rule(house, "--", "echo", "two"), dict))
+        hosted(house, "stays")
+        both_killed(house)
+        with open(note, "w") as f:
+            f.write("another boot")
+        house.up()
+        t.control("nor-what-was-before-a-restart-of-the-machine", isinstance(add_rule(house, "--", "echo", "three"), dict))
+    finally:
+        house.down()
 
 
 @area("hosted")

@@ -100,6 +100,16 @@ def locked(t):
             t.eq("%s-it-still-waits" % name, house.state_of(one["id"]), "pending")
         refused("at-once")
         t.ok("the-attempt-is-in-the-audit", house.audit("attempted"))
+        if shutil.which("tmux"):
+            now = Tmux(house, house.program)
+            t.ok("now-says-so", wait_for(lambda: "locked: ostler approvals --unlock" in now.screen(), LONG, 0.1), now.screen())
+            before = len(house.audit("attempted"))
+            # A key that is pressed too soon does not count: again, until it was refused.
+            tried = wait_for(lambda: now.keys("y") or len(house.audit("attempted")) > before, LONG, 0.5)
+            t.ok("now-takes-no-yes", tried and house.state_of(one["id"]) == "pending", now.screen())
+            now.close()
+        for words in (["status"], ["approvals", "--list"]):
+            t.ok("%s-says-so" % words[0], "--unlock" in "".join(map(str, house(*words))), house(*words))
         term = Terminal(house, "rules", "add", "--privileged", "--", "id")
         t.ok("nor-makes-a-rule", term.wait() == 5 and b"--unlock" in term.seen, term.seen)
         t.eq("a-rule-that-was-there-answers", house.ask(["echo", "ruled"]).answer().get("text"), "ruled\n")

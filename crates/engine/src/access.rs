@@ -5,6 +5,7 @@
 //! it. What another program of the same user can still do (type into a person's terminal, trace a person's process) no
 //! check on this side can see; SECURITY.md says so.
 
+pub(crate) mod at_large;
 mod daemon;
 mod holder;
 mod locked;

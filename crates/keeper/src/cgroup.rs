@@ -1,5 +1,5 @@
-//! Control groups, version 2: where ours is, and whether we may make groups below it. A process can leave its group, its
-//! session, its parents and its environment behind, but not its control group.
+//! Control groups, version 2: where ours is, and whether we may make groups below it. A process leaves its group, its
+//! session, its parents and its environment behind by usual calls, but its control group only by asking the kernel for another of its user's.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) const PREFIX: &str = "ostler-keeper-";
 /// What a child's descendants are known by when its whole tree is to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Custody {
-    /// Each child is in a control group of its own, below this one: nothing it starts can leave it.
+    /// Each child is in a control group of its own, below this one, with all that it starts.
     Groups(PathBuf),
     /// By descent, group, session and a variable in their environment. Why there are no control groups.
     Cookies(String),

@@ -11,8 +11,8 @@ use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
 
 /// The keeper's name: argv[0], and all that a process listing shows of it.
 pub const NAME: &str = "ostler-keeper";
-/// The newest protocol spoken here: 2 has `hold`, and commands in the packet; 3 has `entrust`.
-pub(crate) const PROTOCOL: u32 = 3;
+/// The newest protocol spoken here: 2 has `hold`, and commands in the packet; 3 has `entrust`; 4 has `note`.
+pub(crate) const PROTOCOL: u32 = 4;
 /// The oldest protocol spoken here.
 pub(crate) const OLDEST: u32 = 1;
 /// The socket's name inside the instance directory.
@@ -93,6 +93,9 @@ pub(crate) enum Verb {
     },
     /// The raw bytes beside it are kept in memory in place of those before, and given to the next daemon. Not answered.
     Entrust,
+    /// The file in the one descriptor beside it says that somebody is hosted. It is emptied when the keeper ends with nobody
+    /// left, and kept open until then. Not answered.
+    Note,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

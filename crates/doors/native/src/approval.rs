@@ -27,7 +27,8 @@ pub(crate) fn list(shared: &DoorState, params: ApprovalListParams) -> Result<App
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
     let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
-    Ok(ApprovalList { approvals, revision, rules_suspended: inbox.suspended() as u64, locked: inbox.is_locked() })
+    let (rules_suspended, locked) = (inbox.suspended() as u64, shared.engine.locked().is_some());
+    Ok(ApprovalList { approvals, revision, rules_suspended, locked })
 }
 
 pub(crate) fn get(shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {

@@ -111,7 +111,7 @@ impl Client {
             methods::SessionWatch::NAME => session::watch(self, call, out),
             methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
             methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
-            methods::ApprovalList::NAME => self.now::<methods::ApprovalList>(call, out, approval::list),
+            methods::ApprovalList::NAME => self.blocking::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
             methods::ApprovalShown::NAME => self.reaching::<methods::ApprovalShown>(call, out, approval::shown),

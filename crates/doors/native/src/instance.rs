@@ -76,7 +76,7 @@ pub(crate) fn status(shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
         disk_size: space.size,
         keep_free: space.keep_free,
         rules_suspended: shared.engine.inbox().suspended() as u64,
-        locked: shared.engine.inbox().is_locked(),
+        locked: shared.engine.locked().is_some(),
         damaged: stats.damaged as u64,
         state_dir: identity.state_dir,
         sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),

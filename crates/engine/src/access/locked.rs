@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Peer;
+use super::{Peer, at_large};
 use crate::approval::{Record, hex};
 use crate::brief::Brief;
 use crate::{By, Engine};
@@ -41,12 +41,17 @@ impl Engine {
     pub fn locked(&self) -> Option<&'static str> {
         // A keeper that has just ended is seen here before anybody hears of it, and before its children have other parents.
         let lost = || !self.inner.has_groups() && !self.inner.keeper().is_there();
-        (self.inner.locks() && (self.inbox().is_locked() || lost())).then_some(WHY)
+        (self.inner.locks() && (self.is_closed() || lost())).then_some(WHY)
+    }
+
+    /// Whether somebody got away, from here or from another instance of this user, and nobody has shown since to be a person.
+    fn is_closed(&self) -> bool {
+        self.inbox().is_locked() || at_large::is_anybody(&self.inner.config.dir)
     }
 
     /// Opens deciding again if root has made the file, else says which. May wait for a helper and for the disk.
     pub fn unlock(&self, peer: &Peer) -> Result<Unlock, String> {
-        if !self.inbox().is_locked() {
+        if !self.inner.locks() || !self.is_closed() {
             return Ok(Unlock::Open);
         }
         let by: By = peer.place().map_err(|why| why.to_string())?.into();
@@ -65,6 +70,7 @@ impl Engine {
             return Ok(Unlock::Make(path));
         }
         self.inbox().prove(Record::Proved { by }).map_err(|error| error.to_string())?;
+        at_large::settle(&self.inner.config.dir).map_err(|error| error.to_string())?;
         Ok(Unlock::Open)
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! The world: one request, two approvers (one of them names other content), its clock, an asker that may leave and come
 //! back, a runner that starts a command at most once per key, another that waits to be told by a word that its ledger takes
-//! once, and a daemon that may die between any two steps and forgets all but what it recorded. The properties are checked in every state that can be reached; each seeded bug must break one.
+//! once, and a daemon that may die between any two steps and forgets all but what it recorded. Its keeper may die with it: then
+//! somebody may write a yes into the record, and nobody decides until a person has shown to be one. The properties are checked
+//! in every state that can be reached; each seeded bug must break one.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -38,6 +40,10 @@ enum Bug {
     TakesWaitingForRunning,
     /// The runner that waits is told before the decision is recorded.
     TellsBeforeRecord,
+    /// With keeper and daemon gone, what the record says still counts.
+    BelievesTheFile,
+    /// Who was hosted decides after that.
+    DecidesWhileLocked,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -53,6 +59,8 @@ struct World {
     asker: bool,
     expired_clock: bool,
     rebooted: bool,
+    /// Keeper and daemon were lost, and nobody has shown since to be a person.
+    locked: bool,
     /// What each approver was told.
     told: [Option<Vote>; 2],
     crashes: u8,
@@ -79,6 +87,7 @@ struct Vote {
     counted: bool,
     about_this: bool,
     in_time: bool,
+    while_locked: bool,
 }
 
 /// [`State`] without the parts that play no role here.
@@ -131,6 +140,7 @@ impl World {
             asker: true,
             expired_clock: false,
             rebooted: false,
+            locked: false,
             told: [None; 2],
             crashes: 0,
             unlawful: false,
@@ -197,6 +207,10 @@ impl World {
 
     fn decide(&self, approver: usize, hash: &str, decision: &Decision, bug: Bug) -> Self {
         let mut world = self.clone();
+        if self.locked && bug != Bug::DecidesWhileLocked {
+            // Refused, and free to come again.
+            return world;
+        }
         let in_time = !self.expired_clock || bug == Bug::ForgetsDeadline;
         if !in_time && world.recorded == Recorded::Pending {
             // The inbox settles what is late before it looks at a decision.
@@ -216,7 +230,8 @@ impl World {
         if world.recorded == Recorded::Denied {
             world.discard();
         }
-        world.told[approver] = Some(Vote { counted, about_this: hash == HASH, in_time: !self.expired_clock });
+        let (about_this, in_time, while_locked) = (hash == HASH, !self.expired_clock, self.locked);
+        world.told[approver] = Some(Vote { counted, about_this, in_time, while_locked });
         world
     }
 
@@ -271,7 +286,10 @@ impl World {
         if self.crashes < 2 {
             push(&|world| world.crash(false, bug));
             push(&|world| world.crash(true, bug));
+            push(&|world| world.lose_both(false, bug));
+            push(&|world| world.lose_both(true, bug));
         }
+        push(&|world| world.locked = false);
         if self.told[0].is_none() {
             after.push(self.decide(0, HASH, &Decision::Once, bug));
             after.push(self.decide(0, HASH, &Decision::deny(), bug));
@@ -314,6 +332,32 @@ impl World {
         }
     }
 
+    /// Keeper and daemon die and the machine goes on. Nobody vouches for the record: a yes that nothing has followed from is
+    /// asked again, one that was about to be carried out is unknown, and a `forged` one is among the first.
+    fn lose_both(&mut self, forged: bool, bug: Bug) {
+        self.crashes += 1;
+        self.locked = true;
+        let was_prepared = std::mem::take(&mut self.starting);
+        if forged {
+            self.record(&Step::Decided(&Decision::Once, HASH));
+        }
+        if self.waiting == Waiting::Untold {
+            self.waiting = Waiting::None;
+        }
+        if self.recorded == Recorded::Accepted && bug != Bug::BelievesTheFile {
+            if self.is_carried_out() {
+                self.record(&Step::Applied);
+            } else if was_prepared {
+                self.record(&Step::Rebooted);
+            } else {
+                self.record(&Step::Suspended);
+                self.told = [None; 2];
+            }
+        }
+        // The next keeper knows no key.
+        self.keeper_knows = false;
+    }
+
     /// What must hold, in words.
     fn broken(&self) -> Option<&'static str> {
         let counted: Vec<&Vote> = self.told.iter().flatten().filter(|told| told.counted).collect();
@@ -338,6 +382,9 @@ impl World {
         }
         if counted.iter().any(|told| !told.about_this) {
             return Some("a decision about other content counted");
+        }
+        if counted.iter().any(|told| told.while_locked) {
+            return Some("a decision counted of somebody who could not be told from who was hosted");
         }
         if counted.iter().any(|told| !told.in_time) {
             return Some("a decision after the deadline counted");
@@ -385,6 +432,8 @@ fn every_seeded_bug_is_found() {
         Bug::ForgetsTheLedger,
         Bug::TakesWaitingForRunning,
         Bug::TellsBeforeRecord,
+        Bug::BelievesTheFile,
+        Bug::DecidesWhileLocked,
     ] {
         let (_, broken) = explore(bug);
         assert!(broken.is_some(), "{bug:?} went unnoticed");

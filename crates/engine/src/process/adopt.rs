@@ -18,6 +18,7 @@ use tokio::runtime::Handle;
 
 use super::about::Unreadable;
 use super::{About, Process, Registry};
+use crate::access::at_large;
 use crate::approval::{Inbox, Trace, Witness};
 use crate::id;
 use crate::{Engine, EngineConfig, Sessions, StartError};
@@ -65,6 +66,8 @@ impl Engine {
         pumps.keep_roll_synced(&roll);
         let registry = Registry::new(config, pumps, roll, keeper);
         registry.look_at_groups();
+        let was_cut_off = is_new && at_large::is_cut_off(&registry.config.dir);
+        registry.note_hosting();
         renew(&registry);
         registry.take_up(adopted, found);
         // Set once, here.
@@ -89,6 +92,10 @@ impl Engine {
         })?;
         // Set once, before anybody else has the registry.
         let _ = registry.inbox.set(inbox.clone());
+        if was_cut_off {
+            // The keeper before had no control groups: else there was no note.
+            registry.note_lost_keeper(false);
+        }
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         let sessions = Sessions::open(Arc::clone(&registry), inbox.clone(), runtime);
         let engine = Self { inner: registry, inbox, sessions };
@@ -191,6 +198,7 @@ fn renew(registry: &Arc<Registry>) {
                 // The program that was may not have known what to do with it.
                 if let Some(registry) = registry.upgrade() {
                     registry.entrust_again();
+                    registry.note_hosting();
                 }
             }
             Err(error) => tracing::warn!("keeper {pid} goes on as the program it was: {error}"),

@@ -16,6 +16,7 @@ use super::claim::{Claims, Following};
 use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process};
+use crate::access::at_large;
 use crate::names::{Bearer, Names};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
@@ -217,6 +218,20 @@ impl Registry {
         let entrusted = self.entrusted.lock().unwrap_or_else(PoisonError::into_inner);
         if !entrusted.is_empty() {
             self.keeper().entrust(&entrusted);
+        }
+    }
+
+    /// Notes that somebody is hosted whom only the keeper tells from a person. It holds the note, and takes it back when nobody is left.
+    pub(super) fn note_hosting(&self) {
+        let keeper = self.keeper();
+        if self.has_groups() || !keeper.notes() {
+            return;
+        }
+        match at_large::note_hosting(&self.config.dir) {
+            Ok(Some(note)) => keeper.note(note.into()),
+            // This keeper has it.
+            Ok(None) => {}
+            Err(error) => tracing::error!("if the keeper is killed, nobody will know that anybody was hosted: {error}"),
         }
     }
 

@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::adopt::{Reached, Report, reach_keeper};
 use super::{Exit, Process, Registry};
+use crate::access::at_large;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
 const ATTEMPTS: u32 = 6;
@@ -43,6 +44,7 @@ impl Registry {
         }
         self.set_keeper(keeper.clone());
         self.entrust_again();
+        self.note_hosting();
         if let Err(error) = keeper.guard(self.config.guard.clone()) {
             tracing::warn!("nobody restarts this daemon if it dies: {error}");
         }
@@ -70,8 +72,11 @@ impl Registry {
 
     /// The loss is an entry of the audit. Where its children were in no control groups, nobody decides until they have shown to be
     /// a person.
-    fn note_lost_keeper(&self, had_groups: bool) {
+    pub(super) fn note_lost_keeper(&self, had_groups: bool) {
         let closed = self.locks() && !had_groups;
+        if closed && let Err(error) = at_large::note(&self.config.dir) {
+            tracing::error!("other instances do not know that somebody got away: {error}");
+        }
         if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.keeper_lost(closed)) {
             tracing::error!("the loss of the keeper was not recorded: {error}");
         }

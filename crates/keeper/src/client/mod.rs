@@ -71,6 +71,17 @@ impl Keeper {
         self.submit(Verb::Entrust, bytes, Vec::new(), None);
     }
 
+    /// Has the keeper hold a file that says that somebody is hosted, and empty it when it ends with nobody left. An old keeper
+    /// cannot, and leaves it as it is.
+    pub fn note(&self, file: OwnedFd) {
+        self.submit(Verb::Note, &[], vec![file], None);
+    }
+
+    /// Whether it can be given such a file.
+    pub fn notes(&self) -> bool {
+        self.handle.link().speaks(4)
+    }
+
     /// Starts a child, or returns the one that already has this key. `held` descriptors are kept
     /// with it and come back at adoption.
     pub fn spawn(

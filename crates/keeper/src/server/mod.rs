@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::ftruncate;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -74,6 +75,8 @@ struct Server {
     origin: Origin,
     /// What the daemon wants the next one to know, and no file may.
     entrusted: Vec<u8>,
+    /// The file that says that somebody is hosted here.
+    note: Option<OwnedFd>,
     /// A program that is to take over, and the request that wants it.
     successor: Option<(u64, OwnedFd)>,
     /// The last daemon left on purpose.
@@ -117,6 +120,7 @@ impl Server {
             groups: Groups::begin(),
             origin,
             entrusted: Vec::new(),
+            note: None,
             successor: None,
             left: false,
             asked_to_end: false,
@@ -146,6 +150,10 @@ impl Server {
             self.hand_over();
         }
         self.groups.end();
+        // The last thing that it does may wait for a disk.
+        if let Some(note) = self.note.filter(|_| !has_kin()) {
+            let _ = ftruncate(note, 0);
+        }
         ExitCode::SUCCESS
     }
 

@@ -57,6 +57,8 @@ struct State {
     groups: GroupsState,
     #[serde(default)]
     entrusted: Vec<u8>,
+    #[serde(default)]
+    note: Option<RawFd>,
     /// The request that waits to hear that the new program serves.
     answer: u64,
 }
@@ -187,6 +189,7 @@ impl Server {
             fds.extend(daemon.life.as_ref().map(AsFd::as_fd));
         }
         fds.extend(self.guard.command.as_ref().map(AsFd::as_fd));
+        fds.extend(self.note.as_ref().map(AsFd::as_fd));
         for (_, child) in self.children.iter() {
             fds.extend(child.fds().into_iter().map(|(_, fd)| fd));
             fds.extend(child.start.as_ref().map(|start| start.errors.as_fd()));
@@ -242,6 +245,7 @@ impl Server {
                 spent: self.groups.spent.clone(),
             },
             entrusted: self.entrusted.clone(),
+            note: self.note.as_ref().map(AsRawFd::as_raw_fd),
             answer,
         };
         (state, metas)
@@ -274,6 +278,7 @@ impl Server {
             origin: Origin { nofile: state.nofile, oom: state.oom, fds_max: begin::fds_max() },
             groups: Groups { base: state.groups.base, last: state.groups.last, ..Groups::default() },
             entrusted: state.entrusted,
+            note: state.note.and_then(|fd| sys::inherit(fd).ok()),
             successor: None,
             left: false,
             asked_to_end: false,

@@ -136,6 +136,7 @@ impl Server {
             Verb::Hold { key } => self.hold(id, &key, fds),
             Verb::Entrust if raw.len() <= ENTRUSTED_MAX => self.entrusted = raw.to_vec(),
             Verb::Entrust => self.refuse(id, "too much to keep"),
+            Verb::Note => self.note = fds.into_iter().next(),
         }
         Ok(())
     }
