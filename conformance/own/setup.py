@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 from cli import Home
 from approvals_kit import Tmux
@@ -259,8 +260,12 @@ def reboot(t):
     home.good("send", "--no-wait", "busy", "after the reboot")
     home.good("new", "echo", "--name", "alone")
     home.good("send", "--no-wait", "alone", "SLOW:600")
+    sent = time.monotonic()
     if not wait_for(lambda: session(home, "busy")["status"] == "running", 10):
         raise Fail("busy does not run: %s" % session(home, "busy"))
+    # Another boot takes what was not on the disk yet.
+    if not wait_for(lambda: home.json("status")[0]["oldest_unsynced_ms"] / 1000 < time.monotonic() - sent, 60, 0.1):
+        raise Fail("nothing is synced: %s" % home.json("status"))
     power_off(home)
     fresh = os.path.join(home.dir, "boot_id")
     with open(fresh, "w") as f:
