@@ -307,10 +307,13 @@ def left_behind(t):
     pid = c.call("process.spawn", {"id": "one", "command": "sleep", "args": ["300"], "wantPid": True})["result"]["pid"]
     keeper = parent_of(pid)
     c.call("process.killAndWait", {"id": "one"})
-    # An end that the daemon has not taken is something to hold.
-    wait_for(lambda: not pipes_of(keeper), 20)
-    kill9(d)
-    t.ok("a-keeper-that-holds-nothing-goes", wait_for(lambda: ended(keeper), 60), keeper)
+    if os.geteuid() == 0:
+        # An end that the daemon has not taken is something to hold.
+        wait_for(lambda: not pipes_of(keeper), 20)
+        kill9(d)
+        t.ok("a-keeper-that-holds-nothing-goes", wait_for(lambda: ended(keeper), 60), keeper)
+    else:
+        t.skip("a-keeper-that-holds-nothing-goes", "only root sees when it holds nothing")
     home = sudo_kit.Home(t)
     try:
         home.serve(sudo_kit.ours(t))
