@@ -93,7 +93,8 @@ pub(crate) fn clear_left_over() {
         return;
     }
     let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    let names: Vec<&str> = crate::names::NAMES.iter().copied().chain(["ostler", own.trim()]).collect();
+    let mut names: Vec<&str> = crate::names::names().collect();
+    names.extend(["ostler", own.trim()]);
     if !shares_terminal_with(&names) {
         // Whoever needs it says so itself.
         let _ = rustix::termios::ioctl_tiocnxcl(terminal);

@@ -18,8 +18,6 @@ pub(crate) const RECORD_VERSION: u32 = 1;
 const RECORD_FILE: &str = "instance.json";
 /// The beginning of the name of a record that is being written; the writer's pid follows.
 const TEMPORARY: &str = "instance.json.";
-/// What the names of other doors' sockets end with: those are no instances.
-const DOORS: [&str; 4] = ["-claustrum", "-codecast", "-sudo-proxy", "-zeroclaw"];
 
 /// What a running daemon says about itself on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -157,6 +155,12 @@ fn remove_temporary(dir: &Path) {
     left.for_each(|entry| drop(std::fs::remove_file(entry.path())));
 }
 
+/// Whether a socket of this name is that of a door beside the native one, and so no instance.
+fn is_of_a_door(name: &str) -> bool {
+    let of = |door| name.strip_suffix(door).is_some_and(|instance| instance.ends_with('-'));
+    crate::daemon::door_names().any(of)
+}
+
 /// Every instance of this user, by name; `only` narrows to one. By their folders, and by the sockets of those whose folder
 /// was deleted or cannot be written.
 pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
@@ -187,9 +191,7 @@ fn listening(paths: &Paths, only: Option<&str>) -> Vec<Found> {
     let entries = std::fs::read_dir(paths.runtime_dir()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".sock")?.to_owned()));
     let wanted = names.filter(|name| {
-        only.is_none_or(|only| only == name)
-            && !DOORS.iter().any(|door| name.ends_with(door))
-            && crate::paths::check_instance_name(name).is_ok()
+        only.is_none_or(|only| only == name) && !is_of_a_door(name) && crate::paths::check_instance_name(name).is_ok()
     });
     wanted
         .filter_map(|name| {

@@ -19,14 +19,13 @@ mod reply;
 mod server;
 mod stream;
 
-use std::io;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use ostler_door_rpc::{Bound, InputLimits, Limits};
+use ostler_door_rpc::{InputLimits, Limits};
 use ostler_engine::{Engine, Happening, Observer};
 use tokio::sync::{Notify, Semaphore, watch};
 
@@ -43,8 +42,6 @@ const LINE_MAX: usize = 1024 * 1024 - 1;
 const IN_FLIGHT: usize = 256;
 /// Sixteen of the longest lines.
 const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
-/// A listener without descriptors tries again rather than spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// How long a spawn that is under way may hold up the closing of the door.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
@@ -101,17 +98,9 @@ impl Door {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Serves every client that comes, until dropped.
-    pub async fn serve(&self, listener: &Bound) {
-        loop {
-            match listener.accept().await {
-                Ok(stream) => drop(tokio::spawn(client(Arc::clone(&self.shared), stream))),
-                Err(error) => {
-                    tracing::error!("[Server] accept error: {error}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            }
-        }
+    /// Serves a client that has come.
+    pub fn admit(&self, stream: tokio::net::UnixStream) {
+        drop(tokio::spawn(client(Arc::clone(&self.shared), stream)));
     }
 
     /// Resolves when a client has asked the daemon to stop.
@@ -162,17 +151,10 @@ async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
         },
         None => Ok(()),
     };
-    match served {
-        Ok(()) => {}
-        Err(error) if is_farewell(&error) => {}
-        Err(error) => tracing::warn!("[Server] Failed to write response: {error}"),
+    if let Err(error) = served {
+        tracing::warn!("[Server] Failed to write response: {error}");
     }
     tracing::debug!("[Server] Connection closed: @");
-}
-
-/// Clients leave without a word; that is no news.
-fn is_farewell(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Logs and counts what happens to this door's processes, whoever is connected.

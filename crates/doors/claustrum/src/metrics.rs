@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{ACCEPT_RETRY, Counters};
+use crate::Counters;
 
 /// A scraper sends a few hundred bytes; more is not one.
 const REQUEST_MAX: usize = 8 * 1024;
@@ -17,21 +17,14 @@ const WITHIN: Duration = Duration::from_secs(5);
 
 /// Answers `GET /metrics` until dropped.
 pub async fn serve(listener: TcpListener, counters: Arc<Counters>) {
-    loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::error!("[Server] metrics: accept error: {error}");
-                tokio::time::sleep(ACCEPT_RETRY).await;
-                continue;
-            }
-        };
+    ostler_door_rpc::accept_each("[Server] metrics:", &listener, |(stream, _)| {
         let counters = Arc::clone(&counters);
         tokio::spawn(async move {
             // One scrape that fails is the scraper's to notice.
             let _ = tokio::time::timeout(WITHIN, answer(stream, &counters)).await;
         });
-    }
+    })
+    .await;
 }
 
 async fn answer(mut stream: TcpStream, counters: &Counters) -> io::Result<()> {

@@ -1,10 +1,8 @@
 //! Who is connected: places for our own user, and others for everybody else, of whom no one can take all.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ostler_door_rpc::{Slot, Slots};
 
 /// Connections of our own user at once: more than all heads of a user have, and fewer than descriptors.
 const OURS: usize = 512;
@@ -26,62 +24,29 @@ pub(crate) enum Holder {
     Unknown,
 }
 
-#[derive(Debug)]
-pub(crate) struct Guests {
-    ours: Arc<Semaphore>,
-    others: Arc<Semaphore>,
-    each: Mutex<HashMap<Holder, usize>>,
-}
+/// Counted for each, and under `None` for all but us.
+#[derive(Clone, Default)]
+pub(crate) struct Guests(Slots<Option<Holder>>);
 
-/// A connection, for as long as it has its place.
-#[derive(Debug)]
+/// A connection's place, until it is dropped.
 pub(crate) struct Guest {
-    guests: Arc<Guests>,
-    holder: Holder,
-    _permit: OwnedSemaphorePermit,
+    _own: Slot<Option<Holder>>,
+    _of_all: Option<Slot<Option<Holder>>>,
 }
 
 impl Guests {
-    pub(crate) fn new() -> Arc<Self> {
-        let of = |size| Arc::new(Semaphore::new(size));
-        Arc::new(Self { ours: of(OURS), others: of(OTHERS), each: Mutex::default() })
-    }
-
     /// Gives a connection its place, unless those that `holder` may have are taken.
-    pub(crate) fn admit(self: &Arc<Self>, holder: Holder) -> Option<Guest> {
-        let pool = if holder == Holder::Us { &self.ours } else { &self.others };
-        let permit = Arc::clone(pool).try_acquire_owned().ok()?;
-        let mut each = self.each();
-        let taken = each.entry(holder).or_default();
-        if holder != Holder::Us && *taken >= OF_ONE {
-            return None;
+    pub(crate) fn admit(&self, holder: Holder) -> Option<Guest> {
+        if holder == Holder::Us {
+            return Some(Guest { _own: self.0.take(Some(holder), OURS)?, _of_all: None });
         }
-        *taken += 1;
-        Some(Guest { guests: Arc::clone(self), holder, _permit: permit })
+        let of_all = self.0.take(None, OTHERS)?;
+        Some(Guest { _own: self.0.take(Some(holder), OF_ONE)?, _of_all: Some(of_all) })
     }
 
     /// Resolves when the last has left.
     pub(crate) async fn all_gone(&self) {
-        for (pool, size) in [(&self.ours, OURS), (&self.others, OTHERS)] {
-            // Nobody closes them.
-            let _ = pool.acquire_many(u32::try_from(size).unwrap_or(u32::MAX)).await;
-        }
-    }
-
-    fn each(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
-        self.each.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut each = self.guests.each();
-        if let Some(taken) = each.get_mut(&self.holder) {
-            *taken -= 1;
-            if *taken == 0 {
-                each.remove(&self.holder);
-            }
-        }
+        self.0.all_free().await;
     }
 }
 
@@ -91,7 +56,7 @@ mod tests {
 
     #[test]
     fn strangers_take_no_place_of_ours_and_none_of_them_takes_all() {
-        let guests = Guests::new();
+        let guests = Guests::default();
         let take = |holder| std::iter::from_fn(|| guests.admit(holder)).collect::<Vec<_>>();
         let one = take(Holder::User(7));
         assert_eq!(one.len(), OF_ONE);
@@ -100,21 +65,5 @@ mod tests {
         assert_eq!(take(Holder::Us).len(), OURS);
         drop((one, hosts));
         assert_eq!(take(Holder::Unknown).len(), OF_ONE);
-        assert!(guests.each().is_empty(), "nobody is remembered who has left");
-    }
-
-    #[tokio::test]
-    async fn all_are_gone_when_the_last_has_left() {
-        let guests = Guests::new();
-        let (ours, other) = (guests.admit(Holder::Us), guests.admit(Holder::Unknown));
-        let waiting = tokio::spawn({
-            let guests = Arc::clone(&guests);
-            async move { guests.all_gone().await }
-        });
-        drop(ours);
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
-        drop(other);
-        waiting.await.unwrap();
     }
 }

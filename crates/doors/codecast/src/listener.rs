@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use ostler_door_rpc::{Listener, accept_each};
 use ostler_engine::Engine;
 use rustix::event::{PollFd, PollFlags};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,8 +31,6 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Headers, and what is gathered before it is written.
 const BUFFER: usize = 64 * 1024;
-/// A listener without descriptors tries again rather than spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 /// The kernel's table is read line by line while it changes: looks at it for a connection that must be in it.
 const LOOKS: usize = 5;
 /// How long streams may take to end when the door closes.
@@ -43,7 +42,23 @@ pub struct Door {
     shared: Arc<DoorState>,
     open: Option<Open>,
     arriving: Arc<Semaphore>,
-    guests: Arc<Guests>,
+    guests: Guests,
+}
+
+/// A listener that lets nobody in before there is time for a look at them.
+struct Unhurried<'a> {
+    listener: &'a TcpListener,
+    arriving: &'a Arc<Semaphore>,
+}
+
+impl Listener for Unhurried<'_> {
+    type Client = (OwnedSemaphorePermit, TcpStream, SocketAddr);
+
+    async fn accept(&self) -> io::Result<Self::Client> {
+        let looking = Arc::clone(self.arriving).acquire_owned().await.map_err(io::Error::other)?;
+        let (socket, address) = self.listener.accept().await?;
+        Ok((looking, socket, address))
+    }
 }
 
 /// What a door of this configuration needs, read: there is no door without it, and so nothing to start an engine for.
@@ -77,24 +92,18 @@ impl Ready {
 impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings, ready: Ready) -> Self {
-        let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::new());
+        let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::default());
         Self { shared: Arc::new(DoorState::new(engine, settings)), open: ready.0, arriving, guests }
     }
 
     /// Serves every client that comes, until dropped.
     pub async fn serve(&self, listener: &TcpListener) {
-        while let Ok(looking) = Arc::clone(&self.arriving).acquire_owned().await {
-            match listener.accept().await {
-                Ok((socket, address)) => {
-                    let door = self.clone();
-                    tokio::spawn(async move { door.connection(socket, address, looking).await });
-                }
-                Err(error) => {
-                    tracing::error!("codecast: accept: {error}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            }
-        }
+        let listener = Unhurried { listener, arriving: &self.arriving };
+        accept_each("codecast:", &listener, |(looking, socket, address)| {
+            let door = self.clone();
+            tokio::spawn(async move { door.connection(socket, address, looking).await });
+        })
+        .await;
     }
 
     /// Ends every stream: as it should end where its turn is over, broken off where that goes on. Waits until they have

@@ -20,12 +20,11 @@ mod watches;
 
 pub use instance::agent_info;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::{Bound, InputLimits, Limits};
+use ostler_door_rpc::{InputLimits, Limits};
 use ostler_engine::{Engine, Observer, Origin, Peer};
 
 use counters::Counters;
@@ -34,8 +33,6 @@ use counters::Counters;
 const IN_FLIGHT: usize = 256;
 /// The longest line and some more.
 const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
-/// A listener without descriptors tries again rather than spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// The program around the engine.
 pub trait Instance: Send + Sync + 'static {
@@ -87,19 +84,11 @@ impl Door {
         Self { shared: Arc::new(DoorState { engine, instance, counters, _observer: observer }) }
     }
 
-    /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
-    pub async fn serve(&self, listener: &Bound) {
-        loop {
-            match listener.accept().await {
-                Ok(stream) if ostler_door_rpc::is_ours(&stream) => {
-                    drop(tokio::spawn(client(Arc::clone(&self.shared), stream)));
-                }
-                Ok(_) => tracing::warn!("native door: a client of another user was turned away"),
-                Err(error) => {
-                    tracing::error!("native door: {error}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            }
+    /// Serves a client that has come. Others than the daemon's own user are turned away.
+    pub fn admit(&self, stream: tokio::net::UnixStream) {
+        match ostler_door_rpc::is_ours(&stream) {
+            true => drop(tokio::spawn(client(Arc::clone(&self.shared), stream))),
+            false => tracing::warn!("native door: a client of another user was turned away"),
         }
     }
 }
@@ -117,10 +106,8 @@ async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     let (looked_at, engine) = (peer.clone(), shared.engine.clone());
     let origin = tokio::task::spawn_blocking(move || engine.origin(looked_at.as_deref())).await;
     let origin = origin.unwrap_or(Origin::Unknown);
-    match ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer, origin), limits).await {
-        Ok(()) => {}
-        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
-        Err(error) => tracing::warn!("native door: {error}"),
+    if let Err(error) = ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer, origin), limits).await {
+        tracing::warn!("native door: {error}");
     }
     drop(present);
 }

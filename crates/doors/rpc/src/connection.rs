@@ -47,7 +47,7 @@ impl Default for InputLimits {
 /// How often a client that sends no more is looked at: it may have gone.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Serves one client until it goes, or the session closes.
+/// Serves one client until it goes, or the session closes. Clients leave without a word; that is no error.
 pub async fn serve<S: Session + 'static>(stream: UnixStream, session: S, limits: Limits) -> io::Result<()>
 where
     S::Tag: 'static,
@@ -60,7 +60,11 @@ where
     let socket = Socket::new(stream)?;
     let delivery = Delivery::new(session, out, limits, socket.writer(), Arc::clone(&signal), Arc::clone(&slot));
     let delivery = SharedDelivery::new(delivery);
-    Connection { socket, delivery, answers, signal, input, reading: None, half_closed: false, slot }.run().await
+    let served = Connection { socket, delivery, answers, signal, input, reading: None, half_closed: false, slot }.run();
+    match served.await {
+        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => Ok(()),
+        served => served,
+    }
 }
 
 struct Connection<S: Session> {

@@ -9,6 +9,7 @@
 //!
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
 
+mod accept;
 mod called;
 mod connection;
 mod connection_slots;
@@ -20,9 +21,11 @@ mod payload;
 mod reader;
 mod shown;
 mod signal;
+mod slots;
 mod socket;
 mod watch;
 
+pub use accept::{Listener, accept_each};
 pub use called::called;
 pub use connection::{InputLimits, Limits, serve};
 pub use line::{LineBuffer, TooLong};
@@ -30,6 +33,7 @@ pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use shown::{is_hidden, is_plain};
+pub use slots::{Slot, Slots};
 pub use watch::Watch;
 
 use ostler_engine::{EventHead, FrameHead, Missing};

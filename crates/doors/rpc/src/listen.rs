@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -16,53 +15,18 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// The longest path that fits a socket address, its final NUL left out.
 const ADDRESS_MAX: usize = 107;
-/// Enough to answer one client that asks how things are: its connection, and the files that are looked at for it.
-const SPARE: usize = 4;
 /// Clients that connect in one burst wait here instead of being refused.
 const BACKLOG: i32 = 1024;
 
 /// A listening socket. Its file is removed with it, unless another socket has taken the place.
 #[derive(Debug)]
 pub struct Bound {
-    listener: UnixListener,
+    pub(crate) listener: UnixListener,
     path: PathBuf,
     file: (u64, u64),
-    /// Descriptors for when there are none left, so that the next client can be let in and looked after.
-    spare: Mutex<Vec<OwnedFd>>,
 }
 
 impl Bound {
-    /// The next client. Where there are no descriptors left, the spare ones are given up and an idle connection leaves.
-    pub async fn accept(&self) -> io::Result<UnixStream> {
-        match self.listener.accept().await {
-            Ok((stream, _)) => {
-                self.put_aside();
-                Ok(stream)
-            }
-            Err(error) if is_out_of_descriptors(&error) => {
-                crate::connection_slots::make_room();
-                self.spare().clear();
-                Ok(self.listener.accept().await?.0)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn spare(&self) -> std::sync::MutexGuard<'_, Vec<OwnedFd>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the spare descriptors, as far as there are any.
-    fn put_aside(&self) {
-        let mut spare = self.spare();
-        while spare.len() < SPARE {
-            match rustix::io::fcntl_dupfd_cloexec(&self.listener, 0) {
-                Ok(fd) => spare.push(fd),
-                Err(_) => return,
-            }
-        }
-    }
-
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
@@ -111,10 +75,6 @@ fn access_list(uids: &[u32]) -> Vec<u8> {
     list
 }
 
-fn is_out_of_descriptors(error: &io::Error) -> bool {
-    [Errno::MFILE, Errno::NFILE].iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
 fn identity(meta: &Metadata) -> (u64, u64) {
     (meta.dev(), meta.ino())
 }
@@ -136,9 +96,7 @@ pub fn bind(path: &Path) -> io::Result<Bound> {
     let file = identity(&fs::symlink_metadata(&address.path)?);
     rustix::net::listen(&socket, BACKLOG)?;
     let listener = UnixListener::from_std(socket.into())?;
-    let bound = Bound { listener, path: path.to_owned(), file, spare: Mutex::default() };
-    bound.put_aside();
-    Ok(bound)
+    Ok(Bound { listener, path: path.to_owned(), file })
 }
 
 /// Connects to the socket at `path`, however long that is.
@@ -313,7 +271,7 @@ mod tests {
         let deep = dir.path().join("d".repeat(100)).join("e".repeat(100));
         fs::create_dir_all(&deep).unwrap();
         let bound = bind(&deep.join("s")).unwrap();
-        let (client, server) = (connect(&deep.join("s")), bound.accept().await);
-        assert!(client.is_ok() && is_ours(&server.unwrap()));
+        let (client, server) = (connect(&deep.join("s")), bound.listener.accept().await);
+        assert!(client.is_ok() && is_ours(&server.unwrap().0));
     }
 }

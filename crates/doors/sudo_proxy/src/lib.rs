@@ -22,7 +22,6 @@ pub mod words;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_rpc::Bound;
 use ostler_engine::Engine;
 use ostler_engine::approval::Ask;
 use tokio::net::UnixStream;
@@ -42,8 +41,6 @@ use login::Login;
 const BUSY: &str = "server busy: too many in-flight requests";
 /// Clients at once that are told so; each keeps a connection open for a moment, so that it gets to read it.
 const TURNED_AWAY: usize = 256;
-/// A listener without descriptors tries again rather than spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// What to do with a privileged command whose file the asker could replace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,25 +104,13 @@ impl Door {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Serves every client that comes, until dropped.
-    pub async fn serve(&self, listener: &Bound) {
-        loop {
-            match listener.accept().await {
-                Ok(stream) => self.admit(stream),
-                Err(error) => {
-                    tracing::error!("sudo-proxy: accept: {error}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            }
-        }
-    }
-
     /// Resolves when a client has asked the daemon to stop, and was answered.
     pub async fn stop_requested(&self) {
         self.shared.stop.notified().await;
     }
 
-    fn admit(&self, stream: UnixStream) {
+    /// Serves a client that has come, if it may ask and there is a place for it.
+    pub fn admit(&self, stream: UnixStream) {
         let Ok(credentials) = stream.peer_cred() else { return };
         let shared = Arc::clone(&self.shared);
         let uid = credentials.uid();
@@ -147,9 +132,7 @@ impl Door {
             drop(place);
         });
     }
-}
 
-impl Door {
     /// There is no place for this client. It may still be writing its request, and is answered whenever it looks.
     fn turn_away(shared: &Arc<DoorState>, stream: UnixStream) {
         let line = shared.answer("").error(BUSY);

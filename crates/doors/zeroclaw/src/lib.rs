@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{Bound, InputLimits, Limits};
+use ostler_door_rpc::{InputLimits, Limits};
 use ostler_engine::session::{Session, SessionError, Status, View};
 use ostler_engine::{Engine, Peer};
 use tokio::io::AsyncWriteExt;
@@ -49,8 +49,6 @@ const IN_FLIGHT_BYTES: usize = 2 * FRAME_MAX;
 const CONNECTIONS: usize = 512;
 /// Whoever connects says who it is within this time.
 const GREETING: Duration = Duration::from_secs(30);
-/// A listener without descriptors tries again rather than spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
 /// What a door must be told.
 #[derive(Debug, Clone)]
@@ -78,33 +76,25 @@ pub(crate) struct DoorState {
     pub(crate) started: Instant,
     pub(crate) presence: Presence,
     pub(crate) counts: history::Counts,
-    seats: Arc<Semaphore>,
+    connections: Arc<Semaphore>,
 }
 
 impl Door {
     /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings) -> Self {
-        let (started, seats) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
+        let (started, connections) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
         let (presence, counts) = (Presence::default(), history::Counts::default());
-        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, seats }) }
+        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, connections }) }
     }
 
-    /// Serves every client that comes, until dropped. Others than the daemon's own user are turned away.
-    pub async fn serve(&self, listener: &Bound) {
-        loop {
-            match listener.accept().await {
-                Ok(stream) if ostler_door_rpc::is_ours(&stream) => {
-                    // Counted from here on, not from when its task first runs.
-                    let here = self.shared.presence.enter();
-                    drop(tokio::spawn(client(Arc::clone(&self.shared), stream, here)));
-                }
-                Ok(_) => tracing::warn!("zeroclaw door: a client of another user was turned away"),
-                Err(error) => {
-                    tracing::error!("zeroclaw door: {error}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            }
+    /// Serves a client that has come. Others than the daemon's own user are turned away.
+    pub fn admit(&self, stream: UnixStream) {
+        if !ostler_door_rpc::is_ours(&stream) {
+            return tracing::warn!("zeroclaw door: a client of another user was turned away");
         }
+        // Counted from here on, not from when its task first runs.
+        let here = self.shared.presence.enter();
+        drop(tokio::spawn(client(Arc::clone(&self.shared), stream, here)));
     }
 
     /// Resolves when clients have been here and the last of them has been gone for so long.
@@ -114,7 +104,7 @@ impl Door {
 }
 
 async fn client(shared: Arc<DoorState>, mut stream: UnixStream, here: presence::Here) {
-    let Ok(_seat) = Arc::clone(&shared.seats).try_acquire_owned() else {
+    let Ok(_slot) = Arc::clone(&shared.connections).try_acquire_owned() else {
         // It may have gone already.
         let _ = stream.write_all(&frame::crowded(CONNECTIONS)).await;
         return;
@@ -132,10 +122,8 @@ async fn client(shared: Arc<DoorState>, mut stream: UnixStream, here: presence::
         served = ostler_door_rpc::serve(stream, client, limits) => served,
         () = silent(greeted) => Err(io::Error::other("a client said nothing about itself in time")),
     };
-    match served {
-        Ok(()) => {}
-        Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
-        Err(error) => tracing::warn!("zeroclaw door: {error}"),
+    if let Err(error) = served {
+        tracing::warn!("zeroclaw door: {error}");
     }
     drop(here);
 }

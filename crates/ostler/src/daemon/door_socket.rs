@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ostler_door_rpc::Bound;
+use ostler_door_rpc::{Bound, accept_each};
+use tokio::net::UnixStream;
 
 use super::host::HostError;
 use crate::paths::{ensure_private_dir, make_dir};
@@ -23,7 +24,7 @@ pub(crate) enum Folder {
     },
 }
 
-/// A door's place.
+/// A door's socket.
 pub(crate) struct DoorSocket {
     path: PathBuf,
     folder: Folder,
@@ -37,20 +38,31 @@ impl DoorSocket {
         Ok(Self { path: path.to_owned(), folder, listener })
     }
 
-    /// Where to accept, until it is [swept](Self::swept) away.
-    pub(crate) fn listener(&self) -> &Bound {
-        &self.listener
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Hands every client that comes to `admit`, until dropped. Complaints begin with `door`.
+    pub(crate) async fn serve(&mut self, door: &str, admit: impl Fn(UnixStream)) {
+        loop {
+            tokio::select! {
+                () = accept_each(door, &self.listener, &admit) => return,
+                () = self.swept() => {}
+            }
+            self.reopen().await;
+        }
     }
 
     /// Resolves when somebody has removed the socket.
-    pub(crate) async fn swept(&self) {
+    async fn swept(&self) {
         while self.listener.is_in_place() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
     /// Listens again.
-    pub(crate) async fn reopen(&mut self) {
+    async fn reopen(&mut self) {
         tracing::warn!("{} was removed; opening it again", self.path.display());
         loop {
             match listen(&self.path, &self.folder) {

@@ -1,8 +1,8 @@
 //! Wiring: claims an instance, starts its engine, opens its doors, leaves on signals.
 //! What is here knows every part and none of their insides.
 
-mod codecast;
 mod door_socket;
+mod doors;
 mod forward;
 mod host;
 mod launched;
@@ -13,11 +13,10 @@ mod port_file;
 mod port_sign;
 mod service;
 mod signals;
-mod sudo_proxy;
 mod up;
-mod zeroclaw;
 
 pub(crate) use door_socket::{DoorSocket, Folder};
+pub(crate) use doors::{door_names, sudo_proxy_settings};
 pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan};
 pub(crate) use launched::Launched;
@@ -26,9 +25,7 @@ pub(crate) use native::Native;
 pub(crate) use port_file::PortFile;
 pub(crate) use port_sign::{SIGN_VERB, put_up as put_up_port_sign, show_port};
 pub(crate) use signals::{Asked, Signals};
-pub(crate) use sudo_proxy::sudo_proxy_settings;
 pub(crate) use up::{Options, run};
-pub(crate) use zeroclaw::serve_zeroclaw;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -58,7 +55,7 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
 
 /// The settings without those that loosen something and that nobody has confirmed to this instance. What a door's own file
 /// asks for (`of_doors`) waits like them; the door looks whether it was confirmed.
-pub(crate) fn confirmed(engine: &Engine, config: Config, of_doors: Option<(String, String)>) -> Config {
+pub(crate) fn confirmed(engine: &Engine, config: Config, of_doors: Vec<(String, String)>) -> Config {
     let asked: Vec<_> = config.loosening().into_iter().chain(of_doors).collect();
     let waiting = engine.inbox().settings(asked.clone()).unwrap_or_else(|error| {
         tracing::error!("what was confirmed cannot be read: {error}");

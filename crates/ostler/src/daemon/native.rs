@@ -12,7 +12,7 @@ use crate::instances::DoorRecord;
 
 /// The door, open, and the place where it stays.
 pub(crate) struct Native {
-    place: DoorSocket,
+    socket: DoorSocket,
     door: Door,
     asked: watch::Receiver<Option<Asked>>,
 }
@@ -27,15 +27,15 @@ struct RunningInstance {
 impl Native {
     /// Opens it, and enters the instance in the register with all its doors.
     pub(crate) fn open(host: &Host, others: Vec<DoorRecord>) -> Result<Self, HostError> {
-        let socket = host.paths().native_socket(host.name());
-        let place = DoorSocket::open(&socket, Folder::Ours)?;
+        let path = host.paths().native_socket(host.name());
+        let socket = DoorSocket::open(&path, Folder::Ours)?;
         let native = DoorRecord {
             name: "native".into(),
-            address: socket.display().to_string(),
+            address: path.display().to_string(),
             connect: "ostler ps, ostler run, ostler attach".into(),
         };
         let doors: Vec<DoorRecord> = std::iter::once(native).chain(others).collect();
-        host.register(socket, doors.clone())?;
+        host.register(path, doors.clone())?;
         let (ask, asked) = watch::channel(None);
         let doors = doors
             .into_iter()
@@ -43,7 +43,7 @@ impl Native {
             .collect();
         let door =
             Door::new(host.engine().clone(), Arc::new(RunningInstance { identity: host.identity(), doors, ask }));
-        Ok(Self { place, door, asked })
+        Ok(Self { socket, door, asked })
     }
 
     /// Opens it beside the door of a stand-in, whose clients do not need it and never fail for it.
@@ -61,14 +61,10 @@ impl Native {
 
     /// Serves until one of its clients asks the daemon to end.
     pub(crate) async fn serve(self) -> Asked {
-        let Self { mut place, door, mut asked } = self;
-        loop {
-            tokio::select! {
-                () = door.serve(place.listener()) => return Asked::Stop,
-                end = asked.wait_for(Option::is_some) => return end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
-                () = place.swept() => {}
-            }
-            place.reopen().await;
+        let Self { mut socket, door, mut asked } = self;
+        tokio::select! {
+            () = socket.serve("native door:", |stream| door.admit(stream)) => Asked::Stop,
+            end = asked.wait_for(Option::is_some) => end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ostler_engine::Ending;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What was asked.
@@ -13,6 +14,17 @@ pub(crate) enum Asked {
     Leave,
     /// End, and leave everything running until somebody starts a daemon again.
     Keep,
+}
+
+impl Asked {
+    /// What becomes of everything that is hosted.
+    pub(crate) fn ending(self) -> Ending {
+        match self {
+            Self::Leave => Ending::Leave,
+            Self::Keep => Ending::Keep,
+            Self::Stop => Ending::Kill,
+        }
+    }
 }
 
 /// The signals that mean something to us.

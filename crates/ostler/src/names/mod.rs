@@ -17,12 +17,25 @@ use std::process::ExitCode;
 
 use ostler_agents::echo::{self, Program};
 
-/// Every name that a link may carry.
-pub(crate) const NAMES: &[&str] =
-    &["claustrum", "codecast-daemon", "sudo-proxy", "sudo-proxy-mcp", "sudo-request", "zeroclaw"];
+/// A name that a link may carry, and the program that it stands for.
+type StandIn = (&'static str, fn(&[OsString]) -> ExitCode);
+
+const STAND_INS: &[StandIn] = &[
+    ("claustrum", claustrum::run),
+    ("codecast-daemon", codecast::run),
+    ("sudo-proxy", sudo_proxy::run),
+    ("sudo-proxy-mcp", sudo_proxy_mcp::run),
+    ("sudo-request", sudo_request::run),
+    ("zeroclaw", zeroclaw::run),
+];
+
+/// Every name.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    STAND_INS.iter().map(|(name, _)| *name)
+}
 
 pub(crate) fn is_known(name: &str) -> bool {
-    NAMES.contains(&name)
+    names().any(|known| known == name)
 }
 
 /// The agent that is built in: says back what it is told.
@@ -42,15 +55,11 @@ pub(crate) fn echo(args: &[OsString]) -> ExitCode {
 
 /// Behaves exactly like the program of that name.
 pub(crate) fn run(name: &str, args: Vec<OsString>) -> ExitCode {
-    match name {
-        "claustrum" => claustrum::run(name, &args),
-        "codecast-daemon" => codecast::run(&args),
-        "sudo-proxy" => sudo_proxy::run(&args),
-        "sudo-proxy-mcp" => sudo_proxy_mcp::run(&args),
-        "sudo-request" => sudo_request::run(&args),
-        "zeroclaw" => zeroclaw::run(&args),
-        other => {
-            eprintln!("ostler: cannot stand in for {other:?}; known names: {}", NAMES.join(", "));
+    match STAND_INS.iter().find(|(known, _)| *known == name) {
+        Some((_, run)) => run(&args),
+        None => {
+            let known: Vec<_> = names().collect();
+            eprintln!("ostler: cannot stand in for {name:?}; known names: {}", known.join(", "));
             ExitCode::from(2)
         }
     }

@@ -14,7 +14,7 @@ use crate::names;
 #[command(after_help = "Everything after NAME is passed to that program.\n\nExample:\n  ostler as claustrum -version")]
 pub(crate) struct As {
     /// The program to act as
-    #[arg(value_parser = PossibleValuesParser::new(names::NAMES.iter().copied()))]
+    #[arg(value_parser = PossibleValuesParser::new(names::names()))]
     name: String,
 
     /// Its arguments

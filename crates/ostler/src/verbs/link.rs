@@ -29,13 +29,16 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let Some(dir) = self.dir else {
-            return Ok(context.screen.line(&names::NAMES.join("\n")).map(|()| ExitCode::SUCCESS)?);
+            return Ok(context
+                .screen
+                .line(&names::names().collect::<Vec<_>>().join("\n"))
+                .map(|()| ExitCode::SUCCESS)?);
         };
         let program = std::env::current_exe()?;
         let dir = std::fs::create_dir_all(&dir)
             .and_then(|()| std::fs::canonicalize(&dir))
             .map_err(|error| CommandError::failed(format!("{}: {error}", dir.display())))?;
-        let links: Vec<PathBuf> = names::NAMES.iter().map(|name| dir.join(name)).collect();
+        let links: Vec<PathBuf> = names::names().map(|name| dir.join(name)).collect();
         // Look at all of them before touching one.
         for link in &links {
             if link.symlink_metadata().is_ok() && !is_ours(link) {

@@ -142,7 +142,8 @@ fn refuse_with_a_demo(paths: &Paths) -> Result<(), CommandError> {
 fn sockets(paths: &Paths, instances: &[Found]) -> Vec<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
     let named = instances.iter().flat_map(|Found { name, .. }| {
-        [paths.native_socket(name), paths.door_socket(name, "claustrum"), paths.door_socket(name, "sudo-proxy")]
+        let doors = crate::daemon::door_names().map(|door| paths.door_socket(name, door));
+        std::iter::once(paths.native_socket(name)).chain(doors)
     });
     let doors = instances.iter().filter_map(|found| found.record.as_ref()).flat_map(|record| &record.doors);
     let left = doors.map(|door| PathBuf::from(&door.address)).filter(|path| path.is_absolute() && is_stale(path));

@@ -169,8 +169,8 @@ fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// What `-h` prints, and what follows every error.
-pub(crate) fn usage(called_as: &str) -> String {
-    let mut text = format!("Usage of {called_as}:\n");
+pub(crate) fn usage() -> String {
+    let mut text = "Usage of claustrum:\n".to_owned();
     for (name, value, meaning) in HELP {
         text.push_str(&format!("  -{name}{value}\n    \t{meaning}\n"));
     }

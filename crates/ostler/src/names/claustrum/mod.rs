@@ -20,15 +20,15 @@ const VERSION: &str = "claustrum-dev";
 const BUILT: &str = "unknown";
 
 /// Behaves as `claustrum` with these arguments.
-pub(crate) fn run(called_as: &str, args: &[OsString]) -> ExitCode {
+pub(crate) fn run(args: &[OsString]) -> ExitCode {
     let flags = match Flags::parse(args) {
         Ok(flags) => flags,
         Err(Refused::Help) => {
-            eprint!("{}", flags::usage(called_as));
+            eprint!("{}", flags::usage());
             return ExitCode::SUCCESS;
         }
         Err(Refused::Wrong(message)) => {
-            eprint!("{message}\n{}", flags::usage(called_as));
+            eprint!("{message}\n{}", flags::usage());
             return ExitCode::from(2);
         }
     };

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use ostler_door_claustrum::{Config, Door};
-use ostler_door_rpc::Occupant;
+use ostler_door_rpc::{Occupant, accept_each};
 use ostler_engine::{Claim, Ending, Environment};
 
 use super::flags::Flags;
@@ -161,17 +161,15 @@ async fn host(
     };
     let native = Native::beside(&host, own);
     let asked = tokio::select! {
-        () = door.serve(&listener) => Asked::Stop,
+        () = accept_each("[Server]", &listener, |stream| door.admit(stream)) => Asked::Stop,
         () = door.shutdown_requested() => Asked::Stop,
         asked = Native::serve_beside(native) => asked,
         asked = signals.next() => asked,
     };
     drop(listener);
     let ending = match asked {
-        Asked::Leave => Ending::Leave,
-        Asked::Keep => Ending::Keep,
         Asked::Stop if flags.keep_children => Ending::Abandon,
-        Asked::Stop => Ending::Kill,
+        asked => asked.ending(),
     };
     let running = host.stop(ending).await;
     if ending == Ending::Abandon {

@@ -69,17 +69,12 @@ async fn serve(home: &Path) -> Result<(), String> {
         asked = signals.next() => asked,
     };
     drop((listener, port));
-    let ending = match asked {
-        Asked::Leave => Ending::Leave,
-        Asked::Keep => Ending::Keep,
-        Asked::Stop => {
-            // Streams that are open tell how their turn ended.
-            host.engine().sessions().end_processes().await;
-            Ending::Kill
-        }
-    };
+    if asked == Asked::Stop {
+        // Streams that are open tell how their turn ended.
+        host.engine().sessions().end_processes().await;
+    }
     door.close().await;
-    host.stop(ending).await;
+    host.stop(asked.ending()).await;
     Ok(())
 }
 

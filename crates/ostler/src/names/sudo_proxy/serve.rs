@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_door_mcp::Registry;
-use ostler_door_rpc::Bound;
+use ostler_door_rpc::{Bound, accept_each};
 use ostler_door_sudo_proxy::{Door, Settings};
 use ostler_engine::{Claim, Ending, Environment, Retention, approval};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -78,7 +78,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
         error => error.to_string(),
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
-    let config = crate::daemon::confirmed(host.engine(), config, None);
+    let config = crate::daemon::confirmed(host.engine(), config, Vec::new());
     crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
     let eligible =
         flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
@@ -99,7 +99,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     };
     let native = Native::beside(&host, own);
     let over = tokio::select! {
-        () = door.serve(&listener) => Over::Asked(Asked::Stop),
+        () = accept_each("sudo-proxy:", &listener, |stream| door.admit(stream)) => Over::Asked(Asked::Stop),
         () = Prompt::new(room, events).run() => Over::Asked(Asked::Stop),
         () = door.stop_requested() => Over::Asked(Asked::Stop),
         asked = Native::serve_beside(native) => Over::Asked(asked),
@@ -107,9 +107,8 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     };
     drop(listener);
     let ending = match over {
-        Over::Asked(Asked::Leave) => Ending::Leave,
-        Over::Asked(Asked::Keep) => Ending::Keep,
-        Over::Asked(Asked::Stop) | Over::Signal(_) => Ending::Kill,
+        Over::Asked(asked) => asked.ending(),
+        Over::Signal(_) => Ending::Kill,
     };
     host.stop(ending).await;
     Ok(over)

@@ -76,21 +76,16 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
     };
     let native = Native::beside(&host, own);
     let asked = tokio::select! {
-        () = crate::daemon::serve_zeroclaw(&door, &mut place) => Asked::Stop,
+        () = place.serve("zeroclaw door:", |stream| door.admit(stream)) => Asked::Stop,
         () = door.abandoned(GRACE), if ephemeral => left(host.engine()),
         asked = Native::serve_beside(native) => asked,
         asked = signals.next() => asked,
     };
     drop(place);
-    let ending = match asked {
-        Asked::Leave => Ending::Leave,
-        Asked::Keep => Ending::Keep,
-        Asked::Stop => {
-            host.engine().sessions().end_processes().await;
-            Ending::Kill
-        }
-    };
-    host.stop(ending).await;
+    if asked == Asked::Stop {
+        host.engine().sessions().end_processes().await;
+    }
+    host.stop(asked.ending()).await;
     Ok(())
 }
 

@@ -15,8 +15,12 @@ use crate::paths::{Paths, ensure_private_dir};
 
 /// Tells our folder from anybody's; holds the parents that were made for it, deepest first.
 const MARK: &str = "made-by-ostler-demo";
+
 /// No other door is opened, and no place of another program taken.
-const SETTINGS: &str = "[doors]\nclaustrum = false\ncodecast = false\nsudo_proxy = false\nzeroclaw = false\n";
+fn settings() -> String {
+    let closed = crate::daemon::door_names().map(|door| format!("{} = false\n", door.replace('-', "_")));
+    std::iter::once("[doors]\n".to_owned()).chain(closed).collect()
+}
 
 /// Held while a demo runs or is removed: two of them would undo each other.
 pub(super) struct Lock {
@@ -31,7 +35,7 @@ pub(super) fn make(paths: &Paths) -> Result<Lock, CommandError> {
     ensure_private_dir(root)?;
     let lock = lock(root)?;
     fs::write(root.join(MARK), made.join("\n"))?;
-    fs::write(paths.config_file(), SETTINGS)?;
+    fs::write(paths.config_file(), settings())?;
     make_repository(&repository(paths))?;
     Ok(lock)
 }

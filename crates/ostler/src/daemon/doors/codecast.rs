@@ -2,14 +2,15 @@
 //! themselves is another product's folder, and taken only when that is asked for.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use ostler_door_codecast::{Config, Door, Ready, Settings};
+use ostler_door_codecast::{self as codecast, Config, Ready, Settings};
 use tokio::net::TcpListener;
 
-use super::host::Host;
-use super::{Options, PortFile};
+use super::{Doing, Door};
+use crate::daemon::host::{Host, HostError};
+use crate::daemon::{Options, PortFile, put_up_port_sign};
 use crate::instances::DoorRecord;
 
 /// What the address in `~/.codecast/daemon.yaml` is called where it has to be confirmed: an agent can write that file and its
@@ -18,26 +19,51 @@ const BIND: &str = "codecast.bind";
 
 /// The door, open.
 pub(super) struct Codecast {
-    door: Door,
+    door: codecast::Door,
     listener: TcpListener,
-    _port: Option<PortFile>,
+    address: SocketAddr,
+    port: Option<PortFile>,
 }
 
-impl Codecast {
+impl Door for Codecast {
+    /// A machine without a loopback has no use for it, and goes on without.
+    fn open(options: &Options, host: &Host) -> Result<Option<Self>, HostError> {
+        let opened = options.config.doors.codecast.then(|| Self::open_here(options, host));
+        Ok(opened.and_then(|opened| opened.inspect_err(|error| tracing::warn!("codecast door: {error}")).ok()))
+    }
+
     /// The address, where it lets other machines in.
-    pub(super) fn loosening(options: &Options) -> Option<(String, String)> {
+    fn loosening(options: &Options) -> Option<(String, String)> {
         let folder = PathBuf::from(std::env::var_os("HOME")?).join(".codecast");
         let is_wanted = options.drop_in && options.config.doors.codecast;
         let config = is_wanted.then(|| Config::load(&folder, |_| None).ok()).flatten();
         config.filter(Config::is_open).map(|config| bind(&config))
     }
 
-    /// Opens it, if it can be: a machine without a loopback has no use for it.
-    pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Option<Self> {
-        Self::try_open(options, host, open).inspect_err(|error| tracing::warn!("codecast door: {error}")).ok()
+    fn describe(&self) -> DoorRecord {
+        DoorRecord {
+            name: "codecast".into(),
+            address: self.address.to_string(),
+            connect: match &self.port {
+                Some(_) => "for a codecast head node over ssh (port in ~/.codecast/daemon.port)".into(),
+                None => format!("for a codecast head node over ssh (daemon_port: {})", self.address.port()),
+            },
+        }
     }
 
-    fn try_open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> io::Result<Self> {
+    fn serve<'a>(&'a mut self, _: &'a Host) -> Doing<'a> {
+        Box::pin(self.door.serve(&self.listener))
+    }
+
+    /// Streams end: as they should where their turn is over, broken off where that goes on.
+    fn close(self: Box<Self>) -> Doing<'static> {
+        let door = self.door;
+        Box::pin(async move { door.close().await })
+    }
+}
+
+impl Codecast {
+    fn open_here(options: &Options, host: &Host) -> io::Result<Self> {
         let home = std::env::var_os("HOME").map(PathBuf::from).ok_or_else(|| io::Error::other("HOME is not set"))?;
         let folder = home.join(".codecast");
         let mut config = match options.drop_in {
@@ -48,7 +74,7 @@ impl Codecast {
             config.bind = Ipv4Addr::LOCALHOST.into();
         }
         let settings = Settings { version: crate::names::codecast_version(), home };
-        let door = Door::new(host.engine().clone(), settings, Ready::read(&config)?);
+        let door = codecast::Door::new(host.engine().clone(), settings, Ready::read(&config)?);
         let listener = config.listen()?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
@@ -60,25 +86,8 @@ impl Codecast {
             }
             false => None,
         };
-        super::put_up_port_sign(host.engine(), address.port());
-        open.push(DoorRecord {
-            name: "codecast".into(),
-            address: address.to_string(),
-            connect: match &port {
-                Some(_) => "for a codecast head node over ssh (port in ~/.codecast/daemon.port)".into(),
-                None => format!("for a codecast head node over ssh (daemon_port: {})", address.port()),
-            },
-        });
-        Ok(Self { door, listener, _port: port })
-    }
-
-    /// The door itself, to be closed when everything ends.
-    pub(super) fn door(&self) -> Door {
-        self.door.clone()
-    }
-
-    pub(super) async fn serve(self) {
-        self.door.serve(&self.listener).await;
+        put_up_port_sign(host.engine(), address.port());
+        Ok(Self { door, listener, address, port })
     }
 }
 

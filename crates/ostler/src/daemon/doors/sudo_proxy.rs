@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_sudo_proxy::{Door, End, Question, Request, Settings, Surface};
+use ostler_door_sudo_proxy::{self as sudo_proxy, End, Question, Request, Settings, Surface};
 use ostler_engine::Terminal;
 
-use super::Options;
-use super::door_socket::{DoorSocket, Folder};
-use super::host::{Host, HostError};
+use super::{Doing, Door};
 use crate::config::Approvals;
+use crate::daemon::Options;
+use crate::daemon::door_socket::{DoorSocket, Folder};
+use crate::daemon::host::{Host, HostError};
 use crate::instances::DoorRecord;
 
 /// How long a prompt waits: it says so, and clients know it.
@@ -31,43 +32,45 @@ pub(crate) fn sudo_proxy_settings(approvals: &Approvals) -> Settings {
     }
 }
 
-/// The door, open, and the place where it stays.
+/// The door, open.
 pub(super) struct SudoProxy {
-    place: DoorSocket,
-    door: Door,
+    socket: DoorSocket,
+    door: sudo_proxy::Door,
 }
 
-impl SudoProxy {
-    pub(super) fn open(options: &Options, host: &Host, open: &mut Vec<DoorRecord>) -> Result<Self, HostError> {
+impl Door for SudoProxy {
+    fn open(options: &Options, host: &Host) -> Result<Option<Self>, HostError> {
+        if !options.config.doors.sudo_proxy {
+            return Ok(None);
+        }
         let approvals = &options.config.approvals;
         let theirs = match (&approvals.socket, options.drop_in) {
             (Some(path), _) => Some(path.clone()),
             (None, true) => Some(ostler_door_mcp::runtime_dir().join("sudo-proxy.sock")),
             (None, false) => None,
         };
-        let (socket, folder) = match theirs {
+        let (path, folder) = match theirs {
             Some(path) => (path, Folder::Anybodys { guests: approvals.requesters.clone() }),
             None => (options.paths.door_socket(host.name(), "sudo-proxy"), Folder::Ours),
         };
-        let place = DoorSocket::open(&socket, folder)?;
+        let socket = DoorSocket::open(&path, folder)?;
         let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
-        let door = Door::new(host.engine().clone(), settings, Arc::new(Inbox));
-        open.push(DoorRecord {
-            name: "sudo-proxy".into(),
-            address: socket.display().to_string(),
-            connect: format!("sudo-request --socket {} COMMAND   (decide: ostler approvals)", socket.display()),
-        });
-        Ok(Self { place, door })
+        let door = sudo_proxy::Door::new(host.engine().clone(), settings, Arc::new(Inbox));
+        Ok(Some(Self { socket, door }))
     }
 
-    pub(super) async fn serve(self) {
-        let Self { mut place, door } = self;
-        loop {
-            tokio::select! {
-                () = door.serve(place.listener()) => return,
-                () = place.swept() => place.reopen().await,
-            }
+    fn describe(&self) -> DoorRecord {
+        let socket = self.socket.path().display();
+        DoorRecord {
+            name: "sudo-proxy".into(),
+            address: socket.to_string(),
+            connect: format!("sudo-request --socket {socket} COMMAND   (decide: ostler approvals)"),
         }
+    }
+
+    fn serve<'a>(&'a mut self, _: &'a Host) -> Doing<'a> {
+        let Self { socket, door } = self;
+        Box::pin(socket.serve("sudo-proxy:", |stream| door.admit(stream)))
     }
 }
 
