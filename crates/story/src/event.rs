@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Diff, ToolCall};
+
 /// Any JSON value: a tool's input or output as the agent gave it.
 pub type Json = serde_json::Value;
 
@@ -42,21 +44,7 @@ pub enum Event {
         text: String,
     },
     /// A tool is to be used. Whether it may is another matter.
-    ToolCall {
-        /// The agent's id of the call.
-        id: String,
-        /// The tool, by the agent's name.
-        name: String,
-        /// One line for people.
-        title: String,
-        /// What the tool is given.
-        input: Json,
-        /// What sort of thing it does.
-        kind: ToolKind,
-        /// The call of a sub-agent that this one belongs to.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent: Option<String>,
-    },
+    ToolCall(ToolCall),
     /// A tool is about to be used: what it is given is still being written.
     ToolPending {
         /// The agent's id of the call.
@@ -82,6 +70,9 @@ pub enum Event {
         output: String,
         /// Whether it failed or was refused.
         is_error: bool,
+        /// What it has changed, where the call did not tell.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        diffs: Vec<Diff>,
     },
     /// The agent's plan, whole, replacing the one before.
     Plan {
@@ -138,30 +129,6 @@ pub enum Event {
         /// How the agent named it.
         kind: String,
     },
-}
-
-/// What sort of thing a tool does: decides icons, and what `edits` covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolKind {
-    /// Reads files or data.
-    Read,
-    /// Changes files.
-    Edit,
-    /// Removes files.
-    Delete,
-    /// Moves files.
-    Move,
-    /// Looks for something.
-    Search,
-    /// Runs a command.
-    Execute,
-    /// Thinks, plans, or starts a sub-agent.
-    Think,
-    /// Fetches from the network.
-    Fetch,
-    /// Anything else.
-    Other,
 }
 
 /// A step of a plan.
@@ -383,6 +350,11 @@ impl Event {
     /// An error of the agent that it can live with.
     pub fn trouble(message: impl Into<String>) -> Self {
         Event::Error { message: message.into(), fatal: false, kind: ErrorKind::Agent }
+    }
+
+    /// The end of a tool that changed nothing beyond what its call told.
+    pub fn tool_result(id: impl Into<String>, output: impl Into<String>, is_error: bool) -> Self {
+        Event::ToolResult { id: id.into(), output: output.into(), is_error, diffs: Vec::new() }
     }
 
     /// The end of a turn that fails of this error.

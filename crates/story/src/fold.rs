@@ -144,16 +144,16 @@ impl Story {
             Event::ThoughtDelta { text } => self.words(Voice::Thought, text, out),
             Event::Text { text } => self.whole(Voice::Answer, text, out),
             Event::Thought { text } => self.whole(Voice::Thought, text, out),
-            Event::ToolCall { ref id, ref name, ref parent, .. } => {
-                if parent.is_none() {
+            Event::ToolCall(call) => {
+                if call.parent.is_none() {
                     out.extend(self.cut_off().map(Piece::CutOff));
                 }
-                remember(&mut self.tools, id.clone(), name.clone());
-                out.push(Piece::Said(event));
+                remember(&mut self.tools, call.id.clone(), call.name.clone());
+                out.push(Piece::Tool(Box::new(call.completed())));
             }
-            Event::ToolResult { id, output, is_error } => {
+            Event::ToolResult { id, output, is_error, diffs } => {
                 let name = self.tools.get(&id).cloned();
-                out.push(Piece::ToolEnded { id, name, output, is_error });
+                out.push(Piece::ToolEnded { id, name, output, is_error, diffs });
             }
             Event::Usage(ref usage) => {
                 self.turn.usage.update(usage);

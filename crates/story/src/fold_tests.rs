@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Block;
+use crate::{Block, Diff, Location};
 
 /// What the story says of these objects. `None` stands for an end of the output in the middle of a turn.
 fn told(objects: &[Value]) -> Vec<Piece> {
@@ -213,4 +213,13 @@ fn what_a_turn_used_is_told_with_its_end_and_not_carried_over() {
     let pieces = told(&[turn(1), usage(1), usage(5), ended("completed"), turn(2), ended("completed")]);
     let used: Vec<_> = ends(&pieces).iter().map(|ended| ended.usage.input_tokens).collect();
     assert_eq!(used, [Some(5), None]);
+}
+
+#[test]
+fn a_call_of_an_older_journal_has_its_changes_like_any_other() {
+    let call = json!({"type": "tool_call", "id": "t", "name": "Edit", "title": "", "kind": "edit",
+        "input": {"file_path": "/a", "old_string": "x", "new_string": "y"}});
+    let Some(Piece::Tool(call)) = told(&[call]).pop() else { panic!() };
+    let diff = Diff { path: "/a".into(), old: Some("x".into()), new: Some("y".into()), line: None };
+    assert_eq!((call.diffs, call.locations), (vec![diff], vec![Location { path: "/a".into(), line: None }]));
 }

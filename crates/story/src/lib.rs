@@ -10,17 +10,20 @@
 
 mod agent;
 mod block;
+mod diff;
 mod event;
 mod fact;
 mod fold;
 mod piece;
+mod tool;
 
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
+pub use diff::{Diff, Mark, take_diffs};
 pub use event::{
-    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption,
-    ToolKind, Usage,
+    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,
 };
 pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, payload, said};
 pub use fold::Story;
 pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
+pub use tool::{Location, ToolCall, ToolKind};

@@ -1,6 +1,6 @@
 //! The pieces that the story of a session is told in.
 
-use crate::{Answer, Asked, Block, EndReason, ErrorKind, Event, Fact, Usage};
+use crate::{Answer, Asked, Block, Diff, EndReason, ErrorKind, Event, Fact, ToolCall, Usage};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub enum Piece {
     },
     /// Words of an answer whose whole will never come.
     CutOff(String),
+    /// A tool is to be used.
+    Tool(Box<ToolCall>),
     /// A tool has ended, or was refused.
     ToolEnded {
         /// The call.
@@ -71,6 +73,8 @@ pub enum Piece {
         output: String,
         /// Whether it failed or was refused.
         is_error: bool,
+        /// What it has changed, where the call did not tell.
+        diffs: Vec<Diff>,
     },
     /// The agent asks.
     Asked {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, PlanEntryStatus, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdateFields,
-    ToolKind as AcpKind,
+    ContentBlock, PlanEntryStatus, SessionUpdate, ToolCallContent, ToolCallLocation, ToolCallStatus,
+    ToolCallUpdateFields, ToolKind as AcpKind,
 };
-use ostler_story::{Event, Json, PlanEntry, PlanStatus, ToolKind, Usage, Voice};
+use ostler_story::{Diff, Event, Json, Location, PlanEntry, PlanStatus, ToolCall, ToolKind, Usage, Voice};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,10 +19,18 @@ const MAX_TOOLS: usize = 1024;
 /// 64 calls that are being made up: agents make a few side by side.
 const MAX_PENDING: usize = 64;
 
-/// The calls of this turn, and whether each is done.
+/// What is known of a call that was told of.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// With its changes.
+    changes: bool,
+    done: bool,
+}
+
+/// The calls of this turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    told: BTreeMap<String, bool>,
+    told: BTreeMap<String, Told>,
     /// Calls without their input yet: what they are called.
     pending: BTreeMap<String, ToolCallUpdateFields>,
 }
@@ -77,6 +85,29 @@ impl Mention {
         }
     }
 
+    /// What it changes, as far as it is shown.
+    fn diffs(&self) -> Vec<Diff> {
+        let diff = |part: &ToolCallContent| match part {
+            ToolCallContent::Diff(diff) => Some(Diff {
+                path: diff.path.display().to_string(),
+                old: diff.old_text.clone(),
+                new: Some(diff.new_text.clone()),
+                line: None,
+            }),
+            _ => None,
+        };
+        self.fields.content.iter().flatten().filter_map(diff).collect()
+    }
+
+    /// Where it works.
+    fn locations(&self) -> Vec<Location> {
+        let place = |place: &ToolCallLocation| Location {
+            path: place.path.display().to_string(),
+            line: place.line.map(u64::from),
+        };
+        self.fields.locations.iter().flatten().map(place).collect()
+    }
+
     fn output(&self) -> String {
         let part = |part: &ToolCallContent| match part {
             ToolCallContent::Content(content) => text(&content.content).map(str::to_owned),
@@ -112,9 +143,10 @@ impl Tools {
     pub(super) fn tell(&mut self, call: &Mention, events: &mut Vec<Event>) {
         let Some(id) = &call.id else { return };
         if !self.told.contains_key(id) && self.told.len() < MAX_TOOLS {
-            self.told.insert(id.clone(), false);
-            let (id, name, title, input) = (id.clone(), call.name(), call.title(), call.input.clone());
-            events.push(Event::ToolCall { id, name, title, input, kind: call.kind(), parent: None });
+            let told = ToolCall::new(id, call.name(), call.kind(), call.input.clone()).titled(call.title());
+            let told = told.changing(call.diffs()).at(call.locations());
+            self.told.insert(id.clone(), Told { changes: !told.diffs.is_empty(), done: false });
+            events.push(Event::ToolCall(told));
         }
     }
 
@@ -131,9 +163,10 @@ impl Tools {
             _ => return,
         };
         let Some(id) = &call.id else { return };
-        if let Some(done) = self.told.get_mut(id).filter(|done| !**done) {
-            *done = true;
-            events.push(Event::ToolResult { id: id.clone(), output: call.output(), is_error });
+        if let Some(told) = self.told.get_mut(id).filter(|told| !told.done) {
+            told.done = true;
+            let diffs = if told.changes { Vec::new() } else { Diff::bounded(call.diffs()) };
+            events.push(Event::ToolResult { id: id.clone(), output: call.output(), is_error, diffs });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What claude tells about a turn, the same whether it is kept running or started for one prompt.
 
-use ostler_story::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
+use ostler_story::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolCall, ToolKind, Usage};
 
 use crate::adapter::Lined;
 use crate::json;
@@ -255,14 +255,9 @@ fn tool_use(block: &Json, parent: Option<String>, events: &mut Vec<Event>) {
     let name = json::text_or_empty(block, &["name"]);
     let input = block.get("input").cloned().unwrap_or_default();
     let plan = (name == "TodoWrite" && parent.is_none()).then(|| plan(&input));
-    events.push(Event::ToolCall {
-        id: json::text_or_empty(block, &["id"]),
-        title: title_of(&name, &input),
-        kind: kind_of(&name),
-        name,
-        input,
-        parent,
-    });
+    let title = title_of(&name, &input);
+    let call = ToolCall::new(json::text_or_empty(block, &["id"]), &name, kind_of(&name), input);
+    events.push(Event::ToolCall(call.titled(title).within(parent)));
     events.extend(plan);
 }
 
@@ -281,7 +276,7 @@ fn plan(input: &Json) -> Event {
 fn results(line: &Json) -> Vec<Event> {
     let result = |block: &Json| {
         let id = json::text(block, &["tool_use_id"])?.to_owned();
-        Some(Event::ToolResult { id, output: output(block.get("content")?), is_error: json::yes(block, &["is_error"]) })
+        Some(Event::tool_result(id, output(block.get("content")?), json::yes(block, &["is_error"])))
     };
     json::list(line, &["message", "content"]).iter().filter_map(result).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Event, Json, ToolKind};
+use ostler_story::{Event, Json, ToolCall, ToolKind};
 use serde_json::json;
 
 use crate::json;
@@ -19,12 +19,11 @@ pub(super) struct Items {
 impl Items {
     /// An item has begun.
     pub(super) fn started(&mut self, item: &Json, events: &mut Vec<Event>) {
-        let Some(tool) = Tool::of(item) else { return };
-        if tool.kind == ToolKind::Edit && self.changes.len() < MAX_ITEMS {
-            self.changes.insert(tool.id.clone(), tool.input.clone());
+        let Some(call) = call(item) else { return };
+        if call.kind == ToolKind::Edit && self.changes.len() < MAX_ITEMS {
+            self.changes.insert(call.id.clone(), call.input.clone());
         }
-        let Tool { id, name, title, input, kind } = tool;
-        events.push(Event::ToolCall { id, name, title, input, kind, parent: None });
+        events.push(Event::ToolCall(call));
     }
 
     /// An item is done.
@@ -40,10 +39,10 @@ impl Items {
             }
             "contextCompaction" => events.push(Event::Notice { text: "the conversation was compacted".to_owned() }),
             _ => {
-                let Some(tool) = Tool::of(item) else { return };
-                self.changes.remove(&tool.id);
+                let Some(call) = call(item) else { return };
+                self.changes.remove(&call.id);
                 let status = json::text(item, &["status"]).unwrap_or("completed");
-                events.push(Event::ToolResult { id: tool.id, output: output(item), is_error: status != "completed" });
+                events.push(Event::tool_result(call.id, output(item), status != "completed"));
             }
         }
     }
@@ -59,42 +58,32 @@ impl Items {
     }
 }
 
-struct Tool {
-    id: String,
-    name: String,
-    title: String,
-    input: Json,
-    kind: ToolKind,
-}
-
-impl Tool {
-    fn of(item: &Json) -> Option<Tool> {
-        let text = |name| json::text_or_empty(item, &[name]);
-        let sort = json::text(item, &["type"])?;
-        let (name, title, input, kind) = match sort {
-            "commandExecution" => {
-                let input = json!({ "command": text("command"), "cwd": text("cwd") });
-                ("bash".to_owned(), text("command"), input, ToolKind::Execute)
-            }
-            "fileChange" => {
-                let changes = item.get("changes").cloned().unwrap_or_default();
-                let paths: Vec<String> =
-                    json::list(item, &["changes"]).iter().map(|c| json::text_or_empty(c, &["path"])).collect();
-                ("edit".to_owned(), paths.join(", "), json!({ "changes": changes }), ToolKind::Edit)
-            }
-            "mcpToolCall" => {
-                let name = format!("{}.{}", text("server"), text("tool"));
-                (name.clone(), name, item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
-            }
-            "dynamicToolCall" | "collabAgentToolCall" => {
-                (text("tool"), text("tool"), item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
-            }
-            "webSearch" => ("web_search".to_owned(), text("query"), json!({ "query": text("query") }), ToolKind::Fetch),
-            "imageView" => ("view_image".to_owned(), text("path"), json!({ "path": text("path") }), ToolKind::Read),
-            _ => return None,
-        };
-        Some(Tool { id: text("id"), name, title: json::title(&title), input, kind })
-    }
+fn call(item: &Json) -> Option<ToolCall> {
+    let text = |name| json::text_or_empty(item, &[name]);
+    let sort = json::text(item, &["type"])?;
+    let (name, title, input, kind) = match sort {
+        "commandExecution" => {
+            let input = json!({ "command": text("command"), "cwd": text("cwd") });
+            ("bash".to_owned(), text("command"), input, ToolKind::Execute)
+        }
+        "fileChange" => {
+            let changes = item.get("changes").cloned().unwrap_or_default();
+            let paths: Vec<String> =
+                json::list(item, &["changes"]).iter().map(|c| json::text_or_empty(c, &["path"])).collect();
+            ("edit".to_owned(), paths.join(", "), json!({ "changes": changes }), ToolKind::Edit)
+        }
+        "mcpToolCall" => {
+            let name = format!("{}.{}", text("server"), text("tool"));
+            (name.clone(), name, item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
+        }
+        "dynamicToolCall" | "collabAgentToolCall" => {
+            (text("tool"), text("tool"), item.get("arguments").cloned().unwrap_or_default(), ToolKind::Other)
+        }
+        "webSearch" => ("web_search".to_owned(), text("query"), json!({ "query": text("query") }), ToolKind::Fetch),
+        "imageView" => ("view_image".to_owned(), text("path"), json!({ "path": text("path") }), ToolKind::Read),
+        _ => return None,
+    };
+    Some(ToolCall::new(text("id"), name, kind, input).titled(json::title(&title)))
 }
 
 fn output(item: &Json) -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ostler_story::{
     Answer, Ask, Asked, Block, Can, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question, QuestionOption,
-    ToolKind, Usage,
+    ToolCall, ToolKind, Usage,
 };
 use serde_json::{Value, json};
 
@@ -114,12 +114,12 @@ enum Allowed {
 }
 
 fn call<W: Write>(stage: &mut Stage<W>, id: &str, tool: &Tool) -> Result<(), Stop> {
-    let (name, title, input) = (tool.name.to_owned(), tool.title.clone(), tool.input.clone());
-    Ok(stage.say(&Event::ToolCall { id: id.to_owned(), name, title, input, kind: tool.kind, parent: None })?)
+    let call = ToolCall::new(id, tool.name, tool.kind, tool.input.clone()).titled(&tool.title);
+    Ok(stage.say(&Event::ToolCall(call))?)
 }
 
 fn result<W: Write>(stage: &mut Stage<W>, id: &str, output: String, is_error: bool) -> Result<(), Stop> {
-    Ok(stage.say(&Event::ToolResult { id: id.to_owned(), output, is_error })?)
+    Ok(stage.say(&Event::tool_result(id, output, is_error))?)
 }
 
 fn tool<W: Write>(stage: &mut Stage<W>, what: &str) -> Result<(), Stop> {

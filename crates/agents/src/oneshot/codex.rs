@@ -1,6 +1,6 @@
 //! What `codex exec --json` writes. Text comes whole, or as the text so far.
 
-use ostler_story::{EndReason, Event, Json, PlanEntry, PlanStatus, ToolKind, Usage};
+use ostler_story::{EndReason, Event, Json, PlanEntry, PlanStatus, ToolCall, ToolKind, Usage};
 use serde_json::json;
 
 use crate::json;
@@ -78,7 +78,7 @@ impl Lines {
                     (None, None) => String::new(),
                 };
                 if call(item).is_some() {
-                    events.push(Event::ToolResult { id: text("id"), output, is_error: status != "completed" });
+                    events.push(Event::tool_result(text("id"), output, status != "completed"));
                 }
             }
         }
@@ -103,7 +103,7 @@ fn call(item: &Json) -> Option<Event> {
         "web_search" => ("web_search".to_owned(), text("query"), json!({ "query": text("query") }), ToolKind::Fetch),
         _ => return None,
     };
-    Some(Event::ToolCall { id: text("id"), name, title: json::title(&title), input, kind, parent: None })
+    Some(Event::ToolCall(ToolCall::new(text("id"), name, kind, input).titled(json::title(&title))))
 }
 
 fn plan(item: &Json) -> Event {

@@ -1,6 +1,6 @@
 //! What `gemini --output-format stream-json` writes.
 
-use ostler_story::{EndReason, Event, Json, ToolKind, Usage, Voice};
+use ostler_story::{EndReason, Event, Json, ToolCall, ToolKind, Usage, Voice};
 
 use crate::blocks::Blocks;
 use crate::json;
@@ -36,14 +36,8 @@ impl Lines {
                 let about = ["command", "file_path", "path", "pattern", "query"];
                 let title = about.iter().find_map(|about| json::text(&input, &[about])).unwrap_or(&name);
                 let title = json::title(title);
-                events.push(Event::ToolCall {
-                    id: text("tool_id"),
-                    title,
-                    kind: kind_of(&name),
-                    name,
-                    input,
-                    parent: None,
-                });
+                events
+                    .push(Event::ToolCall(ToolCall::new(text("tool_id"), &name, kind_of(&name), input).titled(title)));
             }
             "tool_result" => {
                 let failed = json::text(line, &["status"]) == Some("error");
@@ -51,7 +45,7 @@ impl Lines {
                     Some(message) => message.to_owned(),
                     None => text("output"),
                 };
-                events.push(Event::ToolResult { id: text("tool_id"), output, is_error: failed });
+                events.push(Event::tool_result(text("tool_id"), output, failed));
             }
             "result" => end(line, &mut events),
             "error" => events.push(Event::trouble(text("message"))),

@@ -1,6 +1,6 @@
 //! What `opencode run --format json` writes. A run has several steps; the last is the one that calls no tool.
 
-use ostler_story::{EndReason, Event, Json, ToolKind, Usage, Voice};
+use ostler_story::{EndReason, Event, Json, ToolCall, ToolKind, Usage, Voice};
 
 use crate::blocks::Blocks;
 use crate::json;
@@ -74,14 +74,14 @@ impl Lines {
             let input = state.get("input").cloned().unwrap_or_default();
             let title = json::text(state, &["title"]).or(json::text(&input, &["command"])).unwrap_or(&name);
             let title = json::title(title);
-            events.push(Event::ToolCall { id: id.clone(), title, kind: kind_of(&name), name, input, parent: None });
+            events.push(Event::ToolCall(ToolCall::new(&id, &name, kind_of(&name), input).titled(title)));
         }
         let (failed, output) = match status {
             Some("completed") => (false, json::text_or_empty(state, &["output"])),
             Some("error") => (true, json::text_or_empty(state, &["error"])),
             _ => return,
         };
-        events.push(Event::ToolResult { id, output, is_error: failed });
+        events.push(Event::tool_result(id, output, failed));
     }
 
     fn finished(&mut self, part: &Json, events: &mut Vec<Event>) {

@@ -1,6 +1,8 @@
 //! Agents that speak ACP: what they are told and what they say.
 
-use ostler_story::{Agent, Answer, Autonomy, Block, Drive, EndReason, ErrorKind, Event, PlanStatus, ToolKind};
+use ostler_story::{
+    Agent, Answer, Autonomy, Block, Diff, Drive, EndReason, ErrorKind, Event, Location, PlanStatus, ToolCall, ToolKind,
+};
 
 use crate::support::{Live, setup};
 use ostler_agents::{PromptError, open};
@@ -100,13 +102,37 @@ fn a_tool_that_was_never_told_of_is_made_from_its_request() {
     live.tells(chunk("let me"));
     let events = live.tells(ask(json!(0), "execute", "/a"));
     assert_eq!(events[0], Event::Text { text: "let me".into() });
-    assert!(matches!(&events[1], Event::ToolCall { id, title, .. } if id == "t1" && title == "touch a"));
+    assert!(matches!(&events[1], Event::ToolCall(call) if call.id == "t1" && call.title == "touch a"));
     assert!(matches!(&events[2], Event::Asked(asked) if asked.tool_call.as_deref() == Some("t1")));
     let done = update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed",
         "content": [{ "type": "content", "content": { "type": "text", "text": "out" } }] }));
-    let result = Event::ToolResult { id: "t1".into(), output: "out".into(), is_error: false };
+    let result = Event::tool_result("t1", "out", false);
     assert_eq!(live.tells(done.clone()), [result]);
     assert!(live.tells(done).is_empty(), "a result is told once");
+    live.rebuild_everywhere();
+}
+
+#[test]
+fn a_change_is_told_once_with_the_call_or_with_its_result() {
+    let mut live = opened(Agent::Gemini, Autonomy::Ask);
+    live.prompt("go").unwrap();
+    let shown = json!([{ "type": "diff", "path": "/w/a", "oldText": "x", "newText": "y" }]);
+    let diff = Diff { path: "/w/a".into(), old: Some("x".into()), new: Some("y".into()), line: None };
+    let call = |id: &str, more: Json| {
+        let mut call = json!({ "sessionUpdate": "tool_call", "toolCallId": id, "status": "in_progress", "kind": "edit",
+            "title": "t", "rawInput": { "n": 1 }, "locations": [{ "path": "/w/a", "line": 3 }] });
+        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        update(call)
+    };
+    let done =
+        |id: &str| call(id, json!({ "sessionUpdate": "tool_call_update", "status": "completed", "content": shown }));
+    let events = live.tells(call("t1", json!({ "content": shown })));
+    let [Event::ToolCall(told)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(told.diffs, [diff.clone()]);
+    assert_eq!(told.locations, [Location { path: "/w/a".into(), line: Some(3) }]);
+    assert!(matches!(&live.tells(done("t1"))[..], [Event::ToolResult { diffs, .. }] if diffs.is_empty()));
+    live.tells(call("t2", json!({})));
+    assert!(matches!(&live.tells(done("t2"))[..], [Event::ToolResult { diffs, .. }] if *diffs == [diff.clone()]));
     live.rebuild_everywhere();
 }
 
@@ -214,8 +240,8 @@ fn a_call_is_told_of_once_its_input_is_known() {
     assert!(live.tells(call("tool_call", announced)).is_empty());
     let running = json!({ "status": "in_progress", "rawInput": { "command": "ls" } });
     let events = live.tells(call("tool_call_update", running));
-    let [Event::ToolCall { input, kind, title, .. }] = events.as_slice() else { panic!("{events:?}") };
-    assert_eq!((input, *kind, title.as_str()), (&json!({ "command": "ls" }), ToolKind::Execute, "bash"));
+    let [Event::ToolCall(told)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((&told.input, told.kind, told.title.as_str()), (&json!({ "command": "ls" }), ToolKind::Execute, "bash"));
     let events = live.tells(call("tool_call_update", json!({ "status": "completed" })));
     assert!(matches!(events.as_slice(), [Event::ToolResult { is_error: false, .. }]));
     live.rebuild_everywhere();
@@ -293,7 +319,7 @@ fn a_word_that_is_off_costs_nothing_but_itself() {
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "kind": "juggle", "status": "completed",
         "locations": "none", "content": [{ "type": "hologram" }, { "type": "content", "content": { "type": "text", "text": "out" } }] });
     let events = live.tells(update(call));
-    let [Event::ToolCall { input, .. }, Event::ToolResult { output, .. }] = events.as_slice() else {
+    let [Event::ToolCall(ToolCall { input, .. }), Event::ToolResult { output, .. }] = events.as_slice() else {
         panic!("{events:?}")
     };
     assert_eq!((&input["content"][0]["type"], output.as_str()), (&json!("hologram"), "out"), "shown as it came");

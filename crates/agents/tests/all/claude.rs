@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, ToolKind};
+use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, ToolCall, ToolKind};
 
 use crate::support::{Live, NEW_ID, setup};
 use ostler_agents::{AnswerError, PromptError, open};
@@ -97,7 +97,7 @@ fn a_tool_runs_only_when_allowed_and_with_the_input_that_was_shown() {
     assert_eq!(live.answer("r1", &Answer::Once), Err(AnswerError::NoSuchRequest("r1".into())));
     let line = json!({ "type": "user", "message": { "content": [
         { "type": "tool_result", "tool_use_id": "t-r1", "content": [{ "type": "text", "text": "ok" }], "is_error": false }] } });
-    assert_eq!(live.tells(line), [Event::ToolResult { id: "t-r1".into(), output: "ok".into(), is_error: false }]);
+    assert_eq!(live.tells(line), [Event::tool_result("t-r1", "ok", false)]);
     live.rebuild_everywhere();
 }
 
@@ -235,7 +235,8 @@ fn what_a_sub_agent_does_belongs_to_its_call() {
         { "type": "text", "text": "inner" },
         { "type": "tool_use", "id": "t-10", "name": "Read", "input": { "file_path": "/a" } }] } });
     let events = live.tells(line);
-    let [Event::ToolCall { kind: ToolKind::Read, parent: Some(parent), title, .. }] = events.as_slice() else {
+    let [Event::ToolCall(ToolCall { kind: ToolKind::Read, parent: Some(parent), title, .. })] = events.as_slice()
+    else {
         panic!("{events:?}")
     };
     assert_eq!((parent.as_str(), title.as_str()), ("t-9", "Read: /a"));

@@ -114,8 +114,8 @@ fn codex_once() {
             json!({ "type": "turn.completed", "usage": { "input_tokens": 1, "output_tokens": 2 } }),
         ],
     );
-    assert!(matches!(&events[2], Event::ToolCall { name, .. } if name == "bash"));
-    assert_eq!(events[3], Event::ToolResult { id: "i".into(), output: "a".into(), is_error: false });
+    assert!(matches!(&events[2], Event::ToolCall(call) if call.name == "bash"));
+    assert_eq!(events[3], Event::tool_result("i", "a", false));
     assert_eq!(events[5], Event::TextDelta { text: "llo".into() });
     assert_eq!(events[6], Event::Text { text: "Hello".into() });
     has_one_end(&events, EndReason::Completed);
@@ -137,7 +137,7 @@ fn gemini_once() {
         ],
     );
     assert_eq!(events[3], Event::Text { text: "ab".into() });
-    assert_eq!(events[5], Event::ToolResult { id: "t".into(), output: "no".into(), is_error: true });
+    assert_eq!(events[5], Event::tool_result("t", "no", true));
     has_one_end(&events, EndReason::Completed);
 }
 
@@ -165,8 +165,8 @@ fn opencode_once() {
             step("stop"),
         ],
     );
-    assert!(matches!(&events[1], Event::ToolCall { id, .. } if id == "c"));
-    assert_eq!(events[2], Event::ToolResult { id: "c".into(), output: "a".into(), is_error: false });
+    assert!(matches!(&events[1], Event::ToolCall(call) if call.id == "c"));
+    assert_eq!(events[2], Event::tool_result("c", "a", false));
     assert_eq!(events.iter().filter(|event| matches!(event, Event::Started { .. })).count(), 1);
     has_one_end(&events, EndReason::Completed);
 }

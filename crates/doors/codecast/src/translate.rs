@@ -97,6 +97,12 @@ impl Translator {
                 self.words.push_str(if text.len() <= WORDS_MAX { text.trim() } else { "" });
                 out.push(Event::Text { content: text });
             }
+            Piece::Tool(call) => {
+                self.questions_shown |= call.name == "AskUserQuestion";
+                let input = Some(call.input).filter(|input| !input.is_null());
+                let tool = tool_name(&self.agent, &call.name).to_owned();
+                out.push(Event::ToolUse { tool, input, message: None, raw: None });
+            }
             Piece::ToolEnded { name, output, .. } if self.agent != Agent::Claude => {
                 let tool = name.map_or("tool".to_owned(), |name| tool_name(&self.agent, &name).to_owned());
                 let message = Some(output.chars().take(OUTPUT_MAX).collect());
@@ -139,12 +145,6 @@ impl Translator {
             Heard::Status { kind } if self.agent == Agent::Claude => out.push(self.system(kind, line)),
             Heard::Unknown { kind } if self.agent == Agent::Claude => {
                 out.extend(kind.strip_prefix("system/").map(|kind| self.system(kind.to_owned(), line)));
-            }
-            Heard::ToolCall { name, input, .. } => {
-                self.questions_shown |= name == "AskUserQuestion";
-                let input = Some(input).filter(|input| !input.is_null());
-                let tool = tool_name(&self.agent, &name).to_owned();
-                out.push(Event::ToolUse { tool, input, message: None, raw: None });
             }
             Heard::ToolUpdate { name: Some(tool), output_delta, .. } => {
                 let raw = line.and_then(|line| line());

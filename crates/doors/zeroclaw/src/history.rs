@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ostler_engine::session::{Block, Event, EventStep, Piece, Said, Session, Sessions, Story, Voice, said};
+use ostler_engine::session::{Block, EventStep, Piece, Said, Session, Sessions, Story, Voice, said};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -144,13 +144,13 @@ impl History {
                 self.push(Message::said("user", cut(&words(&prompt.blocks), MESSAGE_MAX)));
             }
             Piece::Whole { voice: Voice::Answer, text, .. } | Piece::CutOff(text) => self.answered(&text),
-            Piece::Said(Event::ToolCall { id, name, title, input, .. }) => self.push(Message {
+            Piece::Tool(call) => self.push(Message {
                 role: "assistant",
                 kind: "tool_call",
-                content: title,
-                tool_call_id: Some(id),
-                tool_name: Some(name),
-                tool_input: Some(fits(&input)),
+                content: call.title,
+                tool_call_id: Some(call.id),
+                tool_name: Some(call.name),
+                tool_input: Some(fits(&call.input)),
             }),
             Piece::ToolEnded { id, name, output, .. } => self.push(Message {
                 role: "tool",
@@ -178,7 +178,7 @@ fn words(blocks: &[Block]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ostler_engine::session::{Fact, ToolKind};
+    use ostler_engine::session::{Event, Fact, ToolCall, ToolKind};
     use serde_json::json;
 
     #[test]
@@ -187,14 +187,7 @@ mod tests {
             let blocks = vec![Block::Text { text: text.into() }];
             Said::Fact(Fact::Prompt { number, key: None, blocks, door: "x".into() })
         };
-        let call = Event::ToolCall {
-            id: "t".into(),
-            name: "bash".into(),
-            title: "ls".into(),
-            input: json!({"a": 1}),
-            kind: ToolKind::Execute,
-            parent: None,
-        };
+        let call = Event::ToolCall(ToolCall::new("t", "bash", ToolKind::Execute, json!({"a": 1})).titled("ls"));
         let mut history = History { keeps: true, ..History::default() };
         for one in [
             prompt(1, "one"),
@@ -202,7 +195,7 @@ mod tests {
             prompt(3, "three"),
             Said::Fact(Fact::Turn { number: 1 }),
             Said::Event(call),
-            Said::Event(Event::ToolResult { id: "t".into(), output: "out".into(), is_error: false }),
+            Said::Event(Event::tool_result("t", "out", false)),
             Said::Event(Event::Text { text: "done".into() }),
             Said::Fact(Fact::Dropped { number: 2, why: "x".into() }),
             Said::Fact(Fact::Turn { number: 3 }),

@@ -163,6 +163,11 @@ impl Turn {
                 self.tell(voice, heard.rest(&text), out);
                 self.ended |= voice == Voice::Answer;
             }
+            Piece::Tool(call) => {
+                self.flush(out);
+                self.answer.clear();
+                self.updates.tool_call(&call.id, &call.name, &call.input, out);
+            }
             Piece::ToolEnded { id, name, output, .. } => {
                 self.flush(out);
                 self.updates.tool_result(&id, name.as_deref().unwrap_or("tool"), &output, out);
@@ -191,11 +196,6 @@ impl Turn {
 
     fn event(&mut self, event: Event, out: &mut Vec<u8>) {
         match event {
-            Event::ToolCall { id, name, input, .. } => {
-                self.flush(out);
-                self.answer.clear();
-                self.updates.tool_call(&id, &name, &input, out);
-            }
             Event::Plan { entries } => self.updates.plan(&entries, out),
             Event::Usage(usage) if self.missing => self.usage = Some(usage),
             Event::Usage(usage) => self.updates.usage(&usage, out),

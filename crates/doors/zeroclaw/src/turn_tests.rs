@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ostler_engine::session::{Can, Event, Fact, ToolKind};
+use ostler_engine::session::{Can, Event, Fact, ToolCall, ToolKind};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -138,15 +138,8 @@ fn who_comes_to_a_running_turn_is_told_what_it_missed_in_few_words_and_the_rest_
 fn the_answer_is_what_follows_the_last_tool() {
     let mut told = TurnUnderTest::begun();
     told.event(&Event::Text { text: "let me look".into() });
-    told.event(&Event::ToolCall {
-        id: "t".into(),
-        name: "bash".into(),
-        title: String::new(),
-        input: json!({}),
-        kind: ToolKind::Execute,
-        parent: None,
-    });
-    told.event(&Event::ToolResult { id: "t".into(), output: "x".into(), is_error: false });
+    told.event(&Event::ToolCall(ToolCall::new("t", "bash", ToolKind::Execute, json!({}))));
+    told.event(&Event::tool_result("t", "x", false));
     told.event(&Event::Text { text: "done".into() });
     told.event(&ended(EndReason::Completed));
     assert_eq!(

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::PoisonError;
 
 use ostler_journal::EventStep;
-use ostler_story::{Block, Event};
+use ostler_story::{Block, Event, ToolCall};
 
 use super::{Fact, Said, Session, said};
 use crate::lines::{LINES_MAX, last_lines};
@@ -56,7 +56,7 @@ impl Heard {
         match said {
             Said::Event(Event::TextDelta { text }) => self.pieces.push_str(text),
             Said::Event(Event::Text { text }) => self.whole(text),
-            Said::Event(Event::ToolCall { title, name, .. }) => {
+            Said::Event(Event::ToolCall(ToolCall { title, name, .. })) => {
                 self.whole(if title.is_empty() { name } else { title });
             }
             Said::Event(Event::Asked(asked)) => self.whole(&format!("asks: {}", asked.title)),

@@ -62,7 +62,7 @@ pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use ostler_story::{
     Agent, Alias, Answer, Ask, Asked, Autonomy, Block, Can, Created, Drive, EndReason, Ended, ErrorKind, Event, Fact,
     Heard, Intent, Lifetime, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings, Stop, Story,
-    ToolKind, Usage, Voice, Why, said,
+    ToolCall, ToolKind, Usage, Voice, Why, said,
 };
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use screen::{NewScreen, ScreenError};

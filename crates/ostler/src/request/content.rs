@@ -2,11 +2,12 @@
 //! choices. Nothing of the input is left out, because a yes is about all of it.
 
 use ostler_engine::session::ToolContent;
+use ostler_story::{Mark, take_diffs};
 use serde_json::Value;
 
 use super::row::Row;
 use crate::output::{Paint, spelled};
-use crate::transcript::{Mark, take_changes};
+use crate::transcript::paint_of;
 
 /// The rows for a tool use or a question; nothing for content of another shape.
 pub(super) fn rows(content: &str) -> Option<Vec<Row>> {
@@ -25,20 +26,16 @@ pub(super) fn rows(content: &str) -> Option<Vec<Row>> {
 fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
     rows.push(Row::new(Paint::Plain, &format!("  {} wants to use {}", content.agent, content.tool)));
     let mut input = content.input.clone();
-    let changes = take_changes(&mut input);
-    for change in &changes {
+    let diffs = take_diffs(&mut input);
+    for diff in &diffs {
         rows.push(Row::new(Paint::Plain, ""));
-        rows.push(Row::new(Paint::Head, &format!("  {}", change.path)));
-        for (mark, line) in &change.lines {
-            let paint = match mark {
-                Mark::Added => Paint::Good,
-                Mark::Removed => Paint::Bad,
-                Mark::Same | Mark::Place => Paint::Dim,
-            };
-            rows.push(Row::new(paint, &format!("  {}{}", mark.sign(), line.replace('\t', "    "))));
-        }
+        rows.push(Row::new(Paint::Head, &format!("  {}", diff.place())));
+        let row = |(mark, line): (Mark, &str)| {
+            Row::new(paint_of(mark), &format!("  {}{}", mark.sign(), line.replace('\t', "    ")))
+        };
+        rows.extend(diff.lines().into_iter().map(row));
     }
-    let shown: Vec<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    let shown: Vec<&str> = diffs.iter().map(|diff| diff.path.as_str()).collect();
     take_shown(&mut input, &content.title, &shown);
     let texts = take_texts(&mut input);
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
@@ -192,7 +189,7 @@ mod tests {
         // As opencode says it.
         let shown = text(tool_use(json!({"filepath": "/w/b", "diff": "@@ -1 +1 @@\n-x\n+y"})));
         assert!(
-            shown.ends_with("  /w/b\n  @@@ -1 +1 @@\n  -x\n  +y\n  approving for longer also allows: Edit(**)\n"),
+            shown.ends_with("  /w/b, line 1\n  -x\n  +y\n  approving for longer also allows: Edit(**)\n"),
             "{shown}"
         );
         let words = json!({"type": "content", "content": {"type": "text", "text": "It will\nsha256 0000"}});

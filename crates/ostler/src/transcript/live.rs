@@ -2,12 +2,10 @@
 //! them only what was not heard yet, so that nothing is read twice.
 
 use ostler_story::{
-    Answer, Ask, Asked, Block, EndReason, Ended, ErrorKind, Event, Fact, Heard, Piece, PlanStatus, Prompt, ToolKind,
-    Voice, Why,
+    Answer, Ask, Asked, Block, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, Mark, Piece, PlanStatus, Prompt,
+    ToolCall, ToolKind, Voice, Why,
 };
-use serde_json::Value;
 
-use super::changes::{Mark, take_changes};
 use super::login::{self, is_about_login};
 use super::usage::usage_words;
 use crate::output::{Paint, Screen, by_name, visible, visible_lines};
@@ -57,7 +55,10 @@ impl<'a> Live<'a> {
     }
 
     fn piece(&mut self, piece: &Piece, out: &mut String) {
-        if matches!(piece, Piece::Words { .. } | Piece::Whole { .. } | Piece::Trouble { .. } | Piece::Said(_)) {
+        if matches!(
+            piece,
+            Piece::Words { .. } | Piece::Whole { .. } | Piece::Trouble { .. } | Piece::Tool(_) | Piece::Said(_)
+        ) {
             self.latest = None;
         }
         match piece {
@@ -86,7 +87,11 @@ impl<'a> Live<'a> {
                 self.speaking = None;
                 self.end_line(out);
             }
-            Piece::ToolEnded { output, is_error, .. } => self.result(output, *is_error, out),
+            Piece::Tool(call) => self.call(call, out),
+            Piece::ToolEnded { output, is_error, diffs, .. } => {
+                self.diffs(diffs, out);
+                self.result(output, *is_error, out);
+            }
             Piece::Asked { asked, .. } => self.ask(asked, out),
             Piece::Waits { approval, asked } => self.waits(approval, asked.as_deref(), out),
             Piece::Answered { approval, decision, by } => {
@@ -106,14 +111,6 @@ impl<'a> Live<'a> {
 
     fn event(&mut self, event: &Event, out: &mut String) {
         match event {
-            Event::ToolCall { title, name, kind, input, parent, .. } => {
-                self.speaking = None;
-                let title = if title.is_empty() { name } else { title };
-                let indent = if parent.is_some() { "  " } else { "" };
-                let line = format!("{indent}● {}  [{}]", short(title), kind_word(*kind));
-                self.line(Paint::Head, &line, out);
-                self.changes(input, out);
-            }
             Event::Plan { entries } => {
                 self.line(Paint::Head, "plan", out);
                 for entry in entries {
@@ -216,15 +213,23 @@ impl<'a> Live<'a> {
         out.push('\n');
     }
 
-    fn changes(&mut self, input: &Value, out: &mut String) {
-        let mut input = input.clone();
-        for change in take_changes(&mut input) {
-            self.line(Paint::Dim, &format!("  {}", visible(&change.path)), out);
-            for (mark, line) in change.lines.iter().take(CHANGE_LINES) {
-                let paint = paint_of(*mark);
-                self.line(paint, &format!("  {}{}", mark.sign(), cut(&visible_lines(line))), out);
+    fn call(&mut self, call: &ToolCall, out: &mut String) {
+        self.speaking = None;
+        let title = if call.title.is_empty() { &call.name } else { &call.title };
+        let indent = if call.parent.is_some() { "  " } else { "" };
+        let line = format!("{indent}● {}  [{}]", short(title), kind_word(call.kind));
+        self.line(Paint::Head, &line, out);
+        self.diffs(&call.diffs, out);
+    }
+
+    fn diffs(&mut self, diffs: &[Diff], out: &mut String) {
+        for diff in diffs {
+            self.line(Paint::Dim, &format!("  {}", visible(&diff.place())), out);
+            let lines = diff.lines();
+            for (mark, line) in lines.iter().take(CHANGE_LINES) {
+                self.line(paint_of(*mark), &format!("  {}{}", mark.sign(), cut(&visible_lines(line))), out);
             }
-            self.more(change.lines.len().saturating_sub(CHANGE_LINES), out);
+            self.more(lines.len().saturating_sub(CHANGE_LINES), out);
         }
     }
 
@@ -352,11 +357,12 @@ pub(super) fn kind_word(kind: ToolKind) -> &'static str {
     }
 }
 
-fn paint_of(mark: Mark) -> Paint {
+/// The colour of a line of a change.
+pub(crate) fn paint_of(mark: Mark) -> Paint {
     match mark {
         Mark::Added => Paint::Good,
         Mark::Removed => Paint::Bad,
-        Mark::Same | Mark::Place => Paint::Dim,
+        Mark::Same => Paint::Dim,
     }
 }
 

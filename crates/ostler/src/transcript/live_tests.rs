@@ -1,5 +1,5 @@
 use ostler_story::{Said, Story};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 

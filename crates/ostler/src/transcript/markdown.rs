@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ostler_api::{SessionInfo, Timestamp};
-use ostler_story::{Block, EndReason, Ended, Event, Fact, Piece, PlanStatus, Prompt, Story, Voice, Why};
-use serde_json::Value;
+use ostler_story::{
+    Block, Diff, EndReason, Ended, Event, Fact, Piece, PlanStatus, Prompt, Story, ToolCall, Voice, Why,
+};
 
-use super::changes::take_changes;
 use super::live::{answer_words, kind_word};
 use super::usage::{spent_words, usage_words};
 use crate::output::{by_name, visible, visible_lines};
@@ -77,7 +77,9 @@ impl Markdown {
             Piece::Whole { voice: Voice::Answer, text, .. } => paragraph(out, &visible_lines(text)),
             Piece::Whole { voice: Voice::Thought, text, .. } => paragraph(out, &quoted(text)),
             Piece::CutOff(words) => not_whole(words, "cut off", out),
-            Piece::ToolEnded { output, is_error, .. } => {
+            Piece::Tool(call) => tool_call(call, out),
+            Piece::ToolEnded { output, is_error, diffs, .. } => {
+                changes(diffs, out);
                 if *is_error {
                     paragraph(out, "failed:");
                 }
@@ -109,11 +111,6 @@ impl Markdown {
 
     fn event(&mut self, event: &Event, out: &mut String) {
         match event {
-            Event::ToolCall { title, name, kind, input, .. } => {
-                let title = if title.is_empty() { name } else { title };
-                paragraph(out, &format!("**{}** ({})", visible(title), kind_word(*kind)));
-                tool_input(input, out);
-            }
             Event::Plan { entries } => {
                 let line = |entry: &ostler_story::PlanEntry| {
                     let mark = if entry.status == PlanStatus::Done { 'x' } else { ' ' };
@@ -183,15 +180,19 @@ fn fenced(out: &mut String, language: &str, text: &str) {
     paragraph(out, &format!("{fence}{language}\n{text}\n{fence}"));
 }
 
-fn tool_input(input: &Value, out: &mut String) {
-    let mut rest = input.clone();
-    let changes = take_changes(&mut rest);
-    for change in &changes {
-        let lines: String = change.lines.iter().map(|(mark, line)| format!("{}{line}\n", mark.sign())).collect();
-        fenced(out, "diff", &format!("{}\n{lines}", change.path));
+fn tool_call(call: &ToolCall, out: &mut String) {
+    let title = if call.title.is_empty() { &call.name } else { &call.title };
+    paragraph(out, &format!("**{}** ({})", visible(title), kind_word(call.kind)));
+    changes(&call.diffs, out);
+    if call.diffs.is_empty() && !call.input.is_null() {
+        fenced(out, "json", &serde_json::to_string_pretty(&call.input).unwrap_or_default());
     }
-    if changes.is_empty() && !input.is_null() {
-        fenced(out, "json", &serde_json::to_string_pretty(input).unwrap_or_default());
+}
+
+fn changes(diffs: &[Diff], out: &mut String) {
+    for diff in diffs {
+        let lines: String = diff.lines().iter().map(|(mark, line)| format!("{}{line}\n", mark.sign())).collect();
+        fenced(out, "diff", &format!("{}\n{lines}", diff.place()));
     }
 }
 
@@ -209,7 +210,7 @@ fn end_word(reason: EndReason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use ostler_story::Said;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

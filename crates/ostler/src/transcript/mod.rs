@@ -4,15 +4,13 @@
 //! [`visible_lines`](crate::output::visible_lines) or [`visible`](crate::output::visible) on its way, so that nothing of it
 //! moves a cursor, rings, or hides.
 
-mod changes;
 mod live;
 mod login;
 mod markdown;
 mod reader;
 mod usage;
 
-pub(crate) use changes::{Mark, take_changes};
-pub(crate) use live::Live;
+pub(crate) use live::{Live, paint_of};
 pub(crate) use markdown::Markdown;
 pub(crate) use reader::Reader;
 pub(crate) use usage::{dollars, spent_words};
