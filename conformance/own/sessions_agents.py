@@ -91,6 +91,28 @@ def export_turns(t):
         house.down()
 
 
+@area("sessions-about-itself")
+def about_itself(t):
+    """What an agent tells beside the conversation: seen while it happens, in lists, and by the next daemon."""
+    house = House(t)
+    try:
+        id = house.new()
+        shown = house.good("send", id, "OFFER TITLE:Mend_the_roof LIMIT:95")
+        t.ok("watch", all(part in shown for part in ("commands: /echo", "MCP server mountains: failed", "called Mend the roof", "95% of the limit patience")), shown)
+        told = {e["type"]: e for e in house.events(id)}
+        t.ok("events", told["title"]["title"] == "Mend the roof" and told["offers"]["commands"][0]["name"] == "echo" and "tools" not in told["offers"], told)
+        house.good("restart")
+        listed = house.good("sessions")
+        t.ok("sessions", "Mend the roof" in listed and "95% of the limit patience is used; it resets at 2100-01-01 00:00 UTC" in listed, listed)
+        info = house.info(id)
+        t.ok("the-protocol", info["title"] == "Mend the roof" and info["limits"][0]["state"] == "near", info)
+        t.ok("export", house.good("export", id).startswith("# Mend the roof\n"), house.good("export", id)[:200])
+        plain = house.info(house.new())
+        t.ok("what-nobody-told-is-absent", "title" not in plain and "limits" not in plain, plain)
+    finally:
+        house.down()
+
+
 @area("sessions-ids")
 def ids(t):
     house = Doors(t)

@@ -36,6 +36,16 @@ words! {
         Ask = "ask",
     }
 
+    /// How close a limit of use is.
+    pub enum LimitState {
+        /// Far off.
+        Far = "far",
+        /// Close, by the agent's word.
+        Near = "near",
+        /// Nothing is answered before it begins anew.
+        Reached = "reached",
+    }
+
     /// How long an agent's process lives.
     pub enum Lifetime {
         /// One process for each prompt.
@@ -53,6 +63,21 @@ wire! {
         /// Tokens of the input that came from a cache.
         pub cached_tokens: Option<u64>,
         pub cost_usd: Option<f64>,
+        /// Tokens that the conversation holds now, and how many it can.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub context_used: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub context_size: Option<u64>,
+    }
+
+    /// How much of a limit of use is used up, as the agent tells it.
+    pub struct UsageLimit {
+        /// Which limit, in the agent's word.
+        pub name: String,
+        pub used_percent: Option<f64>,
+        /// When it begins anew.
+        pub resets: Option<Timestamp>,
+        pub state: LimitState,
     }
 
     /// All there is to say about a session.
@@ -74,6 +99,12 @@ wire! {
         pub model: Option<String>,
         /// The model that answers, as the agent says; absent until it has said so.
         pub reported_model: Option<String>,
+        /// What the agent calls the conversation, where it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub title: Option<String>,
+        /// The limits of use that the agent told of.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub limits: Vec<UsageLimit>,
         /// The agent's own id of the conversation.
         pub agent_session: Option<String>,
         pub lifetime: Lifetime,

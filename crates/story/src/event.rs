@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Diff, ToolCall};
+use crate::{Diff, Limit, Offers, ToolCall};
 
 /// Any JSON value: a tool's input or output as the agent gave it.
 pub type Json = serde_json::Value;
@@ -119,6 +119,15 @@ pub enum Event {
         /// For people.
         text: String,
     },
+    /// What the agent offers: each list once, and again when it changes.
+    Offers(Offers),
+    /// What the agent calls the conversation.
+    Title {
+        /// In one line.
+        title: String,
+    },
+    /// How much of a limit of use is used up.
+    Limit(Limit),
     /// How the agent's program is doing, which is no part of the conversation. The raw line in the journal has the rest.
     Status {
         /// How the agent named it.

@@ -14,6 +14,7 @@ mod diff;
 mod event;
 mod fact;
 mod fold;
+mod offers;
 mod piece;
 mod tool;
 
@@ -25,5 +26,6 @@ pub use event::{
 };
 pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, payload, said};
 pub use fold::Story;
+pub use offers::{Choice, Limit, LimitState, McpServer, Offer, Offers};
 pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
 pub use tool::{Location, ToolCall, ToolKind};

@@ -8,6 +8,7 @@
 
 mod launch;
 mod modes;
+mod offers;
 mod opening;
 mod permission;
 mod updates;
@@ -18,7 +19,7 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, CLIENT_METHOD_NAMES as OURS, CancelNotification, ContentBlock, ErrorCode,
     ImageContent, PromptRequest, RequestPermissionOutcome, ResourceLink, SessionId, StopReason,
 };
-use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Usage};
+use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Offers, Usage};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::{Asks, Fate};
@@ -41,6 +42,7 @@ pub struct Acp {
     asks: Asks<permission::Pending>,
     blocks: Blocks,
     tools: updates::Tools,
+    offers: Offers,
 }
 
 impl Acp {
@@ -54,6 +56,7 @@ impl Acp {
             asks: Asks::default(),
             blocks: Blocks::default(),
             tools: updates::Tools::default(),
+            offers: Offers::default(),
         })
     }
 
@@ -67,7 +70,12 @@ impl Acp {
                 self.answered = self.answered.max(number - opening::FIRST_PROMPT + 1);
                 events(self.turn_ended(result))
             }
-            Ok(number) => self.opening.response(number, result, &self.setup),
+            Ok(number) => {
+                let told = result.as_ref().map(offers::told).unwrap_or_default();
+                let mut lined = self.opening.response(number, result, &self.setup);
+                lined.events.extend(self.offers.news(told).map(Event::Offers));
+                lined
+            }
             Err(_) => Lined::default(),
         }
     }
@@ -128,6 +136,8 @@ impl Acp {
             return if extension { events } else { vec![Event::Unknown { kind: method.to_owned() }] };
         }
         if let Some(update) = params.get("update").filter(|_| !self.opening.is_replay()) {
+            let told = offers::update(update, &self.offers);
+            events.extend(told.and_then(|told| self.offers.news(told)).map(Event::Offers));
             updates::update(update, &mut self.blocks, &mut self.tools, &mut events);
         }
         events

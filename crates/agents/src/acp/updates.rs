@@ -201,6 +201,10 @@ pub(super) fn update(told: &Json, blocks: &mut Blocks, tools: &mut Tools, events
             cost_usd: usage.cost.filter(|cost| cost.currency == "USD").map(|cost| cost.amount),
             ..Usage::default()
         })),
+        Ok(SessionUpdate::SessionInfoUpdate(_)) => {
+            let title = json::text(told, &["title"]).map(json::title).filter(|title| !title.is_empty());
+            events.extend(title.map(|title| Event::Title { title }));
+        }
         Ok(SessionUpdate::Notice(notice)) => {
             let text = [Some(notice.title), notice.description].into_iter().flatten().collect::<Vec<_>>().join(": ");
             events.push(Event::Notice { text });
@@ -208,7 +212,6 @@ pub(super) fn update(told: &Json, blocks: &mut Blocks, tools: &mut Tools, events
         Ok(
             SessionUpdate::UserMessageChunk(_)
             | SessionUpdate::AvailableCommandsUpdate(_)
-            | SessionUpdate::SessionInfoUpdate(_)
             | SessionUpdate::ConfigOptionUpdate(_)
             | SessionUpdate::CurrentModeUpdate(_),
         ) => {}

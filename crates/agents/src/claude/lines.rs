@@ -1,13 +1,13 @@
 //! What claude tells about a turn, the same whether it is kept running or started for one prompt.
 
-use ostler_story::{EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, ToolCall, ToolKind, Usage};
+use ostler_story::{EndReason, ErrorKind, Event, Json, Offers, PlanEntry, PlanStatus, ToolCall, ToolKind, Usage};
 
 use crate::adapter::Lined;
 use crate::json;
 use crate::model;
 use crate::setup::Setup;
 
-use super::launch;
+use super::{launch, offers};
 
 /// What has been told so far.
 #[derive(Debug)]
@@ -27,6 +27,10 @@ pub(crate) struct Lines {
     stopped: bool,
     /// What it said that it had cost when the last one did.
     cost: f64,
+    /// What it offers.
+    offers: Offers,
+    /// Tokens that the conversation held when the model last answered.
+    context: Option<u64>,
 }
 
 impl Lines {
@@ -49,6 +53,8 @@ impl Lines {
             results: 0,
             stopped: false,
             cost: 0.0,
+            offers: Offers::default(),
+            context: None,
         }
     }
 
@@ -58,11 +64,15 @@ impl Lines {
         match kind {
             "system" => self.system(line),
             "stream_event" => streamed(line),
-            "assistant" => assistant(line),
+            "assistant" => {
+                self.context = offers::context(line).or(self.context);
+                assistant(line)
+            }
             "user" => results(line),
             "result" => self.result(line),
             "tool_progress" => progress(line).into_iter().collect(),
-            "command_lifecycle" | "keep_alive" | "rate_limit_event" | "auth_status" => Vec::new(),
+            "rate_limit_event" => offers::limits(line),
+            "command_lifecycle" | "keep_alive" | "auth_status" => Vec::new(),
             other => vec![Event::Unknown { kind: other.to_owned() }],
         }
     }
@@ -121,6 +131,7 @@ impl Lines {
             events.push(failure);
             (self.in_turn, self.stopped, self.results) = (false, true, self.results + 1);
         }
+        events.extend(self.offers.news(offers::told(line)).map(Event::Offers));
         self.started = true;
         self.named = json::text(line, &["session_id"]).map(str::to_owned).or(self.named.take());
         events
@@ -136,7 +147,8 @@ impl Lines {
             cached_tokens: json::number(line, &["usage", "cache_read_input_tokens"]),
             cost_usd: line.get("total_cost_usd").and_then(Json::as_f64),
             turn_cost_usd: self.turn_cost(line),
-            ..Usage::default()
+            context_used: self.context,
+            context_size: offers::window(line),
         })];
         let reason = reason(line);
         // What a result names is what a later resume must name, whatever was said at the start.

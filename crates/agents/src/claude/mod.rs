@@ -6,6 +6,7 @@
 mod control;
 pub(crate) mod launch;
 mod lines;
+mod offers;
 
 use ostler_story::{Answer, Block, Event, Json};
 use serde_json::json;

@@ -11,7 +11,9 @@ mod notes;
 
 pub(crate) use approvals::inside;
 
-use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Usage};
+use std::collections::BTreeMap;
+
+use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Limit, Offers, Usage};
 use serde_json::json;
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
@@ -39,6 +41,9 @@ pub struct Codex {
     items: items::Items,
     /// What the running turn has used: codex tells it step by step.
     used: Usage,
+    /// What it offers, and its limits as told last.
+    offers: Offers,
+    limits: BTreeMap<String, Limit>,
 }
 
 impl Codex {
@@ -53,6 +58,8 @@ impl Codex {
             asks: Asks::default(),
             items: items::Items::default(),
             used: Usage::default(),
+            offers: Offers::default(),
+            limits: BTreeMap::new(),
         })
     }
 

@@ -1,10 +1,13 @@
 //! What codex tells about a turn.
 
-use ostler_story::{EndReason, Event, Json, PlanEntry, PlanStatus, Usage};
+use ostler_story::{EndReason, Event, Json, Limit, LimitState, McpServer, Offers, PlanEntry, PlanStatus, Usage};
 
 use crate::json;
 
 use super::Codex;
+
+/// From here on a limit is close: codex has no word for that.
+const NEAR: f64 = 90.0;
 
 impl Codex {
     pub(super) fn notification(&mut self, method: &str, params: &Json) -> Vec<Event> {
@@ -34,6 +37,12 @@ impl Codex {
                     events.push(Event::Unasked { request: id });
                 }
             }
+            "thread/name/updated" => {
+                let title = json::text(params, &["threadName"]).map(json::title);
+                events.extend(title.map(|title| Event::Title { title }));
+            }
+            "account/rateLimits/updated" => self.limits(params, &mut events),
+            "mcpServer/startupStatus/updated" => events.extend(self.mcp_server(params)),
             "error" => events.push(trouble(params)),
             "warning" | "configWarning" | "deprecationNotice" => {
                 let text = json::text(params, &["message"]).or(json::text(params, &["summary"]));
@@ -70,7 +79,6 @@ fn is_quiet(method: &str) -> bool {
         "thread/status/",
         "thread/readState/",
         "thread/goal/",
-        "thread/name/",
         "thread/settings/",
         "turn/diff/",
         "item/reasoning/summaryPartAdded",
@@ -103,6 +111,37 @@ fn plan(params: &Json) -> Event {
 }
 
 impl Codex {
+    /// The limits that have changed: it tells them after every step.
+    fn limits(&mut self, params: &Json, events: &mut Vec<Event>) {
+        let reached = json::text(params, &["rateLimits", "rateLimitReachedType"]).is_some();
+        for name in ["primary", "secondary"] {
+            let told = |member| json::at(params, &["rateLimits", name, member]);
+            let Some(used) = told("usedPercent").and_then(Json::as_f64) else { continue };
+            let state = match used {
+                used if used >= 100.0 => LimitState::Reached,
+                used if used >= NEAR => LimitState::Near,
+                _ => LimitState::Far,
+            };
+            let state = if reached && state == LimitState::Near { LimitState::Reached } else { state };
+            let window = told("windowDurationMins").and_then(Json::as_u64);
+            let name = window.map_or(name.to_owned(), |minutes| format!("{} h", minutes.div_ceil(60)));
+            let (used_percent, resets) = (Some(used), told("resetsAt").and_then(Json::as_u64));
+            let limit = Limit { name: name.clone(), used_percent, resets, state };
+            if self.limits.insert(name, limit.clone()).as_ref() != Some(&limit) {
+                events.push(Event::Limit(limit));
+            }
+        }
+    }
+
+    /// A server has come up, or has not.
+    fn mcp_server(&mut self, params: &Json) -> Option<Event> {
+        let (name, status) = (json::text(params, &["name"])?.to_owned(), json::text(params, &["status"])?.to_owned());
+        let mut servers = self.offers.mcp_servers.clone().unwrap_or_default();
+        servers.retain(|server| server.name != name);
+        servers.push(McpServer { name, status });
+        self.offers.news(Offers { mcp_servers: Some(servers), ..Offers::default() }).map(Event::Offers)
+    }
+
     /// The figures of one more step of the turn. A thread that is taken up again tells those of its last turn first: they
     /// were counted then.
     fn usage(&mut self, params: &Json) -> Option<Event> {

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use ostler_story::{
-    Answer, Ask, Asked, Block, Can, EndReason, ErrorKind, Event, PlanEntry, PlanStatus, Question, QuestionOption,
-    ToolCall, ToolKind, Usage,
+    Answer, Ask, Asked, Block, Can, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
+    PlanEntry, PlanStatus, Question, QuestionOption, ToolCall, ToolKind, Usage,
 };
 use serde_json::{Value, json};
 
@@ -30,6 +30,9 @@ pub(super) fn play<W: Write>(stage: &mut Stage<W>, blocks: &[Block]) -> Result<E
             ("TOOL", "") => tool(stage, "look around")?,
             ("PLAN", "") => plan(stage)?,
             ("QUESTION", "") => question(stage)?,
+            ("OFFER", "") => offer(stage)?,
+            ("TITLE", title) => stage.say(&Event::Title { title: title.replace('_', " ") })?,
+            ("LIMIT", percent) => limit(stage, percent)?,
             ("ASK", "") => ask(stage, "write a file")?,
             ("ASK", what) => ask(stage, &what.replace('_', " "))?,
             ("WRITE", file) if files::is_plain(file) => write(stage, file)?,
@@ -88,6 +91,28 @@ fn plan<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
     let entry = |text: &str, status| PlanEntry { text: text.to_owned(), status };
     let entries = vec![entry("read the prompt", PlanStatus::Done), entry("say it back", PlanStatus::Running)];
     Ok(stage.say(&Event::Plan { entries })?)
+}
+
+fn offer<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
+    let commands = Some(vec![Offer::named("echo").about("says it back")]);
+    let mcp_servers = Some(vec![McpServer { name: "mountains".to_owned(), status: "failed".to_owned() }]);
+    Ok(stage.say(&Event::Offers(Offers { commands, mcp_servers, ..Offers::default() }))?)
+}
+
+fn limit<W: Write>(stage: &mut Stage<W>, percent: &str) -> Result<(), Stop> {
+    let used_percent = percent.parse::<u8>().ok().map(f64::from);
+    let state = match used_percent {
+        Some(100.0..) => LimitState::Reached,
+        Some(90.0..) => LimitState::Near,
+        _ => LimitState::Far,
+    };
+    // The end of a century: it never passes in a test.
+    Ok(stage.say(&Event::Limit(Limit {
+        name: "patience".to_owned(),
+        used_percent,
+        resets: Some(4_102_444_800),
+        state,
+    }))?)
 }
 
 /// A tool that may be called.

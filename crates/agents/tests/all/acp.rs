@@ -1,7 +1,8 @@
 //! Agents that speak ACP: what they are told and what they say.
 
 use ostler_story::{
-    Agent, Answer, Autonomy, Block, Diff, Drive, EndReason, ErrorKind, Event, Location, PlanStatus, ToolCall, ToolKind,
+    Agent, Answer, Autonomy, Block, Diff, Drive, EndReason, ErrorKind, Event, Location, Offer, Offers, PlanStatus,
+    ToolCall, ToolKind,
 };
 
 use crate::support::{Live, setup};
@@ -21,7 +22,7 @@ fn opened(agent: Agent, autonomy: Autonomy) -> Live {
     assert_eq!(sent[0]["method"], "session/new");
     assert_eq!(live.prompt("early"), Err(PromptError::NotNow));
     let (events, reply) = live.says(session("default").to_string());
-    assert_eq!(events, [Event::Started { agent_session: Some("s".into()), model: None }]);
+    assert_eq!(events[0], Event::Started { agent_session: Some("s".into()), model: None });
     for request in reply {
         assert!(!live.adapter.can_prompt(), "not before its mode is set");
         live.wants(json!({ "jsonrpc": "2.0", "id": request["id"], "result": {} }));
@@ -55,6 +56,46 @@ fn ask(id: Json, kind: &str, path: &str) -> Json {
 
 fn end(live: &mut Live, id: &Json, reason: &str) -> Vec<Event> {
     live.tells(json!({ "jsonrpc": "2.0", "id": id, "result": { "stopReason": reason } }))
+}
+
+fn offers(events: &[Event]) -> &Offers {
+    match events.last() {
+        Some(Event::Offers(offers)) => offers,
+        other => panic!("no offers: {other:?}"),
+    }
+}
+
+#[test]
+fn what_it_lists_is_told_and_told_again_when_it_changes() {
+    let mut live = Live::new(setup(any(), Autonomy::Ask), Drive::Acp);
+    live.opening();
+    live.wants(json!({ "jsonrpc": "2.0", "id": 1, "result": { "protocolVersion": 1 } }));
+    let value = |value: &str| json!({ "value": value, "name": value });
+    let mut told = session("default");
+    told["result"]["configOptions"] = json!([
+        { "id": "llm", "category": "model", "type": "select", "currentValue": "m2", "name": "Model",
+            "options": [{ "group": "g", "name": "G", "options": [value("m1"), value("m2")] }] },
+        { "id": "effort", "category": "thought_level", "type": "select", "currentValue": "low", "name": "Effort",
+            "options": [value("low")] } ]);
+    let (events, _) = live.says(told.to_string());
+    let names = |list: &Option<Vec<Offer>>| {
+        let mark = |offer: &Offer| format!("{}{}", offer.name, if offer.chosen { "*" } else { "" });
+        list.iter().flatten().map(mark).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&offers(&events).modes), ["default*", "autoEdit", "yolo", "plan"]);
+    assert_eq!(names(&offers(&events).models), ["m1", "m2*"]);
+    assert_eq!(offers(&events).options.as_ref().unwrap()[0].name, "effort");
+    assert_eq!(offers(&events).commands, None, "what was not told is not there");
+    let commands = update(json!({ "sessionUpdate": "available_commands_update",
+        "availableCommands": [{ "name": "init", "description": "make AGENTS.md" }] }));
+    let init = Offer::named("init").about("make AGENTS.md");
+    assert_eq!(offers(&live.tells(commands.clone())).commands, Some(vec![init]));
+    assert!(live.tells(commands).is_empty());
+    let changed = live.tells(update(json!({ "sessionUpdate": "current_mode_update", "currentModeId": "plan" })));
+    assert_eq!(names(&offers(&changed).modes), ["default", "autoEdit", "yolo", "plan*"]);
+    let title = update(json!({ "sessionUpdate": "session_info_update", "title": "A roof\n" }));
+    assert_eq!(live.tells(title), [Event::Title { title: "A roof".into() }]);
+    live.rebuild_everywhere();
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, ToolCall, ToolKind};
+use ostler_story::{
+    Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
+    ToolCall, ToolKind,
+};
 
 use crate::support::{Live, NEW_ID, setup};
 use ostler_agents::{AnswerError, PromptError, open};
@@ -60,6 +63,41 @@ fn what_its_own_line_says_of_tools_and_of_itself_is_an_event() {
         let event = if known { Event::Status { kind } } else { Event::Unknown { kind } };
         assert_eq!(live.tells(json!({ "type": "system", "subtype": subtype })), [event]);
     }
+}
+
+#[test]
+fn what_it_offers_holds_and_may_still_use_is_told() {
+    let mut live = live(Autonomy::Ask);
+    live.prompt("hi").unwrap();
+    let mut line = init();
+    line["slash_commands"] = json!(["review"]);
+    line["tools"] = json!(["Bash", "Read"]);
+    line["agents"] = json!(["Explore"]);
+    line["mcp_servers"] = json!([{ "name": "docs", "status": "failed" }]);
+    let events = live.tells(line.clone());
+    let named = |names: &[&str]| Some(names.iter().map(|name| Offer::named(*name)).collect::<Vec<_>>());
+    let told = Offers {
+        commands: named(&["review"]),
+        tools: named(&["Bash", "Read"]),
+        sub_agents: named(&["Explore"]),
+        mcp_servers: Some(vec![McpServer { name: "docs".into(), status: "failed".into() }]),
+        ..Offers::default()
+    };
+    assert_eq!(events[1..], [Event::Offers(told)]);
+    assert_eq!(live.tells(line).len(), 1, "what was told is not told again");
+    let limit = json!({ "type": "rate_limit_event", "rate_limit_info":
+        { "status": "allowed_warning", "rateLimitType": "five_hour", "utilization": 0.925, "resetsAt": 1_794_860_000 } });
+    let (name, used_percent, resets) = ("five_hour".into(), Some(93.0), Some(1_794_860_000));
+    assert_eq!(live.tells(limit), [Event::Limit(Limit { name, used_percent, resets, state: LimitState::Near })]);
+    let usage = json!({ "input_tokens": 10, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5, "output_tokens": 7 });
+    live.tells(json!({ "type": "assistant", "message": { "content": [], "usage": usage } }));
+    live.tells(json!({ "type": "assistant", "parent_tool_use_id": "t", "message": { "content": [], "usage": { "input_tokens": 1 } } }));
+    let mut result = done("completed", false);
+    result["modelUsage"] = json!({ "small": { "contextWindow": 50 }, "large": { "contextWindow": 200 } });
+    let events = live.tells(result);
+    let Some(Event::Usage(usage)) = events.first() else { panic!("{events:?}") };
+    assert_eq!((usage.context_used, usage.context_size), (Some(42), Some(200)));
+    live.rebuild_everywhere();
 }
 
 #[test]

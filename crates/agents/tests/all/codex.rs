@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event};
+use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, Limit, LimitState};
 
 use crate::support::{Live, setup};
 use ostler_agents::{PromptError, open};
@@ -40,6 +40,37 @@ fn end(live: &mut Live, status: &str) -> Vec<Event> {
 fn ask_command(id: u64) -> Json {
     json!({ "id": id, "method": "item/commandExecution/requestApproval", "params": { "threadId": "th", "turnId": "tu",
         "itemId": "i1", "command": "touch a", "cwd": "/work/space", "reason": "must" } })
+}
+
+#[test]
+fn its_title_its_servers_and_its_limits_are_told_when_they_change() {
+    let mut live = opened(Autonomy::Ask);
+    let title = note("thread/name/updated", json!({ "threadId": "th", "threadName": "A roof" }));
+    assert_eq!(live.tells(title), [Event::Title { title: "A roof".into() }]);
+    let server =
+        |name: &str, status: &str| note("mcpServer/startupStatus/updated", json!({ "name": name, "status": status }));
+    live.tells(server("docs", "starting"));
+    live.tells(server("db", "ready"));
+    let events = live.tells(server("docs", "failed"));
+    let [Event::Offers(offers)] = events.as_slice() else { panic!("{events:?}") };
+    let told: Vec<_> =
+        offers.mcp_servers.iter().flatten().map(|server| (server.name.as_str(), server.is_missing())).collect();
+    assert_eq!(told, [("db", false), ("docs", true)]);
+    let limits = |used: u64| {
+        let window = json!({ "usedPercent": used, "windowDurationMins": 300, "resetsAt": 1_794_860_000 });
+        note("account/rateLimits/updated", json!({ "rateLimits": { "primary": window, "secondary": null } }))
+    };
+    let limit = |used: f64, state| {
+        let (name, used_percent, resets) = ("5 h".into(), Some(used), Some(1_794_860_000));
+        Event::Limit(Limit { name, used_percent, resets, state })
+    };
+    assert_eq!(live.tells(limits(12)), [limit(12.0, LimitState::Far)]);
+    assert!(live.tells(limits(12)).is_empty());
+    assert_eq!(live.tells(limits(95)), [limit(95.0, LimitState::Near)]);
+    assert_eq!(live.tells(limits(100)), [limit(100.0, LimitState::Reached)]);
+    let none = json!({ "rateLimits": { "limitId": "codex", "primary": null, "secondary": null } });
+    assert!(live.tells(note("account/rateLimits/updated", none)).is_empty(), "what is not told is not there");
+    live.rebuild_everywhere();
 }
 
 #[test]

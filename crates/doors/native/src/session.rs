@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, ProcessInfo, PromptAccepted,
-    PromptBlock, PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams,
-    SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw, SessionRawParams,
-    SessionStatus, SessionUsage, Timestamp, Watching, WorktreeFate, methods,
+    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, LimitState, ProcessInfo,
+    PromptAccepted, PromptBlock, PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed,
+    SessionCreateParams, SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw,
+    SessionRawParams, SessionStatus, SessionUsage, Timestamp, UsageLimit, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt,
-    PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
+    self, Agent, Block, Change, ChangeError, CreateError, GoneOn, Interrupt, Limit, NewScreen, NewSession, NewTree,
+    Prompt, PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
 use ostler_engine::{Caller, Origin, Peer, SpawnError, Target, WinSize};
 
@@ -446,6 +446,8 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         raw_mode: view.raw_mode,
         model: view.model,
         reported_model: view.reported_model,
+        title: view.title,
+        limits: view.limits.into_iter().map(limit_of).collect(),
         agent_session: view.agent_session,
         lifetime: match view.lifetime {
             session::Lifetime::Turn => Lifetime::Turn,
@@ -469,8 +471,19 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
 }
 
 fn usage_of(spent: Spent) -> SessionUsage {
-    let Spent { input_tokens, output_tokens, cached_tokens, cost_usd } = spent;
-    SessionUsage { input_tokens, output_tokens, cached_tokens, cost_usd }
+    let Spent { input_tokens, output_tokens, cached_tokens, cost_usd, context_used, context_size } = spent;
+    SessionUsage { input_tokens, output_tokens, cached_tokens, cost_usd, context_used, context_size }
+}
+
+fn limit_of(limit: Limit) -> UsageLimit {
+    let Limit { name, used_percent, resets, state } = limit;
+    let resets = resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
+    let state = match state {
+        session::LimitState::Far => LimitState::Far,
+        session::LimitState::Near => LimitState::Near,
+        session::LimitState::Reached => LimitState::Reached,
+    };
+    UsageLimit { name, used_percent, resets, state }
 }
 
 fn autonomy_of(autonomy: Autonomy) -> session::Autonomy {

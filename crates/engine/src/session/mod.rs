@@ -61,8 +61,8 @@ pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use ostler_story::{
     Agent, Alias, Answer, Ask, Asked, Autonomy, Block, Can, Created, Drive, EndReason, Ended, ErrorKind, Event, Fact,
-    Heard, Intent, Lifetime, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings, Stop, Story,
-    ToolCall, ToolKind, Usage, Voice, Why, said,
+    Heard, Intent, Lifetime, Limit, LimitState, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings,
+    Stop, Story, ToolCall, ToolKind, Usage, Voice, Why, said,
 };
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use screen::{NewScreen, ScreenError};
@@ -161,6 +161,10 @@ pub struct View {
     pub model: Option<String>,
     /// The model that the agent says it is.
     pub reported_model: Option<String>,
+    /// What the agent calls the conversation.
+    pub title: Option<String>,
+    /// The limits of use that it told of.
+    pub limits: Vec<Limit>,
     /// The agent's own id of the conversation.
     pub agent_session: Option<String>,
     /// A conversation that the agent did not know any more.
@@ -233,6 +237,8 @@ impl Session {
             raw_mode: settings.raw_mode.clone(),
             model: settings.model.clone(),
             reported_model: desk.state.reported_model.clone(),
+            title: desk.state.title.clone(),
+            limits: desk.state.limits.clone(),
             agent_session: settings.agent_session.clone(),
             lost: desk.state.lost.clone(),
             lifetime: settings.lifetime,

@@ -23,6 +23,10 @@ pub struct Spent {
     pub cached_tokens: Option<u64>,
     /// US dollars.
     pub cost_usd: Option<f64>,
+    /// Tokens that the conversation holds now, and how many it can.
+    pub context_used: Option<u64>,
+    /// See `context_used`.
+    pub context_size: Option<u64>,
 }
 
 /// Adds up.
@@ -86,6 +90,8 @@ impl Meter {
             let more = (now - turn.turn_cost_usd.unwrap_or(0.0)).max(0.0);
             sum.cost_usd = Some(rounded(sum.cost_usd.unwrap_or(0.0) + more));
         }
+        sum.context_used = usage.context_used.or(sum.context_used);
+        sum.context_size = usage.context_size.or(sum.context_size);
         *count = usage.cost_usd.or(*count);
         turn.update(usage);
     }

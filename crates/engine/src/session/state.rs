@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use ostler_story::{
-    Answer, Asked, Block, Created, Drive, EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said, Settings,
+    Answer, Asked, Block, Created, Drive, EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Limit, Said, Settings,
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,9 @@ const KEYS: usize = 1024;
 const WHY_MAX: usize = 500;
 /// Answers that may be on their way to an agent at once: more than one that waits for them asks.
 const GIVEN: usize = 64;
+
+/// Limits of use that are remembered: agents have two or three.
+const LIMITS: usize = 16;
 
 /// Why a turn is over, or has not begun.
 pub(super) const REBOOTED: &str = "ended by a restart of the machine";
@@ -107,6 +110,12 @@ pub(super) struct State {
     pub(super) activity_ms: u64,
     pub(super) settings: Settings,
     pub(super) reported_model: Option<String>,
+    /// What the agent calls the conversation.
+    #[serde(default)]
+    pub(super) title: Option<String>,
+    /// The limits of use that it told of, one of each name.
+    #[serde(default)]
+    pub(super) limits: Vec<Limit>,
     pub(super) prompts: u64,
     /// Newest last: a key, its prompt, and the record that accepted it.
     pub(super) keys: VecDeque<(String, u64, u64)>,
@@ -144,6 +153,8 @@ impl State {
             created_ms: time_ms,
             activity_ms: time_ms,
             reported_model: None,
+            title: None,
+            limits: Vec::new(),
             prompts: 0,
             keys: VecDeque::new(),
             queue: VecDeque::new(),
@@ -330,6 +341,13 @@ impl State {
                 self.asks.retain(|open| open.source != source || open.asked.request != *request);
             }
             Event::Usage(usage) => self.meter.take(usage),
+            Event::Title { title } => self.title = Some(title.chars().take(WHY_MAX).collect()),
+            Event::Limit(limit) => {
+                self.limits.retain(|known| known.name != limit.name);
+                if self.limits.len() < LIMITS {
+                    self.limits.push(limit.clone());
+                }
+            }
             Event::TurnEnded { reason, message } => self.turn_ended(*reason, message.clone()),
             Event::Error { message, fatal, kind } => {
                 if *fatal && let Some(living) = self.living.as_mut().filter(|living| living.source == source) {

@@ -1,13 +1,14 @@
 //! The transcript of a session while it happens. Words of an answer are shown as they come; of the whole block that follows
 //! them only what was not heard yet, so that nothing is read twice.
 
+use ostler_api::Timestamp;
 use ostler_story::{
-    Answer, Ask, Asked, Block, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, Mark, Piece, PlanStatus, Prompt,
-    ToolCall, ToolKind, Voice, Why,
+    Answer, Ask, Asked, Block, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, LimitState, Mark, Offers, Piece,
+    PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why,
 };
 
 use super::login::{self, is_about_login};
-use super::usage::usage_words;
+use super::usage::{limit_words, usage_words};
 use crate::output::{Paint, Screen, by_name, visible, visible_lines};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.
@@ -126,6 +127,14 @@ impl<'a> Live<'a> {
                 self.line(Paint::Dim, &format!("  allowed without asking: {}", short(tool)), out);
             }
             Event::Notice { text } => self.line(Paint::Dim, &format!("· {}", visible(text)), out),
+            Event::Title { title } => self.line(Paint::Dim, &format!("· called {}", short(title)), out),
+            Event::Limit(limit) if limit.state != LimitState::Far => {
+                let resets = limit.resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
+                let reached = limit.state == LimitState::Reached;
+                let words = limit_words(&limit.name, limit.used_percent, resets, reached);
+                self.line(Paint::Warn, &format!("! {words}"), out);
+            }
+            Event::Offers(offers) => self.offers(offers, out),
             Event::Started { model: Some(model), .. } if self.model.as_ref() != Some(model) => {
                 self.line(Paint::Dim, &format!("· model {}", short(model)), out);
                 self.model = Some(model.clone());
@@ -150,6 +159,18 @@ impl<'a> Live<'a> {
             Fact::ScreenEnded { .. } => self.line(Paint::Dim, "── the agent's own screen has ended", out),
             Fact::Closed {} => self.line(Paint::Dim, "── session closed", out),
             _ => {}
+        }
+    }
+
+    /// The commands that a person may type, and what somebody has to do something about.
+    fn offers(&mut self, offers: &Offers, out: &mut String) {
+        if let Some(commands) = offers.commands.as_ref().filter(|commands| !commands.is_empty()) {
+            let names: Vec<String> = commands.iter().map(|command| format!("/{}", command.name)).collect();
+            self.line(Paint::Dim, &format!("· commands: {}", short(&names.join(" "))), out);
+        }
+        for server in offers.mcp_servers.iter().flatten().filter(|server| server.is_missing()) {
+            let line = format!("! MCP server {}: {}", short(&server.name), short(&server.status));
+            self.line(Paint::Warn, &line, out);
         }
     }
 

@@ -27,6 +27,28 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
+fn what_an_agent_tells_about_itself_is_shown_where_a_person_would_miss_it() {
+    let limit = |state: &str| json!({"type": "limit", "name": "five_hour\u{1b}[2J", "used_percent": 93.0, "resets": 60, "state": state});
+    let servers = json!([{"name": "docs", "status": "connected"}, {"name": "db\u{7}", "status": "failed"}]);
+    let text = shown(&[
+        json!({"type": "title", "title": "Mend the\u{1b}]0;x\u{7} roof"}),
+        json!({"type": "offers", "commands": [{"name": "init"}, {"name": "review"}], "mcp_servers": servers}),
+        json!({"type": "offers", "tools": [{"name": "Bash"}], "commands": []}),
+        limit("far"),
+        limit("near"),
+        limit("reached"),
+    ]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[0].starts_with("· called Mend the") && !text.contains('\u{1b}') && !text.contains('\u{7}'), "{text}");
+    assert_eq!(lines[1], "· commands: /init /review");
+    assert!(lines[2].starts_with("! MCP server db") && lines[2].ends_with(": failed"), "{text}");
+    assert!(lines[3].starts_with("! 93% of the limit five_hour"), "{text}");
+    assert!(lines[3].ends_with("is used; it resets at 1970-01-01 00:01 UTC"), "{text}");
+    assert!(lines[4].ends_with("is reached; it resets at 1970-01-01 00:01 UTC"), "{text}");
+}
+
+#[test]
 fn pieces_are_not_said_again_by_the_whole() {
     assert_eq!(shown(&[delta("one "), delta("two"), text("one two"), text("three")]), "one two\nthree\n");
 }

@@ -23,7 +23,7 @@ pub(crate) struct Markdown {
 impl Markdown {
     /// What stands at the top.
     pub(crate) fn head(info: &SessionInfo) -> String {
-        let title = info.name.as_deref().unwrap_or(&info.id);
+        let title = info.name.as_deref().or(info.title.as_deref()).unwrap_or(&info.id);
         let mut rows = vec![
             ("session", info.id.clone()),
             ("agent", info.agent.clone()),
@@ -31,6 +31,7 @@ impl Markdown {
             ("permissions", info.autonomy.as_str().to_owned()),
             ("begun", info.created.to_string()),
         ];
+        rows.extend(info.name.as_ref().and(info.title.clone()).map(|title| ("called by the agent", title)));
         rows.extend(match (&info.reported_model, &info.model) {
             (Some(told), _) => Some(("model", told.clone())),
             (None, Some(wanted)) => Some(("model that was asked for", wanted.clone())),

@@ -13,4 +13,4 @@ mod usage;
 pub(crate) use live::{Live, paint_of};
 pub(crate) use markdown::Markdown;
 pub(crate) use reader::Reader;
-pub(crate) use usage::{dollars, spent_words};
+pub(crate) use usage::{dollars, limit_words, spent_words};

@@ -1,7 +1,9 @@
 //! What a turn or a session has used, in words. A figure that nobody gave is left out.
 
-use ostler_api::SessionUsage;
+use ostler_api::{SessionUsage, Timestamp};
 use ostler_story::Usage;
+
+use crate::output::visible;
 
 /// Of a turn.
 pub(crate) fn usage_words(usage: &Usage) -> String {
@@ -16,7 +18,27 @@ pub(crate) fn usage_words(usage: &Usage) -> String {
 /// Of a session.
 pub(crate) fn spent_words(usage: &SessionUsage) -> String {
     let tokens = tokens(usage.input_tokens, usage.output_tokens, usage.cached_tokens);
-    joined([tokens, usage.cost_usd.map(dollars)])
+    let context = usage.context_used.zip(usage.context_size).map(|(used, size)| format!("context {used} of {size}"));
+    joined([tokens, context, usage.cost_usd.map(dollars)])
+}
+
+/// A limit of use that is close, or reached.
+pub(crate) fn limit_words(name: &str, used: Option<f64>, resets: Option<Timestamp>, reached: bool) -> String {
+    let name = visible(name);
+    let how = match used {
+        _ if reached => format!("the limit {name} is reached"),
+        Some(percent) => format!("{percent}% of the limit {name} is used"),
+        None => format!("the limit {name} is close"),
+    };
+    let resets = resets.map_or(String::new(), |time| format!("; it resets at {}", minute(time)));
+    format!("{how}{resets}")
+}
+
+/// To the minute.
+fn minute(time: Timestamp) -> String {
+    let text = time.to_string();
+    let (date, clock) = (text.get(..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
+    format!("{date} {clock} UTC")
 }
 
 /// Four decimals: a turn of a cheap model costs fractions of a cent.

@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_api::{HostedListParams, SessionInfo, SessionStatus, SessionUsage};
+use ostler_api::{HostedListParams, LimitState, SessionInfo, SessionStatus, SessionUsage, Timestamp, UsageLimit};
 
 use super::Context;
 use super::ps::id_length;
 use super::session::status_word;
 use crate::output::{Align, Called, CommandError, Paint, Table, ago, visible};
-use crate::transcript::dollars;
+use crate::transcript::{dollars, limit_words};
+
+/// Characters of a title: a column beside others.
+const TITLE_MAX: usize = 32;
 
 /// List sessions with agents
 #[derive(Debug, Args)]
@@ -42,6 +45,12 @@ impl SessionsVerb {
                     let text = format!("{} failed: {}", info.called(), visible(why));
                     context.screen.line(&context.screen.paint(Paint::Bad, &text))?;
                 }
+                for limit in info.limits.iter().filter(|limit| holds(limit)) {
+                    let reached = limit.state == LimitState::Reached;
+                    let words = limit_words(&limit.name, limit.used_percent, limit.resets, reached);
+                    let text = format!("{}: {words}", info.called());
+                    context.screen.line(&context.screen.paint(Paint::Warn, &text))?;
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -66,7 +75,7 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
         let queued = if info.queued == 0 { String::new() } else { info.queued.to_string() };
         let mut row = vec![
             (info.id.get(..length).unwrap_or(&info.id).to_owned(), Paint::Head),
-            (info.name.clone().or_else(|| info.alias.clone()).unwrap_or_default(), Paint::Plain),
+            (info.name.clone().or_else(|| info.alias.clone()).unwrap_or_else(|| title_of(info)), Paint::Plain),
             (info.agent.rsplit('/').next().unwrap_or_default().to_owned(), Paint::Plain),
             (status.to_owned(), paint),
             (ago(info.activity), Paint::Dim),
@@ -82,6 +91,20 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
         table.row(row);
     }
     table
+}
+
+/// A limit that is close or reached, and has not begun anew since the agent told of it.
+fn holds(limit: &UsageLimit) -> bool {
+    limit.state != LimitState::Far && limit.resets.is_none_or(|resets| resets > Timestamp::now())
+}
+
+/// What the agent calls it, as much as a column holds.
+fn title_of(info: &SessionInfo) -> String {
+    let title = info.title.as_deref().unwrap_or_default();
+    match title.char_indices().nth(TITLE_MAX) {
+        Some((end, _)) => format!("{}…", title.get(..end).unwrap_or_default()),
+        None => title.to_owned(),
+    }
 }
 
 /// Read and written together, of all turns.
