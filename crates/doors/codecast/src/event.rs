@@ -3,6 +3,7 @@
 //! A line is never longer than [`LINE_MAX`]: the usual client breaks on one of 512 KiB. Long words are cut into several
 //! events, what else is too long is left out and said to be.
 
+use ostler_door_rpc::fitting_pieces;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -157,31 +158,7 @@ fn short(name: &str) -> String {
 
 /// Cuts words into pieces that fit a line each once they are written as JSON.
 fn pieces(words: &str) -> impl Iterator<Item = String> {
-    let mut rest = words;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let mut length = 0;
-        let mut fits = |c: char| {
-            length += written(c);
-            length <= LINE_MAX - AROUND
-        };
-        let end =
-            rest.char_indices().map(|(at, c)| (at, fits(c))).find(|(_, fits)| !fits).map_or(rest.len(), |(at, _)| at);
-        let (piece, after) = rest.split_at_checked(end)?;
-        rest = after;
-        Some(piece.to_owned())
-    })
-}
-
-/// How many bytes a character takes in JSON.
-fn written(c: char) -> usize {
-    match c {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        c if c.is_ascii_control() => 6,
-        c => c.len_utf8(),
-    }
+    fitting_pieces(words, LINE_MAX - AROUND).map(str::to_owned)
 }
 
 #[cfg(test)]

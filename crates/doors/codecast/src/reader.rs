@@ -69,21 +69,13 @@ fn turn_before(session: &Session, after: u64) -> io::Result<u64> {
     let mut end = after;
     for _ in 0..BLOCKS {
         let start = end.saturating_sub(BLOCK);
-        let mut cursor = session.events(start)?;
-        let (mut payload, mut found) = (Vec::new(), None);
-        while cursor.position() < end {
-            payload.clear();
-            match cursor.next_blocking(&mut payload)? {
-                EventStep::Event(head) => {
-                    let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
-                    if head.source == 0 && said(0, &payload).iter().any(begins) {
-                        found = Some(head.record - 1);
-                    }
-                }
-                EventStep::Gap { .. } => {}
-                EventStep::UpToDate | EventStep::WouldBlock => break,
+        let mut found = None;
+        session.events(start)?.read_upto(end, |head, payload| {
+            let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
+            if head.source == 0 && said(0, payload).iter().any(begins) {
+                found = Some(head.record - 1);
             }
-        }
+        })?;
         match found {
             Some(record) => return Ok(record),
             None if start == 0 => return Ok(0),

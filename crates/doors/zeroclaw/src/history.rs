@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ostler_engine::session::{Block, EventStep, Piece, Said, Session, Sessions, Story, Voice, said};
+use ostler_door_rpc::escaped;
+use ostler_engine::session::{Block, Piece, Said, Session, Sessions, Story, Voice, said};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::update::{cut, escaped, fits};
+use crate::update::{cut, fits};
 
 /// Of one message so much is told, as it stands in a line: a page has room for some.
 const MESSAGE_MAX: usize = 1024 * 1024;
@@ -102,15 +103,10 @@ struct History {
 impl History {
     /// What a session says after a record, up to another or its last; the last one that was read.
     fn read(&mut self, session: &Session, after: u64, upto: Option<u64>) -> io::Result<u64> {
-        let (mut cursor, mut payload) = (session.events(after)?, Vec::new());
-        while upto.is_none_or(|upto| cursor.position() < upto) {
-            payload.clear();
-            match cursor.next_blocking(&mut payload)? {
-                EventStep::Event(head) => said(head.source, &payload).into_iter().for_each(|one| self.take(one)),
-                EventStep::Gap { .. } => {}
-                EventStep::UpToDate | EventStep::WouldBlock => break,
-            }
-        }
+        let mut cursor = session.events(after)?;
+        cursor.read_upto(upto.unwrap_or(u64::MAX), |head, payload| {
+            said(head.source, payload).into_iter().for_each(|one| self.take(one));
+        })?;
         Ok(cursor.position())
     }
 

@@ -1,5 +1,6 @@
 //! What a client is told during a turn, one notification for each.
 
+use ostler_door_rpc::{fitting, fitting_pieces};
 use ostler_engine::session::{Asked, PlanEntry, PlanStatus, Usage};
 use serde_json::{Value, json};
 
@@ -50,12 +51,8 @@ impl Updates {
     }
 
     /// In as many lines as it takes.
-    fn text(&self, kind: &str, mut text: &str, out: &mut Vec<u8>) {
-        while !text.is_empty() {
-            let (piece, rest) = text.split_at(fitting(text, TEXT_MAX));
-            self.push(kind, json!({"text": piece}), out);
-            text = rest;
-        }
+    fn text(&self, kind: &str, text: &str, out: &mut Vec<u8>) {
+        fitting_pieces(text, TEXT_MAX).for_each(|piece| self.push(kind, json!({"text": piece}), out));
     }
 
     pub(crate) fn tool_call(&self, id: &str, name: &str, input: &Value, out: &mut Vec<u8>) {
@@ -167,31 +164,6 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
     match text.get(end..) {
         None | Some("") => text.to_owned(),
         Some(rest) => format!("{}… ({} bytes more)", text.get(..end).unwrap_or_default(), rest.len()),
-    }
-}
-
-/// How much of a text has at most so many bytes once it is written as JSON; at least one letter.
-fn fitting(text: &str, max: usize) -> usize {
-    if text.len() <= max / ESCAPED_MAX {
-        return text.len();
-    }
-    let mut bytes = 0;
-    let too_long = |(at, letter): &(usize, char)| {
-        bytes += escaped(*letter);
-        bytes > max && *at > 0
-    };
-    text.char_indices().find(too_long).map_or(text.len(), |(at, _)| at)
-}
-
-/// The most that one byte becomes: a control character.
-const ESCAPED_MAX: usize = 6;
-
-/// The bytes of a letter in JSON.
-pub(crate) fn escaped(letter: char) -> usize {
-    match letter {
-        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-        letter if letter < ' ' => ESCAPED_MAX,
-        letter => letter.len_utf8(),
     }
 }
 

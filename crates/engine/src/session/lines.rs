@@ -4,7 +4,6 @@
 use std::io;
 use std::sync::PoisonError;
 
-use ostler_journal::EventStep;
 use ostler_story::{Block, Event, ToolCall};
 
 use super::{Fact, Said, Session, said};
@@ -30,16 +29,10 @@ impl Session {
     }
 
     fn read_lines(&self, last: u64) -> io::Result<Lines> {
-        let mut cursor = self.events(last.saturating_sub(RECORDS))?;
-        let (mut heard, mut payload) = (Heard::default(), Vec::new());
-        while cursor.position() < last {
-            payload.clear();
-            match cursor.next_blocking(&mut payload)? {
-                EventStep::Event(head) => said(head.source, &payload).iter().for_each(|said| heard.take(said)),
-                EventStep::Gap { .. } => {}
-                EventStep::UpToDate | EventStep::WouldBlock => break,
-            }
-        }
+        let mut heard = Heard::default();
+        self.events(last.saturating_sub(RECORDS))?.read_upto(last, |head, payload| {
+            said(head.source, payload).iter().for_each(|said| heard.take(said));
+        })?;
         Ok(heard.lines())
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use ostler_story::Fact;
 
 use super::Session;
-use crate::EventStep;
 
 /// How many records of the end are looked at first; four times as many each time that they hold too few prompts.
 const LOOK: u64 = 256;
@@ -33,15 +32,12 @@ impl Session {
 
     /// The records from here on that say that a prompt was accepted.
     fn prompts_in(&self, from: u64, last: u64) -> io::Result<Vec<u64>> {
-        let (mut cursor, mut payload, mut found) = (self.events(from.saturating_sub(1))?, Vec::new(), Vec::new());
-        while cursor.position() < last {
-            payload.clear();
-            match cursor.next_blocking(&mut payload)? {
-                EventStep::Event(head) if head.source == 0 && is_prompt(&payload) => found.push(head.record),
-                EventStep::Event(_) | EventStep::Gap { .. } => {}
-                EventStep::UpToDate | EventStep::WouldBlock => break,
+        let mut found = Vec::new();
+        self.events(from.saturating_sub(1))?.read_upto(last, |head, payload| {
+            if head.source == 0 && is_prompt(payload) {
+                found.push(head.record);
             }
-        }
+        })?;
         Ok(found)
     }
 }

@@ -50,6 +50,20 @@ impl EventCursor {
         self.next(buf, Wait::ForDisk)
     }
 
+    /// Gives `take` every record up to `last`, or to the end; what is missing is passed over. Waits for the disk.
+    pub fn read_upto(&mut self, last: u64, mut take: impl FnMut(EventHead, &[u8])) -> io::Result<()> {
+        let mut payload = Vec::new();
+        while self.position() < last {
+            payload.clear();
+            match self.next_blocking(&mut payload)? {
+                EventStep::Event(head) => take(head, &payload),
+                EventStep::Gap { .. } => {}
+                EventStep::UpToDate | EventStep::WouldBlock => break,
+            }
+        }
+        Ok(())
+    }
+
     fn next(&mut self, buf: &mut Vec<u8>, wait: Wait) -> io::Result<EventStep> {
         let last = self.journal.last.load(Ordering::SeqCst);
         if self.walk.at() >= last {
