@@ -100,6 +100,8 @@ struct Outgoing {
     id: u64,
     packet: Vec<u8>,
     fds: Vec<OwnedFd>,
+    /// The keeper need not know at once.
+    idle: bool,
 }
 
 #[derive(Default)]
@@ -296,14 +298,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Link {
     /// Sends a request now, after whatever waits before it; where there is no room for it, when there is.
     pub(super) fn submit(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>) {
-        self.enqueue(&mut lock(&self.state), verb, raw, fds, pending, false);
+        self.enqueue(verb, raw, fds, pending, false);
     }
 
     /// Sends what the keeper need not know at once: with the next request, or soon.
     pub(super) fn submit_idly(&self, verb: Verb) {
-        let mut state = lock(&self.state);
-        let may_wait = state.looks_soon;
-        self.enqueue(&mut state, verb, &[], Vec::new(), None, may_wait);
+        self.enqueue(verb, &[], Vec::new(), None, true);
     }
 
     /// Sends what waits for company.
@@ -317,15 +317,8 @@ impl Link {
         }
     }
 
-    fn enqueue(
-        &self,
-        state: &mut State,
-        verb: Verb,
-        raw: &[u8],
-        fds: Vec<OwnedFd>,
-        pending: Option<Pending>,
-        may_wait: bool,
-    ) {
+    fn enqueue(&self, verb: Verb, raw: &[u8], fds: Vec<OwnedFd>, pending: Option<Pending>, idle: bool) {
+        let mut state = lock(&self.state);
         state.last_id += 1;
         let id = state.last_id;
         if let Some(pending) = pending {
@@ -336,12 +329,17 @@ impl Link {
             self.wake();
             return;
         }
+        let place = match verb {
+            // Nobody waits for what is idle, and somebody does for a child.
+            Verb::Spawn(_) => state.queue.iter().rposition(|next| !next.idle).map_or(0, |last| last + 1),
+            _ => state.queue.len(),
+        };
         let packet = encode(&Request { id, verb }, raw);
-        state.queue.push_back(Outgoing { id, packet, fds });
-        if state.blocked || may_wait {
+        state.queue.insert(place, Outgoing { id, packet, fds, idle });
+        if state.blocked || (idle && state.looks_soon) {
             return;
         }
-        self.flush(state);
+        self.flush(&mut state);
         if state.blocked {
             self.wake();
         }
@@ -547,5 +545,42 @@ impl Link {
             (Body::Refused { why, .. }, pending) => pending.fail(SpawnError::Refused(why)),
             (_, pending) => pending.fail(SpawnError::Refused("an answer of another kind".into())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::client::Keeper;
+    use crate::spec::{Scope, SpawnSpec};
+
+    #[test]
+    fn a_spawn_overtakes_acknowledgements_and_nothing_else_does() {
+        let (ours, keeper) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let process = Process { pid: 1, file: None, listens: None };
+        let (handle, _service) = Handle::new(ours, Vec::new(), (process, PROTOCOL, Vec::new()), |_| ()).unwrap();
+        // As after an exit.
+        lock(&handle.link().state).looks_soon = true;
+        let daemon = Keeper { handle: Arc::new(handle) };
+        daemon.ack("a");
+        daemon.ack("b");
+        daemon.spawn("c", &SpawnSpec::default(), Vec::new(), |_| ());
+        daemon.ack("d");
+        daemon.signal("e", 15, Scope::Group, |_| ());
+        let mut heard = Vec::new();
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(Received::Packet { length, .. }) = channel::receive(&keeper, &mut buffer, RecvFlags::DONTWAIT) {
+            heard.push(match serde_json::from_slice::<Request>(split(&buffer[..length]).unwrap().0).unwrap().verb {
+                Verb::Ack { key } => format!("ack {key}"),
+                Verb::Spawn(spec) => format!("spawn {}", spec.key),
+                other => format!("{other:?}"),
+            });
+        }
+        let (last, first) = heard.split_last().unwrap();
+        assert_eq!(first, ["spawn c", "ack a", "ack b", "ack d"]);
+        assert!(last.starts_with("Signal"), "{last}");
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Groups {
     pub(super) spent: Vec<u32>,
     /// Those of them that the next child may be born into.
     pub(super) again: Vec<u32>,
+    /// One of them that was seen to be empty, with the descriptor by which the next child is born into it.
+    pub(super) ready: Option<(u32, OwnedFd)>,
     /// Of children whose tree somebody was sent to end: whoever came into such a group later would be ended too.
     pub(super) aimed: Vec<u32>,
     pub(super) due: Option<Instant>,
@@ -53,8 +55,10 @@ impl Groups {
     /// A new group, and the descriptor by which a child is born into it.
     pub(super) fn make(&mut self) -> Option<(u32, OwnedFd)> {
         self.base.as_ref()?;
-        if let Some(used) = self.reuse() {
-            return Some(used);
+        self.look_ahead();
+        if let Some((number, fd)) = self.ready.take() {
+            self.spent.retain(|spent| *spent != number);
+            return Some((number, fd));
         }
         self.last = self.last.wrapping_add(1);
         let path = self.path(Some(self.last))?;
@@ -69,19 +73,24 @@ impl Groups {
         }
     }
 
-    /// The group of a child that was forgotten, if nobody is in it: making and removing one costs as much as a birth.
-    fn reuse(&mut self) -> Option<(u32, OwnedFd)> {
-        let number = self.again.pop()?;
+    /// Finds the group of the next child among those of children that were forgotten: making and removing one costs as much as
+    /// a birth. Nobody comes into an empty one, so it is looked at while nobody waits for it.
+    pub(super) fn look_ahead(&mut self) {
+        if self.ready.is_none()
+            && let Some(number) = self.again.pop()
+        {
+            self.ready = self.open_empty(number).map(|fd| (number, fd));
+        }
+    }
+
+    /// The descriptor of a group that nobody is in.
+    fn open_empty(&self, number: u32) -> Option<OwnedFd> {
         let path = self.path(Some(number))?;
         let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let events = openat(&fd, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let mut text = [0; 64];
         let length = rustix::io::read(&events, &mut text).ok()?;
-        if !text.get(..length)?.starts_with(b"populated 0") {
-            return None;
-        }
-        self.spent.retain(|spent| *spent != number);
-        Some((number, fd))
+        text.get(..length)?.starts_with(b"populated 0").then_some(fd)
     }
 
     /// Somebody is sent to end the tree of the child in this group.
@@ -147,6 +156,7 @@ impl Server {
         }
         self.groups.due = None;
         self.groups.again.clear();
+        self.groups.ready = None;
         let spent = std::mem::take(&mut self.groups.spent);
         let paths: Vec<(u32, PathBuf)> =
             spent.iter().filter_map(|number| Some((*number, self.groups.path(Some(*number))?))).collect();

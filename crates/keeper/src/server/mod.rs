@@ -12,6 +12,7 @@ mod import;
 mod reap;
 mod reexec;
 mod spawn;
+mod stdio;
 mod verbs;
 
 use std::os::fd::OwnedFd;
@@ -34,6 +35,7 @@ use errand::Errand;
 use greet::Stranger;
 use groups::Groups;
 use guard::Guard;
+use stdio::Spare;
 
 /// A keeper without daemon, guard and children ends after this time: whoever comes later starts
 /// another one and misses nothing. Long enough for a stand-in whose client starts it again at once.
@@ -72,6 +74,7 @@ struct Server {
     targets: Vec<Target>,
     guard: Guard,
     groups: Groups,
+    spare: Spare,
     origin: Origin,
     /// What the daemon wants the next one to know, and no file may.
     entrusted: Vec<u8>,
@@ -118,6 +121,7 @@ impl Server {
             targets: Vec::new(),
             guard: Guard::default(),
             groups: Groups::begin(),
+            spare: Spare::default(),
             origin,
             entrusted: Vec::new(),
             note: None,
@@ -147,6 +151,7 @@ impl Server {
             self.step_forward(now);
             self.tidy(now);
             self.flush(now);
+            self.look_ahead();
             self.hand_over();
         }
         self.groups.end();
@@ -193,6 +198,14 @@ impl Server {
         {
             self.hear_last_words();
             self.lose_daemon();
+        }
+    }
+
+    /// Makes ready for the next child while the one that was just born begins: whoever starts one often starts another.
+    fn look_ahead(&mut self) {
+        if !self.children.starting().is_empty() {
+            self.spare.refill();
+            self.groups.look_ahead();
         }
     }
 

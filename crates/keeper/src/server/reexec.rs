@@ -22,6 +22,7 @@ use super::daemon::Daemon;
 use super::errand::Task;
 use super::groups::Groups;
 use super::guard::Guard;
+use super::stdio::Spare;
 use crate::client::take;
 use crate::spec::Exit;
 use crate::sys;
@@ -276,6 +277,7 @@ impl Server {
             targets: Vec::new(),
             guard: Guard::resumed(state.guard.map(sys::inherit).transpose()?, state.guard_running),
             origin: Origin { nofile: state.nofile, oom: state.oom, fds_max: begin::fds_max() },
+            spare: Spare::default(),
             groups: Groups { base: state.groups.base, last: state.groups.last, ..Groups::default() },
             entrusted: state.entrusted,
             note: state.note.and_then(|fd| sys::inherit(fd).ok()),

@@ -8,22 +8,17 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
-use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
-use rustix::termios::{InputModes, OptionalActions, Winsize, tcgetattr, tcsetattr, tcsetwinsize};
 
 use super::Server;
 use super::child::{Child, Start, WAITERS_MAX};
+use super::stdio::Ends;
 use crate::custody::COOKIE;
-use crate::spec::{ChildIo, Own, Pty, StdioKind, Step};
+use crate::spec::{Own, StdioKind, Step};
 use crate::sys::{self, Plan, Pointers};
 use crate::wire::{Body, HELD_MAX, KEY_MAX, META_MAX, SpawnWire};
 use crate::{blob, procfs};
 
-/// A stdin pipe holds one page: what waits there is lost to nobody, but counts against the user.
-const STDIN_PIPE: usize = 4096;
 /// Descriptors left free, so that a full table still lets a daemon connect and ask.
 const SPARE_FDS: u64 = 32;
 
@@ -38,14 +33,6 @@ enum Failure {
 
 fn at(step: Step) -> impl Fn(Errno) -> Failure {
     move |errno| Failure::Failed(step, errno)
-}
-
-/// Both sides of a child's stdio.
-#[derive(Default)]
-struct Ends {
-    ours: ChildIo,
-    theirs: [Option<OwnedFd>; 3],
-    terminal: Option<i32>,
 }
 
 impl Server {
@@ -114,16 +101,15 @@ impl Server {
         if command.argv.is_empty() {
             return Err(Failure::Refused("an empty argument vector"));
         }
-        let mut ends = Ends::make(&spec).map_err(at(Step::Pipe))?;
-        let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
-        let (errors, errors_theirs) = pipe_with(flags).map_err(at(Step::Pipe))?;
+        let Ends { ours: mut io, theirs, terminal, errors } = self.spare.ends(&spec.stdio).map_err(at(Step::Pipe))?;
+        let (errors, errors_theirs) = errors;
         if u64::from(errors_theirs.as_raw_fd().unsigned_abs()) + SPARE_FDS > self.origin.fds_max {
             return Err(Failure::Failed(Step::Pipe, Errno::MFILE));
         }
 
         self.step_back();
         let mut stdio = [self.null.as_fd(); 3];
-        for ((slot, kind), theirs) in stdio.iter_mut().zip(spec.stdio).zip(&ends.theirs) {
+        for ((slot, kind), theirs) in stdio.iter_mut().zip(spec.stdio).zip(&theirs) {
             *slot = match (kind, theirs) {
                 (StdioKind::Given(index), _) => given.get(index).ok_or(Failure::Refused("no such descriptor"))?.as_fd(),
                 (_, Some(theirs)) => theirs.as_fd(),
@@ -138,8 +124,8 @@ impl Server {
             cwd: command.cwd,
             stdio,
             errors: errors_theirs.as_fd(),
-            session: spec.own == Own::Session || ends.terminal.is_some(),
-            terminal: ends.terminal,
+            session: spec.own == Own::Session || terminal.is_some(),
+            terminal,
             umask: spec.umask,
             nofile: spec.nofile.unwrap_or(self.origin.nofile),
             oom: None,
@@ -154,7 +140,6 @@ impl Server {
         hook!("keeper.forked");
         // Our child is not reaped yet, so its state is there to be read even if it is dead.
         let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
-        let mut io = std::mem::take(&mut ends.ours);
         io.held = held;
         let child = Child {
             pid,
@@ -230,70 +215,6 @@ fn environment<'a>(env: &'a [&'a CStr], cookie: &'a CStr) -> impl Iterator<Item 
     let is_cookie =
         |entry: &CStr| entry.to_bytes().strip_prefix(COOKIE.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='));
     env.iter().copied().filter(move |entry| !is_cookie(entry)).chain(std::iter::once(cookie))
-}
-
-impl Ends {
-    fn make(spec: &SpawnWire) -> Result<Ends, Errno> {
-        let mut ends = Ends::default();
-        let mut slave: Option<OwnedFd> = None;
-        for (number, (kind, theirs)) in (0..).zip(spec.stdio.iter().zip(&mut ends.theirs)) {
-            match *kind {
-                StdioKind::Null | StdioKind::Given(_) => {}
-                StdioKind::Pipe => {
-                    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-                    let (ours, child) = if number == 0 {
-                        // One page where the user's pipe budget allows any size at all.
-                        let _ = fcntl_setpipe_size(&write, STDIN_PIPE);
-                        (write, read)
-                    } else {
-                        (read, write)
-                    };
-                    fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-                    *theirs = Some(child);
-                    match number {
-                        0 => ends.ours.stdin = Some(ours),
-                        1 => ends.ours.stdout = Some(ours),
-                        _ => ends.ours.stderr = Some(ours),
-                    }
-                }
-                StdioKind::Pty { rows, cols } => {
-                    let slave = match &slave {
-                        Some(slave) => slave,
-                        None => {
-                            let (pty, peer) = terminal(rows, cols)?;
-                            ends.ours.pty = Some(pty);
-                            ends.terminal = Some(number);
-                            slave.insert(peer)
-                        }
-                    };
-                    *theirs = Some(rustix::io::fcntl_dupfd_cloexec(slave, 3)?);
-                }
-            }
-        }
-        Ok(ends)
-    }
-}
-
-/// A pseudo terminal, its child's end, and the pipe that lies between it and the journal.
-fn terminal(rows: u16, cols: u16) -> Result<(Pty, OwnedFd), Errno> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let master = openpt(flags)?;
-    unlockpt(&master)?;
-    let peer = ioctl_tiocgptpeer(&master, flags)?;
-    let mut modes = tcgetattr(&peer)?;
-    // Erasing a character in line mode erases all of its bytes.
-    modes.input_modes |= InputModes::IUTF8;
-    tcsetattr(&peer, OptionalActions::Now, &modes)?;
-    tcsetwinsize(&master, window(rows, cols))?;
-    fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)?;
-    let (relay_read, relay_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let pty = Pty { master, relay_read, relay_write };
-    Ok((pty, peer))
-}
-
-/// The size of a terminal in characters.
-pub(super) fn window(rows: u16, cols: u16) -> Winsize {
-    Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
 /// The descriptors of a plan that needs none of a child's.

@@ -11,7 +11,7 @@ use rustix::termios::tcsetwinsize;
 use super::Server;
 use super::child::Child;
 use super::daemon::Broken;
-use super::spawn::window;
+use super::stdio::window;
 use crate::channel::{self, Received};
 use crate::custody::Target;
 use crate::shield;
