@@ -61,7 +61,7 @@ fn spawn(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Ou
         ..SpawnRequest::default()
     };
     let (shared, head, under_way) = (Arc::clone(shared), head.clone(), shared.closing.subscribe());
-    out.spawn(async move {
+    out.spawn_inline(async move {
         let spawned = shared.engine.spawn(request).await;
         drop(under_way);
         match spawned {

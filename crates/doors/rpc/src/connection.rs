@@ -159,7 +159,8 @@ where
             input: !self.half_closed && delivery.accepts_lines(),
             room: pending > 0,
             answers: delivery.out.expects() && pending < OUT_HIGH,
-            frames: !delivery.out.watches.is_empty() && pending < OUT_LOW,
+            // An answer that another thread has written may have begun a watch.
+            frames: (delivery.out.expects() || !delivery.out.watches.is_empty()) && pending < OUT_LOW,
             hangup: self.half_closed && pending == 0,
         };
         delivery.at_rest = waiting.input && !waiting.room;

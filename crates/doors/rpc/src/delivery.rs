@@ -1,5 +1,6 @@
 //! What goes out to one client: replies, frames, and the writing side of its socket. It is behind a lock, so that the thread
-//! which sees a process end can write that itself: waking the connection's task for it would cost more than the writing.
+//! which sees a process end, or has the answer, can write that itself: waking the connection's task for it would cost more
+//! than the writing.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,7 @@ use crate::connection_slots::ConnectionSlot;
 use crate::reader::{Found, Reader};
 use crate::signal::Signal;
 use crate::socket::Writer;
-use crate::{Flow, Limits, Outbox, Session, Watch};
+use crate::{Flow, Later, Limits, Outbox, Session, Watch};
 
 /// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
 pub(crate) const OUT_LOW: usize = 256 * 1024;
@@ -37,6 +38,8 @@ enum Added {
     Nothing,
     /// It has one, which is on the disk only.
     OnDisk,
+    /// Enough waits to be written.
+    Enough,
 }
 
 /// What goes out to one client. The lock is held for as long as it takes to encode and to offer the kernel a few frames,
@@ -113,23 +116,54 @@ where
         if !rested || self.out.expects() {
             return false;
         }
-        while let Some(index) = self.out.watches.iter().position(|watch| watch.id() == id) {
-            if self.pending() >= OUT_LOW || !matches!(self.add_frame(index), Ok(Added::Frame)) {
-                return false;
-            }
+        if !matches!(self.add_frames_of(id), Ok(Added::Frame)) {
+            return false;
         }
+        self.write_at_rest()
+    }
+
+    /// Writes the answer that this client waits for, and gives it back if it waits for others too: it gets several in one
+    /// write.
+    fn answer(&mut self, later: Later<S::Tag>) -> Option<Later<S::Tag>> {
+        if !self.at_rest || self.out.expected() > 1 {
+            return Some(later);
+        }
+        let mut whole = true;
+        if let Some(watch) = self.out.take(later) {
+            let id = watch.id().to_owned();
+            self.out.begin(watch);
+            whole = matches!(self.add_frames_of(&id), Ok(Added::Frame | Added::Nothing));
+        }
+        if !(self.write_at_rest() && whole) {
+            self.at_rest = false;
+            self.signal.raise();
+        }
+        None
+    }
+
+    /// Writes what is ready in place of the task. `false`: the task has to go on with it.
+    fn write_at_rest(&mut self) -> bool {
         // What fails here fails for the task too, which ends the connection.
         self.at_rest = self.write().is_ok() && self.pending() == 0;
         self.note_busy();
         self.at_rest
     }
 
+    /// Adds everything that one watch has. `Frame`: it ended with that.
+    fn add_frames_of(&mut self, id: &str) -> io::Result<Added> {
+        while let Some(index) = self.out.watches.iter().position(|watch| watch.id() == id) {
+            let added = if self.pending() >= OUT_LOW { Added::Enough } else { self.add_frame(index)? };
+            if added != Added::Frame {
+                return Ok(added);
+            }
+        }
+        Ok(Added::Frame)
+    }
+
     /// Encodes frames of the watches in turn; says whether there is more to be had right now. What is on the disk only is
     /// read elsewhere, one frame at a time.
     pub(crate) fn add_frames(&mut self, reading: &mut Option<Reading>) -> io::Result<bool> {
-        if self.out.watches.is_empty() {
-            return Ok(false);
-        }
+        // Also where nobody is watched: one that stays raised rings for nobody who comes later.
         if self.signal.lower() {
             for watch in &self.out.watches {
                 watch.arm();
@@ -254,14 +288,22 @@ fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
 pub(crate) struct SharedDelivery<S: Session>(Mutex<Delivery<S>>);
 
 impl<S: Session + 'static> SharedDelivery<S> {
-    /// Makes it, and has the ends of processes brought to it.
+    /// Makes it, and has answers and the ends of processes brought to it. Neither ever waits: whoever has it is the task, which
+    /// then looks once more.
     pub(crate) fn new(delivery: Delivery<S>) -> Arc<Self> {
         let signal = Arc::clone(&delivery.signal);
         let shared = Arc::new(Self(Mutex::new(delivery)));
         let weak = Arc::downgrade(&shared);
+        shared.lock().out.answers_go_to(move |later| match weak.upgrade() {
+            Some(shared) => match shared.0.try_lock() {
+                Ok(mut delivery) => delivery.answer(later),
+                Err(_) => Some(later),
+            },
+            None => Some(later),
+        });
+        let weak = Arc::downgrade(&shared);
         signal.ends_go_to(move |id| {
             let Some(shared) = weak.upgrade() else { return false };
-            // Never waits: whoever has it is the task, which then looks once more.
             shared.0.try_lock().is_ok_and(|mut delivery| delivery.pass_on(id))
         });
         shared
@@ -312,6 +354,7 @@ mod tests {
         shared: Arc<SharedDelivery<Door>>,
         client: UnixStream,
         end: Bell,
+        answers: mpsc::Receiver<Later<()>>,
         _dir: tempfile::TempDir,
     }
 
@@ -327,14 +370,21 @@ mod tests {
         let _inside = runtime.enter();
         let socket = Socket::new(tokio::net::UnixStream::from_std(server).unwrap()).unwrap();
         let signal = Arc::new(Signal::default());
-        let mut out = Outbox::new(mpsc::channel(1).0, Arc::clone(&signal));
+        let (sender, answers) = mpsc::channel(4);
+        let mut out = Outbox::new(sender, Arc::clone(&signal));
         out.watch(Watch::events("s0".into(), (), EventCursor::new(journal, 0)));
         signal.lower();
         let limits = Limits { line: 100, in_flight: 4, in_flight_bytes: 1000, input: InputLimits::default() };
         let slot = Arc::new(connection_slots::take());
         let mut delivery = Delivery::new(Door, out, limits, socket.writer(), Arc::clone(&signal), slot);
         delivery.at_rest = true;
-        Stage { shared: SharedDelivery::new(delivery), client, end: Bell { signal, of: "s0".into() }, _dir: dir }
+        Stage {
+            shared: SharedDelivery::new(delivery),
+            client,
+            end: Bell { signal, of: "s0".into() },
+            answers,
+            _dir: dir,
+        }
     }
 
     fn heard(stage: &Stage) -> String {
@@ -373,5 +423,58 @@ mod tests {
         drop(held);
         assert!(stage.end.signal.lower(), "nobody waits for a lock");
         assert_eq!(heard(&stage), "");
+    }
+
+    #[test]
+    fn the_only_answer_is_written_by_the_thread_that_has_it() {
+        let mut stage = stage();
+        let deliver = stage.shared.lock().out.later();
+        // Its watch has said something already, which follows.
+        let mut later = Later::reply(b"yes, ".to_vec());
+        later.watch = stage.shared.lock().out.watches.pop();
+        deliver(later);
+        assert_eq!(heard(&stage), "yes, over");
+        assert!(stage.answers.try_recv().is_err() && !stage.end.signal.lower(), "nobody else is woken for it");
+        let delivery = stage.shared.lock();
+        assert!(delivery.at_rest && !delivery.out.expects());
+    }
+
+    #[test]
+    fn an_answer_is_left_to_the_task_where_that_has_more_to_see_to() {
+        let busy: [fn(&mut Delivery<Door>); 2] =
+            [|delivery| delivery.at_rest = false, |delivery| drop(delivery.out.later())];
+        for make in busy {
+            let mut stage = stage();
+            let deliver = stage.shared.lock().out.later();
+            make(&mut stage.shared.lock());
+            deliver(Later::reply(b"yes".to_vec()));
+            assert_eq!(heard(&stage), "");
+            assert!(stage.answers.try_recv().is_ok());
+        }
+        let mut stage = stage();
+        let deliver = stage.shared.lock().out.later();
+        let held = stage.shared.lock();
+        deliver(Later::reply(b"yes".to_vec()));
+        drop(held);
+        assert!(stage.answers.try_recv().is_ok(), "nobody waits for a lock");
+    }
+
+    #[test]
+    fn a_signal_for_nobody_does_not_swallow_the_next() {
+        let stage = stage();
+        let watch = stage.shared.lock().out.watches.pop();
+        stage.end.wake();
+        assert!(!stage.shared.lock().add_frames(&mut None).unwrap());
+        stage.shared.lock().out.watches.extend(watch);
+        assert!(!stage.end.signal.lower(), "whoever rings now is heard");
+    }
+
+    #[test]
+    fn an_answer_that_can_not_be_written_wakes_the_task() {
+        let stage = stage();
+        let deliver = stage.shared.lock().out.later();
+        drop(stage.client);
+        deliver(Later::reply(b"yes".to_vec()));
+        assert!(stage.end.signal.lower() && !stage.shared.lock().at_rest);
     }
 }

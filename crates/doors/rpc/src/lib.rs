@@ -5,7 +5,8 @@
 //! starts work whose answer comes later. Output of processes and events of sessions are not queued: each [`Watch`] is a place
 //! in a journal, and what follows is read and encoded only while the socket takes it. A reader that stops costs its own buffers and nothing
 //! else. A reply can be made to wait for a frame (a *barrier*): reattach answers after its replay, a kill after the exit.
-//! Only the end of a process may be written by another thread, the one that journals it, while the task rests.
+//! Two things may be written by another thread while the task rests: the end of a process, by the thread that journals it, and
+//! the only answer that is waited for, by the thread that has it.
 //!
 //! This crate knows no protocol: what a line means and how a frame is written is the session's.
 
@@ -15,6 +16,7 @@ mod connection;
 mod connection_slots;
 mod delivery;
 mod fitting;
+mod inline_task;
 mod line;
 mod listen;
 mod outbox;

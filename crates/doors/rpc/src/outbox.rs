@@ -2,13 +2,14 @@
 //! feed it. Everything here is bounded by the connection's limits.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use ostler_engine::Process;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::Watch;
+use crate::inline_task::InlineTask;
 use crate::signal::Signal;
 
 /// An answer that was worked on elsewhere.
@@ -50,6 +51,9 @@ impl<Tag> Later<Tag> {
     }
 }
 
+/// Writes an answer on the thread that has it. Gives it back where the connection's task has to see to it.
+type WriteNow<Tag> = Box<dyn Fn(Later<Tag>) -> Option<Later<Tag>> + Send + Sync>;
+
 /// A session's view of its connection.
 pub struct Outbox<Tag> {
     /// Bytes for the client, in order.
@@ -63,6 +67,8 @@ pub struct Outbox<Tag> {
     /// Bytes of replies that wait for a frame.
     pub(crate) held_back: usize,
     sender: mpsc::Sender<Later<Tag>>,
+    /// What is tried before that.
+    write_now: Arc<OnceLock<WriteNow<Tag>>>,
     /// The length of the line being handled.
     pub(crate) weight: usize,
 }
@@ -78,8 +84,15 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             input: (0, 0),
             held_back: 0,
             sender,
+            write_now: Arc::default(),
             weight: 0,
         }
+    }
+
+    /// Sets what is tried first with an answer.
+    pub(crate) fn answers_go_to(&self, write_now: impl Fn(Later<Tag>) -> Option<Later<Tag>> + Send + Sync + 'static) {
+        // Once, before anything is asked.
+        let _ = self.write_now.set(Box::new(write_now));
     }
 
     /// Takes a place among the answers in flight; the returned function delivers, once, from any thread.
@@ -98,17 +111,28 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     }
 
     fn deliver(&self, weight: Weight) -> impl FnOnce(Later<Tag>) + Send + 'static + use<Tag> {
-        let sender = self.sender.clone();
+        let (sender, write_now) = (self.sender.clone(), Arc::clone(&self.write_now));
         move |mut later| {
             later.weight = weight;
-            // The channel has a place for every answer in flight, so this fails only when the connection is gone.
-            let _ = sender.try_send(later);
+            let left = match write_now.get() {
+                Some(write_now) => write_now(later),
+                None => Some(later),
+            };
+            if let Some(later) = left {
+                // The channel has a place for every answer in flight, so this fails only when the connection is gone.
+                let _ = sender.try_send(later);
+            }
         }
+    }
+
+    /// How many answers are still being worked on.
+    pub(crate) fn expected(&self) -> usize {
+        self.in_flight + self.input.0
     }
 
     /// Whether an answer is still being worked on.
     pub(crate) fn expects(&self) -> bool {
-        self.in_flight > 0 || self.input.0 > 0
+        self.expected() > 0
     }
 
     /// Works on an answer beside the connection. What it can do without waiting is done at once: who is asked for the rest
@@ -123,6 +147,13 @@ impl<Tag: Send + 'static> Outbox<Tag> {
         }
     }
 
+    /// As [`spawn`](Self::spawn), and what comes after a wait is done by the thread that ends it. For work that never holds a
+    /// thread up, and that nobody wakes with a lock in hand.
+    pub fn spawn_inline(&mut self, work: impl Future<Output = Later<Tag>> + Send + 'static) {
+        let deliver = self.later();
+        InlineTask::start(async move { deliver(work.await) });
+    }
+
     /// Works on an answer on a thread that may wait for disks and programs.
     pub fn spawn_blocking(&mut self, work: impl FnOnce() -> Later<Tag> + Send + 'static) {
         let deliver = self.later();
@@ -135,10 +166,15 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     }
 
     /// Watches from now on.
-    pub fn watch(&mut self, mut watch: Watch<Tag>) {
+    pub fn watch(&mut self, watch: Watch<Tag>) {
+        self.begin(watch);
+        self.signal.raise();
+    }
+
+    /// Watches from now on; the caller looks at what there is already.
+    pub(crate) fn begin(&mut self, mut watch: Watch<Tag>) {
         watch.begin(&self.signal);
         self.watches.push(watch);
-        self.signal.raise();
     }
 
     /// Ends the watch on what has this id; what waited for its frames goes out. `false` if there was none.
@@ -161,6 +197,13 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     }
 
     pub(crate) fn arrived(&mut self, later: Later<Tag>) {
+        if let Some(watch) = self.take(later) {
+            self.watch(watch);
+        }
+    }
+
+    /// Takes the reply of an answer that has come, and gives back what is to be watched from now on.
+    pub(crate) fn take(&mut self, later: Later<Tag>) -> Option<Watch<Tag>> {
         match later.weight {
             Weight::Request(bytes) => {
                 self.in_flight -= 1;
@@ -175,8 +218,6 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             Some(after) => self.reply_after(later.reply, after),
             None => self.ready.extend_from_slice(&later.reply),
         }
-        if let Some(watch) = later.watch {
-            self.watch(watch);
-        }
+        later.watch
     }
 }
