@@ -31,6 +31,8 @@ pub(crate) struct Pairs {
     pub(crate) cpu_raw: Option<f64>,
     pub(crate) cpu_ours: Option<f64>,
     pub(crate) cpu_ratio: Option<f64>,
+    /// How many there were.
+    pub(crate) count: usize,
 }
 
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -38,10 +40,27 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// How long the pairs of one row may take together: the whole table is there within ten minutes. The fewest say little, but
-/// they are taken.
-const ROW_WITHIN: Duration = Duration::from_secs(20);
-const PAIRS_MIN: usize = 3;
+/// How long the pairs of one row may take together: the whole table is there within ten minutes.
+const ROW_WITHIN: Duration = Duration::from_secs(15);
+/// Fewer say little, so these may take longer.
+pub(crate) const PAIRS_MIN: usize = 3;
+/// But not longer than this, on a machine that is busy with other things: the row says how few there were.
+const ROW_AT_MOST: Duration = Duration::from_secs(30);
+
+/// What a row has left of its time.
+pub(crate) struct RowTime(Instant);
+
+impl RowTime {
+    pub(crate) fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Whether there is time for another turn after so many; there always is for the first.
+    pub(crate) fn allows(&self, taken: usize) -> bool {
+        let within = if taken < PAIRS_MIN { ROW_AT_MOST } else { ROW_WITHIN };
+        taken == 0 || self.0.elapsed() <= within
+    }
+}
 
 /// Takes `count` pairs, or as many as there is time for; every second one begins with the product.
 pub(crate) fn pairs(
@@ -50,11 +69,8 @@ pub(crate) fn pairs(
     mut ours: impl FnMut() -> Result<Sample>,
 ) -> Result<Pairs> {
     let mut taken = Vec::new();
-    let started = Instant::now();
-    for turn in 0..count.max(1) {
-        if turn >= PAIRS_MIN && started.elapsed() > ROW_WITHIN {
-            break;
-        }
+    let time = RowTime::begin();
+    for turn in (0..count.max(1)).take_while(|turn| time.allows(*turn)) {
         if turn % 2 == 0 {
             let limit = raw()?;
             taken.push((limit, ours()?));
@@ -76,6 +92,7 @@ pub(crate) fn summarise(taken: &[(Sample, Sample)]) -> Pairs {
         cpu_raw: over(&|(raw, _)| raw.cpu),
         cpu_ours: over(&|(_, ours)| ours.cpu),
         cpu_ratio: over(&|(raw, ours)| Some(ours.cpu? / raw.cpu?)),
+        count: taken.len(),
     }
 }
 
@@ -120,6 +137,15 @@ mod tests {
         assert!((pairs.ratio - 2.0).abs() < 1e-9);
         assert!((pairs.raw - 10.0).abs() < 1e-9 && (pairs.ours - 30.0).abs() < 1e-9);
         assert!(pairs.cpu_ratio.is_none());
+    }
+
+    #[test]
+    fn a_row_has_one_turn_at_least_and_few_when_they_take_long() {
+        let long_ago = |within: Duration| RowTime(Instant::now().checked_sub(within).unwrap());
+        let most = |time: RowTime| (0..9).take_while(|taken| time.allows(*taken)).count();
+        assert_eq!(most(RowTime::begin()), 9);
+        assert_eq!(most(long_ago(ROW_WITHIN)), PAIRS_MIN);
+        assert_eq!(most(long_ago(ROW_AT_MOST)), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::Pairs;
+use crate::measure::{PAIRS_MIN, Pairs};
 
 /// A promise of a row and whether it held.
 pub(crate) struct Target {
@@ -39,6 +39,8 @@ pub(crate) struct Row {
     pub(crate) cpu_raw: Option<f64>,
     pub(crate) cpu_ours: Option<f64>,
     pub(crate) targets: Vec<Target>,
+    /// There was time for so few pairs.
+    pub(crate) few: Option<usize>,
     /// What the raw limit is.
     pub(crate) against: &'static str,
     /// Where the product's time went.
@@ -58,6 +60,7 @@ impl Row {
             cpu_raw: None,
             cpu_ours: None,
             targets: vec![target],
+            few: None,
             against: "",
             profile: String::new(),
         }
@@ -74,6 +77,7 @@ impl Row {
             cpu_raw: pairs.cpu_raw,
             cpu_ours: pairs.cpu_ours,
             targets,
+            few: Some(pairs.count).filter(|count| *count < PAIRS_MIN),
             against: "",
             profile: String::new(),
         }
@@ -127,6 +131,7 @@ pub(crate) fn head() -> String {
 pub(crate) fn line(row: &Row) -> String {
     let cpu = |value| if row.cpu_unit.is_empty() { "-".to_owned() } else { optional(value, row.cpu_unit) };
     let targets: Vec<&str> = row.targets.iter().map(|target| target.text.as_str()).collect();
+    let met = if row.met() { "ok" } else { "MISS" };
     aligned(&[
         row.name.clone(),
         row.unit.to_owned(),
@@ -136,7 +141,7 @@ pub(crate) fn line(row: &Row) -> String {
         cpu(row.cpu_raw),
         cpu(row.cpu_ours),
         targets.join(", "),
-        if row.met() { "ok".to_owned() } else { "MISS".to_owned() },
+        row.few.map_or_else(|| met.to_owned(), |count| format!("{met}, pairs: {count}")),
     ])
 }
 
@@ -171,7 +176,15 @@ mod tests {
     use super::*;
 
     fn pairs(ratio: f64) -> Pairs {
-        Pairs { raw: 100.0, ours: 100.0 * ratio, ratio, cpu_raw: Some(1.0), cpu_ours: Some(2.0), cpu_ratio: Some(2.0) }
+        Pairs {
+            raw: 100.0,
+            ours: 100.0 * ratio,
+            ratio,
+            cpu_raw: Some(1.0),
+            cpu_ours: Some(2.0),
+            cpu_ratio: Some(2.0),
+            count: 9,
+        }
     }
 
     #[test]
@@ -184,6 +197,12 @@ mod tests {
         let text = super::missed(&[met, missed]);
         assert_eq!(text.matches("MISS").count(), 1, "{text}");
         assert!(text.contains("MISS slow: >= 0.8 x raw; raw is a loop; profile: pump 1.00 s"), "{text}");
+    }
+
+    #[test]
+    fn a_row_of_few_pairs_says_so() {
+        let row = Row::paired("slow", "MB/s", Pairs { count: 1, ..pairs(0.9) }, vec![Target::ratio_at_least(0.9, 0.8)]);
+        assert!(line(&row).ends_with("ok, pairs: 1"));
     }
 
     #[test]

@@ -111,8 +111,7 @@ fn kill_both(instance: &Instance, writers: &[Writer]) -> Result<()> {
 
 fn judge(instance: &Instance, writer: &Writer, toll: &mut Toll) -> Result<()> {
     let written = written(writer)?;
-    let text = instance.command(&["--json", "ps", "-a"]).output()?.stdout;
-    let all: Vec<Shown> = serde_json::from_slice(&text).context("what ps says")?;
+    let all = listed(instance)?;
     let named = |shown: &&Shown| shown.alias.as_ref().is_some_and(|alias| alias.id == writer.alias);
     let shown = all.iter().find(named).with_context(|| format!("{} is not listed", writer.alias))?;
     let logs = instance.command(&["logs", &shown.id]).output()?;
@@ -126,6 +125,21 @@ fn judge(instance: &Instance, writer: &Writer, toll: &mut Toll) -> Result<()> {
         println!("WRONG {}: {}, {received} of {written} lines, said {said}", writer.alias, shown.state);
     }
     Ok(())
+}
+
+/// Every process that the product lists. It is asked at another socket than it was started with, which may be there a moment
+/// later: who comes too early asks again.
+fn listed(instance: &Instance) -> Result<Vec<Shown>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = instance.command(&["--json", "ps", "-a"]).output()?;
+        if said.status.success() {
+            return serde_json::from_slice(&said.stdout).context("what ps says");
+        }
+        if Instant::now() > deadline {
+            bail!("ps: {}", String::from_utf8_lossy(&said.stderr));
+        }
+    }
 }
 
 /// How many lines the child wrote; it says so once it cannot write any more.

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::Bench;
 use crate::approvals::{Daemon, native};
 use crate::instance::Instance;
-use crate::measure::{Sample, summarise};
+use crate::measure::{RowTime, Sample, summarise};
 use crate::sessions::word;
 use crate::table::{Row, Target};
 
@@ -116,7 +116,8 @@ impl Cli {
             way.turn()?;
         }
         let mut taken: [Vec<(Sample, Sample)>; 3] = Default::default();
-        for round in 0..bench.size(5, 3) {
+        let (rounds, time) = (if bench.quick { 3 } else { 5 }, RowTime::begin());
+        for round in (0..rounds).take_while(|round| time.allows(*round)) {
             // The command line begins a conversation each time: so does what is compared with it.
             ways[2].anew()?;
             // By turns, so that a noisy minute hits all of them; and no way always comes after the same one.

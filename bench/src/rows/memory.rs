@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 
 use super::Bench;
 use crate::instance::Instance;
-use crate::measure::{Sample, median, pairs};
+use crate::measure::{RowTime, Sample, median, pairs};
 use crate::procfs;
 use crate::raw::Peer;
 use crate::running::Running;
@@ -35,7 +35,8 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
 /// What stays of a burst of requests that each took a thread and some memory.
 fn after_a_burst(bench: &Bench) -> Result<Row> {
     let mut left = Vec::new();
-    for _ in 0..bench.pairs {
+    let time = RowTime::begin();
+    for _ in (0..bench.pairs).take_while(|taken| time.allows(*taken)) {
         let running = Running::start(&bench.bin, "burst")?;
         std::thread::sleep(SETTLE);
         let idle = procfs::rss_anon(running.pid())? as f64;
@@ -89,7 +90,8 @@ fn children(bench: &Bench) -> Result<()> {
     let counts = [100_usize, 1000];
     let mut daemon = [Vec::new(), Vec::new()];
     let mut keeper = [Vec::new(), Vec::new()];
-    for _ in 0..bench.pairs {
+    let time = RowTime::begin();
+    for _ in (0..bench.pairs).take_while(|taken| time.allows(*taken)) {
         let running = Running::unprivileged(&bench.bin, "children")?;
         std::thread::sleep(SETTLE);
         let empty = procfs::rss(running.pid())? as f64;
