@@ -105,6 +105,16 @@ impl Lane {
         self.quiet && (self.wants_files || self.shared.journal.is_made())
     }
 
+    /// Whether anybody may still write to its pipes.
+    pub(crate) fn is_open(&self) -> bool {
+        self.outputs.iter().any(Option::is_some)
+    }
+
+    /// It has said nothing, nobody can write to its pipes any more, and how it ended is not known yet.
+    pub(crate) fn awaits_end(&self) -> bool {
+        self.quiet && !self.is_open() && self.exit.is_none()
+    }
+
     /// It goes to another thread: nothing of it stays behind.
     pub(crate) fn depart(&mut self, poller: &Poller) {
         self.quiet = false;
@@ -116,7 +126,7 @@ impl Lane {
 
     /// Nothing is left to do for it.
     pub(crate) fn is_over(&self) -> bool {
-        self.released || (self.exit_done && self.outputs.iter().all(Option::is_none))
+        self.released || (self.exit_done && !self.is_open())
     }
 
     /// It is over, or the thread stops: gathered bytes become visible, whoever waits is told.
@@ -348,8 +358,7 @@ impl Lane {
     /// Journals the exit when it is known and both pipes have ended, or have had their time.
     fn try_exit(&mut self, now: Instant) -> io::Result<()> {
         let Some(exit) = &self.exit else { return Ok(()) };
-        let open = self.outputs.iter().any(Option::is_some);
-        if self.exit_done || self.trouble.is_some() || (open && now < exit.by) {
+        if self.exit_done || self.trouble.is_some() || (self.is_open() && now < exit.by) {
             return Ok(());
         }
         let journal = &self.shared.journal;

@@ -17,6 +17,10 @@ use crate::lock;
 /// Events taken from the kernel at once.
 const EVENTS: usize = 64;
 
+/// How long a thread stays awake for the end of a process whose pipes have ended: the keeper tells it within that, and to fall
+/// asleep and be woken takes as long again.
+const END_SOON: Duration = Duration::from_micros(50);
+
 /// Something else that a pump thread serves: what it hears is mostly for processes of the same thread, and reaches them
 /// without waking another.
 pub trait Guest: Send {
@@ -69,6 +73,7 @@ pub(crate) fn start(name: String, core: Arc<Core>) -> io::Result<(Arc<ThreadHand
         timers: BTreeSet::new(),
         guests: Vec::new(),
         last_guest: 0,
+        awake_until: None,
     };
     let join = std::thread::Builder::new().name(name).spawn(move || thread.run())?;
     Ok((handle, join))
@@ -83,6 +88,8 @@ struct Thread {
     /// By their numbers.
     guests: Vec<(u64, Box<dyn Guest>)>,
     last_guest: u64,
+    /// An end is expected until then.
+    awake_until: Option<Instant>,
 }
 
 impl Thread {
@@ -96,6 +103,13 @@ impl Thread {
                 std::thread::yield_now();
             }
             let now = Instant::now();
+            if self.awake_until.is_some_and(|until| until <= now) {
+                self.awake_until = None;
+            } else if events.is_empty() && self.awake_until.is_some() {
+                // Whoever else could use the processor has it meanwhile.
+                std::thread::yield_now();
+                continue;
+            }
             for event in &events {
                 match token(event) {
                     Token::Wake => self.handle.waker.clear(),
@@ -125,7 +139,7 @@ impl Thread {
 
     /// How long nothing is to be done unless a descriptor says so.
     fn timeout(&self) -> Option<Duration> {
-        if !lock(&self.handle.notices).is_empty() {
+        if self.awake_until.is_some() || !lock(&self.handle.notices).is_empty() {
             return Some(Duration::ZERO);
         }
         let lanes = self.timers.first().map(|(at, _)| *at);
@@ -177,8 +191,13 @@ impl Thread {
     /// Does something with a lane, then sees to its deadline and whether it stays. One that has left is nobody's.
     fn serve(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Lane, &Poller)) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let open = lane.is_open();
         act(lane, &self.poller);
+        if open && lane.awaits_end() {
+            self.awake_until = Some(now + END_SOON);
+        }
         if lane.is_over() {
+            self.awake_until = None;
             self.part(id, |mut lane, thread| {
                 if lane.load.is_apart() {
                     thread.core.heavy_free(&thread.handle);

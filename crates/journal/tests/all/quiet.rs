@@ -71,3 +71,32 @@ fn a_guest_has_a_turn_when_it_comes_when_it_rings_and_when_it_is_due() {
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(turns.load(Ordering::SeqCst), 3, "it has left");
 }
+
+/// CPU time of the thread that serves the quiet ones, in ticks of the kernel.
+fn ticks_of_the_quiet_thread() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let stat = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let quiet =
+        stat.filter_map(|stat| stat.split_once("(pump-quiet) ").map(|(_, rest)| rest.to_owned())).next().unwrap();
+    quiet.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_process_that_closed_its_pipes_and_lives_on_keeps_nobody_awake() {
+    if !is_alone() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (roll, _) = Roll::open(&dir.path().join("roll")).unwrap();
+    let pumps = pumps();
+    let journal = Journal::later(&dir.path().join("p0"), JournalOptions::default(), &roll, None);
+    let ((stdout, out), (stderr, err)) = (pipe(), pipe());
+    let io = PumpIo { stdout: Some(nonblocking(stdout)), stderr: Some(nonblocking(stderr)), ..PumpIo::default() };
+    let hosted = pumps.host(Arc::clone(&journal), io, false);
+    drop((out, err));
+    std::thread::sleep(Duration::from_millis(500));
+    let ticks = ticks_of_the_quiet_thread();
+    assert!(ticks < 10, "{ticks} of 50 ticks");
+    hosted.child_exited(ExitStatusRecord::Code(3));
+    wait_until("the exit", || journal.bounds().exit.is_some());
+}
