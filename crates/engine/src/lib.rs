@@ -14,6 +14,7 @@ pub mod brief;
 mod command;
 mod disk;
 mod environment;
+pub mod feed;
 mod id;
 mod instance;
 mod keys;
@@ -121,6 +122,11 @@ impl Engine {
     /// Conversations with agents.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// What everybody who watches the whole is told.
+    pub fn feed(&self) -> &feed::Feed {
+        &self.inner.feed
     }
 
     /// Everything that waits for a person.

@@ -89,8 +89,9 @@ impl Engine {
             return false;
         }
         self.inner.remove(process);
-        if let Err(error) = self.inner.forget_files(&self.inner.dir_of(process.id())) {
-            tracing::warn!("{}: {error}", process.id());
+        match self.inner.forget_files(&self.inner.dir_of(process.id())) {
+            Ok(()) => self.inner.feed.process_forgotten(process.id()),
+            Err(error) => tracing::warn!("{}: {error}", process.id()),
         }
         true
     }

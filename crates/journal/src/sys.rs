@@ -84,6 +84,11 @@ pub(crate) fn punch(file: &File, from: u64, to: u64) -> io::Result<()> {
     }
 }
 
+/// Where a file begins to hold bytes: what was punched out at its front is before that. 0 where nobody can tell.
+pub(crate) fn first_data(file: &File) -> u64 {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0)
+}
+
 /// How a read may behave when the bytes are not in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {

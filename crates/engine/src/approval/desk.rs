@@ -15,10 +15,11 @@ use super::live::{Live, RECENT, Sum};
 use super::replay::{Name, Replay};
 use super::snapshot::Snapshot;
 use super::standing::HeldRule;
-use super::store::{Change, Found, Store, StoreError};
+use super::store::{Change, Found, News, Store, StoreError};
 use super::vouch::Witness;
 use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
 use super::{clock, content_hash, machine};
+use crate::feed::Noted;
 
 /// What all waiting requests may hold together: a list of them is one answer.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
@@ -207,6 +208,16 @@ impl Desk {
 
     pub(super) fn seq(&self) -> u64 {
         self.seq
+    }
+
+    /// What was written since this was last asked, and whose requests it is about.
+    pub(super) fn news(&mut self) -> Vec<(u64, Noted)> {
+        let asked_by = |id: &str| self.live.get(id)?.approval.ask.asker.verified_session.clone();
+        let noted = |News { seq, kind, about }: News| {
+            let session = about.as_deref().and_then(asked_by);
+            (seq, Noted { kind, id: about, session })
+        };
+        std::mem::take(&mut self.store.news).into_iter().map(noted).collect()
     }
 
     pub(super) fn is_at(&mut self, seq: u64) {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
 use super::walk::Walk;
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket, clock};
+use crate::feed::Feed;
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +50,7 @@ struct InboxInner {
     gone: Mutex<Vec<String>>,
     changed: Condvar,
     revision: watch::Sender<u64>,
+    feed: OnceLock<Feed>,
     /// Called when anything changed; must not wait, and must not come back here.
     hooks: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
 }
@@ -72,6 +74,7 @@ impl Inbox {
             gone: Mutex::default(),
             changed: Condvar::new(),
             revision: watch::channel(0).0,
+            feed: OnceLock::new(),
             hooks: Mutex::default(),
             path,
         };
@@ -337,6 +340,18 @@ impl Inbox {
         Ok(Verified { entries, head: super::hex(&head), foreign: store.quarantined()? })
     }
 
+    /// Has the feed tell of everything from now on.
+    pub(crate) fn tell_feed(&self, feed: Feed) {
+        // Once, when the engine starts.
+        let _ = self.shared.feed.set(feed);
+    }
+
+    /// The newest entry; nothing where there is a log that cannot be read yet.
+    pub(crate) fn last_entry(&self) -> Option<u64> {
+        let seq = self.shared.desk().as_ref().map(Desk::seq);
+        seq.or_else(|| (!self.shared.path.exists()).then_some(0))
+    }
+
     /// The position of the newest entry; changes whenever anything does.
     pub fn revision(&self) -> watch::Receiver<u64> {
         self.shared.revision.subscribe()
@@ -359,8 +374,13 @@ impl InboxInner {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets everybody see what the log has; gives its newest entry. While the desk is held, so that the newest comes last.
+    /// Lets everybody see what the log has; gives its newest entry. While the desk is held, so that the newest comes last, and
+    /// what follows from it comes later in the feed.
     fn publish(&self, desk: &mut Desk) -> u64 {
+        let news = desk.news();
+        if let Some(feed) = self.feed.get() {
+            news.into_iter().for_each(|(seq, noted)| feed.audit(seq, noted));
+        }
         self.published.publish(desk.snapshot());
         desk.seq()
     }

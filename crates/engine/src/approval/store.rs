@@ -17,6 +17,7 @@ use super::contents::Fate;
 use super::vouch::{Vouch, Witness};
 use super::walk::Walk;
 use super::{Record, content_hash, layout};
+use crate::feed::Kind;
 
 /// Set aside beside the log: on a full disk decisions are the last thing that may fail. No more than a share of the disk.
 const RESERVE: u64 = 64 * 1024 * 1024;
@@ -111,6 +112,15 @@ pub(super) struct Store {
     file: Option<(u64, u64)>,
     /// Our key and who else remembers; nothing for who only looks.
     vouched: Option<(Vouch, std::sync::Arc<Witness>)>,
+    /// What was written and nobody was told of yet.
+    pub(super) news: Vec<News>,
+}
+
+/// An entry that was written.
+pub(super) struct News {
+    pub(super) seq: u64,
+    pub(super) kind: Kind,
+    pub(super) about: Option<String>,
 }
 
 impl Store {
@@ -125,8 +135,15 @@ impl Store {
         ours_alone(path);
         let db = Connection::open(path).map_err(sql)?;
         layout::prepare(&db, path)?;
-        let mut store =
-            Self { path: path.to_owned(), db, last: (0, [0; HASH_LEN]), head: None, file: None, vouched: None };
+        let mut store = Self {
+            path: path.to_owned(),
+            db,
+            last: (0, [0; HASH_LEN]),
+            head: None,
+            file: None,
+            vouched: None,
+            news: Vec::new(),
+        };
         store.file = identity(path);
         let known = witness.vouch();
         let found = match &known {
@@ -204,7 +221,8 @@ impl Store {
         db.busy_timeout(layout::BUSY).map_err(sql)?;
         quiet(&db).map_err(sql)?;
         let none = [0; HASH_LEN];
-        Ok(Self { path: path.to_owned(), db, last: (as_u64(i64::MAX), none), head: None, file: None, vouched: None })
+        let last = (as_u64(i64::MAX), none);
+        Ok(Self { path: path.to_owned(), db, last, head: None, file: None, vouched: None, news: Vec::new() })
     }
 
     pub(super) fn sql(&self, source: rusqlite::Error) -> StoreError {
@@ -271,6 +289,8 @@ impl Store {
                 .map_err(sql)?;
         }
         change.commit().map_err(sql)?;
+        let kinds = (self.last.0 + 1..).zip(new.records).map(|(seq, record)| (seq, Kind::of_audit(record)));
+        self.news.extend(kinds.map(|(seq, kind)| News { seq, kind, about: new.about.map(str::to_owned) }));
         self.last = last;
         self.note_head();
         // Before anybody hears of it. Should we die in between, the signature speaks for us.

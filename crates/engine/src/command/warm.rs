@@ -89,7 +89,10 @@ impl Engine {
         let line = format!("{word}\n").into_bytes();
         let length = line.len() as u64;
         match process.feed(Some(0), line).await {
-            Ok(Appended { applied, duplicate: false }) if applied == length => Ok(TellOutcome::Goes(process)),
+            Ok(Appended { applied, duplicate: false }) if applied == length => {
+                self.inner.feed.started(&process);
+                Ok(TellOutcome::Goes(process))
+            }
             Ok(_) | Err(StdinError::NotRunning | StdinError::Closed) => {
                 self.discard(process);
                 Ok(TellOutcome::Not)

@@ -92,6 +92,7 @@ impl Engine {
         })?;
         // Set once, before anybody else has the registry.
         let _ = registry.inbox.set(inbox.clone());
+        inbox.tell_feed(registry.feed.clone());
         if was_cut_off {
             // The keeper before had no control groups: else there was no note.
             registry.note_lost_keeper(false);

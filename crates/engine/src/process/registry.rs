@@ -17,6 +17,7 @@ use super::gate::Gate;
 use super::viewers::Viewers;
 use super::{About, Alias, Exit, Inner, Process};
 use crate::access::at_large;
+use crate::feed::Feed;
 use crate::names::{Bearer, Names};
 use crate::{Engine, EngineConfig, Inbox, Terminal};
 
@@ -81,6 +82,8 @@ pub(crate) struct Registry {
     pub(super) claims: Arc<Claims>,
     /// Processes that a person opened everything to.
     open_to: Mutex<HashSet<String>>,
+    /// What everybody who watches the whole is told.
+    pub(crate) feed: Feed,
 }
 
 #[derive(Default)]
@@ -120,6 +123,7 @@ impl Drop for Reservation {
 impl Drop for Registry {
     fn drop(&mut self) {
         self.claims.stop();
+        self.feed.stop();
     }
 }
 
@@ -145,6 +149,7 @@ impl Registry {
             terminals: Mutex::default(),
             claims: Arc::default(),
             open_to: Mutex::default(),
+            feed: Feed::default(),
         })
     }
 
@@ -383,6 +388,7 @@ impl Registry {
 
     /// An end has been journaled: waiters go on, and its files are closed until something more is said.
     fn ended(&self, process: &Process, exit: Exit) {
+        self.feed.ended(process);
         if process.hosted().is_some() {
             self.tell(process, Happening::Ended(exit));
         }
@@ -488,7 +494,13 @@ impl Registry {
         all
     }
 
-    pub(super) fn tell(&self, process: &Process, happening: Happening) {
+    /// A process runs.
+    pub(super) fn started(&self, process: &Process) {
+        self.feed.started(process);
+        self.tell(process, Happening::Started);
+    }
+
+    fn tell(&self, process: &Process, happening: Happening) {
         for observer in self.observers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
             observer(process, happening);
         }

@@ -17,7 +17,7 @@ use super::end::KILL;
 use super::gate::Pass;
 use super::lasting::Lasting;
 use super::registry::{Claim, Reservation};
-use super::{About, Alias, Happening, Process, Registry, WinSize};
+use super::{About, Alias, Process, Registry, WinSize};
 use crate::names::{Given, NameTaken};
 use crate::{Engine, id, lookup};
 
@@ -343,7 +343,7 @@ impl Asked {
             Err(error) => {
                 // Not heard of, but started: the keeper held it when we came back.
                 if let Some(process) = self.registry.get(&self.about.id) {
-                    self.registry.tell(&process, Happening::Started);
+                    self.registry.started(&process);
                     return Ok(process);
                 }
                 if error == (ostler_keeper::SpawnError::KeeperGone { begun: true }) {
@@ -476,7 +476,7 @@ fn begin(
     if let Some(StdioKind::Pty { rows, cols }) = size.filter(|_| process.about().tty) {
         process.begins_with(WinSize { rows, cols });
     }
-    registry.tell(&process, Happening::Started);
+    registry.started(&process);
     process
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spawn::{Asked, SpawnResult};
-use super::{Happening, Process, Registry, SpawnError};
+use super::{Process, Registry, SpawnError};
 use ostler_keeper::SpawnError as Refused;
 use tokio::sync::watch;
 
@@ -59,7 +59,7 @@ impl Asked {
             self.about.runs_as(pid, start_ticks);
             let (about, journal) = registry.in_public(self.about, Some(self.journal)).map_err(SpawnError::Journal)?;
             let process = registry.take_up_cut_off(about, journal).map_err(SpawnError::Journal)?;
-            registry.tell(&process, Happening::Started);
+            registry.started(&process);
             return Ok(process);
         }
         // The name stays with whoever has it: nobody knows whether this one ever ran.

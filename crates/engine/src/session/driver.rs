@@ -385,6 +385,7 @@ fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64,
     let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
     if events.is_empty() {
         session.inner.last.store(record, Ordering::Release);
+        session.noted(record, &[]);
         return Ok(());
     }
     let before = desk.state.asks.len();

@@ -17,6 +17,7 @@ mod bookmark;
 mod change;
 mod desk;
 mod driver;
+mod feed;
 mod find;
 mod found;
 mod go_on;
@@ -350,10 +351,18 @@ impl Session {
 
     /// Lets a record change where it stands; whoever looks sees both or neither.
     fn take(&self, desk: &mut Pen<'_>, record: u64, (source, end): (u32, u64), said: &[Said]) {
+        self.noted(record, said);
         desk.change(|desk| {
             desk.state.take(record, source, end, now_ms(), said);
             self.inner.last.store(record, Ordering::Release);
         });
+    }
+
+    /// The feed tells of a record.
+    fn noted(&self, record: u64, said: &[Said]) {
+        if let Some(shared) = self.inner.shared.upgrade() {
+            shared.feed().session(&self.inner.id, record, said);
+        }
     }
 
     /// Everybody who watches sessions hears that this one is not what it was.

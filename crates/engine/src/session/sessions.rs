@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ostler_story::Fact;
+use ostler_story::{Fact, Said};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -23,6 +23,7 @@ use super::worktree::Trees;
 use super::{Agent, Bell, Desk, Drive, Inner, Session, SessionConfig, UnknownAgent};
 use crate::approval::{Approval, Bound, Record};
 use crate::brief::Forker;
+use crate::feed::Feed;
 use crate::names::{Bearer, Given};
 use crate::process::Registry;
 use crate::{Engine, Inbox, id};
@@ -37,11 +38,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// The sessions; a cheap handle.
 #[derive(Clone)]
 pub struct Sessions {
-    shared: Arc<SessionsInner>,
+    pub(super) shared: Arc<SessionsInner>,
 }
 
 pub(super) struct SessionsInner {
-    registry: Arc<Registry>,
+    pub(super) registry: Arc<Registry>,
     inbox: Inbox,
     table: Mutex<BTreeMap<String, Session>>,
     /// Held while a session is written down: the same key at the same time is still one session.
@@ -90,6 +91,10 @@ impl SessionsInner {
         self.revision.send_modify(|revision| *revision += 1);
     }
 
+    pub(super) fn feed(&self) -> &Feed {
+        &self.registry.feed
+    }
+
     pub(super) fn config(&self) -> &SessionConfig {
         &self.registry.config.sessions
     }
@@ -135,7 +140,7 @@ impl SessionsInner {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(super) fn dir(&self) -> PathBuf {
         self.registry.config.dir.join("sessions")
     }
 
@@ -191,6 +196,8 @@ impl Sessions {
         });
         let sessions = Self { shared };
         sessions.load();
+        sessions.begin_feed();
+        sessions.go_on();
         sessions.hear_decisions();
         sessions
     }
@@ -212,6 +219,10 @@ impl Sessions {
         for session in self.list() {
             session.take_up_screen(shared);
         }
+    }
+
+    /// What was running goes on.
+    fn go_on(&self) {
         let unfinished = |session: &&Session| session.look().state.has_work();
         for session in self.list().iter().filter(unfinished) {
             session.drive();
@@ -349,7 +360,10 @@ impl Sessions {
         }
         folder.note(&state, 1);
         folder.rest();
+        shared.feed().is_at(&id, &state.created.workspace);
+        let created = Said::Fact(Fact::Created(Box::new(state.created.clone())));
         let session = shared.session(folder, state, 1);
+        session.noted(1, &[created]);
         session.pen().change(|desk| desk.env = env);
         shared.table().insert(id, session.clone());
         drop(making);
@@ -459,8 +473,9 @@ impl Sessions {
         for process in keys.filter_map(|key| engine.inner.by_key(&key)) {
             engine.forget(&process);
         }
-        if let Err(error) = fs::remove_dir_all(&session.inner.folder.dir) {
-            tracing::warn!("{}: {error}", session.id());
+        match fs::remove_dir_all(&session.inner.folder.dir) {
+            Ok(()) => self.shared.feed().session_forgotten(session.id()),
+            Err(error) => tracing::warn!("{}: {error}", session.id()),
         }
         self.shared.changed();
         true

@@ -15,6 +15,7 @@ use crate::index::{RECORD, Record as _};
 use crate::raw::OpenError;
 use crate::raw::ctl::First;
 use crate::raw::mark::Trust;
+use crate::sys;
 
 /// Records read at once: 256 KiB. All of them are looked at once, to know how far each source was derived.
 const CHUNK: u64 = 8192;
@@ -61,7 +62,8 @@ pub(crate) fn recover(files: &Files, first: First, trust: Trust) -> Result<Recov
     }
     let mut found = Recovered::default();
     let mut broken = None;
-    let mut from = 0;
+    // What was given back of the index is not read.
+    let mut from = sys::first_data(&files.idx) / RECORD as u64;
     while from < end {
         let count = CHUNK.min(end - from);
         for (number, record) in (from + 1..).zip(read(files, from, count)?.chunks_exact(RECORD)) {

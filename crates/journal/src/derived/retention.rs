@@ -1,6 +1,6 @@
 //! Cutting the front of an event journal. `first` is on the disk before anything is punched, and readers look at it
-//! after they have read, so a hole is never shown as an event. The index stays: 32 bytes a record are the price of
-//! knowing for ever how far each source was derived.
+//! after they have read, so a hole is never shown as an event. The index stays where it says how far each source was
+//! derived: 32 bytes a record are the price of knowing that for ever. Who keeps that elsewhere gives it back too.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -11,6 +11,7 @@ use ostler_hooks::hook;
 use super::EventJournal;
 use super::files::Files;
 use super::record::Record;
+use super::types::EventBounds;
 use crate::index::{RECORD, Record as _};
 use crate::raw::ctl::{Fact, First};
 use crate::{lock, sys};
@@ -34,6 +35,27 @@ impl EventJournal {
         self.first.store(record, Ordering::SeqCst);
         self.update(|bounds| bounds.first = record);
         sys::punch(&files.data, 0, start)
+    }
+
+    /// Cuts what is more than `bytes` of payload, and what is older than `time_ns`, but nothing from record `keep` on; gives the
+    /// space of the index back as well, and with it the knowledge how far sources were derived. Waits for the disk.
+    pub fn cut_to(&self, bytes: u64, time_ns: u64, keep: u64) -> io::Result<()> {
+        let EventBounds { first, last, .. } = self.bounds();
+        let files = self.home.files_once()?;
+        let end = lock(&self.state).data_end;
+        // Both grow from record to record. One that is damaged counts as old: it tells nobody anything.
+        let (mut from, mut to) = (first, keep.min(last + 1));
+        while from < to {
+            let middle = from + (to - from) / 2;
+            let mut record = [0; RECORD];
+            files.idx.read_exact_at(&mut record, (middle - 1) * RECORD as u64)?;
+            let stays = Record::decode(&record, middle)
+                .is_some_and(|record| end - record.data_end.min(end) < bytes && record.time_ns >= time_ns);
+            if stays { to = middle } else { from = middle + 1 }
+        }
+        self.cut_before(from)?;
+        // The record before the first one stays: it says where that begins.
+        sys::punch(&files.idx, 0, from.saturating_sub(2) * RECORD as u64)
     }
 
     /// Where the payload of the record before this one ends; of an earlier one where that is damaged.

@@ -321,3 +321,52 @@ fn files_are_for_their_owner_only() {
         assert_eq!(mode(&dir.join(name)), 0o600, "{name}");
     }
 }
+
+fn texts(count: usize, size: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|number| vec![number as u8; size]).collect()
+}
+
+#[test]
+fn what_was_appended_together_is_there_up_to_any_cut() {
+    let (dir, all) = (home(), texts(5, 3));
+    let journal = EventJournal::create(&dir.path().join("j")).unwrap();
+    assert_eq!(journal.append_all(0, &all).unwrap(), 5);
+    drop(journal);
+    for cut in 0..=5 * RECORD as u64 {
+        file(&dir.path().join("j"), "events.idx").set_len(cut).unwrap_or_else(|_| panic!("cut at {cut}"));
+        let journal = EventJournal::open(&dir.path().join("j")).unwrap();
+        let whole = (cut / RECORD as u64) as usize;
+        let there: Vec<_> = read_after(&journal, 0).into_iter().map(|(_, _, payload)| payload).collect();
+        assert_eq!(there, all[..whole]);
+        // Written again, it is as if nothing had happened.
+        assert_eq!(journal.append_all(0, &all[whole..]).unwrap(), 5);
+    }
+}
+
+#[test]
+fn a_journal_is_cut_by_size_and_by_age_and_gives_its_index_back() {
+    let dir = home();
+    let dir = dir.path().join("j");
+    let journal = EventJournal::create(&dir).unwrap();
+    for _ in 0..40 {
+        journal.append_all(0, &texts(100, 50)).unwrap();
+    }
+    let before = disk_usage(&dir).unwrap();
+    // Nothing beyond what is to be kept, however small the bounds are.
+    journal.cut_to(0, u64::MAX, 3).unwrap();
+    assert_eq!(journal.bounds().first, 3);
+    journal.cut_to(1000 * 50, 0, 4001).unwrap();
+    assert_eq!(journal.bounds().first, 3001);
+    assert!(disk_usage(&dir).unwrap() < before / 2);
+    drop(journal);
+    let journal = EventJournal::open(&dir).unwrap();
+    assert_eq!(journal.bounds(), EventBounds { first: 3001, last: 4000, damaged_from: None });
+    assert_eq!(read_after(&journal, 3000).len(), 1000);
+    assert_eq!(read_with_gaps(&journal, 7).1, [(3001, Missing::LetGo)]);
+    assert_eq!(journal.append_all(0, &texts(1, 5)).unwrap(), 4001);
+    let time = crate::sys::now_ns() + 1_000_000_000;
+    journal.cut_to(u64::MAX, time, 4001).unwrap();
+    assert_eq!(journal.bounds().first, 4001);
+    drop(journal);
+    assert_eq!(read_after(&EventJournal::open(&dir).unwrap(), 4000).len(), 1);
+}

@@ -1,0 +1,127 @@
+//! What was noted and is not written yet, between those who must not wait and the thread that may. It is bounded: when the disk
+//! lets that thread wait for long, only how far each source is stays in memory, and the rest is read from the sources.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ostler_journal::EventJournal;
+
+use super::sum::{News, Source, What};
+
+/// What changes what a person sees is written this soon: long enough that a thousand short commands wake nobody a thousand
+/// times, short enough that nobody notices.
+const SOON: Duration = Duration::from_millis(5);
+/// Words of an agent are put together for this long: whoever reads along reads the session itself.
+const LATER: Duration = Duration::from_millis(100);
+/// More than happens while a disk thinks.
+const MOST: usize = 16 * 1024;
+
+#[derive(Default)]
+pub(super) struct Pending {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    news: Vec<News>,
+    /// Sources of which more was noted than there was room for, and how far they are.
+    behind: HashMap<Source, u64>,
+    due: Option<Instant>,
+    stopped: bool,
+    journal: Option<Result<Arc<EventJournal>, String>>,
+}
+
+/// What is to be written.
+#[derive(Default)]
+pub(super) struct Batch {
+    pub(super) news: Vec<News>,
+    pub(super) behind: HashMap<Source, u64>,
+}
+
+impl Pending {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, news: News) {
+        let mut state = self.state();
+        let soon = match &news.what {
+            What::Said(kind) => kind.is_urgent(),
+            _ => true,
+        };
+        let due = Instant::now() + if soon { SOON } else { LATER };
+        let sooner = state.due.is_none_or(|known| due < known);
+        if state.news.len() < MOST {
+            state.news.push(news);
+        } else {
+            let up_to = state.behind.entry(news.source).or_default();
+            *up_to = news.at.max(*up_to);
+        }
+        if sooner {
+            state.due = Some(due);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until something is due; nothing when the end has come.
+    pub(super) fn next(&self) -> Option<Batch> {
+        let mut state = self.state();
+        loop {
+            if state.stopped {
+                return None;
+            }
+            let left = state.due.map(|due| due.saturating_duration_since(Instant::now()));
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) if left.is_zero() => {
+                    state.due = None;
+                    let (news, behind) = (std::mem::take(&mut state.news), std::mem::take(&mut state.behind));
+                    return Some(Batch { news, behind });
+                }
+                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+
+    /// Waits for so long, or until the end has come; `false` then.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut state = self.state();
+        while !state.stopped {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        false
+    }
+
+    pub(super) fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// The feed can be read from now on, or not, and why.
+    pub(super) fn open(&self, journal: Result<Arc<EventJournal>, String>) {
+        self.state().journal = Some(journal);
+        self.changed.notify_all();
+    }
+
+    /// The journal of the feed. Waits until it is opened.
+    pub(super) fn opened(&self) -> io::Result<Arc<EventJournal>> {
+        let mut state = self.state();
+        loop {
+            match &state.journal {
+                Some(Ok(journal)) => return Ok(Arc::clone(journal)),
+                Some(Err(why)) => return Err(io::Error::other(why.clone())),
+                None if state.stopped => return Err(io::Error::other("the daemon is ending")),
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
