@@ -6,11 +6,15 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use ostler_engine::Process;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::Watch;
 use crate::inline_task::InlineTask;
 use crate::signal::Signal;
+
+/// Threads that the requests of one connection may hold: whoever asks much of a disk that takes its time waits alone, and leaves
+/// threads to the others. The pool has 512.
+const THREADS: usize = 16;
 
 /// An answer that was worked on elsewhere.
 pub struct Later<Tag> {
@@ -71,6 +75,7 @@ pub struct Outbox<Tag> {
     write_now: Arc<OnceLock<WriteNow<Tag>>>,
     /// The length of the line being handled.
     pub(crate) weight: usize,
+    threads: Arc<Semaphore>,
 }
 
 impl<Tag: Send + 'static> Outbox<Tag> {
@@ -86,6 +91,7 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             sender,
             write_now: Arc::default(),
             weight: 0,
+            threads: Arc::new(Semaphore::new(THREADS)),
         }
     }
 
@@ -154,10 +160,21 @@ impl<Tag: Send + 'static> Outbox<Tag> {
         InlineTask::start(async move { deliver(work.await) });
     }
 
-    /// Works on an answer on a thread that may wait for disks and programs.
+    /// Works on an answer on a thread that may wait for disks and programs, when one of the connection's is free.
     pub fn spawn_blocking(&mut self, work: impl FnOnce() -> Later<Tag> + Send + 'static) {
         let deliver = self.later();
-        tokio::task::spawn_blocking(move || deliver(work()));
+        let on_a_thread = move |place: Option<OwnedSemaphorePermit>| {
+            drop(tokio::task::spawn_blocking(move || {
+                let later = work();
+                drop(place);
+                deliver(later);
+            }));
+        };
+        let threads = Arc::clone(&self.threads);
+        match Arc::clone(&threads).try_acquire_owned() {
+            Ok(place) => on_a_thread(Some(place)),
+            Err(_) => drop(tokio::spawn(async move { on_a_thread(threads.acquire_owned().await.ok()) })),
+        }
     }
 
     /// The watch on this process, if there is one.
@@ -219,5 +236,40 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             None => self.ready.extend_from_slice(&later.reply),
         }
         later.watch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Condvar, Mutex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_waits_for_much_holds_few_threads_and_is_answered_all_the_same() {
+        const MANY: usize = 100;
+        let (sender, mut answers) = mpsc::channel(MANY);
+        let mut out = Outbox::<()>::new(sender, Arc::default());
+        let (begun, disk) = (Arc::new(AtomicUsize::new(0)), Arc::new((Mutex::new(false), Condvar::new())));
+        for _ in 0..MANY {
+            let (begun, disk) = (Arc::clone(&begun), Arc::clone(&disk));
+            out.spawn_blocking(move || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                drop(disk.1.wait_while(disk.0.lock().unwrap(), |back| !*back).unwrap());
+                Later::reply(Vec::new())
+            });
+        }
+        while begun.load(Ordering::SeqCst) < THREADS {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        // Whoever came beyond that would be here by now.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(begun.load(Ordering::SeqCst), THREADS);
+        *disk.0.lock().unwrap() = true;
+        disk.1.notify_all();
+        for _ in 0..MANY {
+            answers.recv().await.unwrap();
+        }
     }
 }
