@@ -131,8 +131,9 @@ impl Offers {
     }
 }
 
-fn fresh<T: Clone + PartialEq>(known: &mut Option<T>, told: Option<T>) -> Option<T> {
-    let news = told.filter(|told| known.as_ref() != Some(told));
+/// An empty list is news only where one was told before that was not.
+fn fresh<T: Clone + PartialEq>(known: &mut Option<Vec<T>>, told: Option<Vec<T>>) -> Option<Vec<T>> {
+    let news = told.filter(|told| known.as_deref().unwrap_or_default() != told.as_slice());
     if news.is_some() {
         known.clone_from(&news);
     }
@@ -193,6 +194,8 @@ mod tests {
         assert_eq!(known.news(both), Some(Offers { tools: Some(vec![Offer::named("Bash")]), ..Offers::default() }));
         assert_eq!(known.news(commands("init")), None);
         assert_eq!(known.news(commands("review")), Some(commands("review")));
+        let none = Offers { commands: Some(Vec::new()), modes: Some(Vec::new()), ..Offers::default() };
+        assert_eq!(known.news(none), Some(Offers { commands: Some(Vec::new()), ..Offers::default() }));
     }
 
     #[test]

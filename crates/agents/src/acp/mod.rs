@@ -73,7 +73,10 @@ impl Acp {
             Ok(number) => {
                 let told = result.as_ref().map(offers::told).unwrap_or_default();
                 let mut lined = self.opening.response(number, result, &self.setup);
-                lined.events.extend(self.offers.news(told).map(Event::Offers));
+                // Of one that must not go on nobody needs to know what it offers.
+                if !lined.events.iter().any(|event| matches!(event, Event::Error { .. })) {
+                    lined.events.extend(self.offers.news(told).map(Event::Offers));
+                }
                 lined
             }
             Err(_) => Lined::default(),
