@@ -1,8 +1,9 @@
 //! `bench sessions`: conversations with the echo agent while the daemon is killed at random moments. Clients send every prompt
 //! again until they hear of it, and go on watching where they were. What an echo must have said is known from what it was told;
-//! that, and never the journal, is what the received events are compared with.
+//! that, and never the journal, is what the received events are compared with. Two readers of the feed go along.
 
 mod client;
+mod feed;
 mod judge;
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use crate::approvals::{Daemon, approver};
+use crate::approvals::{Daemon, approver, native};
 use crate::args::Args;
 use crate::instance::Instance;
 use crate::rng::Rng;
@@ -44,6 +45,11 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
             std::thread::spawn(move || client.run(&over))
         })
         .collect();
+    let told = Arc::new(AtomicBool::new(false));
+    let readers = [feed::How::Pages, feed::How::Follows].map(|how| {
+        let (socket, told) = (native(instance.dir()), Arc::clone(&told));
+        std::thread::spawn(move || feed::read(socket, how, &told))
+    });
     let killed = kill(&mut daemon, rng.fork(SESSIONS), kills)?;
     over.store(true, Ordering::Release);
     let logs: Vec<_> = clients.into_iter().filter_map(|client| client.join().ok()).collect();
@@ -51,8 +57,13 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let _ = person.kill();
     let _ = person.wait();
     let audit = daemon.audit()?;
+    told.store(true, Ordering::Release);
+    let heard = readers.map(|reader| reader.join().unwrap_or_default());
     daemon.stop()?;
-    let verdict = judge::judge(&logs, SESSIONS, &audit);
+    let mut verdict = judge::judge(&logs, SESSIONS, &audit);
+    let [one, two] = &heard;
+    verdict.findings.extend(feed::judge(one, two, &logs));
+    println!("  feed: {} changes, told to two readers", one.changes.len());
     for finding in verdict.findings.iter().take(20) {
         println!("  {finding}");
     }

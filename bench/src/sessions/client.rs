@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// What a client knows at the end.
 pub(super) struct Log {
     pub(super) number: u64,
+    /// The session, once it is known.
+    pub(super) session: String,
     /// What was sent, in order.
     pub(super) prompts: Vec<String>,
     /// Every record that was received, in the order of receiving.
@@ -43,7 +45,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(dir: &Path, number: u64, rng: Rng) -> Self {
-        let log = Log { number, prompts: Vec::new(), records: Vec::new(), trouble: None };
+        let log = Log { number, session: String::new(), prompts: Vec::new(), records: Vec::new(), trouble: None };
         let workspace = dir.to_string_lossy().into_owned();
         Self { socket: native(dir), workspace, rng, log, taken: 0, ended: 0 }
     }
@@ -75,6 +77,7 @@ impl Client {
         let mut native = Native::connect(&self.socket)?;
         native.answer_within(Some(Duration::from_secs(60)))?;
         let session = native.call::<methods::SessionCreate>(&self.session())?;
+        self.log.session.clone_from(&session.id);
         let from = self.log.records.last().map(|events| events.record + 1);
         native.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from, prompts: None })?;
         loop {

@@ -7,6 +7,7 @@
 mod approval;
 pub mod client;
 mod error;
+mod feed;
 mod hosted;
 mod instance;
 mod method;
@@ -18,6 +19,7 @@ mod time;
 
 pub use approval::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
+pub use feed::*;
 pub use hosted::*;
 pub use instance::*;
 pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};

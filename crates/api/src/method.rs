@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, hosted, instance, process, session};
+use crate::{approval, feed, hosted, instance, process, session};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -52,6 +52,12 @@ pub enum Notification {
     SessionGap(session::SessionGap),
     #[serde(rename = "session.lost")]
     SessionLost(session::SessionLost),
+    #[serde(rename = "feed.changes")]
+    FeedChanges(feed::FeedChanges),
+    #[serde(rename = "feed.gap")]
+    FeedGap(feed::FeedGap),
+    #[serde(rename = "feed.lost")]
+    FeedLost(feed::FeedLost),
 }
 
 macro_rules! methods {
@@ -154,6 +160,12 @@ pub mod methods {
         SessionUnwatch = "session.unwatch" (session::UnwatchParams) -> instance::Empty;
         /// The line of the agent that a record was made from.
         SessionRaw = "session.raw" (session::SessionRawParams) -> session::SessionRaw;
+        /// Changes of the whole instance after a position, in one order.
+        FeedRead = "feed.read" (feed::FeedReadParams) -> feed::FeedPage;
+        /// Changes of the whole instance as they come, from any position.
+        FeedFollow = "feed.follow" (feed::FeedFollowParams) -> feed::FeedFollowing;
+        /// Ends a watch of the feed.
+        FeedUnfollow = "feed.unfollow" (feed::FeedUnfollowParams) -> instance::Empty;
         /// Lists requests that wait for a person, oldest first.
         ApprovalList = "approval.list" (approval::ApprovalListParams) -> approval::ApprovalList;
         /// One request.

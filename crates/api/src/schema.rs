@@ -135,6 +135,9 @@ macro_rules! words {
             }
 
             impl $name {
+                /// Each of them.
+                pub const ALL: &'static [Self] = &[$( Self::$word ),*];
+
                 /// The word on the wire.
                 pub const fn as_str(self) -> &'static str {
                     match self {

@@ -211,6 +211,9 @@ fn read_line(line: &[u8]) -> Result<Option<Incoming>, ClientError> {
                 | "session.events"
                 | "session.gap"
                 | "session.lost"
+                | "feed.changes"
+                | "feed.gap"
+                | "feed.lost"
         );
         return if known {
             serde_json::from_slice(line).map(|note| Some(Incoming::Notification(note))).map_err(garbled)

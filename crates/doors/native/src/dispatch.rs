@@ -12,13 +12,14 @@ use serde_json::value::RawValue;
 use crate::approval::{Caller, Personal};
 use crate::reply::Head;
 use crate::watches::Watches;
-use crate::{DoorState, approval, frame, hosted, instance, process, record, rules, session};
+use crate::{DoorState, approval, feed, frame, hosted, instance, process, record, rules, session};
 
 /// What a watch is on, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tag {
     Process(u64),
     Session(u64),
+    Feed(u64),
 }
 
 pub(crate) type Out = Outbox<Tag>;
@@ -36,6 +37,8 @@ pub(crate) struct Client {
     /// The number of the newest watch.
     pub(crate) last_watch: u64,
     pub(crate) watches: Watches,
+    /// What it follows of the feed.
+    pub(crate) follows: feed::Follows,
 }
 
 /// A request on its way to its method.
@@ -55,7 +58,14 @@ impl Call<'_> {
 
 impl Client {
     pub(crate) fn new(shared: Arc<DoorState>, peer: Caller, origin: Origin) -> Self {
-        Self { shared, peer, origin: Arc::new(origin), last_watch: 0, watches: Watches::default() }
+        Self {
+            shared,
+            peer,
+            origin: Arc::new(origin),
+            last_watch: 0,
+            watches: Watches::default(),
+            follows: feed::Follows::default(),
+        }
     }
 
     /// Refuses what is not the client's own.
@@ -111,6 +121,9 @@ impl Client {
             methods::SessionWatch::NAME => session::watch(self, call, out),
             methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
             methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
+            methods::FeedRead::NAME => self.reaching::<methods::FeedRead>(call, out, feed::read),
+            methods::FeedFollow::NAME => feed::follow(self, call, out),
+            methods::FeedUnfollow::NAME => feed::unfollow(self, call, out),
             methods::ApprovalList::NAME => self.blocking::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
@@ -238,7 +251,7 @@ impl Session for Client {
     }
 
     fn frame(&mut self, tag: &Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool {
-        let (Tag::Process(watch) | Tag::Session(watch)) = *tag;
+        let (Tag::Process(watch) | Tag::Session(watch) | Tag::Feed(watch)) = *tag;
         if head.kind != Kind::Exit {
             frame::push_frame(watch, head, data, out);
             return true;
@@ -250,8 +263,10 @@ impl Session for Client {
 
     /// A session's watch goes on: more may be said after it was closed.
     fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
-        let (Tag::Process(watch) | Tag::Session(watch)) = *tag;
-        record::push_record(watch, head, data, out);
+        match *tag {
+            Tag::Feed(watch) => return feed::push_entry(self, watch, head, data, out),
+            Tag::Process(watch) | Tag::Session(watch) => record::push_record(watch, head, data, out),
+        }
         true
     }
 
@@ -259,6 +274,7 @@ impl Session for Client {
         match *tag {
             Tag::Process(watch) => frame::push_gap(watch, first, missing, out),
             Tag::Session(watch) => record::push_gap(watch, first, missing, out),
+            Tag::Feed(watch) => feed::push_gap(watch, first, missing, out),
         }
     }
 
@@ -267,6 +283,7 @@ impl Session for Client {
         match *tag {
             Tag::Process(watch) => frame::push_lost(watch, &why, out),
             Tag::Session(watch) => record::push_lost(watch, &why, out),
+            Tag::Feed(watch) => return feed::push_lost(self, watch, why, out),
         }
         self.watches.leave(*tag);
     }

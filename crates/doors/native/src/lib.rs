@@ -6,6 +6,7 @@
 mod approval;
 mod counters;
 mod dispatch;
+mod feed;
 mod frame;
 mod hosted;
 mod info;

@@ -45,7 +45,7 @@ fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
 }
 
 /// A session that this client may touch.
-fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Session, RpcError> {
+pub(crate) fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Session, RpcError> {
     let session = find(shared, id)?;
     check(shared, origin, Target::Session(&session))?;
     Ok(session)

@@ -17,6 +17,8 @@ use crate::{Flow, Later, Limits, Outbox, Session, Watch};
 pub(crate) const OUT_LOW: usize = 256 * 1024;
 /// Beyond this no request is read and no answer taken: a client that asks and never reads is bounded too.
 pub(crate) const OUT_HIGH: usize = 1024 * 1024;
+/// So many are looked at before others get their turn on this thread: of what a client does not want, nothing is written.
+const LOOK_MAX: usize = 1024;
 /// A buffer that grew for one large reply is given back.
 const OUT_KEEP: usize = 512 * 1024;
 
@@ -169,11 +171,12 @@ where
                 watch.arm();
             }
         }
-        let mut quiet = 0;
+        let (mut quiet, mut looked) = (0, 0);
         while quiet < self.out.watches.len() {
-            if self.pending() >= OUT_LOW {
+            if self.pending() >= OUT_LOW || looked >= LOOK_MAX {
                 return Ok(true);
             }
+            looked += 1;
             self.next = (self.next + 1) % self.out.watches.len();
             let added = self.add_frame(self.next)?;
             if added == Added::OnDisk && reading.is_none() {

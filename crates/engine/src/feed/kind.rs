@@ -20,14 +20,6 @@ macro_rules! kinds {
                     $(Self::$kind => $word,)*
                 }
             }
-
-            /// The kind with this word.
-            pub fn of_word(word: &str) -> Option<Self> {
-                match word {
-                    $($word => Some(Self::$kind),)*
-                    _ => None,
-                }
-            }
         }
     };
 }

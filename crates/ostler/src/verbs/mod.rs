@@ -18,6 +18,7 @@ mod demo;
 mod deny;
 mod doctor;
 mod down;
+mod events;
 mod export;
 mod forget;
 mod help;
@@ -124,6 +125,7 @@ pub(crate) enum Verb {
     Deny(deny::Deny),
     Rules(rules::Rules),
     Audit(audit::Audit),
+    Events(events::Events),
     As(r#as::As),
     Link(link::Link),
     Config(config::ConfigVerb),
@@ -177,6 +179,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Deny(verb) => verb.run(context),
         Verb::Rules(verb) => verb.run(context),
         Verb::Audit(verb) => verb.run(context),
+        Verb::Events(verb) => verb.run(context),
         Verb::As(verb) => Ok(verb.run()),
         Verb::Link(verb) => verb.run(context),
         Verb::Config(verb) => verb.run(context),

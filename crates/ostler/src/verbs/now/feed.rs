@@ -1,5 +1,5 @@
-//! What there is in every instance, live: for each, one thread waits for changes of requests, and one asks once a second
-//! for the list, while somebody looks at it.
+//! What there is in every instance, live: for each, one thread waits for changes of requests, one follows the feed, and one asks
+//! for the list when something has changed, while somebody looks at it. Nothing is asked while nothing happens.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{ApprovalInfo, ApprovalListParams, ChangesParams, Hosted, HostedListParams, methods};
+use ostler_api::{
+    ApprovalInfo, ApprovalListParams, ChangesParams, FeedFollowParams, FeedKind, Hosted, HostedKind, HostedListParams,
+    HostedState, methods,
+};
 
 use super::inbox::Which;
 use crate::instances::Found;
@@ -19,8 +22,10 @@ use crate::verbs::listing::hosted;
 
 /// How often new instances are looked for.
 const SCAN_EVERY: Duration = Duration::from_secs(2);
-/// How often the list is asked for; nobody reads faster.
+/// How often the last words of what works are looked at, which nobody announces; nobody reads faster.
 const LIST_EVERY: Duration = Duration::from_secs(1);
+/// As long as changes that come in a row may take to be one list.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
 /// Well below the daemon's own limit of a minute; a lost daemon closes the connection at once.
 const WAIT_MS: u64 = 25_000;
 /// A list can be long and a machine busy, but not for longer than this.
@@ -80,18 +85,27 @@ impl Wanted {
         self.wish.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a list is wanted; gives back whose last lines are.
-    fn next(&self, known: &mut u64) -> Option<Which> {
+    /// The list is wanted now: something has changed.
+    fn ask(&self) {
+        self.wish().asked += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a list is wanted: something has changed, or something works and may have said more. Gives back whose last
+    /// lines are wanted too.
+    fn next(&self, known: &mut u64, works: bool) -> Option<Which> {
         let until = Instant::now() + LIST_EVERY;
         let mut wish = self.wish();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if wish.looks && (wish.asked != *known || left.is_zero()) {
+            if wish.looks && (wish.asked != *known || works && left.is_zero()) {
                 *known = wish.asked;
                 return wish.focus.clone();
             }
-            let left = if wish.looks { left } else { LIST_EVERY };
-            wish = self.changed.wait_timeout(wish, left).unwrap_or_else(PoisonError::into_inner).0;
+            wish = match wish.looks && works {
+                true => self.changed.wait_timeout(wish, left).unwrap_or_else(PoisonError::into_inner).0,
+                false => self.changed.wait(wish).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 }
@@ -123,8 +137,7 @@ impl Feed {
 
     /// The list is wanted now: something has changed.
     pub(super) fn ask(&self) {
-        self.wanted.wish().asked += 1;
-        self.wanted.changed.notify_all();
+        self.wanted.ask();
     }
 
     /// Whether somebody looks; while nobody does, nothing is asked for.
@@ -149,6 +162,7 @@ impl Feed {
             let socket = context.native_socket(found);
             self.watch("requests", found, &socket, requests);
             self.watch("list", found, &socket, lists);
+            self.watch("feed", found, &socket, changes);
         }
         Some(living.into_iter().map(|found| found.name).collect())
     }
@@ -228,14 +242,33 @@ fn requests(source: &Source, mut client: Client) -> Result<(), ClientError> {
     }
 }
 
+/// Has the list asked for whenever the feed tells of a change. What agents say is looked at while they work.
+fn changes(source: &Source, mut client: Client) -> Result<(), ClientError> {
+    let kinds = FeedKind::ALL.iter().copied().filter(|kind| *kind != FeedKind::SessionSaid).collect();
+    client.call::<methods::FeedFollow>(&FeedFollowParams { after: None, kinds, session: None, workspace: None })?;
+    client.answer_within(None)?;
+    loop {
+        // Also what changed while nobody followed.
+        source.wanted.ask();
+        client.next_notification()?;
+        std::thread::sleep(LIST_PAUSE);
+        while client.take()?.is_some() {}
+    }
+}
+
 /// What is hosted, while somebody looks.
 fn lists(source: &Source, mut client: Client) -> Result<(), ClientError> {
     // One more than is known: the first list is wanted at once.
-    let mut known = source.wanted.wish().asked.wrapping_sub(1);
+    let (mut known, mut works) = (source.wanted.wish().asked.wrapping_sub(1), false);
     loop {
-        let focus = source.wanted.next(&mut known).filter(|which| which.instance == source.instance);
+        let focus = source.wanted.next(&mut known, works).filter(|which| which.instance == source.instance);
         let params = HostedListParams { all: true, over_max: Some(OVER_MAX), lines: 1, id: None };
         let list = hosted(&mut client, &params)?;
+        // Of these nobody is told when they say or claim something else.
+        works = list.iter().any(|one| match one.kind {
+            HostedKind::Session => matches!(one.state, HostedState::Working | HostedState::NeedsYou),
+            HostedKind::Terminal | HostedKind::Command => one.ended.is_none(),
+        });
         let lines = match focus {
             Some(which) => {
                 let params = HostedListParams { lines: LINES, id: Some(which.id.clone()), ..params };

@@ -1,0 +1,165 @@
+//! `feed.*`: every change of an instance in one order, and where to go on.
+
+use crate::process::Missing;
+use crate::schema::{wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// What sort of change it is.
+    pub enum FeedKind {
+        /// A session was made.
+        SessionMade = "session.made",
+        /// Its name is different, or what its agent may do.
+        SessionChanged = "session.changed",
+        /// A prompt was taken; it waits for its turn.
+        SessionPrompted = "session.prompted",
+        /// A turn begins.
+        TurnBegan = "session.turn_began",
+        /// A turn is over.
+        TurnEnded = "session.turn_ended",
+        /// The agent waits for an answer.
+        SessionAsked = "session.asked",
+        /// It has one, or needs none any more.
+        SessionAnswered = "session.answered",
+        /// It takes no more prompts.
+        SessionClosed = "session.closed",
+        /// Anything else that was said or done; `record` to `last`.
+        SessionSaid = "session.said",
+        /// It is deleted.
+        SessionForgotten = "session.forgotten",
+        /// A process runs.
+        ProcessStarted = "process.started",
+        /// A process has ended, and everything it said is recorded.
+        ProcessEnded = "process.ended",
+        /// It is deleted.
+        ProcessForgotten = "process.forgotten",
+        /// A person is asked.
+        ApprovalAsked = "approval.asked",
+        /// Somebody sees the request.
+        ApprovalShown = "approval.shown",
+        /// It is decided, by somebody or by a rule.
+        ApprovalDecided = "approval.decided",
+        /// Nobody waits for it any more.
+        ApprovalWithdrawn = "approval.withdrawn",
+        /// Nobody decided in time.
+        ApprovalExpired = "approval.expired",
+        /// What was decided was carried out, or could not be.
+        ApprovalDone = "approval.done",
+        /// Another entry of the audit.
+        AuditNoted = "audit.noted",
+    }
+}
+
+wire! {
+    /// A page of the feed.
+    pub struct FeedReadParams {
+        /// The position of the last change that is known; left out, the oldest that is kept comes first.
+        #[serde(default)]
+        pub after: Option<String>,
+        /// At most so many changes; 0 for as many as fit.
+        #[serde(default)]
+        pub limit: u32,
+        /// Only these; all when empty.
+        #[serde(default)]
+        pub kinds: Vec<FeedKind>,
+        /// Only what is about this session: its records, its agent's processes, its requests.
+        #[serde(default)]
+        pub session: Option<String>,
+        /// Only what is in this folder or beneath it.
+        #[serde(default)]
+        pub workspace: Option<String>,
+    }
+
+    /// Changes in their order.
+    pub struct FeedPage {
+        pub changes: Vec<FeedChange>,
+        /// Go on from here; also when no change was wanted.
+        pub position: String,
+        /// There is more already.
+        pub more: bool,
+        /// Something before the first of these is missing.
+        #[serde(default)]
+        pub gap: Option<FeedMissing>,
+    }
+
+    /// From where on to be told.
+    pub struct FeedFollowParams {
+        /// The position of the last change that is known; left out, only what is new comes.
+        #[serde(default)]
+        pub after: Option<String>,
+        /// Only these; all when empty.
+        #[serde(default)]
+        pub kinds: Vec<FeedKind>,
+        /// Only what is about this session.
+        #[serde(default)]
+        pub session: Option<String>,
+        /// Only what is in this folder or beneath it.
+        #[serde(default)]
+        pub workspace: Option<String>,
+    }
+
+    /// Changes follow as `feed.changes`, and `feed.gap` where some are missing, until `feed.unfollow`.
+    pub struct FeedFollowing {
+        /// Names this watch on this connection.
+        pub watch: u64,
+        /// Where it begins.
+        pub position: String,
+        /// The position that was asked for cannot be gone on from.
+        #[serde(default)]
+        pub gap: Option<FeedMissing>,
+    }
+
+    pub struct FeedUnfollowParams {
+        pub watch: u64,
+    }
+
+    /// One change. It refers to where it is told in full.
+    pub struct FeedChange {
+        /// Go on after it with this, whoever reads, now or after a restart. The text itself means nothing.
+        pub position: String,
+        pub kind: FeedKind,
+        /// When the feed took it.
+        pub time: Timestamp,
+        /// The session it is about, or whose process or request it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub session: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub process: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub approval: Option<String>,
+        /// The record of the session, or the entry of the audit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub record: Option<u64>,
+        /// The last of several records.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub last: Option<u64>,
+        /// Where it was, if it is deleted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub workspace: Option<String>,
+    }
+
+    /// What cannot be told any more; reading goes on with the oldest that is kept.
+    pub struct FeedMissing {
+        /// The position before the oldest change that is kept.
+        pub oldest: String,
+        pub missing: Missing,
+    }
+
+    pub struct FeedChanges {
+        pub watch: u64,
+        pub changes: Vec<FeedChange>,
+    }
+
+    pub struct FeedGap {
+        pub watch: u64,
+        /// The position before the oldest change that is kept.
+        pub oldest: String,
+        pub missing: Missing,
+    }
+
+    /// The feed cannot be read any further: the last notification of a watch.
+    pub struct FeedLost {
+        pub watch: u64,
+        pub message: String,
+    }
+}

@@ -1,0 +1,279 @@
+//! `feed.*`: the changes of the whole instance, page by page or as they come. A follower is a cursor in the feed, as a watcher of
+//! a session is one in that session's journal.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ostler_api::{
+    Empty, ErrorKind, FeedChange, FeedChanges, FeedFollowParams, FeedFollowing, FeedGap, FeedKind, FeedLost,
+    FeedMissing, FeedPage, FeedReadParams, RpcError, Timestamp, methods,
+};
+use ostler_door_rpc::{Later, Watch};
+use ostler_engine::feed::{Change, Filter, Kind, NoPosition, Opened, Position};
+use ostler_engine::{EventHead, EventStep, Missing, Origin, Target};
+use serde::Serialize;
+
+use crate::DoorState;
+use crate::dispatch::{Call, Client, Out, Tag};
+use crate::reach::check;
+
+/// Changes of a page: a screenful many times over, and less than a megabyte.
+const PAGE: usize = 1000;
+/// Entries that are looked through for one page: a filter that nothing passes is answered all the same.
+const LOOK_THROUGH: usize = 20_000;
+const MICRO: u64 = 1000;
+
+/// What each follower of a connection wants, and what it was told of its first entry.
+#[derive(Clone, Default)]
+pub(crate) struct Follows {
+    open: Arc<Mutex<HashMap<u64, Follow>>>,
+}
+
+type Follow = (Filter, Option<(u64, u64)>);
+
+impl Follows {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Follow>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+macro_rules! same_kinds {
+    ($($kind:ident),*) => {
+        fn kind_of(kind: Kind) -> FeedKind {
+            match kind {
+                $(Kind::$kind => FeedKind::$kind),*
+            }
+        }
+
+        fn wanted(kind: FeedKind) -> Kind {
+            match kind {
+                $(FeedKind::$kind => Kind::$kind),*
+            }
+        }
+
+        #[cfg(test)]
+        const KINDS: &[Kind] = &[$(Kind::$kind),*];
+    };
+}
+
+same_kinds!(
+    SessionMade,
+    SessionChanged,
+    SessionPrompted,
+    TurnBegan,
+    TurnEnded,
+    SessionAsked,
+    SessionAnswered,
+    SessionClosed,
+    SessionSaid,
+    SessionForgotten,
+    ProcessStarted,
+    ProcessEnded,
+    ProcessForgotten,
+    ApprovalAsked,
+    ApprovalShown,
+    ApprovalDecided,
+    ApprovalWithdrawn,
+    ApprovalExpired,
+    ApprovalDone,
+    AuditNoted
+);
+
+/// The filter as it is meant. A hosted caller follows its own sessions; everything else is not its own.
+fn filter(
+    shared: &DoorState,
+    origin: &Origin,
+    kinds: Vec<FeedKind>,
+    session: Option<String>,
+    workspace: Option<String>,
+) -> Result<Filter, RpcError> {
+    let session = match session {
+        Some(text) => Some(crate::session::own(shared, origin, &text)?.id().to_owned()),
+        None => {
+            check(shared, origin, Target::Instance)?;
+            None
+        }
+    };
+    Ok(Filter { kinds: kinds.into_iter().map(wanted).collect(), session, workspace: workspace.map(Into::into) })
+}
+
+fn position(text: &str) -> Result<Position, RpcError> {
+    let refusal = |error: NoPosition| {
+        RpcError::new(ErrorKind::BadParams, error.to_string()).hint("use `position` as it came, or 0 for everything")
+    };
+    text.parse().map_err(refusal)
+}
+
+fn unread(shared: &DoorState, error: &std::io::Error) -> RpcError {
+    crate::info::disk(&shared.engine, "the feed cannot be read", error)
+}
+
+pub(crate) fn read(shared: &DoorState, origin: &Origin, params: FeedReadParams) -> Result<FeedPage, RpcError> {
+    let after = params.after.as_deref().map_or(Ok(Position::default()), position)?;
+    let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
+    let feed = shared.engine.feed();
+    let opened = feed.read_after(after).map_err(|error| unread(shared, &error))?;
+    let mut gap = missing(&opened);
+    let Opened { mut cursor, told, first, .. } = opened;
+    let most = if params.limit == 0 { PAGE } else { (params.limit as usize).min(PAGE) };
+    let begin = if told.is_some() { after } else { Position::after(cursor.position()) };
+    let mut page = FeedPage { changes: Vec::new(), position: begin.to_string(), more: true, gap: None };
+    let mut payload = Vec::new();
+    for _ in 0..LOOK_THROUGH {
+        payload.clear();
+        match cursor.next_blocking(&mut payload).map_err(|error| unread(shared, &error))? {
+            EventStep::Event(head) => {
+                let mut changes = feed.changes(&head, &payload, told, &filter);
+                let room = most - page.changes.len();
+                let more = changes.len() > room;
+                changes.truncate(room);
+                page.position = match changes.last() {
+                    Some(last) if more || changes.len() == room => last.position.to_string(),
+                    _ => Position::after(head.record).to_string(),
+                };
+                page.changes.extend(changes.into_iter().map(describe));
+                if page.changes.len() >= most {
+                    break;
+                }
+            }
+            EventStep::Gap { missing, .. } => gap = Some(gap_of(first, missing)),
+            EventStep::UpToDate | EventStep::WouldBlock => {
+                page.more = false;
+                break;
+            }
+        }
+    }
+    page.gap = gap;
+    Ok(page)
+}
+
+fn missing(opened: &Opened) -> Option<FeedMissing> {
+    opened.gap.map(|missing| gap_of(opened.first, missing))
+}
+
+fn gap_of(first: u64, missing: Missing) -> FeedMissing {
+    FeedMissing { oldest: Position::after(first.saturating_sub(1)).to_string(), missing: missing_of(missing) }
+}
+
+fn missing_of(missing: Missing) -> ostler_api::Missing {
+    match missing {
+        Missing::LetGo => ostler_api::Missing::LetGo,
+        Missing::Damaged => ostler_api::Missing::Damaged,
+        Missing::Lost => ostler_api::Missing::Lost,
+    }
+}
+
+fn describe(change: Change) -> FeedChange {
+    let Change { position, kind, time_ns, session, process, approval, records, workspace } = change;
+    let (record, last) = records.unzip();
+    FeedChange {
+        position: position.to_string(),
+        kind: kind_of(kind),
+        time: Timestamp::from_micros(time_ns / MICRO),
+        session,
+        process,
+        approval,
+        last: last.filter(|last| Some(*last) != record),
+        record,
+        workspace,
+    }
+}
+
+/// The feed may be waiting for its disk: all of it happens beside the connection.
+pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::FeedFollow>()?;
+    client.last_watch += 1;
+    let (watch, follows) = (client.last_watch, client.follows.clone());
+    let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
+    out.spawn_blocking(move || match begin(&shared, &origin, params) {
+        Ok((filter, opened)) => {
+            let gap = missing(&opened);
+            let Opened { cursor, told, .. } = opened;
+            follows.open().insert(watch, (filter, told));
+            let position = Position::after(cursor.position()).to_string();
+            let mut later = Later::reply(head.answer(&Ok(FeedFollowing { watch, position, gap })));
+            later.watch = Some(Watch::events(name(watch), Tag::Feed(watch), cursor));
+            later
+        }
+        Err(error) => Later::reply(head.answer(&Err::<(), _>(error))),
+    });
+    Ok(())
+}
+
+fn begin(shared: &DoorState, origin: &Origin, params: FeedFollowParams) -> Result<(Filter, Opened), RpcError> {
+    let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
+    let feed = shared.engine.feed();
+    let after = match &params.after {
+        Some(text) => position(text)?,
+        None => feed.newest().map_err(|error| unread(shared, &error))?,
+    };
+    Ok((filter, feed.read_after(after).map_err(|error| unread(shared, &error))?))
+}
+
+/// What a watch of the feed is called among those of its connection.
+fn name(watch: u64) -> String {
+    format!("feed {watch}")
+}
+
+pub(crate) fn unfollow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let watch = call.params::<methods::FeedUnfollow>()?.watch;
+    if client.follows.open().remove(&watch).is_none() {
+        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}")));
+    }
+    out.unwatch(&name(watch));
+    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    Ok(())
+}
+
+/// One entry, as far as this follower wants it. Never waits.
+pub(crate) fn push_entry(client: &Client, watch: u64, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) -> bool {
+    let open = client.follows.open();
+    let Some((filter, told)) = open.get(&watch) else { return false };
+    let changes = client.shared.engine.feed().changes(head, payload, *told, filter);
+    if !changes.is_empty() {
+        let changes = changes.into_iter().map(describe).collect();
+        push("feed.changes", &FeedChanges { watch, changes }, out);
+    }
+    true
+}
+
+pub(crate) fn push_gap(watch: u64, first: u64, missing: Missing, out: &mut Vec<u8>) {
+    let FeedMissing { oldest, missing } = gap_of(first, missing);
+    push("feed.gap", &FeedGap { watch, oldest, missing }, out);
+}
+
+pub(crate) fn push_lost(client: &Client, watch: u64, message: String, out: &mut Vec<u8>) {
+    client.follows.open().remove(&watch);
+    push("feed.lost", &FeedLost { watch, message }, out);
+}
+
+fn push<T: Serialize>(method: &str, params: &T, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":"#).as_bytes());
+    // These types always serialise, and writing to a vector cannot fail.
+    let _ = serde_json::to_writer(&mut *out, params);
+    out.extend_from_slice(b"}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ostler_api::Notification;
+
+    #[test]
+    fn a_kind_has_one_word_wherever_it_is_written() {
+        for kind in KINDS {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind_of(*kind).as_str());
+            assert_eq!(wanted(kind_of(*kind)), *kind);
+        }
+    }
+
+    #[test]
+    fn what_followers_are_told_reads_as_its_types_say() {
+        let mut out = Vec::new();
+        push("feed.changes", &FeedChanges { watch: 3, changes: Vec::new() }, &mut out);
+        assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::FeedChanges(told) if told.watch == 3));
+        out.clear();
+        push_gap(3, 8, Missing::LetGo, &mut out);
+        assert!(matches!(serde_json::from_slice(&out).unwrap(), Notification::FeedGap(gap) if gap.oldest == "7"));
+    }
+}
