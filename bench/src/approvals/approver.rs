@@ -81,7 +81,7 @@ fn answer(client: &mut Client, approval: &ApprovalInfo) -> Result<(), ClientErro
         message: String::new(),
         interrupt: false,
         input: None,
-        answers: Some(r#"{"colour":["red"]}"#.to_owned()),
+        answers: Some([("colour".to_owned(), vec!["red".to_owned()])].into()),
     };
     match client.call::<methods::ApprovalDecide>(&decision) {
         Ok(_) | Err(ClientError::Rpc(_)) => Ok(()),

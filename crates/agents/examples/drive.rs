@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use ostler_agents::{Adapter, Piece, Setup, Splitter, open};
-use ostler_story::{Agent, Answer, Asked, Autonomy, Block, Drive, Event};
+use ostler_story::{Agent, Asked, Autonomy, Block, Decision, Drive, Event};
 
 /// A slow machine under load needs half a minute to start some of them.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -59,16 +59,16 @@ impl Session {
     }
 
     fn decide(&mut self, asked: &Asked) {
-        let deny = |interrupt| Answer::Deny { message: "not that".into(), interrupt };
+        let deny = |interrupt| Decision::Deny { message: "not that".into(), interrupt };
         let answer = match self.answer.split_once(':').unwrap_or((&self.answer, "")) {
-            ("once", _) => Answer::Once,
-            ("session", _) => Answer::Session,
+            ("once", _) => Decision::Once,
+            ("session", _) => Decision::Session,
             ("deny", _) => deny(false),
             ("stop", _) => deny(true),
-            ("changed", json) => Answer::Changed { input: serde_json::from_str(json).expect("JSON") },
+            ("changed", json) => Decision::Changed { input: serde_json::from_str(json).expect("JSON") },
             ("answer", label) => {
                 let answers = asked.questions.iter().map(|q| (q.id.clone(), vec![label.to_owned()])).collect();
-                Answer::Answers { answers }
+                Decision::Answers { answers }
             }
             _ => {
                 let bytes = self.adapter.interrupt().expect("a turn is running");

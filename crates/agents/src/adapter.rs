@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use ostler_story::{Agent, Answer, Block, Drive, ErrorKind, Event};
+use ostler_story::{Agent, Block, Decision, Drive, ErrorKind, Event};
 
 use crate::lines::MAX_LINE;
 use crate::setup::{Launch, Setup, Unsupported};
@@ -68,7 +68,7 @@ pub trait Adapter: Send + Debug {
     }
 
     /// Answers a request.
-    fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError>;
+    fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<u8>, AnswerError>;
 
     /// Asks the agent to stop its turn. `None`: it can not be asked (now), use signals.
     fn interrupt(&mut self) -> Option<Vec<u8>>;

@@ -1,5 +1,9 @@
 //! `approval.*`, `rule.*` and `audit.*`: questions that wait for a person, standing answers, and the record of both.
 
+use ostler_story::{Answers, By, Json, answers_from, unwrapped};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
 
@@ -96,7 +100,9 @@ wire! {
         /// What was said to the asker, why it failed, or what came of it.
         pub detail: Option<String>,
         pub decided: Option<Timestamp>,
-        pub decided_by: Option<String>,
+        /// In words.
+        #[serde(default, with = "ostler_story::by_in_words::option")]
+        pub decided_by: Option<By>,
         /// Milliseconds left to decide.
         pub expires_in_ms: Option<u64>,
     }
@@ -158,12 +164,12 @@ wire! {
         /// With `deny`: the asker's turn ends.
         #[serde(default)]
         pub interrupt: bool,
-        /// With `changed`: the input, as JSON text.
-        #[serde(default)]
-        pub input: Option<String>,
-        /// With `answers`: the answers, as JSON text.
-        #[serde(default)]
-        pub answers: Option<String>,
+        /// With `changed`: the input. Text that is JSON is read too.
+        #[serde(default, deserialize_with = "input")]
+        pub input: Option<Json>,
+        /// With `answers`: one or several answers to each question, by its id. Text that is JSON is read too.
+        #[serde(default, deserialize_with = "answers")]
+        pub answers: Option<Answers>,
     }
 
     /// Keys for the terminal on which an approved command may ask for a password. They are passed on and kept nowhere.
@@ -202,7 +208,9 @@ wire! {
         /// The whole pattern, as JSON text.
         pub pattern: String,
         pub made: Timestamp,
-        pub made_by: String,
+        /// In words.
+        #[serde(with = "ostler_story::by_in_words")]
+        pub made_by: By,
         pub expires: Option<Timestamp>,
         /// It answers nothing until a person affirms it: nobody vouches for the record that has it.
         #[serde(default)]
@@ -294,4 +302,17 @@ wire! {
         #[serde(default)]
         pub foreign: Vec<AuditEntry>,
     }
+}
+
+fn input<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
+    Ok(Option::<Json>::deserialize(from)?.map(unwrapped))
+}
+
+fn answers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Answers>, D::Error> {
+    let given = Option::<Json>::deserialize(from)?;
+    given
+        .map(|given| {
+            answers_from(given).ok_or_else(|| D::Error::custom("answers are texts by the id of their question"))
+        })
+        .transpose()
 }

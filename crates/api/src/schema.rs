@@ -1,5 +1,8 @@
 //! JSON Schema of the wire types, derived from the types themselves, so that the description cannot drift.
 
+use std::collections::BTreeMap;
+
+use ostler_story::By;
 use serde_json::{Map, Value, json};
 
 use crate::time::Timestamp;
@@ -31,6 +34,7 @@ plain! {
     i32 => json!({"type": "integer"}),
     i64 => json!({"type": "integer"}),
     f64 => json!({"type": "number"}),
+    By => json!({"type": "string"}),
     Timestamp => json!({"type": "string", "format": "date-time"}),
 }
 
@@ -48,6 +52,19 @@ impl<T: Schema> Schema for Vec<T> {
 
     fn schema() -> Value {
         json!({"type": "array", "items": T::schema()})
+    }
+}
+
+impl<T: Schema> Schema for BTreeMap<String, T> {
+    fn schema() -> Value {
+        json!({"type": "object", "additionalProperties": T::schema()})
+    }
+}
+
+/// Anything.
+impl Schema for Value {
+    fn schema() -> Value {
+        json!({})
     }
 }
 

@@ -407,13 +407,6 @@ impl Schema for PromptBlock {
     }
 }
 
-/// An event or a fact: an object that says what it is.
-impl Schema for Value {
-    fn schema() -> Value {
-        json!({"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]})
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

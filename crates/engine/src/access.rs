@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use ostler_keeper::procfs::{self, Stat, Variable};
+use ostler_story::By;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -25,7 +26,7 @@ pub use daemon::{NotTheDaemon, is_the_daemon};
 pub use locked::{SUDO, Unlock, is_proof};
 pub(crate) use locked::{WHY, fresh_proof};
 
-use crate::{By, Engine};
+use crate::Engine;
 
 pub use reach::{Origin, OutOfReach, Target};
 pub use terminal::{Hidden, NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
@@ -61,7 +62,7 @@ pub struct Place {
 
 impl From<Place> for By {
     fn from(Place { uid, pid, tty }: Place) -> Self {
-        Self::Terminal { uid, pid, tty }
+        Self::Terminal { uid, pid: Some(pid), tty }
     }
 }
 

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use access::{Caller, Host, NotAPlace, Origin, OutOfReach, Peer, Place, Target};
-pub use approval::{By, Decision, Inbox, Ticket};
+pub use approval::{Inbox, Ticket};
 pub use brief::Forker;
 pub use command::{ApplyError, CommandSetup, RUNNER_VERB, RunningCommand, WarmCommand};
 pub use disk::DiskTrouble;

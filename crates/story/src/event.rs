@@ -3,8 +3,6 @@
 //! Events are journaled as JSON, so a member may be added but none may change its meaning. A run of deltas is
 //! followed by the whole block, unless it was cut off: what was said for certain is in the whole blocks.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{Diff, Limit, Offers, ToolCall};
@@ -290,35 +288,6 @@ pub struct QuestionOption {
     /// What it means.
     #[serde(default)]
     pub description: String,
-}
-
-/// What was decided about a request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// Yes, this time.
-    Once,
-    /// Yes, for this session.
-    Session,
-    /// Yes, always.
-    Always,
-    /// No.
-    Deny {
-        /// Told to the agent where it listens.
-        message: String,
-        /// Whether the turn ends too.
-        interrupt: bool,
-    },
-    /// Yes, with this input instead.
-    Changed {
-        /// The input.
-        input: Json,
-    },
-    /// The answers to its questions, by their ids.
-    Answers {
-        /// One or several labels, or free text, for each.
-        answers: BTreeMap<String, Vec<String>>,
-    },
 }
 
 /// Why a turn is over.

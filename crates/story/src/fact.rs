@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, Answer, Autonomy, Block, Drive, Event, Json};
+use crate::{Agent, Autonomy, Block, By, Decision, Drive, Event, Json, by_in_words};
 
 /// The source of a record that no process of an agent said.
 pub const ENGINE: u32 = 0;
@@ -168,9 +168,10 @@ pub enum Fact {
         /// The inbox's id.
         approval: String,
         /// The answer.
-        decision: Answer,
-        /// Who gave it, for people.
-        by: String,
+        decision: Decision,
+        /// Who gave it.
+        #[serde(with = "by_in_words")]
+        by: By,
         /// The bytes.
         #[serde(flatten)]
         intent: Intent,

@@ -10,6 +10,7 @@
 
 mod agent;
 mod block;
+mod decision;
 mod diff;
 mod event;
 mod fact;
@@ -20,9 +21,10 @@ mod tool;
 
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
+pub use decision::{Answers, By, Decision, Nobody, answers_from, by_in_words, unwrapped};
 pub use diff::{Diff, Mark, take_diffs};
 pub use event::{
-    Answer, Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,
+    Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,
 };
 pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, payload, said};
 pub use fold::Story;

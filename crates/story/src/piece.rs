@@ -1,6 +1,6 @@
 //! The pieces that the story of a session is told in.
 
-use crate::{Answer, Asked, Block, Diff, EndReason, ErrorKind, Event, Fact, ToolCall, Usage};
+use crate::{Asked, Block, By, Decision, Diff, EndReason, ErrorKind, Event, Fact, ToolCall, Usage};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,9 +95,9 @@ pub enum Piece {
         /// The inbox's id.
         approval: String,
         /// How.
-        decision: Answer,
-        /// By whom, for people.
-        by: String,
+        decision: Decision,
+        /// By whom.
+        by: By,
     },
     /// A request was taken back: by the agent, or because its turn is over.
     TakenBack {

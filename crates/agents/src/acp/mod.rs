@@ -19,7 +19,7 @@ use agent_client_protocol_schema::v1::{
     AGENT_METHOD_NAMES as METHODS, CLIENT_METHOD_NAMES as OURS, CancelNotification, ContentBlock, ErrorCode,
     ImageContent, PromptRequest, RequestPermissionOutcome, ResourceLink, SessionId, StopReason,
 };
-use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Offers, Usage};
+use ostler_story::{Block, Decision, EndReason, ErrorKind, Event, Json, Offers, Usage};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::asks::{Asks, Fate};
@@ -177,7 +177,7 @@ impl Adapter for Acp {
         Ok(line)
     }
 
-    fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError> {
+    fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<u8>, AnswerError> {
         let pending = self.asks.get(request).ok_or_else(|| AnswerError::NoSuchRequest(request.to_owned()))?;
         let result = permission::answer(&self.setup, pending, answer)?;
         match result.outcome {
@@ -186,7 +186,7 @@ impl Adapter for Acp {
             _ => self.asks.answered(request),
         }
         let mut bytes = Style::Marked.result(request, &result);
-        if matches!(answer, Answer::Deny { interrupt: true, .. }) {
+        if matches!(answer, Decision::Deny { interrupt: true, .. }) {
             bytes.extend(self.interrupt().unwrap_or_default());
         }
         Ok(bytes)

@@ -4,7 +4,7 @@ use agent_client_protocol_schema::v1::{
     PermissionOptionId, PermissionOptionKind as Kind, RequestPermissionOutcome as Outcome, RequestPermissionResponse,
     SelectedPermissionOutcome,
 };
-use ostler_story::{Answer, Ask, Asked, Autonomy, Can, Event, Json, ToolKind};
+use ostler_story::{Ask, Asked, Autonomy, Can, Decision, Event, Json, ToolKind};
 
 use crate::adapter::{AnswerError, Lined};
 use crate::asks::{Asks, Fate, TOO_MANY};
@@ -74,15 +74,17 @@ pub(super) fn asked(
 pub(super) fn answer(
     setup: &Setup,
     pending: &Pending,
-    answer: &Answer,
+    answer: &Decision,
 ) -> Result<RequestPermissionResponse, AnswerError> {
     let option = match answer {
-        Answer::Once => pending.first(&[Kind::AllowOnce]),
-        Answer::Session | Answer::Always => pending.first(&[Kind::AllowAlways, Kind::AllowOnce]),
+        Decision::Once => pending.first(&[Kind::AllowOnce]),
+        Decision::Session | Decision::Always => pending.first(&[Kind::AllowAlways, Kind::AllowOnce]),
         // A no for ever is never chosen: nobody said so.
-        Answer::Deny { .. } => return Ok(pending.first(&[Kind::RejectOnce]).map_or_else(cancelled, selected)),
-        Answer::Changed { .. } => return Err(setup.cannot("take a changed input: deny it and say what to do").into()),
-        Answer::Answers { .. } => return Err(setup.cannot("be given answers: it asked for permission").into()),
+        Decision::Deny { .. } => return Ok(pending.first(&[Kind::RejectOnce]).map_or_else(cancelled, selected)),
+        Decision::Changed { .. } => {
+            return Err(setup.cannot("take a changed input: deny it and say what to do").into());
+        }
+        Decision::Answers { .. } => return Err(setup.cannot("be given answers: it asked for permission").into()),
     };
     match option {
         Some(option) => Ok(selected(option)),

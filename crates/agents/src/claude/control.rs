@@ -1,6 +1,6 @@
 //! The control protocol: what claude asks of its host, and how the host answers.
 
-use ostler_story::{Answer, Ask, Asked, Autonomy, Can, Event, Json, Question, QuestionOption};
+use ostler_story::{Ask, Asked, Autonomy, Can, Decision, Event, Json, Question, QuestionOption};
 use serde_json::json;
 
 use crate::adapter::Lined;
@@ -85,22 +85,22 @@ pub(super) fn acknowledged(line: &Json) -> Lined {
 }
 
 /// The line that carries a decision.
-pub(super) fn answer(id: &str, pending: &Pending, answer: &Answer) -> Vec<u8> {
+pub(super) fn answer(id: &str, pending: &Pending, answer: &Decision) -> Vec<u8> {
     match answer {
-        Answer::Once => allow(id, &pending.input, &[]),
-        Answer::Always => allow(id, &pending.input, &pending.rules),
-        Answer::Session => {
+        Decision::Once => allow(id, &pending.input, &[]),
+        Decision::Always => allow(id, &pending.input, &pending.rules),
+        Decision::Session => {
             let mut rules = pending.rules.clone();
             for rule in rules.iter_mut().filter_map(Json::as_object_mut) {
                 rule.insert("destination".to_owned(), json!("session"));
             }
             allow(id, &pending.input, &rules)
         }
-        Answer::Changed { input } => allow(id, input, &[]),
-        Answer::Deny { message, interrupt } => {
+        Decision::Changed { input } => allow(id, input, &[]),
+        Decision::Deny { message, interrupt } => {
             deny(id, if message.trim().is_empty() { DENIED } else { message }, *interrupt)
         }
-        Answer::Answers { answers } => {
+        Decision::Answers { answers } => {
             let mut input = pending.input.clone();
             if let Some(input) = input.as_object_mut() {
                 let joined: serde_json::Map<String, Json> =

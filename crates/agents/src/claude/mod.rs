@@ -8,7 +8,7 @@ pub(crate) mod launch;
 mod lines;
 mod offers;
 
-use ostler_story::{Answer, Block, Event, Json};
+use ostler_story::{Block, Decision, Event, Json};
 use serde_json::json;
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
@@ -94,7 +94,7 @@ impl Adapter for Claude {
         Ok(line)
     }
 
-    fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError> {
+    fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<u8>, AnswerError> {
         let pending = self.asks.get(request).ok_or_else(|| AnswerError::NoSuchRequest(request.to_owned()))?;
         let line = control::answer(request, pending, answer);
         self.asks.answered(request);

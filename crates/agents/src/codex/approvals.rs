@@ -1,6 +1,6 @@
 //! What codex asks of its host, and how the host answers.
 
-use ostler_story::{Answer, Ask, Asked, Can, Event, Json, Question, QuestionOption};
+use ostler_story::{Ask, Asked, Can, Decision, Event, Json, Question, QuestionOption};
 use serde_json::json;
 
 use crate::adapter::{AnswerError, Lined};
@@ -55,24 +55,24 @@ pub(super) fn asked(
 }
 
 /// The result that carries a decision.
-pub(super) fn answer(setup: &Setup, pending: &Pending, answer: &Answer) -> Result<Json, AnswerError> {
+pub(super) fn answer(setup: &Setup, pending: &Pending, answer: &Decision) -> Result<Json, AnswerError> {
     Ok(match (pending, answer) {
-        (Pending::Questions, Answer::Answers { answers }) => {
+        (Pending::Questions, Decision::Answers { answers }) => {
             let wrapped: serde_json::Map<String, Json> =
                 answers.iter().map(|(id, chosen)| (id.clone(), json!({ "answers": chosen }))).collect();
             json!({ "answers": wrapped })
         }
-        (Pending::Questions, Answer::Deny { .. }) => json!({ "answers": {} }),
-        (Pending::Rights(_), Answer::Deny { .. }) => json!({ "permissions": {}, "scope": "turn" }),
-        (_, Answer::Deny { interrupt, .. }) => json!({ "decision": if *interrupt { "cancel" } else { "decline" } }),
-        (Pending::Questions, _) | (_, Answer::Answers { .. }) => {
+        (Pending::Questions, Decision::Deny { .. }) => json!({ "answers": {} }),
+        (Pending::Rights(_), Decision::Deny { .. }) => json!({ "permissions": {}, "scope": "turn" }),
+        (_, Decision::Deny { interrupt, .. }) => json!({ "decision": if *interrupt { "cancel" } else { "decline" } }),
+        (Pending::Questions, _) | (_, Decision::Answers { .. }) => {
             return Err(setup.cannot("take this answer: it does not fit the request").into());
         }
-        (_, Answer::Changed { .. }) => {
+        (_, Decision::Changed { .. }) => {
             return Err(setup.cannot("take a changed command: deny it and say what to do").into());
         }
-        (pending, Answer::Once) => yes(pending, false),
-        (pending, Answer::Session | Answer::Always) => yes(pending, true),
+        (pending, Decision::Once) => yes(pending, false),
+        (pending, Decision::Session | Decision::Always) => yes(pending, true),
     })
 }
 

@@ -13,7 +13,7 @@ pub(crate) use approvals::inside;
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Answer, Block, EndReason, ErrorKind, Event, Json, Limit, Offers, Usage};
+use ostler_story::{Block, Decision, EndReason, ErrorKind, Event, Json, Limit, Offers, Usage};
 use serde_json::json;
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
@@ -136,11 +136,11 @@ impl Adapter for Codex {
         Some(line)
     }
 
-    fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError> {
+    fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<u8>, AnswerError> {
         let pending = self.asks.get(request).ok_or_else(|| AnswerError::NoSuchRequest(request.to_owned()))?;
         let result = approvals::answer(&self.setup, pending, answer)?;
         let mut bytes = Style::Bare.result(request, &result);
-        let stop = matches!(answer, Answer::Deny { interrupt: true, .. }) && !pending.cancels();
+        let stop = matches!(answer, Decision::Deny { interrupt: true, .. }) && !pending.cancels();
         self.asks.answered(request);
         if stop {
             bytes.extend(self.interrupt().unwrap_or_default());

@@ -8,7 +8,7 @@ mod files;
 mod program;
 mod script;
 
-use ostler_story::{Answer, Ask, Autonomy, Block, EndReason, Event};
+use ostler_story::{Ask, Autonomy, Block, Decision, EndReason, Event};
 use serde::{Deserialize, Serialize};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
@@ -36,7 +36,7 @@ pub enum Input {
         /// Which.
         request: String,
         /// How.
-        decision: Answer,
+        decision: Decision,
     },
     /// Stop the turn.
     Interrupt,
@@ -73,13 +73,13 @@ impl Echo {
         if self.setup.autonomy == Autonomy::All && asked.ask == Ask::Permission {
             let reply = match self.asks.owed(&request) {
                 Fate::Answered => Vec::new(),
-                _ => Input::Answer { request: request.clone(), decision: Answer::Once }.line(),
+                _ => Input::Answer { request: request.clone(), decision: Decision::Once }.line(),
             };
             return Lined { events: vec![Event::Granted { request, tool: asked.tool, input: asked.input }], reply };
         }
         let reply = match self.asks.asked(&request, ()) {
             Fate::Full => {
-                let decision = Answer::Deny { message: TOO_MANY.to_owned(), interrupt: false };
+                let decision = Decision::Deny { message: TOO_MANY.to_owned(), interrupt: false };
                 Input::Answer { request, decision }.line()
             }
             Fate::Open | Fate::Answered => Vec::new(),
@@ -116,7 +116,7 @@ impl Adapter for Echo {
         Ok(line)
     }
 
-    fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<u8>, AnswerError> {
+    fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<u8>, AnswerError> {
         if self.asks.get(request).is_none() {
             return Err(AnswerError::NoSuchRequest(request.to_owned()));
         }

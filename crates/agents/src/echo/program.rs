@@ -137,7 +137,7 @@ impl<W: Write> Stage<W> {
     }
 
     /// Waits for the answer to a request.
-    pub(super) fn answer(&mut self, request: &str) -> Result<ostler_story::Answer, Stop> {
+    pub(super) fn answer(&mut self, request: &str) -> Result<ostler_story::Decision, Stop> {
         loop {
             match self.inputs.recv() {
                 Ok(Input::Answer { request: answered, decision }) if answered == request => return Ok(decision),

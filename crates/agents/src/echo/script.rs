@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use ostler_story::{
-    Answer, Ask, Asked, Block, Can, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
+    Ask, Asked, Block, Can, Decision, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
     PlanEntry, PlanStatus, Question, QuestionOption, ToolCall, ToolKind, Usage,
 };
 use serde_json::{Value, json};
@@ -196,12 +196,12 @@ fn permission<W: Write>(stage: &mut Stage<W>, tool: &Tool) -> Result<(String, Al
         questions: Vec::new(),
     }))?;
     match stage.answer(&request)? {
-        Answer::Deny { message, interrupt } => {
+        Decision::Deny { message, interrupt } => {
             result(stage, &id, format!("denied: {message}"), true)?;
             if interrupt { Err(Stop::Interrupted) } else { Ok((id, Allowed::No)) }
         }
-        Answer::Changed { input } => Ok((id, Allowed::As(Some(input)))),
-        Answer::Once | Answer::Session | Answer::Always | Answer::Answers { .. } => Ok((id, Allowed::As(None))),
+        Decision::Changed { input } => Ok((id, Allowed::As(Some(input)))),
+        Decision::Once | Decision::Session | Decision::Always | Decision::Answers { .. } => Ok((id, Allowed::As(None))),
     }
 }
 
@@ -228,11 +228,11 @@ fn question<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
         questions: vec![question],
     }))?;
     let text = match stage.answer(&request)? {
-        Answer::Answers { answers } => {
+        Decision::Answers { answers } => {
             let chosen: Vec<String> = answers.into_values().flatten().collect();
             format!("You chose {}.", chosen.join(", "))
         }
-        Answer::Deny { interrupt: true, .. } => return Err(Stop::Interrupted),
+        Decision::Deny { interrupt: true, .. } => return Err(Stop::Interrupted),
         _ => "You chose nothing.".to_owned(),
     };
     Ok(stage.say(&Event::Text { text })?)

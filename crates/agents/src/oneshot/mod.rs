@@ -8,7 +8,7 @@ mod gemini;
 mod launch;
 mod opencode;
 
-use ostler_story::{Agent, Answer, Block, EndReason, Event, Json};
+use ostler_story::{Agent, Block, Decision, EndReason, Event, Json};
 
 use crate::adapter::{Adapter, AnswerError, Lined, PromptError};
 use crate::claude::{Lines, check, not_json};
@@ -101,7 +101,7 @@ impl Adapter for Oneshot {
         Ok(text.into_bytes())
     }
 
-    fn answer(&mut self, request: &str, _answer: &Answer) -> Result<Vec<u8>, AnswerError> {
+    fn answer(&mut self, request: &str, _answer: &Decision) -> Result<Vec<u8>, AnswerError> {
         Err(AnswerError::NoSuchRequest(request.to_owned()))
     }
 

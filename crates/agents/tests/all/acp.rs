@@ -1,7 +1,7 @@
 //! Agents that speak ACP: what they are told and what they say.
 
 use ostler_story::{
-    Agent, Answer, Autonomy, Block, Diff, Drive, EndReason, ErrorKind, Event, Location, Offer, Offers, PlanStatus,
+    Agent, Autonomy, Block, Decision, Diff, Drive, EndReason, ErrorKind, Event, Location, Offer, Offers, PlanStatus,
     ToolCall, ToolKind,
 };
 
@@ -122,9 +122,9 @@ fn chunks_become_pieces_and_the_whole() {
 fn options_are_chosen_by_their_kind() {
     let mut live = opened(any(), Autonomy::Ask);
     live.prompt("go").unwrap();
-    let deny = Answer::Deny { message: "no".into(), interrupt: false };
+    let deny = Decision::Deny { message: "no".into(), interrupt: false };
     for (id, answer, option) in
-        [(json!(0), Answer::Once, "go_on"), (json!("x"), Answer::Always, "forever"), (json!(2), deny, "stop")]
+        [(json!(0), Decision::Once, "go_on"), (json!("x"), Decision::Always, "forever"), (json!(2), deny, "stop")]
     {
         let events = live.tells(ask(id.clone(), "execute", "/a"));
         let Some(Event::Asked(asked)) = events.last() else { panic!("{events:?}") };
@@ -186,7 +186,7 @@ fn a_stopped_turn_answers_what_it_asked_with_cancelled() {
     let sent = live.interrupt().unwrap();
     assert_eq!(sent[0]["method"], "session/cancel");
     assert_eq!(sent[1], json!({ "jsonrpc": "2.0", "id": 4, "result": { "outcome": { "outcome": "cancelled" } } }));
-    assert!(live.answer("4", &Answer::Once).is_err(), "it has its answer");
+    assert!(live.answer("4", &Decision::Once).is_err(), "it has its answer");
     let events = end(&mut live, &id, "cancelled");
     assert_eq!(
         events,
@@ -200,7 +200,7 @@ fn a_no_that_stops_the_turn_does_both() {
     let mut live = opened(any(), Autonomy::Ask);
     live.prompt("go").unwrap();
     live.tells(ask(json!(4), "execute", "/a"));
-    let sent = live.answer("4", &Answer::Deny { message: String::new(), interrupt: true }).unwrap();
+    let sent = live.answer("4", &Decision::Deny { message: String::new(), interrupt: true }).unwrap();
     assert_eq!(sent[0]["result"]["outcome"]["optionId"], "stop");
     assert_eq!(sent[1]["method"], "session/cancel");
     live.rebuild_everywhere();
@@ -450,9 +450,9 @@ fn a_no_where_no_is_not_offered_cancels_and_is_remembered() {
     let mut ask = ask(json!(4), "execute", "/a");
     ask["params"]["options"] = json!([{ "optionId": "y", "kind": "allow_once" }]);
     live.tells(ask);
-    let sent = live.answer("4", &Answer::Deny { message: String::new(), interrupt: false }).unwrap();
+    let sent = live.answer("4", &Decision::Deny { message: String::new(), interrupt: false }).unwrap();
     assert_eq!(sent[0]["result"], json!({ "outcome": { "outcome": "cancelled" } }));
-    assert!(live.answer("4", &Answer::Once).is_err());
+    assert!(live.answer("4", &Decision::Once).is_err());
     live.rebuild_everywhere();
 }
 

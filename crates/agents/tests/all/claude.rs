@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ostler_story::{
-    Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
+    Agent, Ask, Autonomy, Decision, Drive, EndReason, ErrorKind, Event, Limit, LimitState, McpServer, Offer, Offers,
     ToolCall, ToolKind,
 };
 
@@ -130,9 +130,9 @@ fn a_tool_runs_only_when_allowed_and_with_the_input_that_was_shown() {
     assert_eq!((asked.request.as_str(), asked.ask, asked.tool.as_str()), ("r1", Ask::Permission, "Bash"));
     assert_eq!(asked.title, "Bash: touch a");
     assert_eq!(asked.grants, ["Bash(touch:*)"]);
-    let sent = live.answer("r1", &Answer::Once).unwrap();
+    let sent = live.answer("r1", &Decision::Once).unwrap();
     assert_eq!(response(&sent), &json!({ "behavior": "allow", "updatedInput": { "command": "touch a" } }));
-    assert_eq!(live.answer("r1", &Answer::Once), Err(AnswerError::NoSuchRequest("r1".into())));
+    assert_eq!(live.answer("r1", &Decision::Once), Err(AnswerError::NoSuchRequest("r1".into())));
     let line = json!({ "type": "user", "message": { "content": [
         { "type": "tool_result", "tool_use_id": "t-r1", "content": [{ "type": "text", "text": "ok" }], "is_error": false }] } });
     assert_eq!(live.tells(line), [Event::tool_result("t-r1", "ok", false)]);
@@ -143,19 +143,19 @@ fn a_tool_runs_only_when_allowed_and_with_the_input_that_was_shown() {
 fn every_decision_has_its_words() {
     let mut live = live(Autonomy::Ask);
     live.prompt("go").unwrap();
-    let mut decide = |id: &str, answer: Answer| {
+    let mut decide = |id: &str, answer: Decision| {
         live.tells(ask(id, "Bash", json!({ "command": "touch a" })));
         response(&live.answer(id, &answer).unwrap()).clone()
     };
-    assert_eq!(decide("1", Answer::Changed { input: json!({ "command": "b" }) })["updatedInput"]["command"], "b");
-    let denied = decide("2", Answer::Deny { message: "no".into(), interrupt: true });
+    assert_eq!(decide("1", Decision::Changed { input: json!({ "command": "b" }) })["updatedInput"]["command"], "b");
+    let denied = decide("2", Decision::Deny { message: "no".into(), interrupt: true });
     assert_eq!(denied, json!({ "behavior": "deny", "message": "no", "interrupt": true }));
-    let silent = decide("3", Answer::Deny { message: String::new(), interrupt: false });
+    let silent = decide("3", Decision::Deny { message: String::new(), interrupt: false });
     assert_ne!(silent["message"], "", "the CLI wants words");
-    let session = decide("4", Answer::Session);
+    let session = decide("4", Decision::Session);
     assert_eq!(session["updatedPermissions"].as_array().unwrap().len(), 1, "a change of mode is never granted");
     assert_eq!(session["updatedPermissions"][0]["destination"], "session");
-    assert_eq!(decide("5", Answer::Always)["updatedPermissions"][0]["destination"], "localSettings");
+    assert_eq!(decide("5", Decision::Always)["updatedPermissions"][0]["destination"], "localSettings");
     live.rebuild_everywhere();
 }
 
@@ -171,7 +171,7 @@ fn a_question_goes_to_people_whatever_the_autonomy() {
         assert_eq!((asked.ask, asked.title.as_str()), (Ask::Question, "Which?"));
         assert!(asked.questions[0].several && asked.questions[0].options[1].label == "blue");
         let answers = BTreeMap::from([("Which?".to_owned(), vec!["red".to_owned(), "blue".to_owned()])]);
-        let sent = live.answer("q", &Answer::Answers { answers }).unwrap();
+        let sent = live.answer("q", &Decision::Answers { answers }).unwrap();
         assert_eq!(response(&sent)["updatedInput"]["answers"], json!({ "Which?": "red, blue" }));
         assert!(response(&sent)["updatedInput"]["questions"].is_array());
         live.rebuild_everywhere();
@@ -207,7 +207,7 @@ fn an_interrupt_withdraws_what_was_asked_and_the_next_turn_is_fine() {
     );
     let events = live.tells(json!({ "type": "control_cancel_request", "request_id": "r1" }));
     assert_eq!(events, [Event::Unasked { request: "r1".into() }]);
-    assert!(live.answer("r1", &Answer::Once).is_err());
+    assert!(live.answer("r1", &Decision::Once).is_err());
     assert_eq!(ended(&live.tells(done("aborted_tools", true))), EndReason::Interrupted);
     live.prompt("again").unwrap();
     live.tells(init());

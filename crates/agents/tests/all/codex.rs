@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, ErrorKind, Event, Limit, LimitState};
+use ostler_story::{Agent, Ask, Autonomy, Decision, Drive, EndReason, ErrorKind, Event, Limit, LimitState};
 
 use crate::support::{Live, setup};
 use ostler_agents::{PromptError, open};
@@ -92,17 +92,17 @@ fn a_chat_comes_in_pieces_and_whole() {
 fn decisions_go_back_under_the_id_that_asked() {
     let mut live = opened(Autonomy::Ask);
     begin(&mut live);
-    let deny = |interrupt| Answer::Deny { message: "no".into(), interrupt };
+    let deny = |interrupt| Decision::Deny { message: "no".into(), interrupt };
     for (id, answer, word) in [
-        (10, Answer::Once, "accept"),
-        (11, Answer::Session, "acceptForSession"),
+        (10, Decision::Once, "accept"),
+        (11, Decision::Session, "acceptForSession"),
         (12, deny(false), "decline"),
         (13, deny(true), "cancel"),
     ] {
         let events = live.tells(ask_command(id));
         let [Event::Asked(asked)] = events.as_slice() else { panic!("{events:?}") };
         assert_eq!((asked.title.as_str(), asked.reason.as_deref()), ("touch a", Some("must")));
-        assert!(live.answer(&asked.request, &Answer::Changed { input: json!({}) }).is_err());
+        assert!(live.answer(&asked.request, &Decision::Changed { input: json!({}) }).is_err());
         let sent = live.answer(&asked.request, &answer).unwrap();
         assert_eq!(sent, [json!({ "id": id, "result": { "decision": word } })]);
     }
@@ -120,7 +120,7 @@ fn a_change_of_files_is_shown_with_what_it_changes() {
     let events = live.tells(ask);
     let [Event::Asked(asked)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((&asked.input["changes"], asked.request.as_str()), (&changes, "\"s-1\""));
-    assert_eq!(live.answer("\"s-1\"", &Answer::Once).unwrap()[0]["id"], "s-1");
+    assert_eq!(live.answer("\"s-1\"", &Decision::Once).unwrap()[0]["id"], "s-1");
     live.rebuild_everywhere();
 }
 
@@ -167,7 +167,7 @@ fn an_interrupt_takes_back_what_was_asked() {
     assert_eq!(events[0], Event::Unasked { request: "7".into() });
     assert_eq!(events[1], Event::TurnEnded { reason: EndReason::Interrupted, message: None });
     assert!(live.tells(note("serverRequest/resolved", json!({ "threadId": "th", "requestId": 7 }))).is_empty());
-    assert!(live.answer("7", &Answer::Once).is_err());
+    assert!(live.answer("7", &Decision::Once).is_err());
     live.rebuild_everywhere();
 }
 
@@ -191,7 +191,7 @@ fn questions_are_answered_by_their_ids() {
     let [Event::Asked(asked)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((asked.ask, asked.questions[0].id.as_str()), (Ask::Question, "q1"));
     let answers = BTreeMap::from([("q1".to_owned(), vec!["a".to_owned()])]);
-    let sent = live.answer("3", &Answer::Answers { answers }).unwrap();
+    let sent = live.answer("3", &Decision::Answers { answers }).unwrap();
     assert_eq!(sent[0]["result"], json!({ "answers": { "q1": { "answers": ["a"] } } }));
     live.rebuild_everywhere();
 }

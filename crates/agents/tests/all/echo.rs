@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use ostler_story::{Agent, Answer, Ask, Autonomy, Drive, EndReason, Event, PlanStatus};
+use ostler_story::{Agent, Ask, Autonomy, Decision, Drive, EndReason, Event, PlanStatus};
 
 use crate::support::{Live, NEW_ID, setup, text};
 use ostler_agents::{Adapter, echo, open};
@@ -50,7 +50,7 @@ impl Agent1 {
         self.write(&bytes);
     }
 
-    fn answer(&mut self, request: &str, answer: &Answer) {
+    fn answer(&mut self, request: &str, answer: &Decision) {
         let bytes = self.adapter.answer(request, answer).unwrap();
         self.write(&bytes);
     }
@@ -121,10 +121,10 @@ fn it_obeys_words() {
 #[test]
 fn it_asks_and_takes_every_answer() {
     let mut agent = Agent1::start(Autonomy::Ask);
-    let deny = |interrupt| Answer::Deny { message: "not now".into(), interrupt };
+    let deny = |interrupt| Decision::Deny { message: "not now".into(), interrupt };
     for (answer, words, failed, end) in [
-        (Answer::Once, "pretended to write", false, EndReason::Completed),
-        (Answer::Changed { input: json!({ "what": "x" }) }, r#"{"what":"x"}"#, false, EndReason::Completed),
+        (Decision::Once, "pretended to write", false, EndReason::Completed),
+        (Decision::Changed { input: json!({ "what": "x" }) }, r#"{"what":"x"}"#, false, EndReason::Completed),
         (deny(false), "denied: not now", true, EndReason::Completed),
         (deny(true), "denied: not now", true, EndReason::Interrupted),
     ] {
@@ -146,7 +146,7 @@ fn words_may_say_more_after_a_colon() {
     let Some(Event::Asked(asked)) = asked.last() else { panic!("{asked:?}") };
     assert_eq!(asked.title, "pretend to push the branch");
     let request = asked.request.clone();
-    agent.answer(&request, &Answer::Once);
+    agent.answer(&request, &Decision::Once);
     agent.turn();
     agent.prompt("FAIL:no_tests");
     let events = agent.turn();
@@ -172,7 +172,7 @@ fn nothing_is_written_without_a_yes() {
     let mut agent = Agent1::start(Autonomy::Ask);
     agent.prompt("WRITE:never-written");
     let request = agent.request();
-    agent.answer(&request, &Answer::Deny { message: "no".into(), interrupt: false });
+    agent.answer(&request, &Decision::Deny { message: "no".into(), interrupt: false });
     assert_eq!(ended(&agent.turn()), EndReason::Completed);
     assert!(!std::path::Path::new("never-written").exists());
 }
@@ -183,7 +183,7 @@ fn it_questions_and_is_told() {
     agent.prompt("QUESTION");
     let request = agent.request();
     let answers = BTreeMap::from([("colour".to_owned(), vec!["blue".to_owned()])]);
-    agent.answer(&request, &Answer::Answers { answers });
+    agent.answer(&request, &Decision::Answers { answers });
     assert!(agent.turn().contains(&Event::Text { text: "You chose blue.".into() }));
 }
 
@@ -232,7 +232,7 @@ fn its_adapter_is_rebuilt_from_ledger_and_output() {
         let asked = json!({ "type": "asked", "request": "ask-1", "ask": "permission", "tool": "pretend", "title": "t", "input": {}, "can": {} });
         live.says(asked.to_string());
         if autonomy == Autonomy::Ask {
-            live.answer("ask-1", &Answer::Session).unwrap();
+            live.answer("ask-1", &Decision::Session).unwrap();
         }
         live.tells(json!({ "type": "turn_ended", "reason": "completed" }));
         live.prompt("more").unwrap();

@@ -1,6 +1,6 @@
 //! Whatever an agent says, nothing panics; and whatever happened, it can be rebuilt at every point.
 
-use ostler_story::{Agent, Answer, Autonomy, Drive, Event};
+use ostler_story::{Agent, Autonomy, Decision, Drive, Event};
 
 use crate::support::{Live, setup};
 use ostler_agents::{MAX_LINE, open};
@@ -112,17 +112,17 @@ fn phrase(drive: Drive, choice: usize, n: usize) -> Json {
     phrases.swap_remove(choice)
 }
 
-fn answers() -> Vec<Answer> {
-    let deny = |interrupt| Answer::Deny { message: String::new(), interrupt };
+fn answers() -> Vec<Decision> {
+    let deny = |interrupt| Decision::Deny { message: String::new(), interrupt };
     let answers = std::collections::BTreeMap::from([("?".to_owned(), vec!["x".to_owned()])]);
     vec![
-        Answer::Once,
-        Answer::Session,
-        Answer::Always,
+        Decision::Once,
+        Decision::Session,
+        Decision::Always,
         deny(false),
         deny(true),
-        Answer::Changed { input: json!({}) },
-        Answer::Answers { answers },
+        Decision::Changed { input: json!({}) },
+        Decision::Answers { answers },
     ]
 }
 

@@ -8,8 +8,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_engine::approval::{Approval, AskKind, By, Decision};
+use ostler_engine::approval::{Approval, AskKind};
 use ostler_engine::session::{Prompt, PromptError, Session, Status, ToolContent};
+use ostler_story::{By, Decision};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -280,7 +281,7 @@ fn send(shared: &DoorState, session: &Session, message: String) -> Sent {
 /// Answers a question with the message; nothing if it was answered elsewhere meanwhile.
 fn reply(shared: &DoorState, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
     let content: ToolContent = serde_json::from_str(&asked.ask.content).ok()?;
-    let answers = serde_json::to_string(&answer::answers(&content.questions, message)).ok()?;
+    let answers = answer::answers(&content.questions, message);
     let before = session.view().last;
     let by = By::Client { door: DOOR.to_owned(), uid: rustix::process::geteuid().as_raw() };
     match shared.engine.inbox().decide_here(&asked.id, &asked.hash, Decision::Answers { answers }, by) {

@@ -10,7 +10,8 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{By, Decision, Heard, Origin, Peer, Target, access};
+use ostler_engine::{Heard, Origin, Peer, Target, access};
+use ostler_story::{By, Decision};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Out};
@@ -206,7 +207,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
         asked: time(asked_at),
         state,
         detail,
-        decided_by: decided.as_ref().map(|(by, _)| by.to_string()),
+        decided_by: decided.as_ref().map(|(by, _)| by.clone()),
         decided: decided.map(|(_, at)| time(at)),
         expires_in_ms: expires_in,
     }

@@ -151,7 +151,7 @@ fn describe(held: HeldRule) -> RuleInfo {
         name: rule.name,
         title: rule.title,
         made: time(rule.made_at),
-        made_by: rule.made_by.to_string(),
+        made_by: rule.made_by.clone(),
         expires: rule.expires_at.map(time),
         suspended,
         digest,

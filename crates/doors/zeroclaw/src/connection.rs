@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::approval::Approval;
 use ostler_engine::session::{Ask, Asked};
-use ostler_engine::{Decision, EventHead, FrameHead, Missing, Peer};
+use ostler_engine::{EventHead, FrameHead, Missing, Peer};
+use ostler_story::Decision;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
 

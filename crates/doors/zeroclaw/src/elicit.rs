@@ -1,9 +1,6 @@
 //! A question of the agent, put to a client that can show a form: one choice at a time, until all are answered.
 
-use std::collections::BTreeMap;
-
-use ostler_engine::Decision;
-use ostler_engine::session::Question;
+use ostler_story::{Answers, Decision, Question};
 use serde_json::{Value, json};
 
 use crate::frame;
@@ -15,7 +12,7 @@ pub(crate) struct Elicit {
     pub(crate) approval: String,
     updates: Updates,
     questions: Vec<Question>,
-    answers: BTreeMap<String, String>,
+    answers: Answers,
 }
 
 /// What a client's answer leads to.
@@ -34,7 +31,7 @@ impl Elicit {
     pub(crate) fn new(approval: &str, updates: &Updates, questions: &[Question]) -> Option<Self> {
         let fits = !questions.is_empty() && questions.iter().all(|question| !question.options.is_empty());
         let (approval, updates) = (approval.to_owned(), updates.clone());
-        fits.then(|| Self { approval, updates, questions: questions.to_vec(), answers: BTreeMap::new() })
+        fits.then(|| Self { approval, updates, questions: questions.to_vec(), answers: Answers::new() })
     }
 
     /// Says where the question waits now.
@@ -67,7 +64,7 @@ impl Elicit {
 
     /// Takes the client's answer, or that it had none; what was not among the choices is a no.
     pub(crate) fn answered(mut self, result: Option<&Value>) -> Next {
-        let deny = |message: &str| Next::Decide(Decision::Deny { message: message.to_owned(), interrupt: false });
+        let deny = |message: &str| Next::Decide(Decision::no(message));
         let Some(result) = result else { return Next::Leave(self) };
         match result.get("action").and_then(Value::as_str) {
             Some("accept") => {}
@@ -81,10 +78,10 @@ impl Elicit {
             .question()
             .and_then(|question| Some((question.id.clone(), question.options.get(index?)?.label.clone())));
         let Some((question, label)) = label else { return deny("the answer was none of the choices") };
-        self.answers.insert(question, label);
+        self.answers.insert(question, vec![label]);
         match self.question() {
             Some(_) => Next::Ask(self),
-            None => Next::Decide(Decision::Answers { answers: json!(self.answers).to_string() }),
+            None => Next::Decide(Decision::Answers { answers: self.answers }),
         }
     }
 }
@@ -92,7 +89,7 @@ impl Elicit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ostler_engine::session::QuestionOption;
+    use ostler_story::QuestionOption;
 
     fn question(id: &str, labels: &[&str]) -> Question {
         let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: String::new() };
@@ -115,7 +112,7 @@ mod tests {
         assert_eq!(choices[1], json!({"const": "choice-1", "title": "blue"}));
         let Next::Ask(second) = elicit.answered(Some(&accept("choice-1"))) else { panic!() };
         let Next::Decide(Decision::Answers { answers }) = second.answered(Some(&accept("choice-0"))) else { panic!() };
-        assert_eq!(answers, r#"{"colour":"blue","size":"s"}"#);
+        assert_eq!(json!(answers), json!({"colour": ["blue"], "size": ["s"]}));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! at which the prompt was accepted, or its turn began, to the one that ends its turn.
 
 use ostler_engine::session::{
-    Answer, Ask, Asked, CLOSED, EndReason, Ended, Event, EventHead, Piece, Stop, Story, Usage, Voice, Why, said,
+    Ask, Asked, CLOSED, EndReason, Ended, Event, EventHead, Piece, Stop, Story, Usage, Voice, Why, said,
 };
+use ostler_story::{By, Decision};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -291,8 +292,8 @@ impl Turn {
 const TAKEN_BACK: &str = "the agent asks no more";
 
 /// Who answered a request, and how.
-fn answered(decision: &Answer, by: &str) -> String {
-    let how = if matches!(decision, Answer::Deny { .. }) { "denied" } else { "answered" };
+fn answered(decision: &Decision, by: &By) -> String {
+    let how = if matches!(decision, Decision::Deny { .. }) { "denied" } else { "answered" };
     format!("{how} by {by}")
 }
 

@@ -223,12 +223,12 @@ fn a_request_that_was_answered_is_forgotten_with_who_did_it_before_the_turn_ends
         request: "r".into(),
         source: 1,
         approval: "a1".into(),
-        decision: Answer::Once,
-        by: "somebody".into(),
+        decision: Decision::Once,
+        by: By::Rule { name: "r".into() },
         intent: ostler_engine::session::Intent { at: 0, len: 1 },
     };
     let wants = told.fact(&answered);
     assert!(
-        matches!(wants.as_slice(), [Want::Forget { approval, how }] if approval == "a1" && how == "answered by somebody")
+        matches!(wants.as_slice(), [Want::Forget { approval, how }] if approval == "a1" && how == "answered by rule r")
     );
 }

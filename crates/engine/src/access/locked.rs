@@ -7,10 +7,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ostler_story::By;
+
 use super::{Peer, at_large};
+use crate::Engine;
 use crate::approval::{Record, hex};
 use crate::brief::Brief;
-use crate::{By, Engine};
 
 /// Where only root makes files, and none outlives the machine.
 const ROOTS: &str = "/run";

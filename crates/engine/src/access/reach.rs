@@ -5,11 +5,12 @@
 //! it into a file, and is in the audit.
 
 use ostler_keeper::procfs;
+use ostler_story::By;
 
 use super::{ANCESTORS_MAX, Caller, Peer, host_of, lineage};
 use crate::approval::StoreError;
 use crate::session::Session;
-use crate::{By, Engine, Process};
+use crate::{Engine, Process};
 
 /// Nobody starts shells in shells in shells so deep.
 const OWNERS_MAX: usize = 64;

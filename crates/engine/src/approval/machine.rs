@@ -1,12 +1,12 @@
 //! What may follow what: the life of one request as a pure function.
 //! Every transition that the inbox records passes through [`next`], and the model check runs this very function.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Decision, Outcome};
 
 /// Where a request stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
     /// Nobody has decided.

@@ -37,6 +37,7 @@ mod walk;
 
 use std::time::Duration;
 
+use ostler_story::{By, Decision};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -121,102 +122,6 @@ pub struct Ask {
     pub key: Option<String>,
     /// The folder it is about, for rules.
     pub workspace: Option<String>,
-}
-
-/// What can be said to a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Decision {
-    /// Yes, this time.
-    Once,
-    /// Yes, and the same again in this session.
-    Session,
-    /// Yes, and the same again always: becomes a rule.
-    Always,
-    /// No, with a word for the asker; `interrupt` also stops what it is doing.
-    Deny {
-        /// Told to the asker.
-        message: String,
-        /// Whether the asker's turn ends.
-        interrupt: bool,
-    },
-    /// Yes, but with this input instead.
-    Changed {
-        /// The input as JSON.
-        input: String,
-    },
-    /// The answers to a question, as JSON.
-    Answers {
-        /// The answers as JSON.
-        answers: String,
-    },
-}
-
-impl Decision {
-    /// A plain no.
-    pub fn deny() -> Self {
-        Self::Deny { message: String::new(), interrupt: false }
-    }
-
-    /// Whether something follows from it.
-    pub fn is_yes(&self) -> bool {
-        !matches!(self, Self::Deny { .. })
-    }
-
-    /// One word for people.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Once => "approved",
-            Self::Session => "approved for this session",
-            Self::Always => "approved for good",
-            Self::Deny { .. } => "denied",
-            Self::Changed { .. } => "approved with changes",
-            Self::Answers { .. } => "answered",
-        }
-    }
-}
-
-/// Who decided.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "from")]
-pub enum By {
-    /// A person at a terminal.
-    Terminal {
-        /// Their user.
-        uid: u32,
-        /// The process that took the key.
-        pid: u32,
-        /// The terminal's device.
-        tty: String,
-    },
-    /// A rule that a person made earlier.
-    Rule {
-        /// The rule's name.
-        name: String,
-    },
-    /// A paired device.
-    Device {
-        /// The device's name.
-        name: String,
-    },
-    /// A client of a door whose protocol has words for an answer: to questions, and once to what an agent of that door asks.
-    Client {
-        /// The door.
-        door: String,
-        /// The client's user.
-        uid: u32,
-    },
-}
-
-impl std::fmt::Display for By {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Terminal { uid, tty, .. } => write!(f, "uid {uid} at {tty}"),
-            Self::Rule { name } => write!(f, "rule {name}"),
-            Self::Device { name } => write!(f, "device {name}"),
-            Self::Client { door, uid } => write!(f, "uid {uid} through {door}"),
-        }
-    }
 }
 
 /// A request as everybody sees it.

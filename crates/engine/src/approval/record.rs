@@ -43,6 +43,42 @@ pub enum Outcome {
     Delivered,
 }
 
+/// A decision as the log has it: which one it is stands under `verdict`. Earlier versions wrote a changed input and answers as
+/// JSON text.
+mod decided {
+    use ostler_story::{Decision, Json, answers_from, unwrapped};
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Members = serde_json::Map<String, Json>;
+
+    pub(super) fn serialize<S: Serializer>(decision: &Decision, to: S) -> Result<S::Ok, S::Error> {
+        let Json::Object(members) = serde_json::to_value(decision).map_err(S::Error::custom)? else {
+            return Err(S::Error::custom("a decision has members"));
+        };
+        named(members, "answer", "verdict").serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Decision, D::Error> {
+        let mut members = named(Members::deserialize(from)?, "verdict", "answer");
+        if let Some(input) = members.get_mut("input") {
+            *input = unwrapped(input.take());
+        }
+        if let Some(answers) = members.get_mut("answers") {
+            // What could not be read reached nobody: who asked was told no.
+            let read = answers_from(answers.take()).unwrap_or_default();
+            *answers = serde_json::to_value(read).map_err(D::Error::custom)?;
+        }
+        Decision::deserialize(Json::Object(members)).map_err(D::Error::custom)
+    }
+
+    fn named(members: Members, from: &str, to: &str) -> Members {
+        let name = |name: String| if name == from { to.to_owned() } else { name };
+        members.into_iter().map(|(key, value)| (name(key), value)).collect()
+    }
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what")]
@@ -79,7 +115,12 @@ pub enum Record {
     /// A surface shows it for the first time.
     Shown { surface: String, boot_ms: u64 },
     /// Somebody decided.
-    Decided { decision: Decision, content: String, by: By },
+    Decided {
+        #[serde(with = "decided")]
+        decision: Decision,
+        content: String,
+        by: By,
+    },
     /// Somebody who may not decide tried to.
     Attempted { who: String, why: String },
     /// A person opened everything to a hosted process, or only what is its own again.
@@ -196,5 +237,42 @@ impl Record {
             key: key.clone(),
             workspace: workspace.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(decision: &str) -> Decision {
+        let body =
+            format!(r#"{{"what":"decided","decision":{decision},"content":"c","by":{{"from":"rule","name":"r"}}}}"#);
+        match serde_json::from_str(&body).unwrap() {
+            Record::Decided { decision, .. } => decision,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_decision_of_an_earlier_version_says_the_same_in_text() {
+        let changed = Decision::Changed { input: serde_json::json!({"a": 1}) };
+        assert_eq!(decided(r#"{"verdict":"changed","input":"{\"a\":1}"}"#), changed);
+        assert_eq!(decided(r#"{"verdict":"changed","input":{"a":1}}"#), changed);
+        let answers = Decision::Answers { answers: [("q".to_owned(), vec!["red".to_owned()])].into() };
+        for text in [r#""{\"q\":\"red\"}""#, r#""{\"q\":[\"red\"]}""#, r#"{"q":["red"]}"#] {
+            assert_eq!(decided(&format!(r#"{{"verdict":"answers","answers":{text}}}"#)), answers);
+        }
+    }
+
+    #[test]
+    fn a_decision_is_written_with_its_verdict_first() {
+        let by = By::Rule { name: "r".into() };
+        let record = |decision| Record::Decided { decision, content: "c".into(), by: by.clone() };
+        let body = serde_json::to_string(&record(Decision::no("why"))).unwrap();
+        let expected = r#"{"what":"decided","decision":{"verdict":"deny","message":"why","interrupt":false},"content":"c","by":{"from":"rule","name":"r"}}"#;
+        assert_eq!(body, expected);
+        let answers = Decision::Answers { answers: [("q".to_owned(), vec!["red".to_owned()])].into() };
+        let body = serde_json::to_string(&record(answers)).unwrap();
+        assert!(body.contains(r#"{"verdict":"answers","answers":{"q":["red"]}}"#), "{body}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn ask(content: &str) -> Ask {
 }
 
 pub(super) fn me() -> By {
-    By::Terminal { uid: 1000, pid: 1, tty: "/dev/pts/1".into() }
+    By::Terminal { uid: 1000, pid: Some(1), tty: "/dev/pts/1".into() }
 }
 
 /// What the keepers of these folders remember.
@@ -69,7 +69,7 @@ async fn the_first_decision_counts_and_the_second_is_told_whose_it_was() {
     let ticket = inbox.ask(ask("a")).await.unwrap();
     let hash = content_hash("a");
     inbox.decide(ticket.id(), &hash, Decision::Once, me()).await.unwrap();
-    let other = By::Terminal { uid: 0, pid: 2, tty: "/dev/pts/2".into() };
+    let other = By::Terminal { uid: 0, pid: Some(2), tty: "/dev/pts/2".into() };
     let late = inbox.decide(ticket.id(), &hash, Decision::deny(), other).await;
     assert!(matches!(late, Err(DecideError::AnsweredElsewhere { by, .. }) if by == me()));
     assert_eq!(ticket.settled().await, State::Accepted { decision: Decision::Once });

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use ostler_hooks::hook;
 use ostler_stages::{Captured, Elevate, Report, Spec, Stage};
+use ostler_story::By;
 
-use crate::approval::{By, CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
+use crate::approval::{CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
 use crate::process::Registry;
 use crate::{Engine, Process, SpawnError, SpawnRequest, StdinError, Terminal};
 use warm::TellOutcome;

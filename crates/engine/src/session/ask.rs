@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use ostler_agents::AnswerError;
 use ostler_hooks::hook;
-use ostler_story::{Answer, Ask as AgentAsk, Asked, Fact, Intent, Json};
+use ostler_story::{Ask as AgentAsk, Asked, By, Decision, Fact, Intent, Json};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
 use super::driver::Driver;
 use super::sessions::SessionsInner;
 use super::state::{Open, State};
-use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Decision, Inbox, Outcome, Record};
+use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Inbox, Outcome, Record};
 
 /// What a person decides about when an agent asks: all that matters and nothing that changes from one time to the next, so
 /// that the same again is known to be the same.
@@ -100,10 +100,7 @@ impl Driver {
             // Nobody has seen it: it is asked once the disk takes it.
             Err(AskError::Store(error)) => Err(io::Error::other(error)),
             // Too many, or refused again and again: the agent hears why.
-            Err(error) => {
-                let answer = Answer::Deny { message: error.to_string(), interrupt: false };
-                self.deliver(open, "", answer, "ostler")
-            }
+            Err(error) => self.deliver(open, "", Decision::no(error.to_string()), By::Ostler),
         }
     }
 
@@ -112,27 +109,27 @@ impl Driver {
         let found = shared.inbox().peek(id).or_else(|| shared.inbox().get(id).ok().flatten());
         let Some(approval) = found else { return Ok(()) };
         let Some(answer) = answer_to(&approval, &open.asked) else { return Ok(()) };
-        let by = approval.decided.as_ref().map_or_else(|| "ostler".to_owned(), |(by, _)| by.to_string());
-        self.deliver(open, id, answer, &by)?;
+        let by = approval.decided.map_or(By::Ostler, |(by, _)| by);
+        self.deliver(open, id, answer, by)?;
         delivered(shared.inbox(), id);
         Ok(())
     }
 
-    fn deliver(&mut self, open: &Open, approval: &str, answer: Answer, by: &str) -> io::Result<()> {
+    fn deliver(&mut self, open: &Open, approval: &str, answer: Decision, by: By) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let request = open.asked.request.clone();
         let (answer, bytes) = match running.adapter.answer(&request, &answer) {
             Ok(bytes) => (answer, bytes),
             // A yes to something else than what the agent can do is no yes.
             Err(AnswerError::Unsupported(why)) => {
-                let answer = Answer::Deny { message: why.to_string(), interrupt: false };
+                let answer = Decision::no(why.to_string());
                 let bytes = running.adapter.answer(&request, &answer).unwrap_or_default();
                 (answer, bytes)
             }
             Err(AnswerError::NoSuchRequest(_)) => (answer, Vec::new()),
         };
         let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
-        let (source, approval, by) = (open.source, approval.to_owned(), by.to_owned());
+        let (source, approval) = (open.source, approval.to_owned());
         let fact = Fact::Answered { request, source, approval, decision: answer, by, intent };
         self.session.tell(&mut self.session.pen(), fact)?;
         hook!("session.answered");
@@ -172,51 +169,25 @@ fn request(state: &State, open: &Open, timeout: Option<Duration>) -> Ask {
 }
 
 /// What the agent is told; nothing while nobody has decided, or when it was told.
-fn answer_to(approval: &Approval, asked: &Asked) -> Option<Answer> {
+fn answer_to(approval: &Approval, asked: &Asked) -> Option<Decision> {
     use crate::approval::State;
-    let deny = |message: &str| Answer::Deny { message: message.to_owned(), interrupt: false };
     Some(match &approval.state {
         State::Pending { .. } | State::Applied { .. } => return None,
         State::Accepted { decision } => match decision {
-            Decision::Session if asked.can.session => Answer::Session,
-            Decision::Always if asked.can.always => Answer::Always,
             // What the agent can not remember, our rule does.
-            Decision::Once | Decision::Session | Decision::Always => Answer::Once,
-            Decision::Deny { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
-            Decision::Changed { input } => match serde_json::from_str(input) {
-                Ok(input) => Answer::Changed { input },
-                Err(_) => deny("the changed input is not JSON"),
-            },
-            Decision::Answers { answers } => match answers_of(answers) {
-                Some(answers) => Answer::Answers { answers },
-                None => deny("the answers cannot be read"),
-            },
+            Decision::Session if !asked.can.session => Decision::Once,
+            Decision::Always if !asked.can.always => Decision::Once,
+            decision => decision.clone(),
         },
-        State::Denied { message, interrupt } => Answer::Deny { message: message.clone(), interrupt: *interrupt },
+        State::Denied { message, interrupt } => Decision::Deny { message: message.clone(), interrupt: *interrupt },
         State::Expired => {
             let seconds = approval.ask.after_asked.unwrap_or_default().as_secs_f64();
-            deny(&format!("not answered within {seconds} s (sessions.ask_timeout), denied"))
+            Decision::no(format!("not answered within {seconds} s (sessions.ask_timeout), denied"))
         }
-        State::Withdrawn { why } => deny(why),
-        State::Failed { why } => deny(why),
-        State::Unknown => deny("the machine restarted before the answer was given"),
+        State::Withdrawn { why } => Decision::no(why),
+        State::Failed { why } => Decision::no(why),
+        State::Unknown => Decision::no("the machine restarted before the answer was given"),
     })
-}
-
-/// By the question's id: one label, or several.
-fn answers_of(json: &str) -> Option<std::collections::BTreeMap<String, Vec<String>>> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Labels {
-        One(String),
-        Several(Vec<String>),
-    }
-    let answers: std::collections::BTreeMap<String, Labels> = serde_json::from_str(json).ok()?;
-    let several = |labels| match labels {
-        Labels::One(label) => vec![label],
-        Labels::Several(labels) => labels,
-    };
-    Some(answers.into_iter().map(|(question, labels)| (question, several(labels))).collect())
 }
 
 /// The answer is in the agent's stdin ledger, or will be: it counts as given.

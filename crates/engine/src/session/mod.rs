@@ -61,7 +61,7 @@ pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use ostler_story::{
-    Agent, Alias, Answer, Ask, Asked, Autonomy, Block, Can, Created, Drive, EndReason, Ended, ErrorKind, Event, Fact,
+    Agent, Alias, Ask, Asked, Autonomy, Block, Can, Created, Decision, Drive, EndReason, Ended, ErrorKind, Event, Fact,
     Heard, Intent, Lifetime, Limit, LimitState, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings,
     Stop, Story, ToolCall, ToolKind, Usage, Voice, Why, said,
 };

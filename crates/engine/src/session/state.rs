@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use ostler_story::{
-    Answer, Asked, Block, Created, Drive, EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Limit, Said, Settings,
+    Asked, Block, Created, Decision, Drive, EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Limit, Said, Settings,
 };
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +99,7 @@ pub(super) struct Given {
     pub(super) source: u32,
     pub(super) request: String,
     pub(super) approval: String,
-    pub(super) answer: Answer,
+    pub(super) answer: Decision,
     pub(super) intent: Intent,
 }
 

@@ -137,7 +137,7 @@ fn a_yes_reaches_the_agent_once() {
     let stable = Stable::new();
     let id = stable.session(json!({}));
     stable.prompt(&id, "ASK");
-    decide(&stable, &id, json!({"verdict": "once"}));
+    decide(&stable, &id, json!({"answer": "once"}));
     ended(&stable, &id, 1);
     assert_eq!(stable.of(&id, "answered").len(), 1);
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], false);
@@ -150,7 +150,7 @@ fn a_no_reaches_the_agent_with_its_words() {
     let stable = Stable::new();
     let id = stable.session(json!({}));
     stable.prompt(&id, "ASK");
-    decide(&stable, &id, json!({"verdict": "deny", "message": "not today", "interrupt": false}));
+    decide(&stable, &id, json!({"answer": "deny", "message": "not today", "interrupt": false}));
     ended(&stable, &id, 1);
     assert_eq!(stable.of(&id, "answered")[0]["decision"]["message"], "not today");
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], true);
@@ -160,7 +160,7 @@ fn a_rule_answers_the_same_again() {
     let stable = Stable::new();
     let id = stable.session(json!({}));
     stable.prompt(&id, "ASK");
-    decide(&stable, &id, json!({"verdict": "always"}));
+    decide(&stable, &id, json!({"answer": "always"}));
     ended(&stable, &id, 1);
     let other = stable.session(json!({}));
     stable.prompt(&other, "ASK");
@@ -190,8 +190,8 @@ fn a_question_is_answered_by_its_label() {
     stable.wait(&id, "waiting");
     let asked = &stable.of(&id, "asked")[0];
     let (question, label) = (&asked["questions"][0]["id"], &asked["questions"][0]["options"][0]["label"]);
-    let answers = json!({ question.as_str().unwrap(): label }).to_string();
-    decide(&stable, &id, json!({"verdict": "answers", "answers": answers}));
+    let answers = json!({ question.as_str().unwrap(): [label] });
+    decide(&stable, &id, json!({"answer": "answers", "answers": answers}));
     ended(&stable, &id, 1);
     assert!(texts(&stable, &id).concat().contains(label.as_str().unwrap()), "{:?}", texts(&stable, &id));
 }
@@ -206,13 +206,13 @@ fn nobody_but_the_inbox_answers_an_agent() {
     let forged = format!("{}\n", json!({"type": "answer", "request": request, "decision": {"answer": "once"}}));
     assert_eq!(stable.ask(json!({"do": "stdin", "id": id, "bytes": forged})), json!([false, false]));
     let by_a_client = |door: &str, verdict: &str| {
-        stable.ask(json!({"do": "decide", "client": door, "decision": {"verdict": verdict}}))
+        stable.ask(json!({"do": "decide", "client": door, "decision": {"answer": verdict}}))
     };
     assert_eq!(by_a_client("another", "once"), 0, "what an agent of another door asks is none of its business");
     assert_eq!(by_a_client("test", "always"), 0, "what lasts takes a person");
     assert_eq!(by_a_client("test", "session"), 0, "what lasts takes a person");
     assert_eq!(stable.view(&id)["status"], "waiting");
-    decide(&stable, &id, json!({"verdict": "deny", "message": "no", "interrupt": false}));
+    decide(&stable, &id, json!({"answer": "deny", "message": "no", "interrupt": false}));
     ended(&stable, &id, 1);
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], true);
 }
@@ -222,7 +222,7 @@ fn a_client_of_its_door_may_answer_an_agent_this_time() {
     let id = stable.session(json!({}));
     stable.prompt(&id, "ASK");
     wait_until("the inbox has it", || !stable.view(&id)["approvals"].as_array().unwrap().is_empty());
-    assert_eq!(stable.ask(json!({"do": "decide", "client": "test", "decision": {"verdict": "once"}})), 1);
+    assert_eq!(stable.ask(json!({"do": "decide", "client": "test", "decision": {"answer": "once"}})), 1);
     ended(&stable, &id, 1);
     assert_eq!(stable.of(&id, "tool_result")[0]["is_error"], false);
 }
@@ -414,7 +414,7 @@ fn a_pending_request_survives_and_is_answered_once() {
         }
         wait_until("the inbox has it", || !stable.view(&id)["approvals"].as_array().unwrap().is_empty());
         assert_eq!(stable.ask(json!({"do": "pending"})).as_array().unwrap().len(), 1, "{hook}");
-        assert_eq!(stable.ask(json!({"do": "decide", "decision": {"verdict": "once"}})), 1, "{hook}");
+        assert_eq!(stable.ask(json!({"do": "decide", "decision": {"answer": "once"}})), 1, "{hook}");
         if hook == "session.answered" {
             stable.kill_at(hook);
         }

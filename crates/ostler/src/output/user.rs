@@ -1,17 +1,19 @@
 //! Users as people know them.
 
+use ostler_story::By;
+
 /// The name of a user, or the number where the system's file has none. It is for reading: nothing is decided by it.
 pub(crate) fn user(uid: u32) -> String {
     let file = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     named(uid, &file).map_or_else(|| format!("uid {uid}"), str::to_owned)
 }
 
-/// Who decided, as people know them: `uid 7 at /dev/pts/1` by the name of that user.
-pub(crate) fn by_name(by: &str) -> String {
-    let (uid, place) = by.strip_prefix("uid ").map_or((by, ""), |rest| rest.split_once(' ').unwrap_or((rest, "")));
-    match uid.parse() {
-        Ok(uid) => format!("{} {place}", user(uid)).trim_end().to_owned(),
-        Err(_) => by.to_owned(),
+/// Who decided, as people know them: by the name of that user.
+pub(crate) fn by_name(by: &By) -> String {
+    match by {
+        By::Terminal { uid, tty, .. } => format!("{} at {tty}", user(*uid)),
+        By::Client { uid, door } => format!("{} through {door}", user(*uid)),
+        By::Rule { .. } | By::Device { .. } | By::Ostler => by.to_string(),
     }
 }
 

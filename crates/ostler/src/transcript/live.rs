@@ -3,8 +3,8 @@
 
 use ostler_api::Timestamp;
 use ostler_story::{
-    Answer, Ask, Asked, Block, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, LimitState, Mark, Offers, Piece,
-    PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why,
+    Ask, Asked, Block, Decision, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, LimitState, Mark, Offers,
+    Piece, PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why,
 };
 
 use super::login::{self, is_about_login};
@@ -96,8 +96,7 @@ impl<'a> Live<'a> {
             Piece::Asked { asked, .. } => self.ask(asked, out),
             Piece::Waits { approval, asked } => self.waits(approval, asked.as_deref(), out),
             Piece::Answered { approval, decision, by } => {
-                let by = if by.is_empty() { String::new() } else { format!(", by {}", by_name(by)) };
-                let text = format!("  {approval} answered: {}{by}", answer_words(decision));
+                let text = format!("  {approval} answered: {}, by {}", answer_words(decision), by_name(by));
                 self.line(Paint::Good, &visible(&text), out);
             }
             Piece::TakenBack { over: false, .. } => self.line(Paint::Dim, "  the agent withdrew its request", out),
@@ -352,15 +351,15 @@ fn through(door: &str) -> String {
 }
 
 /// What was answered, in a word or with the choices.
-pub(super) fn answer_words(answer: &Answer) -> String {
+pub(super) fn answer_words(answer: &Decision) -> String {
     match answer {
-        Answer::Once => "yes".to_owned(),
-        Answer::Session => "yes, in this session".to_owned(),
-        Answer::Always => "yes, always".to_owned(),
-        Answer::Deny { message, .. } if message.is_empty() => "no".to_owned(),
-        Answer::Deny { message, .. } => format!("no: {message}"),
-        Answer::Changed { .. } => "yes, changed".to_owned(),
-        Answer::Answers { answers } => answers.values().flatten().map(String::as_str).collect::<Vec<_>>().join(", "),
+        Decision::Once => "yes".to_owned(),
+        Decision::Session => "yes, in this session".to_owned(),
+        Decision::Always => "yes, always".to_owned(),
+        Decision::Deny { message, .. } if message.is_empty() => "no".to_owned(),
+        Decision::Deny { message, .. } => format!("no: {message}"),
+        Decision::Changed { .. } => "yes, changed".to_owned(),
+        Decision::Answers { answers } => answers.values().flatten().map(String::as_str).collect::<Vec<_>>().join(", "),
     }
 }
 

@@ -126,9 +126,9 @@ fn a_request_says_what_to_type() {
     let text = shown(&[ask(question), approval]);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");
     assert!(text.contains("ostler approve a77 --answer 'colour=red'"), "{text}");
-    let answered = json!({"type": "answered", "request": "r1", "approval": "a77", "source": 1, "by": "", "at": 0, "len": 1,
+    let answered = json!({"type": "answered", "request": "r1", "approval": "a77", "source": 1, "by": "rule r", "at": 0, "len": 1,
         "decision": {"answer": "deny", "message": "not so", "interrupt": false}});
-    assert_eq!(shown(&[answered]), "  a77 answered: no: not so\n");
+    assert_eq!(shown(&[answered]), "  a77 answered: no: not so, by rule r\n");
 }
 
 #[test]

@@ -94,8 +94,10 @@ impl Markdown {
                 }
             }
             Piece::Answered { decision, by, .. } => {
-                let by = if by.is_empty() { String::new() } else { format!(" by {}", visible(&by_name(by))) };
-                paragraph(out, &format!("**answered{by}:** {}", visible(&answer_words(decision))));
+                paragraph(
+                    out,
+                    &format!("**answered by {}:** {}", visible(&by_name(by)), visible(&answer_words(decision))),
+                );
             }
             Piece::TakenBack { over: false, .. } => paragraph(out, "*the request was withdrawn*"),
             Piece::Trouble { message, .. } => paragraph(out, &format!("**error:** {}", visible(message))),

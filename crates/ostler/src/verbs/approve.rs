@@ -8,6 +8,7 @@ use ostler_api::client::Client;
 use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, DecideParams, ErrorKind, ShownParams, Verdict, methods,
 };
+use ostler_story::Answers;
 
 use super::Context;
 use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
@@ -69,7 +70,7 @@ impl Approve {
         };
         let shown = ShownParams { id: info.id.clone(), surface: "approve".into() };
         reached.client.call::<methods::ApprovalShown>(&shown)?;
-        if !is_yes(&context.screen, &tty, &mut reached, &info, verdict, answers.as_deref())? {
+        if !is_yes(&context.screen, &tty, &mut reached, &info, verdict, answers.as_ref())? {
             return Err(CommandError::failed(format!("{} not approved; it is still waiting", info.id))
                 .hint(format!("to deny it: ostler deny {}", info.id)));
         }
@@ -86,7 +87,7 @@ impl Approve {
 }
 
 /// What was given on the command line, for the questions that are asked.
-fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<String>, CommandError> {
+fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<Answers>, CommandError> {
     let asked = questions(&info.content);
     match (info.kind == ApprovalKind::Question, words.is_empty()) {
         (true, true) => {
@@ -139,7 +140,7 @@ fn is_yes(
     reached: &mut Reached,
     info: &ApprovalInfo,
     verdict: Verdict,
-    answers: Option<&str>,
+    answers: Option<&Answers>,
 ) -> Result<bool, CommandError> {
     let question = match verdict {
         Verdict::Session => "approve for this session? [y/N] ",

@@ -150,7 +150,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
             (if root { "root" } else { "" }.to_owned(), Paint::Bad),
             (rule.scope.clone(), Paint::Plain),
             (ago(rule.made), Paint::Dim),
-            (rule.made_by.clone(), Paint::Plain),
+            (rule.made_by.to_string(), Paint::Plain),
             (ends, Paint::Plain),
             (what(pattern.as_ref(), &rule.title), Paint::Plain),
         ];

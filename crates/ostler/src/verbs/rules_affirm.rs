@@ -158,7 +158,7 @@ mod tests {
             title: "ls".into(),
             pattern: pattern.into(),
             made: ostler_api::Timestamp::from_micros(0),
-            made_by: "uid 1000 at /dev/pts/1".into(),
+            made_by: ostler_story::By::Terminal { uid: 1000, pid: None, tty: "/dev/pts/1".into() },
             expires: None,
             suspended: true,
             digest: "d".into(),

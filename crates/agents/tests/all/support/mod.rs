@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use ostler_agents::{Adapter, AnswerError, PromptError, Setup, open};
-use ostler_story::{Agent, Answer, Autonomy, Block, Drive, Event, Json};
+use ostler_story::{Agent, Autonomy, Block, Decision, Drive, Event, Json};
 
 pub(crate) const NEW_ID: &str = "0f0e0d0c-0b0a-4900-8800-070605040302";
 
@@ -64,7 +64,7 @@ impl Live {
         Ok(self.sent(bytes))
     }
 
-    pub(crate) fn answer(&mut self, request: &str, answer: &Answer) -> Result<Vec<Json>, AnswerError> {
+    pub(crate) fn answer(&mut self, request: &str, answer: &Decision) -> Result<Vec<Json>, AnswerError> {
         let bytes = self.adapter.answer(request, answer)?;
         Ok(self.sent(bytes))
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use ostler_engine::Decision;
 use ostler_engine::approval::DecideError;
+use ostler_story::Decision;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -64,17 +64,16 @@ pub(super) async fn approve(
 
 /// What the words of this protocol mean.
 fn meaning(decision: &str, replacement: Option<Value>) -> Result<Decision, RpcError> {
-    let deny = |message: String| Decision::Deny { message, interrupt: false };
     Ok(match (decision, replacement) {
         ("allow_once", _) => Decision::Once,
         ("allow_always", _) => Decision::Always,
-        ("reject" | "reject_once", _) => deny(String::new()),
+        ("reject" | "reject_once", _) => Decision::deny(),
         // What reads as a tool's input is one; anything else is a word to the agent.
         ("reject_with_edit", Some(Value::String(text))) => match serde_json::from_str(&text) {
-            Ok(input @ Value::Object(_)) => Decision::Changed { input: input.to_string() },
-            _ => deny(text),
+            Ok(input @ Value::Object(_)) => Decision::Changed { input },
+            _ => Decision::no(text),
         },
-        ("reject_with_edit", Some(input @ Value::Object(_))) => Decision::Changed { input: input.to_string() },
+        ("reject_with_edit", Some(input @ Value::Object(_))) => Decision::Changed { input },
         ("reject_with_edit", _) => return Err(RpcError::params("reject_with_edit needs a replacement")),
         (other, _) => {
             let known = "allow_once, allow_always, reject, reject_with_edit";
@@ -107,12 +106,11 @@ mod tests {
 
     #[test]
     fn every_word_means_one_decision() {
-        let deny = |message: &str| Decision::Deny { message: message.into(), interrupt: false };
         assert_eq!(meaning("allow_once", None), Ok(Decision::Once));
         assert_eq!(meaning("allow_always", None), Ok(Decision::Always));
-        assert_eq!(meaning("reject", None), Ok(deny("")));
-        assert_eq!(meaning("reject_with_edit", Some(json!("use less"))), Ok(deny("use less")));
-        let changed = Ok(Decision::Changed { input: r#"{"a":1}"#.into() });
+        assert_eq!(meaning("reject", None), Ok(Decision::deny()));
+        assert_eq!(meaning("reject_with_edit", Some(json!("use less"))), Ok(Decision::no("use less")));
+        let changed = Ok(Decision::Changed { input: json!({"a": 1}) });
         assert_eq!(meaning("reject_with_edit", Some(json!({"a": 1}))), changed);
         assert_eq!(meaning("reject_with_edit", Some(json!(r#"{"a":1}"#))), changed);
         assert!(meaning("reject_with_edit", None).is_err() && meaning("yes", None).is_err());

@@ -9,9 +9,10 @@ use std::time::Duration;
 use ostler_engine::brief::Brief;
 use ostler_engine::session::{Agent, Alias, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
 use ostler_engine::{
-    By, Caller, Claim, Claimed, Decision, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig,
-    SpawnError, SpawnRequest, approval, claim,
+    Caller, Claim, Claimed, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig, SpawnError,
+    SpawnRequest, approval, claim,
 };
+use ostler_story::{By, Decision};
 use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};
@@ -144,7 +145,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             let decision: Decision = serde_json::from_value(what["decision"].clone()).unwrap();
             let by = match text("client") {
                 Some(door) => By::Client { door, uid: 0 },
-                None => By::Terminal { uid: 0, pid: 1, tty: "test".into() },
+                None => By::Terminal { uid: 0, pid: Some(1), tty: "test".into() },
             };
             let decided = |approval: &approval::Approval| {
                 engine.inbox().decide_here(&approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()

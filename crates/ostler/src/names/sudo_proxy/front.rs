@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_door_sudo_proxy::{End, Question, Request, Surface, words};
-use ostler_engine::{By, Decision, Inbox, NotAPlace, Terminal};
+use ostler_engine::{Inbox, NotAPlace, Terminal};
+use ostler_story::{By, Decision};
 use tokio::sync::mpsc;
 use tracing_subscriber::fmt::MakeWriter;
 

@@ -1,10 +1,8 @@
 //! Answering an agent's questions, key by key or from a command line. The choices are the agent's; words of one's own are
 //! always an answer too. Nothing here draws or talks to a daemon.
 
-use std::collections::BTreeMap;
-
 use ostler_engine::session::ToolContent;
-use ostler_story::Question;
+use ostler_story::{Answers, Question};
 
 use crate::output::CommandError;
 use crate::verbs::now::{Key, Which};
@@ -33,8 +31,8 @@ pub(in crate::verbs) struct Answering {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::verbs) enum Step {
     More,
-    /// Everything is answered: as JSON.
-    Done(String),
+    /// Everything is answered.
+    Done(Answers),
     /// The person thought better of it.
     Left,
 }
@@ -115,7 +113,7 @@ impl Answering {
             return Step::More;
         }
         let ids = self.questions.iter().map(|question| question.id.clone());
-        Step::Done(as_json(&ids.zip(self.chosen.iter().cloned()).collect()))
+        Step::Done(ids.zip(self.chosen.iter().cloned()).collect())
     }
 
     /// One line that says what is being answered and which keys there are.
@@ -141,15 +139,11 @@ impl Answering {
     }
 }
 
-fn as_json(answers: &BTreeMap<String, Vec<String>>) -> String {
-    serde_json::to_string(answers).unwrap_or_default()
-}
-
 /// `question=label` for each answer; the question by its id, its header or its number, or not at all when there is only one.
 /// Given again for the same question, an answer is added.
-pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> Result<String, CommandError> {
+pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> Result<Answers, CommandError> {
     let ids = || questions.iter().map(|question| format!("{:?}", question.id)).collect::<Vec<_>>().join(", ");
-    let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut answers = Answers::new();
     for word in words {
         let named = questions.iter().enumerate().find_map(|(index, question)| {
             let number = (index + 1).to_string();
@@ -187,13 +181,12 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
     match questions.iter().find(|question| !answers.contains_key(&question.id)) {
         Some(missing) => Err(CommandError::usage(format!("{:?} is not answered", missing.id))
             .hint(format!("use --answer once for each of: {}", ids()))),
-        None => Ok(as_json(&answers)),
+        None => Ok(answers),
     }
 }
 
 /// What was chosen, for a person to read: a line for each question.
-pub(in crate::verbs) fn in_words(questions: &[Question], answers: &str) -> Vec<String> {
-    let given: BTreeMap<String, Vec<String>> = serde_json::from_str(answers).unwrap_or_default();
+pub(in crate::verbs) fn in_words(questions: &[Question], given: &Answers) -> Vec<String> {
     let line = |question: &Question| {
         let name = if question.header.is_empty() { &question.id } else { &question.header };
         Some(format!("{name}: {}", given.get(&question.id)?.join(", ")))

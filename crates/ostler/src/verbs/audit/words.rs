@@ -1,7 +1,8 @@
 //! A record of the audit in one line for people. What a client said is quoted by the caller, who makes it safe to show.
 
 use ostler_api::Timestamp;
-use ostler_engine::approval::{Asker, Decision, Effect, Outcome, Pattern, Record, Rule, RuleScope};
+use ostler_engine::approval::{Asker, Effect, Outcome, Pattern, Record, Rule, RuleScope};
+use ostler_story::Decision;
 
 use crate::output::Paint;
 

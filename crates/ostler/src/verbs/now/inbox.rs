@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use ostler_api::{ApprovalInfo, ApprovalKind, ApprovalState, Verdict};
+use ostler_story::Answers;
 
 use super::keys::Key;
 use crate::request::{self, Attention, NotNow};
@@ -52,7 +53,7 @@ pub(super) struct Decide {
     pub(super) verdict: Verdict,
     pub(super) message: String,
     pub(super) interrupt: bool,
-    pub(super) answers: Option<String>,
+    pub(super) answers: Option<Answers>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

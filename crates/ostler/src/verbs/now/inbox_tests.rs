@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 use crate::request::{STANDS_FOR, sample};
 
@@ -204,7 +206,7 @@ fn a_question_is_answered_with_the_number_of_a_choice_or_denied() {
     desk.wait(STANDS_FOR);
     assert_eq!(desk.press('y'), None, "a question has no yes");
     let Some(Decide { verdict, answers, .. }) = desk.press('2') else { panic!() };
-    assert_eq!((verdict, answers.as_deref()), (Verdict::Answers, Some(r#"{"colour":["blue"]}"#)));
+    assert_eq!((verdict, json!(answers)), (Verdict::Answers, json!({"colour": ["blue"]})));
     assert_eq!(decided(desk.press('n')), Some(("a1".into(), Verdict::Deny)));
 }
 
@@ -216,7 +218,7 @@ fn while_words_are_typed_no_letter_decides() {
         assert_eq!(desk.press(key), None);
     }
     let Some(Decide { answers, .. }) = desk.state.press(Key::Enter, desk.now) else { panic!() };
-    assert_eq!(answers.as_deref(), Some(r#"{"colour":["nqyi"]}"#));
+    assert_eq!(json!(answers), json!({"colour": ["nqyi"]}));
     desk.press('t');
     desk.state.press(Key::Escape, desk.now);
     assert_eq!(desk.state.press(Key::Escape, desk.now), None);

@@ -17,8 +17,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ostler_door_sudo_proxy::{End, Question, words};
+use ostler_engine::Terminal;
 use ostler_engine::approval::DecideError;
-use ostler_engine::{By, Decision, Terminal};
+use ostler_story::{By, Decision};
 use tokio::sync::mpsc;
 
 use super::front::Room;
@@ -178,7 +179,7 @@ impl Prompt {
         }
         let by = By::Terminal {
             uid: rustix::process::getuid().as_raw(),
-            pid: std::process::id(),
+            pid: Some(std::process::id()),
             tty: self.room.terminal_name.clone(),
         };
         let decided = self.room.inbox.decide(&question.approval, &question.hash, decision, by).await;
