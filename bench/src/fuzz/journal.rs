@@ -11,7 +11,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Missing, Step};
+use ostler_journal::{Cursor, Journal, Kind, Missing, Step};
+use ostler_story::Exit;
 
 /// Flipped bits that the check of a record must notice.
 const MAX_FLIPS: usize = 3;
@@ -97,7 +98,7 @@ impl Truth {
                 // Opening indexes what was appended.
                 2 => drop(Journal::open(dir).map_err(io::Error::other)?),
                 _ => {
-                    Journal::open(dir).map_err(io::Error::other)?.record_exit(ExitStatusRecord::Code(7))?;
+                    Journal::open(dir).map_err(io::Error::other)?.record_exit(Exit::Code(7))?;
                     break;
                 }
             }

@@ -365,6 +365,16 @@ impl ProcessInfo {
 }
 
 impl Exit {
+    /// On the wire.
+    pub fn new(how: ostler_story::Exit, time: Timestamp) -> Self {
+        Self { code: how.code(), signal: how.signal(), time: Some(time) }
+    }
+
+    /// Whatever is known of it.
+    pub fn how(&self) -> ostler_story::Exit {
+        ostler_story::Exit::of(self.code, self.signal)
+    }
+
     /// What a shell would report: the code, or 128 + signal. `None` when the kernel did not tell.
     pub fn shell_code(&self) -> Option<i32> {
         self.code.or_else(|| self.signal.map(|signal| 128 + signal))

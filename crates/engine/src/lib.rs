@@ -49,8 +49,8 @@ pub use ostler_journal::{
 };
 pub use ostler_keeper::{GuardSpec, Scope, Upgrade, heap};
 pub use process::{
-    About, Alias, Claim as ProcessClaim, Doing, Ending, Exit, Happening, KillOutcome, KillPlan, Need, Observer,
-    Process, RenameError, ResolveError, SpawnError, SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,
+    About, Claim as ProcessClaim, Doing, Ending, Happening, KillOutcome, KillPlan, Need, Observer, Process,
+    RenameError, ResolveError, SpawnError, SpawnRequest, StdinError, Viewer, Viewing, WinSize, noted,
 };
 pub use retention::{PruneReport, Retention};
 pub use session::{Session, SessionConfig, Sessions};

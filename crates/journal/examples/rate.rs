@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::{Simd, general_purpose::PAD};
-use ostler_journal::{Cursor, ExitStatusRecord, FRAME_MAX, Journal, Kind, PumpConfig, PumpIo, Pumps, Step};
+use ostler_journal::{Cursor, FRAME_MAX, Journal, Kind, PumpConfig, PumpIo, Pumps, Step};
+use ostler_story::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
@@ -157,7 +158,7 @@ fn pump(size: u64, dir: &Path, send: bool) {
     let subscription = journal.subscribe(Arc::new(move || main.unpark()));
     let io = PumpIo { stdout: Some(source(size)), ..PumpIo::default() };
     let hosted = pumps.host(Arc::clone(&journal), io, false);
-    hosted.child_exited(ExitStatusRecord::Code(0));
+    hosted.child_exited(Exit::Code(0));
     if !send {
         while journal.bounds().out_end < size {
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -46,8 +46,8 @@ pub use pump::{
     AppendDone, Appended, DuplicateDone, Guest, Hold, HoldDone, Hosted, PumpConfig, PumpIo, PumpPty, Pumps, StdinError,
 };
 pub use raw::{
-    Answers, Bounds, Cursor, EndOnRoll, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, Journal,
-    JournalOptions, Kind, LineStart, Missing, OpenError, Step, Subscription, Wake, disk_usage,
+    Answers, Bounds, Cursor, EndOnRoll, ExitRecord, FrameHead, HeldBack, HeldReason, Journal, JournalOptions, Kind,
+    LineStart, Missing, OpenError, Step, Subscription, Wake, disk_usage,
 };
 pub use roll::{Listed, Roll};
 

@@ -317,10 +317,10 @@ fn write_anew(path: &Path, fresh: &Path, old: &File, places: &mut HashMap<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raw::ExitStatusRecord;
+    use ostler_story::Exit;
 
     fn end(code: i32) -> [u8; RECORD] {
-        EndOnRoll::of(ExitStatusRecord::Code(code), 7).encode()
+        EndOnRoll::of(Exit::Code(code), 7).encode()
     }
 
     fn said(roll: &Path) -> Vec<(String, String, bool)> {

@@ -29,8 +29,8 @@ pub use client::{Keeper, Launched, connect, launch};
 pub use custody::{COOKIE, Orphan, end_younger, find};
 pub use server::run;
 pub use spec::{
-    Adopted, ChildIo, ConnectError, Event, Exit, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope,
-    Signalled, SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
+    Adopted, ChildIo, ConnectError, Event, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope, Signalled,
+    SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
 };
 pub use sys::{duplicate, give_terminal_back, heap, is_exclusive, peer_process, take_terminal, trim};
 pub use wire::{ENTRUSTED_MAX, HELD_MAX, KEY_MAX, META_MAX, NAME};

@@ -4,11 +4,11 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use ostler_story::Exit;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::spec::Exit;
 use crate::sys;
 
 /// What `/proc/PID/stat` says.

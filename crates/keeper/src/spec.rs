@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ostler_story::Exit;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -137,18 +138,6 @@ pub enum Upgrade {
     Done,
     /// It goes on as the program it was.
     Failed,
-}
-
-/// How a child ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Exit {
-    /// It exited with this code.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-    /// It is gone, and nobody was there to see how.
-    Unknown,
 }
 
 /// Whom a signal reaches.

@@ -7,10 +7,11 @@ mod exclusive;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use ostler_story::Exit;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::spec::{Exit, Step};
+use crate::spec::Step;
 
 pub use exclusive::{give_terminal_back, is_exclusive, take_terminal};
 

@@ -5,9 +5,10 @@
 
 use std::path::PathBuf;
 
+use ostler_story::Exit;
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{Exit, Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
+use crate::spec::{Listed, Own, Scope, Signalled, StdioKind, Step, Stray};
 
 /// The keeper's name: argv[0], and all that a process listing shows of it.
 pub const NAME: &str = "ostler-keeper";

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Agent, Autonomy, Block, By, Decision, Drive, Event, Json, by_in_words};
+use crate::exit::exit_as_members;
+use crate::{Agent, Autonomy, Block, By, Decision, Drive, Event, Exit, Json, by_in_words};
 
 /// The source of a record that no process of an agent said.
 pub const ENGINE: u32 = 0;
+
+/// The words of a session's journal. A word more is no new version: whoever does not know it passes over it.
+pub const VERSION: u32 = 1;
 
 /// How long an agent's process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +26,7 @@ pub enum Lifetime {
 }
 
 /// A name that the clients of a door chose: each space has its own, and what is closed gives its name back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Alias {
     /// The door, or the part of it, whose clients know the name.
     pub space: String,
@@ -33,6 +37,9 @@ pub struct Alias {
 /// What a session was made as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
+    /// Which [`VERSION`] of the words it is told in; 1 where nothing is said. An older program refuses a newer session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
     /// The session's id.
     pub id: String,
     /// Its UUID: what clients and agents that want one know it by.
@@ -192,12 +199,9 @@ pub enum Fact {
     Exited {
         /// Which.
         source: u32,
-        /// What it returned.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        code: Option<i32>,
-        /// The signal that ended it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<i32>,
+        /// How.
+        #[serde(flatten, with = "exit_as_members")]
+        exit: Exit,
         /// The end of what it wrote to stderr.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         stderr: String,
@@ -220,12 +224,9 @@ pub enum Fact {
     ScreenEnded {
         /// Which.
         number: u32,
-        /// What it returned.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        code: Option<i32>,
-        /// The signal that ended it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signal: Option<i32>,
+        /// How.
+        #[serde(flatten, with = "exit_as_members")]
+        exit: Exit,
     },
     /// The session is over: no more prompts.
     Closed {},

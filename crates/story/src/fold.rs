@@ -98,7 +98,7 @@ impl Story {
             }
             Fact::Process { source, .. } => {
                 let after = self.turn.ends_of.take();
-                out.push(Piece::Restarted { source, after });
+                out.push(Piece::Process { source, after });
             }
             Fact::Sent { .. } => self.turn.sent = true,
             Fact::Approval { request, approval, .. } => {
@@ -123,13 +123,13 @@ impl Story {
                 self.turn.stopped = Some(Stop::Closed);
                 out.push(Piece::Noted(fact));
             }
-            Fact::Exited { code, signal, ref stderr, .. } => {
+            Fact::Exited { exit, ref stderr, .. } => {
                 out.extend(self.cut_off().map(Piece::CutOff));
                 let broken_off = self.turn.broken_off.take();
                 if self.turn.sent || broken_off.is_some() {
                     let (reason, told) = broken_off.unwrap_or((EndReason::Interrupted, None));
                     let why = self.turn.ends_of.take().map(Why::Told);
-                    let why = why.unwrap_or_else(|| Why::Exited { code, signal, stderr: stderr.clone(), told });
+                    let why = why.unwrap_or_else(|| Why::Exited { exit, stderr: stderr.clone(), told });
                     self.end(reason, Some(why), out);
                 }
                 out.push(Piece::Noted(fact));

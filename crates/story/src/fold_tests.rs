@@ -131,7 +131,7 @@ fn an_output_that_breaks_off_is_told_by_the_end_of_its_process() {
     assert!(ends(&pieces).is_empty());
     pieces.extend(story.take(said(&exited(3)), false));
     pieces.extend(story.take(said(&exited(3)), false));
-    let why = Some(Why::Exited { code: Some(3), signal: None, stderr: "last words".into(), told: None });
+    let why = Some(Why::Exited { exit: crate::Exit::Code(3), stderr: "last words".into(), told: None });
     let ended = ends(&pieces);
     assert_eq!(ended.len(), 1);
     assert_eq!((ended[0].number, ended[0].reason, &ended[0].why), (Some(1), EndReason::Interrupted, &why));
@@ -176,7 +176,7 @@ fn trouble_that_a_turn_can_live_with_is_not_what_it_ends_of() {
     assert_eq!(why(error("login", false)), (true, Some("login".into())));
     let process = json!({"type": "process", "source": 2, "drive": "echo", "settings": {"autonomy": "all"}});
     let pieces = told(&[turn(1), error("resume", false), process, sent(), exited(1)]);
-    assert!(pieces.contains(&Piece::Restarted { source: 2, after: Some("resume".into()) }));
+    assert!(pieces.contains(&Piece::Process { source: 2, after: Some("resume".into()) }));
     assert!(matches!(ends(&pieces)[0].why, Some(Why::Exited { .. })));
 }
 

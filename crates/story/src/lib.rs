@@ -10,9 +10,11 @@
 
 mod agent;
 mod block;
+mod content;
 mod decision;
 mod diff;
 mod event;
+mod exit;
 mod fact;
 mod fold;
 mod offers;
@@ -21,12 +23,14 @@ mod tool;
 
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
+pub use content::ToolContent;
 pub use decision::{Answers, By, Decision, Nobody, answers_from, by_in_words, unwrapped};
 pub use diff::{Diff, Mark, take_diffs};
 pub use event::{
     Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,
 };
-pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, payload, said};
+pub use exit::Exit;
+pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, VERSION, payload, said};
 pub use fold::Story;
 pub use offers::{Choice, Limit, LimitState, McpServer, Offer, Offers};
 pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};

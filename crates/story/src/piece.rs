@@ -1,6 +1,6 @@
 //! The pieces that the story of a session is told in.
 
-use crate::{Asked, Block, By, Decision, Diff, EndReason, ErrorKind, Event, Fact, ToolCall, Usage};
+use crate::{Asked, Block, By, Decision, Diff, EndReason, ErrorKind, Event, Exit, Fact, ToolCall, Usage};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +117,8 @@ pub enum Piece {
         /// The turn will end of it, unless another process takes it up.
         ends: bool,
     },
-    /// Another process takes the turn up.
-    Restarted {
+    /// A process of the agent is started: the first, or another that takes the turn up.
+    Process {
         /// Its number in the session.
         source: u32,
         /// What was wrong with the one before.
@@ -187,10 +187,8 @@ pub enum Why {
     Told(String),
     /// Its process ended before the turn did.
     Exited {
-        /// What it returned.
-        code: Option<i32>,
-        /// The signal that ended it.
-        signal: Option<i32>,
+        /// How.
+        exit: Exit,
         /// The end of what it wrote to stderr.
         stderr: String,
         /// All of that in words.

@@ -61,7 +61,7 @@ impl Counters {
     pub fn all(&self) -> [(&'static str, &'static str, u64); 6] {
         let (mut streamed, mut written) = (self.ended.streamed.load(Relaxed), self.ended.written.load(Relaxed));
         let ours = |process: &Process| {
-            process.is_running() && process.about().alias.as_ref().is_some_and(|alias| alias.endpoint == self.endpoint)
+            process.is_running() && process.about().alias.as_ref().is_some_and(|alias| alias.space == self.endpoint)
         };
         for (out, input) in self.engine.list().iter().filter(|process| ours(process)).map(bytes) {
             streamed += out;

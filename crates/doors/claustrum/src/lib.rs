@@ -160,7 +160,7 @@ async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
 /// Logs and counts what happens to this door's processes, whoever is connected.
 fn observer(counters: Arc<Counters>, endpoint: String) -> Arc<Observer> {
     Arc::new(move |process, happening| {
-        let Some(alias) = process.about().alias.as_ref().filter(|alias| alias.endpoint == endpoint) else { return };
+        let Some(alias) = process.about().alias.as_ref().filter(|alias| alias.space == endpoint) else { return };
         let id = reply::for_log(&alias.id);
         match happening {
             Happening::Started => {

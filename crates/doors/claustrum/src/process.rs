@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_door_rpc::{After, Later, Outbox, Watch, decode_base64};
-use ostler_engine::{Alias, KillOutcome, KillPlan, Process, SpawnError, SpawnRequest, StdinError};
+use ostler_engine::{KillOutcome, KillPlan, Process, SpawnError, SpawnRequest, StdinError};
+use ostler_story::Alias;
 
 use crate::DoorState;
 use crate::error::RpcError;
@@ -57,7 +58,7 @@ fn spawn(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Ou
             .chain(env.unwrap_or_default().into_iter().map(|(name, value)| (name.into(), value.into())))
             .collect(),
         cwd: cwd.filter(|text| !text.is_empty()).map(|text| text.into_owned().into()),
-        alias: Some(Alias { endpoint: shared.config.endpoint.clone(), id: id.clone() }),
+        alias: Some(Alias { space: shared.config.endpoint.clone(), id: id.clone() }),
         ..SpawnRequest::default()
     };
     let (shared, head, under_way) = (Arc::clone(shared), head.clone(), shared.closing.subscribe());

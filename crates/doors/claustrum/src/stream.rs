@@ -1,7 +1,8 @@
 //! Stream frames. They are the bulk of what the door writes, so each is put down in one pass without a serialiser.
 
 use ostler_door_rpc::push_base64;
-use ostler_engine::{Exit, FrameHead, Kind};
+use ostler_engine::{FrameHead, Kind};
+use ostler_story::Exit;
 
 use crate::gojson::{push_int, push_string};
 
@@ -29,7 +30,7 @@ pub(crate) fn write(tag: &Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>)
             out.extend_from_slice(br#"exit","seq":"#);
             push_int(out, seq);
             out.extend_from_slice(br#","exitCode":"#);
-            push_int(out, i64::from(if head.signal || head.unknown { BY_SIGNAL } else { head.code }));
+            push_int(out, i64::from(head.exit.map_or(BY_SIGNAL, exit_code)));
             out.extend_from_slice(b"}\n");
             false
         }
@@ -50,26 +51,23 @@ const BY_SIGNAL: i32 = -1;
 
 /// The exit code that clients see.
 pub(crate) fn exit_code(exit: Exit) -> i32 {
-    match exit {
-        Exit::Code(code) => code,
-        Exit::Signal(_) | Exit::Unknown => BY_SIGNAL,
-    }
+    exit.code().unwrap_or(BY_SIGNAL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn head(kind: Kind, code: i32, signal: bool) -> FrameHead {
-        FrameHead { seq: 7, kind, time_ns: 0, from: 0, len: 0, code, signal, unknown: false, late: false }
+    fn head(kind: Kind, exit: Option<Exit>) -> FrameHead {
+        FrameHead { seq: 7, kind, time_ns: 0, from: 0, len: 0, exit, late: false }
     }
 
     #[test]
     fn frames_have_exactly_the_documented_fields() {
         let tag = Tag::new("a<b");
         let mut out = Vec::new();
-        assert!(write(&tag, &head(Kind::Stdout, 0, false), b"hi", &mut out));
-        assert!(!write(&tag, &head(Kind::Exit, 9, true), b"", &mut out));
+        assert!(write(&tag, &head(Kind::Stdout, None), b"hi", &mut out));
+        assert!(!write(&tag, &head(Kind::Exit, Some(Exit::Signal(9))), b"", &mut out));
         let want = concat!(
             r#"{"type":"stream","processId":"a\u003cb","stream":"stdout","seq":7,"data":"aGk="}"#,
             "\n",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_engine::session::Question;
+use ostler_story::Question;
 
 /// Some clients cut a label off where their buttons do; shorter words than this are somebody's own.
 const CUT_OFF: usize = 16;
@@ -52,7 +52,7 @@ fn label(question: &Question, words: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ostler_engine::session::QuestionOption;
+    use ostler_story::QuestionOption;
 
     fn question(id: &str, labels: &[&str], several: bool) -> Question {
         let option = |label: &&str| QuestionOption { label: (*label).to_owned(), description: String::new() };

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use ostler_engine::session::{EventCursor, EventStep, Fact, Said, Session, said};
+use ostler_engine::session::{EventCursor, EventStep, Session};
+use ostler_story::{Fact, Said, said};
 
 use crate::event::Event;
 use crate::translate::Translator;

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use ostler_engine::session::Agent;
+use ostler_story::Agent;
 
 /// More than anybody's skills; a mistaken link to a whole disk must end.
 const FILES_MAX: usize = 4096;

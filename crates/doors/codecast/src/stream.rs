@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::approval::{Approval, AskKind};
-use ostler_engine::session::{Prompt, PromptError, Session, Status, ToolContent};
-use ostler_story::{By, Decision};
+use ostler_engine::session::{Prompt, PromptError, Session, Status};
+use ostler_story::{By, Decision, ToolContent};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -5,7 +5,8 @@
 
 mod ending;
 
-use ostler_engine::session::{Agent, Ask, Asked, Event as Heard, EventHead, Piece, Said, Story, Voice, said};
+use ostler_engine::session::EventHead;
+use ostler_story::{Agent, Ask, Asked, Event as AgentEvent, Piece, Said, Story, Voice, said};
 use serde_json::{Value, json};
 
 use crate::event::{Event, LINE_MAX, Raw};
@@ -60,10 +61,10 @@ impl Translator {
             let from = from.filter(|from| !at_end && head.src_end.saturating_sub(*from) <= RAW_MAX)?;
             Raw::read(&raw(head.source, from, head.src_end)?)
         };
-        let ends = said.iter().any(|one| matches!(one, Said::Event(Heard::TurnEnded { .. })));
+        let ends = said.iter().any(|one| matches!(one, Said::Event(AgentEvent::TurnEnded { .. })));
         for one in said {
             match one {
-                Said::Event(Heard::Started { agent_session, .. }) if ends => {
+                Said::Event(AgentEvent::Started { agent_session, .. }) if ends => {
                     self.session_id = agent_session.or(self.session_id.take());
                 }
                 one => self.take(one, at_end, Some(&line), &mut out),
@@ -79,7 +80,7 @@ impl Translator {
                     (self.over, self.questions_shown) = (false, false);
                     self.words.clear();
                 }
-                Piece::Restarted { source, after } => {
+                Piece::Process { source, after } => {
                     self.source = Some((source, 0));
                     out.extend(after.filter(|_| !self.over).map(Event::notice));
                 }
@@ -126,9 +127,9 @@ impl Translator {
         }
     }
 
-    fn event(&mut self, event: Heard, line: Line<'_>, out: &mut Vec<Event>) {
+    fn event(&mut self, event: AgentEvent, line: Line<'_>, out: &mut Vec<Event>) {
         match event {
-            Heard::Started { agent_session, model } => {
+            AgentEvent::Started { agent_session, model } => {
                 self.session_id = agent_session.or(self.session_id.take());
                 out.push(Event::System {
                     subtype: "init".to_owned(),
@@ -139,18 +140,18 @@ impl Translator {
                 });
             }
             // Of claude alone, clients know the names of tools as they are called, and lines about its system.
-            Heard::ToolPending { name, .. } if self.agent == Agent::Claude => {
+            AgentEvent::ToolPending { name, .. } if self.agent == Agent::Claude => {
                 out.push(Event::ToolUse { tool: name, input: None, message: None, raw: None });
             }
-            Heard::Status { kind } if self.agent == Agent::Claude => out.push(self.system(kind, line)),
-            Heard::Unknown { kind } if self.agent == Agent::Claude => {
+            AgentEvent::Status { kind } if self.agent == Agent::Claude => out.push(self.system(kind, line)),
+            AgentEvent::Unknown { kind } if self.agent == Agent::Claude => {
                 out.extend(kind.strip_prefix("system/").map(|kind| self.system(kind.to_owned(), line)));
             }
-            Heard::ToolUpdate { name: Some(tool), output_delta, .. } => {
+            AgentEvent::ToolUpdate { name: Some(tool), output_delta, .. } => {
                 let raw = line.and_then(|line| line());
                 out.push(Event::ToolUse { tool, input: None, message: Some(output_delta), raw });
             }
-            Heard::Notice { text } => out.push(Event::notice(text)),
+            AgentEvent::Notice { text } => out.push(Event::notice(text)),
             _ => {}
         }
     }
@@ -180,9 +181,10 @@ impl Translator {
 }
 
 /// Questions as heads show them.
-fn shown(questions: &[ostler_engine::session::Question]) -> Vec<Value> {
-    let option = |option: &ostler_engine::session::QuestionOption| json!({ "label": option.label, "description": option.description });
-    let question = |question: &ostler_engine::session::Question| {
+fn shown(questions: &[ostler_story::Question]) -> Vec<Value> {
+    let option =
+        |option: &ostler_story::QuestionOption| json!({ "label": option.label, "description": option.description });
+    let question = |question: &ostler_story::Question| {
         json!({
             "question": question.question,
             "header": question.header,

@@ -58,11 +58,8 @@ pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
 }
 
 fn exit_of(head: &FrameHead) -> Exit {
-    Exit {
-        code: (!head.signal && !head.unknown).then_some(head.code),
-        signal: (head.signal && !head.unknown).then_some(head.code),
-        time: Some(Timestamp::from_micros(head.time_ns / MICRO)),
-    }
+    let how = head.exit.unwrap_or(ostler_story::Exit::Unknown);
+    Exit::new(how, Timestamp::from_micros(head.time_ns / MICRO))
 }
 
 #[cfg(test)]
@@ -77,9 +74,7 @@ mod tests {
             time_ns: 1_500_000,
             from: 0,
             len: 2,
-            code: 9,
-            signal: true,
-            unknown: false,
+            exit: Some(ostler_story::Exit::Signal(9)),
             late: false,
         }
     }

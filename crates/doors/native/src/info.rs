@@ -41,7 +41,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         exit,
         tty: about.tty,
         private: about.private,
-        alias: about.alias.as_ref().map(|alias| Alias { endpoint: alias.endpoint.clone(), id: alias.id.clone() }),
+        alias: about.alias.as_ref().map(|alias| Alias { endpoint: alias.space.clone(), id: alias.id.clone() }),
         first_seq: bounds.first_seq,
         last_seq: bounds.last_seq,
         stdout_bytes: bounds.out_end,
@@ -91,11 +91,7 @@ pub(crate) fn win_size(size: ostler_engine::WinSize) -> WinSize {
 }
 
 pub(crate) fn exit(bounds: &Bounds) -> Option<Exit> {
-    bounds.exit.as_ref().map(|record| Exit {
-        code: (!record.signal && !record.unknown).then_some(record.code),
-        signal: (record.signal && !record.unknown).then_some(record.code),
-        time: Some(Timestamp::from_micros(record.time_ns / 1000)),
-    })
+    bounds.exit.as_ref().map(|record| Exit::new(record.how, Timestamp::from_micros(record.time_ns / 1000)))
 }
 
 /// Something could not be written to the disk, or read from it: which disk, and what to do about it.

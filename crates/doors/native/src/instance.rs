@@ -11,8 +11,9 @@ use ostler_api::{
     Status, Stopped, methods,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::session::{AgentHere, Drive, Login};
+use ostler_engine::session::{AgentHere, Login};
 use ostler_engine::{KillPlan, Origin, Process, Space, Target, Upgrade};
+use ostler_story::Drive;
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out};

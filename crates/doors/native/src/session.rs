@@ -13,10 +13,11 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::session::{
-    self, Agent, Block, Change, ChangeError, CreateError, GoneOn, Interrupt, Limit, NewScreen, NewSession, NewTree,
-    Prompt, PromptError, Queue, ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
+    Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt, PromptError, Queue,
+    ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
 use ostler_engine::{Caller, Origin, Peer, SpawnError, Target, WinSize};
+use ostler_story::{Agent, Block, Limit};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
@@ -438,10 +439,10 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         agent: view.agent.name().to_owned(),
         workspace: view.workspace.display().to_string(),
         autonomy: match view.autonomy {
-            session::Autonomy::All => Autonomy::All,
-            session::Autonomy::Edits => Autonomy::Edits,
-            session::Autonomy::Plan => Autonomy::Plan,
-            session::Autonomy::Ask => Autonomy::Ask,
+            ostler_story::Autonomy::All => Autonomy::All,
+            ostler_story::Autonomy::Edits => Autonomy::Edits,
+            ostler_story::Autonomy::Plan => Autonomy::Plan,
+            ostler_story::Autonomy::Ask => Autonomy::Ask,
         },
         raw_mode: view.raw_mode,
         model: view.model,
@@ -450,8 +451,8 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         limits: view.limits.into_iter().map(limit_of).collect(),
         agent_session: view.agent_session,
         lifetime: match view.lifetime {
-            session::Lifetime::Turn => Lifetime::Turn,
-            session::Lifetime::Session => Lifetime::Session,
+            ostler_story::Lifetime::Turn => Lifetime::Turn,
+            ostler_story::Lifetime::Session => Lifetime::Session,
         },
         door: view.door,
         status: status_of(view.status),
@@ -486,18 +487,18 @@ fn limit_of(limit: Limit) -> UsageLimit {
     UsageLimit { name, used_percent, resets, state }
 }
 
-fn autonomy_of(autonomy: Autonomy) -> session::Autonomy {
+fn autonomy_of(autonomy: Autonomy) -> ostler_story::Autonomy {
     match autonomy {
-        Autonomy::All => session::Autonomy::All,
-        Autonomy::Edits => session::Autonomy::Edits,
-        Autonomy::Plan => session::Autonomy::Plan,
-        Autonomy::Ask => session::Autonomy::Ask,
+        Autonomy::All => ostler_story::Autonomy::All,
+        Autonomy::Edits => ostler_story::Autonomy::Edits,
+        Autonomy::Plan => ostler_story::Autonomy::Plan,
+        Autonomy::Ask => ostler_story::Autonomy::Ask,
     }
 }
 
-fn lifetime_of(lifetime: Lifetime) -> session::Lifetime {
+fn lifetime_of(lifetime: Lifetime) -> ostler_story::Lifetime {
     match lifetime {
-        Lifetime::Turn => session::Lifetime::Turn,
-        Lifetime::Session => session::Lifetime::Session,
+        Lifetime::Turn => ostler_story::Lifetime::Turn,
+        Lifetime::Session => ostler_story::Lifetime::Session,
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ostler_engine::session::Block;
+use ostler_story::Block;
 use ostler_workspace::files::{self, ReadError};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};

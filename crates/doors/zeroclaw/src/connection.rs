@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::approval::Approval;
-use ostler_engine::session::{Ask, Asked};
 use ostler_engine::{EventHead, FrameHead, Missing, Peer};
-use ostler_story::Decision;
+use ostler_story::{Ask, Asked, Decision};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
 

@@ -48,7 +48,7 @@ impl Elicit {
     /// The request for the next answer.
     pub(crate) fn request(&self, id: &str) -> Vec<u8> {
         let Some(question) = self.question() else { return Vec::new() };
-        let choice = |(index, option): (usize, &ostler_engine::session::QuestionOption)| json!({"const": format!("choice-{index}"), "title": option.label});
+        let choice = |(index, option): (usize, &ostler_story::QuestionOption)| json!({"const": format!("choice-{index}"), "title": option.label});
         let choices: Vec<Value> = question.options.iter().enumerate().map(choice).collect();
         let schema = json!({
             "type": "object",

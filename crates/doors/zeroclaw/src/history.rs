@@ -5,7 +5,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::escaped;
-use ostler_engine::session::{Block, Piece, Said, Session, Sessions, Story, Voice, said};
+use ostler_engine::session::{Session, Sessions};
+use ostler_story::{Block, Piece, Said, Story, Voice, said};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -174,7 +175,7 @@ fn words(blocks: &[Block]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ostler_engine::session::{Event, Fact, ToolCall, ToolKind};
+    use ostler_story::{Event, Fact, ToolCall, ToolKind};
     use serde_json::json;
 
     #[test]
@@ -214,14 +215,14 @@ mod tests {
     fn what_was_being_said_when_it_was_stopped_is_kept_and_nothing_comes_twice() {
         let delta = |text: &str| Said::Event(Event::TextDelta { text: text.into() });
         let mut history = History { keeps: true, ..History::default() };
-        let ended = ostler_engine::session::EndReason::Interrupted;
+        let ended = ostler_story::EndReason::Interrupted;
         for one in [
             delta("a "),
             delta("b"),
             Said::Event(Event::Text { text: "a b".into() }),
             delta("half"),
             Said::Event(Event::TurnEnded { reason: ended, message: None }),
-            Said::Fact(Fact::Exited { source: 1, code: Some(0), signal: None, stderr: String::new() }),
+            Said::Fact(Fact::Exited { source: 1, exit: ostler_story::Exit::Code(0), stderr: String::new() }),
         ] {
             history.take(one);
         }

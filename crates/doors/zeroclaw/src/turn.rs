@@ -1,10 +1,10 @@
 //! One prompt's turn, told to the client that sent it, or to one that comes while it runs: the session's story, from the record
 //! at which the prompt was accepted, or its turn began, to the one that ends its turn.
 
-use ostler_engine::session::{
-    Ask, Asked, CLOSED, EndReason, Ended, Event, EventHead, Piece, Stop, Story, Usage, Voice, Why, said,
+use ostler_engine::session::{CLOSED, EventHead};
+use ostler_story::{
+    Ask, Asked, By, Decision, EndReason, Ended, Event, Exit, Piece, Stop, Story, Usage, Voice, Why, said,
 };
-use ostler_story::{By, Decision};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -235,7 +235,7 @@ impl Turn {
     fn ended(&mut self, ended: Ended, out: &mut Vec<u8>) {
         let why = match (ended.why, ended.trouble) {
             (Some(Why::Told(why)), _) | (_, Some(why)) => Some(why),
-            (Some(Why::Exited { code, signal, stderr, .. }), None) => Some(exited(code, signal, &stderr)),
+            (Some(Why::Exited { exit, stderr, .. }), None) => Some(exited(exit, &stderr)),
             (None, None) => None,
         };
         match (ended.reason, ended.stopped) {
@@ -299,11 +299,11 @@ fn answered(decision: &Decision, by: &By) -> String {
 
 const INTERRUPTED: &str = "the agent was stopped before the turn was over";
 
-fn exited(code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
-    let how = match (code, signal) {
-        (Some(code), _) => format!("exit {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "nobody saw how".to_owned(),
+fn exited(exit: Exit, stderr: &str) -> String {
+    let how = match exit {
+        Exit::Code(code) => format!("exit {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::Unknown => "nobody saw how".to_owned(),
     };
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     let last = last.map_or(String::new(), |line| format!(": {}", line.chars().take(300).collect::<String>()));

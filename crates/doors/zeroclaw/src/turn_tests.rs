@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use ostler_engine::session::{Can, Event, Fact, ToolCall, ToolKind};
+use ostler_story::{Can, Event, Fact, ToolCall, ToolKind};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -33,12 +33,7 @@ impl TurnUnderTest {
     fn begun() -> Self {
         let mut told = Self::new(Some(3));
         told.fact(&Fact::Turn { number: 2 });
-        told.fact(&Fact::Sent {
-            number: 2,
-            source: 1,
-            ticks: None,
-            intent: ostler_engine::session::Intent { at: 0, len: 1 },
-        });
+        told.fact(&Fact::Sent { number: 2, source: 1, ticks: None, intent: ostler_story::Intent { at: 0, len: 1 } });
         told
     }
 
@@ -162,7 +157,7 @@ fn a_turn_that_was_stopped_is_cancelled_and_one_whose_process_died_has_failed() 
     assert_eq!(note, "turn cancelled via client_rpc in RPC_SESSION s");
 
     let mut died = TurnUnderTest::begun();
-    died.fact(&Fact::Exited { source: 1, code: Some(3), signal: None, stderr: "oh\nno\n".into() });
+    died.fact(&Fact::Exited { source: 1, exit: ostler_story::Exit::Code(3), stderr: "oh\nno\n".into() });
     let error = &died.last()["error"];
     assert_eq!(error["code"], -32603);
     assert_eq!(error["message"], "the agent's process ended before the turn was over (exit 3): no");
@@ -172,7 +167,7 @@ fn a_turn_that_was_stopped_is_cancelled_and_one_whose_process_died_has_failed() 
 fn an_older_process_that_makes_room_ends_no_turn() {
     let mut told = TurnUnderTest::new(None);
     told.fact(&Fact::Turn { number: 2 });
-    told.fact(&Fact::Exited { source: 1, code: Some(0), signal: None, stderr: String::new() });
+    told.fact(&Fact::Exited { source: 1, exit: ostler_story::Exit::Code(0), stderr: String::new() });
     assert!(!told.turn.is_over() && told.out.is_empty());
 }
 
@@ -225,7 +220,7 @@ fn a_request_that_was_answered_is_forgotten_with_who_did_it_before_the_turn_ends
         approval: "a1".into(),
         decision: Decision::Once,
         by: By::Rule { name: "r".into() },
-        intent: ostler_engine::session::Intent { at: 0, len: 1 },
+        intent: ostler_story::Intent { at: 0, len: 1 },
     };
     let wants = told.fact(&answered);
     assert!(

@@ -1,7 +1,7 @@
 //! What a client is told during a turn, one notification for each.
 
 use ostler_door_rpc::{fitting, fitting_pieces};
-use ostler_engine::session::{Asked, PlanEntry, PlanStatus, Usage};
+use ostler_story::{Asked, PlanEntry, PlanStatus, Usage};
 use serde_json::{Value, json};
 
 use crate::{frame, spelling};

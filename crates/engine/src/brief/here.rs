@@ -6,7 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ostler_keeper::Exit;
+use ostler_story::Exit;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::{Brief, Ended, Ran, Running, see_through};
@@ -54,7 +54,7 @@ pub(super) fn run(brief: &Brief) -> io::Result<Ran> {
         .and_then(|process| see_through(brief, &Ours { group, process }, reader));
     let status = child.wait()?;
     let (over, said) = seen?;
-    let exit = status.code().map(Exit::Code).or(status.signal().map(Exit::Signal)).unwrap_or(Exit::Unknown);
+    let exit = Exit::of(status.code(), status.signal());
     Ok(Ran { ended: over.unwrap_or(Ended::Exited(exit)), said })
 }
 

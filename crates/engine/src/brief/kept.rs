@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ostler_keeper::{Exit, Keeper, Scope, SpawnError, SpawnSpec, Spawned, StdioKind, procfs};
+use ostler_keeper::{Keeper, Scope, SpawnError, SpawnSpec, Spawned, StdioKind, procfs};
+use ostler_story::Exit;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::{Pid, Signal, kill_process_group};
 

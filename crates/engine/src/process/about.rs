@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use ostler_keeper::procfs::{self, Stat};
 use ostler_keeper::{META_MAX, Orphan};
+use ostler_story::Alias;
 use serde::{Deserialize, Serialize};
 
 /// The file in a process's folder that said what it was, before there was a roll.
@@ -19,13 +20,25 @@ const PRIVATE: &str = "(private)";
 /// Room for the words that stand for what was left out.
 const MARKER: usize = 64;
 
-/// A client's own name for a process, valid at one endpoint of one door.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Alias {
-    /// The door and where it listens.
-    pub endpoint: String,
-    /// Any text; clients reuse it freely.
-    pub id: String,
+/// The roll calls the space of a client's name its endpoint.
+mod alias_on_roll {
+    use ostler_story::Alias;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct OnRoll {
+        endpoint: String,
+        id: String,
+    }
+
+    pub(super) fn serialize<S: Serializer>(alias: &Option<Alias>, to: S) -> Result<S::Ok, S::Error> {
+        alias.clone().map(|Alias { space, id }| OnRoll { endpoint: space, id }).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Alias>, D::Error> {
+        let alias = Option::<OnRoll>::deserialize(from)?;
+        Ok(alias.map(|OnRoll { endpoint, id }| Alias { space: endpoint, id }))
+    }
 }
 
 /// The size of a terminal.
@@ -53,7 +66,7 @@ pub struct About {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// A client's own name for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "alias_on_roll")]
     pub alias: Option<Alias>,
     /// Whether it runs on a terminal.
     #[serde(default)]
@@ -268,9 +281,10 @@ mod tests {
     fn a_description_of_an_older_ostler_is_read_and_newer_ones_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let mut about = About::new("p1".into(), "sh".into(), vec!["-c".into()], "/".into());
-        about.alias = Some(Alias { endpoint: "e".into(), id: "a/b".into() });
+        about.alias = Some(Alias { space: "e".into(), id: "a/b".into() });
         std::fs::write(dir.path().join(FILE), about.encode()).unwrap();
         assert_eq!(About::read(dir.path()).unwrap(), about);
+        assert!(String::from_utf8(about.encode()).unwrap().contains(r#""alias":{"endpoint":"e","id":"a/b"}"#));
         about.version = VERSION + 1;
         std::fs::write(dir.path().join(FILE), about.encode()).unwrap();
         assert!(matches!(About::read(dir.path()), Err(Unreadable::Newer(_))));

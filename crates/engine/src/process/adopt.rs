@@ -11,8 +11,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use ostler_hooks::hook;
-use ostler_journal::{EndOnRoll, ExitStatusRecord, Guest, Journal, JournalOptions, Listed, Pumps, Roll};
+use ostler_journal::{EndOnRoll, Guest, Journal, JournalOptions, Listed, Pumps, Roll};
 use ostler_keeper::{Adopted, ConnectError, Event, Hello, Keeper, Launched, client};
+use ostler_story::Exit;
 
 use tokio::runtime::Handle;
 
@@ -235,7 +236,7 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Repo
             Event::Exited { key, exit } => registry.child_exited(&key, exit),
             Event::SpawnFailed { key, error } => {
                 tracing::warn!("{key} never started: {error}");
-                registry.child_exited(&key, ostler_keeper::Exit::Unknown);
+                registry.child_exited(&key, Exit::Unknown);
             }
             Event::Intruder { key, pid } => registry.intruder(&key, pid),
             Event::KeeperLost => registry.replace_keeper(report),
@@ -269,6 +270,8 @@ fn found(processes: &Path, listed: &[Listed]) -> Founds {
         known.insert(id.as_str());
         match About::decode(description) {
             Ok(about) => founds.described.push(Found { about, end: *end, on_roll: true }),
+            // It is the newer program's, and stays as it is.
+            Err(error @ Unreadable::Newer(_)) => tracing::error!("{id}: {error}"),
             Err(error) => {
                 tracing::error!("{id}: {error}");
                 let about = About::lost(id.clone(), since(&processes.join(id)));
@@ -426,7 +429,7 @@ impl Registry {
     /// One that is over. Whoever saw its end has journaled it; if nobody did, what it said last is lost with that.
     pub(super) fn enter_ended(self: &Arc<Self>, about: About, journal: Arc<Journal>) -> io::Result<Process> {
         journal.record_lost()?;
-        journal.record_exit(ExitStatusRecord::Unknown)?;
+        journal.record_exit(Exit::Unknown)?;
         journal.close_files();
         Ok(self.enter(about, 0, journal, None))
     }

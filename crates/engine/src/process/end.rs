@@ -3,7 +3,6 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use ostler_journal::ExitRecord;
 use ostler_keeper::{Listed, Scope, procfs};
 use tokio::sync::{oneshot, watch};
 
@@ -25,27 +24,6 @@ const SETTLE: Duration = Duration::from_millis(1);
 const DRAINED_WITHIN: Duration = Duration::from_millis(300);
 /// Longer than a keeper's helper takes to hunt down a tree, or to give up.
 const TREE_GONE_WITHIN: Duration = Duration::from_secs(15);
-
-/// How a process ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// It returned this code.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-    /// It is gone and nobody was there to see how.
-    Unknown,
-}
-
-impl Exit {
-    pub(super) fn from_record(record: &ExitRecord) -> Self {
-        match (record.unknown, record.signal) {
-            (true, _) => Self::Unknown,
-            (false, true) => Self::Signal(record.code),
-            (false, false) => Self::Code(record.code),
-        }
-    }
-}
 
 /// A signal that escalates.
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +153,7 @@ impl Process {
 impl Engine {
     /// Kills every process that was started through `endpoint`.
     pub async fn end_all_at(&self, endpoint: &str) {
-        let is_at = |process: &Process| process.about().alias.as_ref().is_some_and(|alias| alias.endpoint == endpoint);
+        let is_at = |process: &Process| process.about().alias.as_ref().is_some_and(|alias| alias.space == endpoint);
         self.kill_all(self.list().into_iter().filter(|process| process.is_running() && is_at(process)).collect()).await;
     }
 

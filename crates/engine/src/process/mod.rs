@@ -23,12 +23,13 @@ use std::time::SystemTime;
 
 use ostler_journal::{Bounds, Cursor, Hosted, Journal, Subscription, Wake};
 use ostler_keeper::{Keeper, Scope};
+use ostler_story::Exit;
 use tokio::sync::Notify;
 
-pub use about::{About, Alias, WinSize};
+pub use about::{About, WinSize};
 pub use adopt::noted;
 pub use claim::{Claim, Doing, Need};
-pub use end::{Ending, Exit, KillOutcome, KillPlan};
+pub use end::{Ending, KillOutcome, KillPlan};
 pub use input::StdinError;
 pub use ostler_journal::Appended;
 pub use output::Stdout;
@@ -97,7 +98,7 @@ impl Process {
 
     /// How it ended; nothing while it runs or its last output is still being read.
     pub fn exit(&self) -> Option<Exit> {
-        self.bounds().exit.as_ref().map(Exit::from_record)
+        self.bounds().exit.as_ref().map(|record| record.how)
     }
 
     /// Whether its end has not been journaled yet.

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use ostler_journal::{ExitStatusRecord, Hosted, Journal, JournalOptions, Pumps, Roll};
+use ostler_journal::{Hosted, Journal, JournalOptions, Pumps, Roll};
 use ostler_keeper::{ChildIo, Keeper};
+use ostler_story::{Alias, Exit};
 use tokio::sync::{Notify, watch};
 
 use super::claim::{Claims, Following};
 use super::gate::Gate;
 use super::viewers::Viewers;
-use super::{About, Alias, Exit, Inner, Process};
+use super::{About, Inner, Process};
 use crate::access::at_large;
 use crate::feed::Feed;
 use crate::names::{Bearer, Names};
@@ -94,7 +95,7 @@ struct Table {
     /// Keys whose process is being started: whoever holds the other end says when that is over, by letting go.
     starting: HashMap<String, watch::Receiver<()>>,
     /// Exits that the keeper told of before the spawn that started them had come back here.
-    early: HashMap<String, ostler_keeper::Exit>,
+    early: HashMap<String, Exit>,
 }
 
 /// What became of the wish to start something under a key.
@@ -334,7 +335,7 @@ impl Registry {
         let (registry, inner) = (Arc::downgrade(self), Arc::downgrade(&process.inner));
         process.inner.journal.on_exit(move |record| {
             if let (Some(registry), Some(inner)) = (registry.upgrade(), inner.upgrade()) {
-                registry.ended(&Process { inner }, Exit::from_record(&record));
+                registry.ended(&Process { inner }, record.how);
             }
         });
         if let Some(hosted) = process.hosted() {
@@ -369,7 +370,7 @@ impl Registry {
     }
 
     /// The keeper reaped a child.
-    pub(super) fn child_exited(&self, id: &str, exit: ostler_keeper::Exit) {
+    pub(super) fn child_exited(&self, id: &str, exit: Exit) {
         if crate::id::is_helper(id) {
             return self.helper_exited(id, exit);
         }
@@ -530,13 +531,9 @@ impl Process {
         }
     }
 
-    pub(super) fn child_exited(&self, exit: ostler_keeper::Exit) {
+    pub(super) fn child_exited(&self, exit: Exit) {
         if let Some(hosted) = self.hosted() {
-            hosted.child_exited(match exit {
-                ostler_keeper::Exit::Code(code) => ExitStatusRecord::Code(code),
-                ostler_keeper::Exit::Signal(signal) => ExitStatusRecord::Signal(signal),
-                ostler_keeper::Exit::Unknown => ExitStatusRecord::Unknown,
-            });
+            hosted.child_exited(exit);
         }
     }
 }
@@ -545,7 +542,7 @@ impl Engine {
     /// The process that a client calls `id` at `endpoint`.
     pub fn find(&self, endpoint: &str, id: &str) -> Option<Process> {
         let table = self.inner.table();
-        let alias = Alias { endpoint: endpoint.to_owned(), id: id.to_owned() };
+        let alias = Alias { space: endpoint.to_owned(), id: id.to_owned() };
         let id = table.aliases.get(&alias)?;
         table.processes.get(id).cloned()
     }

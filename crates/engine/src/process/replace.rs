@@ -11,7 +11,7 @@ use ostler_keeper::{ChildIo, Import, Pty};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::adopt::{Reached, Report, reach_keeper};
-use super::{Exit, Process, Registry};
+use super::{Process, Registry};
 use crate::access::at_large;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
@@ -93,11 +93,7 @@ impl Registry {
             start_ticks: process.inner.start_ticks,
             meta: process.described().for_keeper(),
             io,
-            exit: process.exit().map(|exit| match exit {
-                Exit::Code(code) => ostler_keeper::Exit::Code(code),
-                Exit::Signal(signal) => ostler_keeper::Exit::Signal(signal),
-                Exit::Unknown => ostler_keeper::Exit::Unknown,
-            }),
+            exit: process.exit(),
             group: ostler_keeper::group_of(process.pid()),
         })
     }

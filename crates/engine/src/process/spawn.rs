@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use ostler_hooks::{fault, hook};
 use ostler_journal::{Hold, Journal, PumpIo, PumpPty};
 use ostler_keeper::{ChildIo, Own, SpawnSpec, Spawned, StdioKind, Step};
+use ostler_story::Alias;
 use tokio::sync::{oneshot, watch};
 
 use super::end::KILL;
 use super::gate::Pass;
 use super::lasting::Lasting;
 use super::registry::{Claim, Reservation};
-use super::{About, Alias, Process, Registry, WinSize};
+use super::{About, Process, Registry, WinSize};
 use crate::names::{Given, NameTaken};
 use crate::{Engine, id, lookup};
 

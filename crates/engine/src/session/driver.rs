@@ -7,14 +7,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
-use ostler_story::{EndReason, ErrorKind, Event, Fact, Intent, Lifetime, Said};
+use ostler_story::{EndReason, ErrorKind, Event, Exit, Fact, Intent, Lifetime, Said};
 
 use super::desk::Pen;
 use super::running::{News, Running, Stage};
 use super::sessions::SessionsInner;
 use super::state::REBOOTED;
 use super::{Session, rebuild};
-use crate::{Exit, Scope};
+use crate::Scope;
 
 /// A look at least this often: nobody rings for a disk that has room again, or an engine that is gone.
 const TICK: Duration = Duration::from_secs(1);
@@ -163,14 +163,9 @@ impl Driver {
             last.iter_mut().for_each(|event| explain(event, &name, spoke, &how));
         }
         derive(&self.session, shared, source, u64::MAX, &last)?;
-        let (code, signal) = match exit {
-            Exit::Code(code) => (Some(code), None),
-            Exit::Signal(signal) => (None, Some(signal)),
-            Exit::Unknown => (None, None),
-        };
         let mut desk = self.session.pen();
         let served = desk.state.living.as_ref().is_some_and(|living| living.prompted.is_some());
-        self.session.tell(&mut desk, Fact::Exited { source, code, signal, stderr })?;
+        self.session.tell(&mut desk, Fact::Exited { source, exit, stderr })?;
         desk.change(|desk| {
             desk.process = None;
             desk.end = desk.end && desk.state.closed;

@@ -50,7 +50,6 @@ use ostler_journal::{EventBounds, Subscription, Wake};
 use tokio::sync::Notify;
 
 pub use agents_here::{AgentHere, agents_here};
-pub use ask::ToolContent;
 pub use bookmark::Bookmark;
 pub use change::{Change, ChangeError};
 pub use found::{Finder, Found};
@@ -60,11 +59,6 @@ pub use named::UnknownAgent;
 pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
-pub use ostler_story::{
-    Agent, Alias, Ask, Asked, Autonomy, Block, Can, Created, Decision, Drive, EndReason, Ended, ErrorKind, Event, Fact,
-    Heard, Intent, Lifetime, Limit, LimitState, Piece, PlanEntry, PlanStatus, Question, QuestionOption, Said, Settings,
-    Stop, Story, ToolCall, ToolKind, Usage, Voice, Why, said,
-};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use screen::{NewScreen, ScreenError};
 pub use sessions::{NoProgram, SessionError, Sessions};
@@ -73,6 +67,8 @@ pub use state::Status;
 pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
+
+use ostler_story::{Agent, Alias, Asked, Autonomy, Drive, Fact, Lifetime, Said, said};
 
 use bell::Bell;
 use desk::{Current, Desk, Pen};

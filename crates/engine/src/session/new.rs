@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use ostler_agents::{Setup, Unsupported, open};
-use ostler_story::{Agent, Alias, Autonomy, Created, Drive, Lifetime, Settings};
+use ostler_story::{Agent, Alias, Autonomy, Created, Drive, Lifetime, Settings, VERSION};
 
 use super::sessions::NoProgram;
 use super::state::State;
@@ -181,6 +181,7 @@ pub(super) fn begin(
         false => alias,
     });
     let created = Created {
+        version: Some(VERSION),
         id,
         uuid,
         agent: new.agent,

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use ostler_agents::open;
-use ostler_story::{Drive, EndReason, Event, Fact, Intent};
+use ostler_story::{Drive, EndReason, Event, Exit, Fact, Intent};
 
 use super::Session;
 use super::new::setup;
@@ -25,7 +25,7 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
     let setup = setup(&state.created, &living.settings, living.resume.clone(), &shared.runner());
     let (Some(process), Ok(mut adapter)) = (process, open(&setup, living.drive)) else {
         let mut desk = session.pen();
-        session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr: String::new() })?;
+        session.tell(&mut desk, Fact::Exited { source, exit: Exit::Unknown, stderr: String::new() })?;
         if state.turn.is_some_and(|turn| turn.sent.is_some() && !turn.ended) {
             let message = state.held.then(|| REBOOTED.to_owned());
             let event = Event::TurnEnded { reason: EndReason::Interrupted, message };

@@ -7,10 +7,11 @@ use std::time::Instant;
 
 use ostler_agents::{Adapter, Lined, Piece, Splitter};
 use ostler_journal::{Cursor, Kind, Missing, Step, Subscription};
+use ostler_story::Exit;
 
 use super::Session;
 use super::bell::Bell;
-use crate::{Exit, Process};
+use crate::Process;
 
 /// The end of stderr, for the one who asks why an agent is gone: more is in its journal.
 const STDERR_MAX: usize = 2048;

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use ostler_agents::Unsupported;
 use ostler_hooks::hook;
-use ostler_story::Fact;
+use ostler_story::{Exit, Fact};
 
 use super::new::setup;
 use super::sessions::SessionsInner;
 use super::{Interrupt, Session};
-use crate::process::Exit;
 use crate::{Caller, Process, SpawnError, SpawnRequest, WinSize};
 
 /// How long the session's own agent may take to stop its turn and to leave: as long as the ladder that ends it.
@@ -174,14 +173,10 @@ impl Session {
     }
 
     fn screen_ended(&self, number: u32, exit: Option<Exit>) -> io::Result<()> {
-        let (code, signal) = match exit {
-            Some(Exit::Code(code)) => (Some(code), None),
-            Some(Exit::Signal(signal)) => (None, Some(signal)),
-            Some(Exit::Unknown) | None => (None, None),
-        };
+        let exit = exit.unwrap_or(Exit::Unknown);
         let mut desk = self.pen();
         if desk.state.screen == Some(number) {
-            self.tell(&mut desk, Fact::ScreenEnded { number, code, signal })?;
+            self.tell(&mut desk, Fact::ScreenEnded { number, exit })?;
             self.rest(&desk);
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ostler_agents::open;
 use ostler_hooks::hook;
-use ostler_story::{Agent, Fact};
+use ostler_story::{Agent, Exit, Fact};
 
 use super::driver::{Driver, fail};
 use super::new::setup;
@@ -74,7 +74,7 @@ impl Driver {
             Err(error) => {
                 let mut desk = session.pen();
                 let stderr = String::new();
-                session.tell(&mut desk, Fact::Exited { source, code: None, signal: None, stderr })?;
+                session.tell(&mut desk, Fact::Exited { source, exit: Exit::Unknown, stderr })?;
                 fail(
                     &session,
                     &mut desk,

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use super::thread::{Notice, ThreadHandle};
 use super::{Appended, PumpConfig, PumpIo, StdinError};
 use crate::lock;
-use crate::raw::{ExitStatusRecord, Journal, somebody, terminal};
+use crate::raw::{Journal, somebody, terminal};
+use ostler_story::Exit;
 
 /// Called once with the outcome, on a pump thread; must not block.
 pub type AppendDone = Box<dyn FnOnce(Result<Appended, StdinError>) + Send>;
@@ -77,7 +78,7 @@ impl Request {
 pub(crate) enum Message {
     Stdin(Request),
     OnClose(Box<dyn FnOnce() + Send>),
-    Exited(ExitStatusRecord),
+    Exited(Exit),
     /// Whether the keeper holds the ledger that it was given.
     Held(bool),
     /// Free space is scarce and this process writes the most (or: no longer).
@@ -250,7 +251,7 @@ impl Hosted {
     }
 
     /// The keeper reaped the child. The exit is journaled when its pipes have ended, or after a grace.
-    pub fn child_exited(&self, status: ExitStatusRecord) {
+    pub fn child_exited(&self, status: Exit) {
         self.shared.post(Message::Exited(status));
     }
 

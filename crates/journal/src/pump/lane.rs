@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ostler_hooks::hook;
+use ostler_story::Exit;
 use rustix::io::Errno;
 
 use super::feed::{Feed, Peek};
@@ -17,7 +18,7 @@ use super::output::{Flow, Output};
 use super::poller::{Poller, Source, Token};
 use super::stdin::Spool;
 use super::{Core, PumpIo, StdinError};
-use crate::raw::{ExitStatusRecord, HeldBack, HeldReason, Kind};
+use crate::raw::{HeldBack, HeldReason, Kind};
 use crate::{sync, sys};
 
 /// How long a disk that said no is left alone.
@@ -29,8 +30,8 @@ struct Trouble {
     retry_at: Instant,
 }
 
-struct Exit {
-    status: ExitStatusRecord,
+struct Ending {
+    status: Exit,
     /// Not later than this, open pipes or not.
     by: Instant,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Lane {
     core: Arc<Core>,
     outputs: [Option<Output>; 2],
     spool: Spool,
-    exit: Option<Exit>,
+    exit: Option<Ending>,
     exit_done: bool,
     released: bool,
     trouble: Option<Trouble>,
@@ -186,7 +187,7 @@ impl Lane {
                 Message::Exited(status) => {
                     let own = self.shared.journal.options.exit_grace;
                     let by = now + own.unwrap_or(self.core.config.exit_grace);
-                    self.exit.get_or_insert(Exit { status, by });
+                    self.exit.get_or_insert(Ending { status, by });
                 }
                 Message::Held(held) => self.spool.held(held, now),
                 Message::Floor(held) => self.floor = held.then(sys::now_ns),

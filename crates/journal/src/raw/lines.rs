@@ -123,8 +123,8 @@ fn ends_of(bytes: &[u8]) -> impl Iterator<Item = usize> {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use super::super::ExitStatusRecord;
     use super::*;
+    use ostler_story::Exit;
 
     fn journal(frames: &[&str]) -> (tempfile::TempDir, Arc<Journal>) {
         let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ mod tests {
         let long: Vec<String> = (0..400).map(|line| format!("{line:0>999}\n")).collect();
         let (_dir, journal) = journal(&long.iter().map(String::as_str).collect::<Vec<_>>());
         let files = journal.files().unwrap();
-        journal.index_exit(&mut journal.writer(), &files, ExitStatusRecord::Code(0)).unwrap();
+        journal.index_exit(&mut journal.writer(), &files, Exit::Code(0)).unwrap();
         assert_eq!(journal.lines_from(1).unwrap(), LineStart { seq: 400, skip: 0 });
         assert_eq!(journal.lines_from(300).unwrap(), LineStart { seq: 101, skip: 0 });
         journal.cut_before(200).unwrap();

@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ostler_story::Exit;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lock;
@@ -43,8 +44,7 @@ use recovery::Recovered;
 pub use retention::disk_usage;
 pub(crate) use senders::{somebody, terminal};
 pub use types::{
-    Answers, Bounds, ExitRecord, ExitStatusRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, Missing,
-    OpenError, Step,
+    Answers, Bounds, ExitRecord, FrameHead, HeldBack, HeldReason, JournalOptions, Kind, Missing, OpenError, Step,
 };
 pub(crate) use writer::Writer;
 
@@ -238,7 +238,7 @@ impl Journal {
     }
 
     /// Journals the exit of a process that nobody hosts (found dead at start). Does nothing if there is one.
-    pub fn record_exit(&self, status: ExitStatusRecord) -> io::Result<()> {
+    pub fn record_exit(&self, status: Exit) -> io::Result<()> {
         self.end(status)
     }
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use ostler_hooks::hook;
+use ostler_story::Exit;
 
 use super::Journal;
 use super::ctl::Ctl;
 use super::files::Home;
 use super::record::Record;
 use super::recovery::Recovered;
-use super::types::{ExitRecord, ExitStatusRecord, FrameHead, JournalOptions, OpenError};
+use super::types::{ExitRecord, FrameHead, JournalOptions, OpenError};
 use super::writer::Writer;
 use crate::index::{RECORD, Record as _};
 use crate::roll::Roll;
@@ -24,7 +25,7 @@ pub struct EndOnRoll(Record);
 
 impl EndOnRoll {
     #[cfg(test)]
-    pub(crate) fn of(status: ExitStatusRecord, time_ns: u64) -> Self {
+    pub(crate) fn of(status: Exit, time_ns: u64) -> Self {
         Self(Record::default().next_exit(status, time_ns))
     }
 
@@ -119,7 +120,7 @@ impl Journal {
         self.home.make(first.as_ref().map(<[u8; RECORD]>::as_slice))
     }
 
-    pub(super) fn end_on_roll(&self, writer: &mut Writer, status: ExitStatusRecord) -> io::Result<()> {
+    pub(super) fn end_on_roll(&self, writer: &mut Writer, status: Exit) -> io::Result<()> {
         let record = writer.last.next_exit(status, sys::now_ns());
         hook!("exit.due");
         if let Some(on_roll) = &self.on_roll {
@@ -133,12 +134,7 @@ impl Journal {
     /// The only frame of a journal without files, its end, and the record of that.
     pub(super) fn only_frame(&self) -> Option<(FrameHead, Record)> {
         let exit = self.bounds().exit?;
-        let status = match (exit.unknown, exit.signal) {
-            (true, _) => ExitStatusRecord::Unknown,
-            (false, true) => ExitStatusRecord::Signal(exit.code),
-            (false, false) => ExitStatusRecord::Code(exit.code),
-        };
-        let record = Record::default().next_exit(status, exit.time_ns);
+        let record = Record::default().next_exit(exit.how, exit.time_ns);
         Some((record.exit(1)?, record))
     }
 }

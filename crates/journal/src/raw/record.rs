@@ -4,9 +4,10 @@
 //! is the record's position + 1. A frame is the difference to the record before it; its length stands in `code` too, so
 //! that a damaged record costs no frame but its own. (0 there: written before that was so.)
 
-use super::types::{ExitStatusRecord, FrameHead, Kind};
+use super::types::{FrameHead, Kind};
 use crate::FRAME_MAX;
 use crate::index;
+use ostler_story::Exit;
 
 const KIND: u16 = 0x00ff;
 const STDOUT: u16 = 1;
@@ -45,11 +46,11 @@ impl Record {
     }
 
     /// The exit, after `self`.
-    pub(crate) fn next_exit(&self, status: ExitStatusRecord, time_ns: u64) -> Self {
+    pub(crate) fn next_exit(&self, status: Exit, time_ns: u64) -> Self {
         let (code, bits) = match status {
-            ExitStatusRecord::Code(code) => (code, 0),
-            ExitStatusRecord::Signal(signal) => (signal, SIGNAL),
-            ExitStatusRecord::Unknown => (-1, UNKNOWN),
+            Exit::Code(code) => (code, 0),
+            Exit::Signal(signal) => (signal, SIGNAL),
+            Exit::Unknown => (-1, UNKNOWN),
         };
         Self { time_ns, code, bits: EXIT | bits, ..*self }
     }
@@ -111,6 +112,14 @@ impl Record {
         (self.kind()? == Kind::Exit).then(|| self.head(Kind::Exit, seq, 0))
     }
 
+    fn how(&self) -> Exit {
+        match self.bits {
+            bits if bits & UNKNOWN != 0 => Exit::Unknown,
+            bits if bits & SIGNAL != 0 => Exit::Signal(self.code),
+            _ => Exit::Code(self.code),
+        }
+    }
+
     fn head(&self, kind: Kind, seq: u64, len: usize) -> FrameHead {
         FrameHead {
             seq,
@@ -118,9 +127,7 @@ impl Record {
             time_ns: self.time_ns,
             from: self.end(kind).saturating_sub(len as u64),
             len,
-            code: if kind == Kind::Exit { self.code } else { 0 },
-            signal: self.bits & SIGNAL != 0,
-            unknown: self.bits & UNKNOWN != 0,
+            exit: (kind == Kind::Exit).then(|| self.how()),
             late: self.bits & LATE != 0,
         }
     }
@@ -151,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
-        let exit = sample().next_exit(ExitStatusRecord::Signal(9), 5);
+        let exit = sample().next_exit(Exit::Signal(9), 5);
         for record in [sample(), exit, exit.next_output(Kind::Stderr, 40, 6)] {
             assert_eq!(Record::decode(&record.encode(7), 7), Some(record));
         }
@@ -193,9 +200,9 @@ mod tests {
 
     #[test]
     fn there_is_one_exit_and_what_follows_is_late() {
-        let exit = sample().next_exit(ExitStatusRecord::Code(7), 1);
-        assert!(exit.frame(&sample(), 2).is_some_and(|frame| frame.code == 7));
-        assert_eq!(exit.next_exit(ExitStatusRecord::Code(7), 2).frame(&exit, 3), None);
+        let exit = sample().next_exit(Exit::Code(7), 1);
+        assert!(exit.frame(&sample(), 2).is_some_and(|frame| frame.exit == Some(Exit::Code(7))));
+        assert_eq!(exit.next_exit(Exit::Code(7), 2).frame(&exit, 3), None);
         let late = exit.next_output(Kind::Stdout, 32_769, 2);
         assert!(late.frame(&exit, 3).is_some_and(|frame| frame.late));
     }

@@ -15,6 +15,7 @@ use super::record::Record;
 use super::types::{ExitRecord, OpenError};
 use super::writer::Writer;
 use crate::index::{RECORD, Record as _};
+use ostler_story::Exit;
 
 /// Records read at once, from the end: 256 KiB, the part of an index that is checked when it is opened. Older records
 /// are checked when they are read.
@@ -120,5 +121,5 @@ fn find_exit(files: &Files, bottom: u64, end: u64) -> io::Result<Option<ExitReco
         to = from;
     }
     // It was damaged or cut: the process has ended, how is not known.
-    Ok(Some(ExitRecord { seq: end, code: -1, signal: false, unknown: true, time_ns: 0 }))
+    Ok(Some(ExitRecord { seq: end, how: Exit::Unknown, time_ns: 0 }))
 }

@@ -36,9 +36,11 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use ostler_story::Exit;
+
     use std::os::unix::fs::FileExt;
 
-    use super::super::{ExitStatusRecord, Kind};
+    use super::super::Kind;
     use super::*;
 
     #[test]
@@ -61,7 +63,7 @@ mod tests {
             assert!(held >= bytes.min(210), "{bytes}: from {from} there are {held}");
             assert!(from > 20 || held - from < bytes.max(1), "{bytes}: {from} is too early, there are {held}");
         }
-        journal.index_exit(&mut writer, &files, ExitStatusRecord::Code(0)).unwrap();
+        journal.index_exit(&mut writer, &files, Exit::Code(0)).unwrap();
         assert_eq!(journal.tail_from(0).unwrap(), 22, "the exit has no bytes");
         assert_eq!(journal.tail_from(1).unwrap(), 20);
         drop(writer);

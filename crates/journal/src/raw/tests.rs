@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use ostler_story::Exit;
 use proptest::prelude::*;
 
 use super::*;
@@ -62,7 +63,7 @@ fn write(dir: &Path, pieces: &[Piece]) -> Truth {
                 writer.grew(kind, len);
                 journal.index(&mut writer, &files, kind).unwrap();
             }
-            Piece::Exit => journal.index_exit(&mut writer, &files, ExitStatusRecord::Code(7)).unwrap(),
+            Piece::Exit => journal.index_exit(&mut writer, &files, Exit::Code(7)).unwrap(),
         }
     }
     drop(writer);

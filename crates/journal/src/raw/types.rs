@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use ostler_story::Exit;
+
 /// Which stream a frame belongs to, or that it is the exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -14,35 +16,20 @@ pub enum Kind {
     Exit,
 }
 
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatusRecord {
-    /// It returned this code.
-    Code(i32),
-    /// This signal ended it.
-    Signal(i32),
-    /// Nobody was there to see it.
-    Unknown,
-}
-
 /// The exit as journaled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitRecord {
     /// Its sequence number.
     pub seq: u64,
-    /// Exit code, or the signal's number when `signal` is set.
-    pub code: i32,
-    /// Ended by a signal.
-    pub signal: bool,
-    /// Nobody saw the status.
-    pub unknown: bool,
+    /// How it ended.
+    pub how: Exit,
     /// When it was journaled (nanoseconds since the epoch).
     pub time_ns: u64,
 }
 
 impl From<FrameHead> for ExitRecord {
     fn from(frame: FrameHead) -> Self {
-        Self { seq: frame.seq, code: frame.code, signal: frame.signal, unknown: frame.unknown, time_ns: frame.time_ns }
+        Self { seq: frame.seq, how: frame.exit.unwrap_or(Exit::Unknown), time_ns: frame.time_ns }
     }
 }
 
@@ -163,12 +150,8 @@ pub struct FrameHead {
     pub from: u64,
     /// Bytes appended to the buffer.
     pub len: usize,
-    /// Exit: code, or the signal's number.
-    pub code: i32,
-    /// Exit: ended by a signal.
-    pub signal: bool,
-    /// Exit: nobody saw the status.
-    pub unknown: bool,
+    /// Of the end of the process: how it ended.
+    pub exit: Option<Exit>,
     /// Came after the exit record (something else kept the pipe open).
     pub late: bool,
 }

@@ -5,11 +5,12 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use ostler_hooks::hook;
+use ostler_story::Exit;
 
 use super::Journal;
 use super::files::Files;
 use super::record::Record;
-use super::types::{ExitRecord, ExitStatusRecord, Kind};
+use super::types::{ExitRecord, Kind};
 use crate::index::{RECORD, Record as _};
 use crate::{FRAME_MAX, lock, sys};
 
@@ -55,7 +56,7 @@ impl Journal {
 
     /// Journals the exit, in the index or, where there is nothing else to be journaled, on the roll; does nothing if there is
     /// one.
-    pub(crate) fn end(&self, status: ExitStatusRecord) -> io::Result<()> {
+    pub(crate) fn end(&self, status: Exit) -> io::Result<()> {
         let mut writer = lock(&self.writer);
         if writer.last.ends_process() {
             return Ok(());
@@ -76,7 +77,7 @@ impl Journal {
     }
 
     /// Journals the exit, after everything pending; does nothing if there is one.
-    pub(crate) fn index_exit(&self, writer: &mut Writer, files: &Files, status: ExitStatusRecord) -> io::Result<()> {
+    pub(crate) fn index_exit(&self, writer: &mut Writer, files: &Files, status: Exit) -> io::Result<()> {
         if writer.last.ends_process() {
             return Ok(());
         }

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::fuse::Fuse;
 use crate::common::*;
-use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, PumpIo, PumpPty, Step};
+use ostler_journal::{Cursor, Journal, Kind, PumpIo, PumpPty, Step};
+use ostler_story::Exit;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -98,7 +99,7 @@ fn mini_daemon() {
     }
     loop {
         if let Ok(code) = std::fs::read_to_string(base.join("exit")) {
-            hosted.child_exited(ExitStatusRecord::Code(code.parse().unwrap()));
+            hosted.child_exited(Exit::Code(code.parse().unwrap()));
         }
         if journal.bounds().exit.is_some() {
             std::fs::write(base.join("done"), "").unwrap();
@@ -267,7 +268,7 @@ impl Keeper {
             && let Some(status) = self.child.try_wait().unwrap()
         {
             self.reaped = true;
-            let ExitStatusRecord::Code(code) = status_of(status) else { panic!("{status}") };
+            let Exit::Code(code) = status_of(status) else { panic!("{status}") };
             std::fs::write(self.path("exit.new"), code.to_string()).unwrap();
             std::fs::rename(self.path("exit.new"), self.path("exit")).unwrap();
         }
@@ -347,7 +348,7 @@ impl Keeper {
         let (frames, journal) = self.run_to_the_end();
         self.check_seen(&frames)?;
         let exits = frames.iter().filter(|frame| frame.head.kind == Kind::Exit).count();
-        if exits != 1 || journal.bounds().exit.is_none_or(|exit| exit.code != 7) {
+        if exits != 1 || journal.bounds().exit.is_none_or(|exit| exit.how != Exit::Code(7)) {
             return Err(format!("{exits} exits, {:?}", journal.bounds().exit));
         }
         if bytes_of(&frames, Kind::Stderr) != vec![b'e'; size()] {

@@ -41,7 +41,7 @@ fn fill_and_free(dir: &Path) {
     assert_eq!(input.recv_timeout(LONG).unwrap().unwrap().applied, MIB as u64);
     let wanted: String = (1..=1_500_000).map(|n| format!("{n}\n")).collect();
     assert!(text_of(&proc.finish(), Kind::Stdout) == wanted);
-    assert_eq!(proc.journal.bounds().exit.unwrap().code, 6);
+    assert_eq!(proc.journal.bounds().exit.unwrap().how, ostler_story::Exit::Code(6));
 }
 
 /// Leaves about 4 MiB.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::*;
-use ostler_journal::{Cursor, ExitStatusRecord, Journal, PumpConfig, PumpIo, Pumps, Step};
+use ostler_journal::{Cursor, Journal, PumpConfig, PumpIo, Pumps, Step};
+use ostler_story::Exit;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn anonymous_kb() -> i64 {
@@ -52,6 +53,6 @@ fn an_idle_process_with_a_reader_costs_less_than_8_kb() {
     println!("{each:.1} kB each");
     assert!(each < 8.0, "{each:.1} kB each");
     for (hosted, ..) in kept {
-        hosted.child_exited(ExitStatusRecord::Code(0));
+        hosted.child_exited(Exit::Code(0));
     }
 }

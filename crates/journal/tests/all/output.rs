@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use ostler_journal::{
-    Cursor, ExitStatusRecord, FRAME_MAX, FsKind, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, Step,
-};
+use ostler_journal::{Cursor, FRAME_MAX, FsKind, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, Step};
+use ostler_story::Exit;
 
 #[test]
 fn both_streams_and_the_exit_are_journaled_in_order() {
@@ -23,7 +22,7 @@ fn both_streams_and_the_exit_are_journaled_in_order() {
     assert_eq!(text_of(&frames, Kind::Stdout), "one\nthree\n");
     assert_eq!(text_of(&frames, Kind::Stderr), "two\n");
     let exit = proc.journal.bounds().exit.unwrap();
-    assert_eq!((exit.seq, exit.code, exit.signal), (4, 7, false));
+    assert_eq!((exit.seq, exit.how), (4, Exit::Code(7)));
 }
 
 #[test]
@@ -32,7 +31,7 @@ fn a_signal_is_told_apart_from_a_code() {
     let mut proc = Proc::start(&pumps, &dir.path().join("j"), "kill -9 $$");
     proc.finish();
     let exit = proc.journal.bounds().exit.unwrap();
-    assert_eq!((exit.code, exit.signal, exit.unknown), (9, true, false));
+    assert_eq!(exit.how, Exit::Signal(9));
 }
 
 #[test]
@@ -65,7 +64,7 @@ fn single_bytes_are_gathered_but_the_first_is_visible_at_once() {
     }
     drop(write);
     let millis = start.elapsed().as_millis() as u64;
-    hosted.child_exited(ExitStatusRecord::Code(0));
+    hosted.child_exited(Exit::Code(0));
     wait_until("the exit", || journal.bounds().exit.is_some());
     let bounds = journal.bounds();
     assert_eq!(bounds.out_end, 20_001);
@@ -182,8 +181,8 @@ fn an_exit_is_told_once_to_everybody_who_asked_before_or_after() {
     proc.journal.on_exit(move |exit| early.send(exit).unwrap());
     proc.finish();
     proc.journal.on_exit(move |exit| tell.send(exit).unwrap());
-    let codes: Vec<_> = told.iter().map(|exit| exit.code).collect();
-    assert_eq!(codes, [4, 4]);
+    let codes: Vec<_> = told.iter().map(|exit| exit.how).collect();
+    assert_eq!(codes, [Exit::Code(4), Exit::Code(4)]);
 }
 
 #[test]
@@ -230,7 +229,7 @@ fn release_leaves_no_exit_and_no_descriptor() {
     wait_until("output", || proc.journal.bounds().last_seq == 1);
     proc.hosted.release();
     wait_until("the release", || proc.send(b"x").is_err());
-    proc.hosted.child_exited(ExitStatusRecord::Code(0));
+    proc.hosted.child_exited(Exit::Code(0));
     assert_eq!(proc.journal.bounds().exit, None);
     proc.journal.close_files();
     let open = open_files();
@@ -264,7 +263,7 @@ fn a_reopened_journal_says_the_same_and_goes_on_counting() {
     let again = Journal::open(&path).unwrap();
     assert_eq!(again.bounds(), bounds);
     assert_eq!(read_all(&again), before);
-    again.record_exit(ExitStatusRecord::Unknown).unwrap();
+    again.record_exit(Exit::Unknown).unwrap();
     assert_eq!(again.bounds(), bounds, "one exit is enough");
 }
 
@@ -272,10 +271,10 @@ fn a_reopened_journal_says_the_same_and_goes_on_counting() {
 fn a_process_found_dead_gets_an_unknown_exit_once() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::create(&dir.path().join("j")).unwrap();
-    journal.record_exit(ExitStatusRecord::Unknown).unwrap();
-    journal.record_exit(ExitStatusRecord::Code(0)).unwrap();
+    journal.record_exit(Exit::Unknown).unwrap();
+    journal.record_exit(Exit::Code(0)).unwrap();
     let exit = journal.bounds().exit.unwrap();
-    assert!(exit.unknown && exit.seq == 1);
+    assert!(exit.how == Exit::Unknown && exit.seq == 1);
 }
 
 #[test]
@@ -368,7 +367,7 @@ fn many_processes_share_two_threads() {
     for (n, proc) in procs.iter_mut().enumerate() {
         let frames = proc.finish();
         assert_eq!(text_of(&frames, Kind::Stdout), format!("{n}\nto {n}\n"));
-        assert_eq!(proc.journal.bounds().exit.unwrap().code, n as i32);
+        assert_eq!(proc.journal.bounds().exit.unwrap().how, Exit::Code(n as i32));
     }
 }
 

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use crate::common::fuse::Fuse;
 use crate::common::mount::{Mount, make_ext4};
 use crate::common::*;
-use ostler_journal::{ExitStatusRecord, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, Roll};
+use ostler_journal::{Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, Roll};
+use ostler_story::Exit;
 use tempfile::TempDir;
 
 const CUTS: u64 = 5;
@@ -201,7 +202,7 @@ fn in_another_boot_only_what_was_synced_counts_and_after_that_a_kill_costs_nothi
     let frames = read_all(&journal);
     assert_eq!((text_of(&frames, Kind::Stdout), text_of(&frames, Kind::Stderr)), ("safe\n".into(), "safer\n".into()));
     // What is written from now on is of this boot.
-    journal.record_exit(ExitStatusRecord::Unknown).unwrap();
+    journal.record_exit(Exit::Unknown).unwrap();
     File::options().append(true).open(copy.join("out")).unwrap().write_all(b"new\n").unwrap();
     let frames = read_all(&Journal::open(&copy).unwrap());
     assert_eq!(text_of(&frames, Kind::Stdout), "safe\nnew\n");

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use ostler_journal::{ExitStatusRecord, Guest, Journal, JournalOptions, PumpIo, Roll};
+use ostler_journal::{Guest, Journal, JournalOptions, PumpIo, Roll};
+use ostler_story::Exit;
 
 #[test]
 fn a_process_that_was_quiet_is_journaled_from_its_first_byte_to_its_end() {
@@ -23,11 +24,11 @@ fn a_process_that_was_quiet_is_journaled_from_its_first_byte_to_its_end() {
         assert!(!home.exists(), "it has said nothing");
         rustix::io::write(&out, words).unwrap();
         drop((out, err));
-        hosted.child_exited(ExitStatusRecord::Code(3));
+        hosted.child_exited(Exit::Code(3));
         wait_until("the exit", || journal.bounds().exit.is_some());
         let bounds = journal.bounds();
         assert_eq!((bounds.last_seq, bounds.out_end, home.exists()), [(1, 0, false), (2, 11, true)][number]);
-        assert_eq!(bounds.exit.unwrap().code, 3);
+        assert_eq!(bounds.exit.unwrap().how, Exit::Code(3));
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::common::fuse::Fuse;
 use crate::common::*;
-use ostler_journal::{Cursor, ExitStatusRecord, Journal, Kind, Pumps, Step};
+use ostler_journal::{Cursor, Journal, Kind, Pumps, Step};
+use ostler_story::Exit;
 
 /// More than there are threads for such journals.
 const STALLED: usize = 5;
@@ -65,7 +66,7 @@ fn stall_and_kill(pumps: &Arc<Pumps>, dir: &Path, fuse: &Fuse, others: &[Proc], 
     for proc in &mut stalled {
         proc.child.kill().unwrap();
         wait_until("the end of the child", || proc.child.try_wait().unwrap().is_some());
-        proc.hosted.child_exited(ExitStatusRecord::Signal(9));
+        proc.hosted.child_exited(Exit::Signal(9));
     }
     let before: Vec<u64> = stalled.iter().map(|proc| proc.journal.bounds().out_end).collect();
     drop(stall);
@@ -93,7 +94,7 @@ fn nothing_is_lost_when_the_disk_comes_back() {
     let frames = proc.finish();
     assert!(text_of(&frames, Kind::Stdout) == numbers(300_000));
     assert!(text_of(&frames, Kind::Stderr) == numbers(1000));
-    assert_eq!(proc.journal.bounds().exit.unwrap().code, 4);
+    assert_eq!(proc.journal.bounds().exit.unwrap().how, Exit::Code(4));
 }
 
 #[test]

@@ -5,9 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::common::*;
-use ostler_journal::{
-    Appended, ExitStatusRecord, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, StdinError,
-};
+use ostler_journal::{Appended, Journal, JournalOptions, Kind, PumpConfig, PumpIo, Pumps, StdinError};
+use ostler_story::Exit;
 use rustix::pipe::{SpliceFlags, splice};
 
 fn accepted(applied: u64) -> Appended {
@@ -147,7 +146,7 @@ fn a_process_without_stdin_says_so() {
     let (done, answer) = mpsc::channel();
     hosted.append_stdin(None, b"x".to_vec(), answer_to(done));
     assert!(matches!(answer.recv_timeout(LONG).unwrap(), Err(StdinError::Closed)));
-    hosted.child_exited(ExitStatusRecord::Code(0));
+    hosted.child_exited(Exit::Code(0));
 }
 
 #[test]
@@ -198,7 +197,7 @@ fn punching_never_reaches_what_a_child_passed_on_without_reading() {
     }
     let ledger = dir.path().join("j/in");
     wait_until("the punch", || std::fs::read(&ledger).unwrap()[..100_000].iter().all(|byte| *byte == 0));
-    hosted.child_exited(ExitStatusRecord::Code(0));
+    hosted.child_exited(Exit::Code(0));
     wait_until("the exit", || journal.bounds().exit.is_some());
     pumps.sync_now();
     pumps.sync_now();

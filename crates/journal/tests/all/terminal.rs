@@ -76,7 +76,7 @@ fn a_terminal_echoes_and_answers() {
     terminal.send(b"hello\n");
     let frames = terminal.finish();
     assert_eq!(text_of(&frames, Kind::Stdout), "terminal\r\nhello\r\ngot:hello\r\n");
-    assert_eq!(terminal.journal.bounds().exit.unwrap().code, 5);
+    assert_eq!(terminal.journal.bounds().exit.unwrap().how, ostler_story::Exit::Code(5));
 }
 
 #[test]

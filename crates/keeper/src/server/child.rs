@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
-use crate::spec::{ChildIo, Exit, Listed, Step};
+use crate::spec::{ChildIo, Listed, Step};
 use crate::sys::Launch;
 use crate::wire::{ChildWire, Role};
+use ostler_story::Exit;
 
 /// Requests that may wait for one spawn: a daemon asks once, its impatient retry again.
 pub(super) const WAITERS_MAX: usize = 8;

@@ -5,13 +5,13 @@
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
+use ostler_story::Exit;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Server;
 use super::child::Child;
 use crate::client::take;
 use crate::procfs;
-use crate::spec::Exit;
 use crate::wire::{Body, ChildWire, HELD_MAX, KEY_MAX, META_MAX, Role};
 
 impl Server {

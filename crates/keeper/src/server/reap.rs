@@ -3,10 +3,10 @@
 
 use std::rc::Rc;
 
+use ostler_story::Exit;
 use rustix::process::{WaitOptions, wait};
 
 use super::Server;
-use crate::spec::Exit;
 use crate::{procfs, sys};
 
 impl Server {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use ostler_story::Exit;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::stdio::{dup2_stdin, stdin};
@@ -24,7 +25,6 @@ use super::groups::Groups;
 use super::guard::Guard;
 use super::stdio::Spare;
 use crate::client::take;
-use crate::spec::Exit;
 use crate::sys;
 use crate::wire::{Body, PACKET_MAX, PROTOCOL, Role, encode, split};
 

@@ -7,7 +7,8 @@ use std::sync::mpsc::channel;
 
 use crate::common::{Daemon, PATIENCE, Stable, Test, alive, answer, kill, read_line, wait_until};
 use crate::tests;
-use ostler_keeper::{Custody, Event, Exit, Scope, custody_of, procfs};
+use ostler_keeper::{Custody, Event, Scope, custody_of, procfs};
+use ostler_story::Exit;
 
 /// The user without privileges.
 const NOBODY: u32 = 65534;

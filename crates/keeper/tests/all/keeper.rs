@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use crate::common::half::Half;
 use crate::common::{Stable, Test, alive, command, read_all, read_line, sh, wait_until};
 use crate::tests;
-use ostler_keeper::{ConnectError, Exit, RequestError, Scope, SpawnError, StdioKind, Step};
+use ostler_keeper::{ConnectError, RequestError, Scope, SpawnError, StdioKind, Step};
+use ostler_story::Exit;
 use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) fn tests() -> &'static [Test] {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use crate::common::{Daemon, PATIENCE, Stable, Test, alive, answer, command, kill, read_line, sh, wait_until};
 use crate::tests;
 use ostler_keeper::client::{Serves, daemon_of};
-use ostler_keeper::{Event, Exit, GuardSpec, Hello, Import, RequestError, Scope, Stray, connect};
+use ostler_keeper::{Event, GuardSpec, Hello, Import, RequestError, Scope, Stray, connect};
+use ostler_story::Exit;
 
 pub(crate) fn tests() -> &'static [Test] {
     tests![

@@ -5,7 +5,8 @@ use std::io::Write;
 
 use crate::common::{Stable, Test, command, read_all, read_line, sh};
 use crate::tests;
-use ostler_keeper::{Exit, Own, SpawnSpec, Spawned, StdioKind};
+use ostler_keeper::{Own, SpawnSpec, Spawned, StdioKind};
+use ostler_story::Exit;
 
 pub(crate) fn tests() -> &'static [Test] {
     tests![

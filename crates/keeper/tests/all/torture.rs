@@ -13,8 +13,9 @@ use crate::common::half::Half;
 use crate::common::{Daemon, PATIENCE, Stable, Test, alive, answer, command, kill, read_line, status, wait_until};
 use crate::tests;
 use ostler_keeper::{
-    Adopted, ChildIo, ConnectError, Event, Exit, Import, Scope, SpawnError, SpawnSpec, Spawned, StdioKind, Step,
+    Adopted, ChildIo, ConnectError, Event, Import, Scope, SpawnError, SpawnSpec, Spawned, StdioKind, Step,
 };
+use ostler_story::Exit;
 use rustix::net::SendFlags;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -2,7 +2,7 @@
 //!
 //! No shell reads the command, so a text with quotes is refused instead of being taken for something else.
 
-use ostler_engine::session::Agent;
+use ostler_story::Agent;
 use toml::de::DeValue;
 
 use super::Origin;

@@ -1,8 +1,7 @@
 //! What an agent asks for, readably: the tool and what it is given, a change of files as a difference, questions with their
 //! choices. Nothing of the input is left out, because a yes is about all of it.
 
-use ostler_engine::session::ToolContent;
-use ostler_story::{Mark, take_diffs};
+use ostler_story::{Mark, ToolContent, take_diffs};
 use serde_json::Value;
 
 use super::row::Row;

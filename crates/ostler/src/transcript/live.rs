@@ -3,7 +3,7 @@
 
 use ostler_api::Timestamp;
 use ostler_story::{
-    Ask, Asked, Block, Decision, Diff, EndReason, Ended, ErrorKind, Event, Fact, Heard, LimitState, Mark, Offers,
+    Ask, Asked, Block, Decision, Diff, EndReason, Ended, ErrorKind, Event, Exit, Fact, Heard, LimitState, Mark, Offers,
     Piece, PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why,
 };
 
@@ -105,7 +105,7 @@ impl<'a> Live<'a> {
             Piece::Said(event) => self.event(event, out),
             Piece::Noted(fact) => self.fact(fact, out),
             // What was cut off was shown as it came.
-            Piece::CutOff(_) | Piece::TakenBack { over: true, .. } | Piece::Restarted { .. } => {}
+            Piece::CutOff(_) | Piece::TakenBack { over: true, .. } | Piece::Process { .. } => {}
         }
     }
 
@@ -148,7 +148,7 @@ impl<'a> Live<'a> {
                 let text = if *end_process { "· ending its process" } else { "· interrupting" };
                 self.line(Paint::Warn, text, out);
             }
-            Fact::Exited { code, signal, stderr, .. } => self.exited(*code, *signal, stderr, out),
+            Fact::Exited { exit, stderr, .. } => self.exited(*exit, stderr, out),
             Fact::Held {} => self.line(
                 Paint::Warn,
                 "── the machine was restarted; go on with `ostler start`, or send something",
@@ -301,12 +301,12 @@ impl<'a> Live<'a> {
         self.line(Paint::Warn, &text, out);
     }
 
-    fn exited(&mut self, code: Option<i32>, signal: Option<i32>, stderr: &str, out: &mut String) {
-        let how = match (code, signal) {
-            (Some(0), _) => return,
-            (Some(code), _) => format!("exit {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "exit code unknown".to_owned(),
+    fn exited(&mut self, exit: Exit, stderr: &str, out: &mut String) {
+        let how = match exit {
+            Exit::Code(0) => return,
+            Exit::Code(code) => format!("exit {code}"),
+            Exit::Signal(signal) => format!("signal {signal}"),
+            Exit::Unknown => "exit code unknown".to_owned(),
         };
         self.line(Paint::Dim, &format!("· the agent's process ended ({how})"), out);
         let lines: Vec<&str> = stderr.trim_end().lines().collect();

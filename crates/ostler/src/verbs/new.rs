@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ostler_api::{Autonomy, Lifetime, PromptBlock, SessionCreateParams, SessionInfo, methods};
-use ostler_engine::session::Agent;
+use ostler_story::Agent;
 
 use super::Context;
 use super::connect::Reached;

@@ -131,10 +131,10 @@ fn ended(process: &ProcessInfo, exit: &Exit) -> Ended {
 
 /// How a process ended, in words.
 pub(super) fn exit_words(exit: &Exit) -> String {
-    match (exit.code, exit.signal) {
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, Some(signal)) => format!("ended by {}", super::kill::signal_name(signal)),
-        (None, None) => "ended; exit code unknown".to_owned(),
+    match exit.how() {
+        ostler_story::Exit::Code(code) => format!("exited with code {code}"),
+        ostler_story::Exit::Signal(signal) => format!("ended by {}", super::kill::signal_name(signal)),
+        ostler_story::Exit::Unknown => "ended; exit code unknown".to_owned(),
     }
 }
 

@@ -155,7 +155,7 @@ impl End {
         if number > self.past {
             for piece in pieces {
                 match piece {
-                    Piece::Restarted { .. } => self.running = true,
+                    Piece::Process { .. } => self.running = true,
                     Piece::Noted(Fact::Exited { .. }) => self.running = false,
                     Piece::Noted(Fact::Closed {}) => self.closed = true,
                     _ => {}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::Caller;
-use ostler_engine::session::{Agent, Autonomy, Change, ChangeError, Interrupt, Lifetime, NewSession};
+use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
+use ostler_story::{Agent, Autonomy, Lifetime};
 
 use super::{blocking, failed, known};
 use crate::envelope::{Params, RpcError, missing};

@@ -1,6 +1,6 @@
 //! How a turn ends, in the right words: by the agent, by somebody who stopped it, or by its process.
 
-use ostler_engine::session::{Agent, EndReason, Ended, Why};
+use ostler_story::{Agent, EndReason, Ended, Exit, Why};
 
 use super::Line;
 use crate::event::Event;
@@ -24,7 +24,7 @@ pub(super) fn ending(
     let result = || Event::Result { session_id: session_id.map(str::to_owned), raw: line.and_then(|line| line()) };
     match (ended.reason, ended.why) {
         _ if stopped => Event::Interrupted,
-        (_, Some(Why::Exited { code, signal, stderr, .. })) => Event::error(exited(agent, code, signal, &stderr)),
+        (_, Some(Why::Exited { exit, stderr, .. })) => Event::error(exited(agent, exit, &stderr)),
         (EndReason::Interrupted, why) => Event::error(words(why).unwrap_or_else(|| INTERRUPTED.to_owned())),
         // What the agent has just said itself is not said again.
         (EndReason::Failed, Some(Why::Told(why))) if told(&why) && line.is_some() => result(),
@@ -41,21 +41,21 @@ fn words(why: Option<Why>) -> Option<String> {
 }
 
 /// In the words that clients know.
-fn exited(agent: &Agent, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
+fn exited(agent: &Agent, exit: Exit, stderr: &str) -> String {
     let name = capital(agent.name());
-    match (code, signal) {
-        (Some(0), _) => format!("{name} ended without a result"),
-        (None, None) => format!("{name} is gone: nobody saw how it ended"),
-        (None, Some(TERM)) => format!("{name} was ended from outside (signal {TERM}) before its answer was whole"),
-        _ => abnormal(&name, code, signal, stderr),
+    match exit {
+        Exit::Code(0) => format!("{name} ended without a result"),
+        Exit::Unknown => format!("{name} is gone: nobody saw how it ended"),
+        Exit::Signal(TERM) => format!("{name} was ended from outside (signal {TERM}) before its answer was whole"),
+        _ => abnormal(&name, exit, stderr),
     }
 }
 
-fn abnormal(name: &str, code: Option<i32>, signal: Option<i32>, stderr: &str) -> String {
+fn abnormal(name: &str, exit: Exit, stderr: &str) -> String {
     let or_null = |number: Option<i32>| number.map_or("null".to_owned(), |number| number.to_string());
     let said = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
     let said = said.map_or(String::new(), |said| format!(": {}", said.chars().take(STDERR_MAX).collect::<String>()));
-    format!("{name} process exited abnormally (code={}, signal={}){said}", or_null(code), or_null(signal))
+    format!("{name} process exited abnormally (code={}, signal={}){said}", or_null(exit.code()), or_null(exit.signal()))
 }
 
 fn capital(name: &str) -> String {

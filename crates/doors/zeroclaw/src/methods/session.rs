@@ -8,9 +8,9 @@ use std::time::Duration;
 use ostler_door_rpc::Watch;
 use ostler_engine::Caller;
 use ostler_engine::session::{
-    Accepted, Agent, Alias, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, SessionError,
-    View,
+    Accepted, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, SessionError, View,
 };
+use ostler_story::{Agent, Alias};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

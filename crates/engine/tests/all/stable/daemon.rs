@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::brief::Brief;
-use ostler_engine::session::{Agent, Alias, Autonomy, Change, Interrupt, Lifetime, NewSession, Prompt};
+use ostler_engine::session::{Change, Interrupt, NewSession, Prompt};
 use ostler_engine::{
     Caller, Claim, Claimed, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig, SpawnError,
     SpawnRequest, approval, claim,
 };
-use ostler_story::{By, Decision};
+use ostler_story::{Agent, Alias, Autonomy, By, Decision, Lifetime};
 use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_process, pidfd_getfd, pidfd_open};
 use serde_json::{Value, json};

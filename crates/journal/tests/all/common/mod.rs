@@ -18,9 +18,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use ostler_journal::{
-    Appended, Cursor, ExitStatusRecord, FrameHead, Hosted, Journal, Kind, PumpConfig, PumpIo, Pumps, StdinError, Step,
-};
+use ostler_journal::{Appended, Cursor, FrameHead, Hosted, Journal, Kind, PumpConfig, PumpIo, Pumps, StdinError, Step};
+use ostler_story::Exit;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::pipe::fcntl_setpipe_size;
 
@@ -154,12 +153,12 @@ pub fn answer_to(done: Sender<Result<Appended, StdinError>>) -> Box<dyn FnOnce(R
     })
 }
 
-pub fn status_of(status: std::process::ExitStatus) -> ExitStatusRecord {
+pub fn status_of(status: std::process::ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
-        (Some(code), _) => ExitStatusRecord::Code(code),
-        (None, Some(signal)) => ExitStatusRecord::Signal(signal),
-        (None, None) => ExitStatusRecord::Unknown,
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Unknown,
     }
 }
 

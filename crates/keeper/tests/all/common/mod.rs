@@ -13,9 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use ostler_keeper::{
-    Adopted, ConnectError, Event, Exit, Hello, Keeper, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned,
+    Adopted, ConnectError, Event, Hello, Keeper, RequestError, Scope, Signalled, SpawnError, SpawnSpec, Spawned,
     StdioKind, connect, launch,
 };
+use ostler_story::Exit;
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Longer than anything here takes on a busy machine.

@@ -1,8 +1,7 @@
 //! Answering an agent's questions, key by key or from a command line. The choices are the agent's; words of one's own are
 //! always an answer too. Nothing here draws or talks to a daemon.
 
-use ostler_engine::session::ToolContent;
-use ostler_story::{Answers, Question};
+use ostler_story::{Answers, Question, ToolContent};
 
 use crate::output::CommandError;
 use crate::verbs::now::{Key, Which};

@@ -1,7 +1,7 @@
 //! What is on the list: requests and everything that is hosted, in three sections. Pure: from what daemons say to rows.
 
 use ostler_api::{AgentInfo, ApprovalInfo, ClaimState, Hosted, HostedState, SessionStatus, Timestamp};
-use ostler_engine::session::ToolContent;
+use ostler_story::ToolContent;
 
 use super::inbox::{Entry, Inbox, Standing, Which};
 use crate::output::Paint;
