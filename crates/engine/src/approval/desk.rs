@@ -18,7 +18,7 @@ use super::standing::HeldRule;
 use super::store::{Change, Found, News, Store, StoreError};
 use super::vouch::Witness;
 use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
-use super::{clock, content_hash, machine};
+use super::{clock, content_hash, machine, record};
 use crate::feed::Noted;
 
 /// What all waiting requests may hold together: a list of them is one answer.
@@ -136,7 +136,8 @@ impl Desk {
         };
         desk.take_names(sum.keys);
         desk.locked = sum.locked.as_ref() == Some(&desk.boot);
-        let opened = Record::Opened { pid: std::process::id(), boot: desk.boot.clone() };
+        let opened =
+            Record::Opened { pid: std::process::id(), boot: desk.boot.clone(), version: Some(record::VERSION) };
         desk.log(&opened)?;
         match found {
             Found::Vouched { foreign: 0 } => {}

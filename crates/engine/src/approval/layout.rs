@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use super::store::{StoreError, quiet};
 
 /// The layout of the file. A newer one is refused by name and left alone.
-pub(super) const VERSION: i64 = 2;
+/// 3: the tables of 2, with records in words that programs of 2 do not know.
+pub(super) const VERSION: i64 = 3;
 /// A second program that looks at the file holds it for moments only.
 pub(super) const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -41,6 +42,7 @@ pub(super) fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let steps = match found {
         0 => [FIRST, SECOND].concat(),
         1 => SECOND.to_owned(),
+        2 => String::new(),
         _ => return Ok(()),
     };
     db.execute_batch(&format!("BEGIN; {steps} PRAGMA user_version = {VERSION}; COMMIT;")).map_err(sql)

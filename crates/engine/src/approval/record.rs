@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{AskKind, Asker, Bound, By, Decision, Rule, State, machine};
 
+/// The words of the log. Newer reads older; an older program refuses a newer log by name. 2: what was changed or answered is
+/// JSON, and no text of it.
+pub(super) const VERSION: u32 = 2;
+
 /// How a stream of output went by: never what was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
@@ -89,6 +93,9 @@ pub enum Record {
         pid: u32,
         /// The machine's boot, so that what is from another one is known.
         boot: String,
+        /// Which [`VERSION`] of the records it writes; 1 where nothing is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<u32>,
     },
     /// Somebody asks. The content is kept beside, under its hash.
     Asked {

@@ -16,7 +16,7 @@ use super::chain::{self, Entry, HASH_LEN, Hash};
 use super::contents::Fate;
 use super::vouch::{Vouch, Witness};
 use super::walk::Walk;
-use super::{Record, content_hash, layout};
+use super::{Record, content_hash, layout, record};
 use crate::feed::Kind;
 
 /// Set aside beside the log: on a full disk decisions are the last thing that may fail. No more than a share of the disk.
@@ -45,6 +45,14 @@ pub enum StoreError {
         path: PathBuf,
         /// Its layout.
         found: i64,
+    },
+    /// Written by a newer ostler, in words that this one does not know.
+    #[error("{}: written by a newer ostler (version {found}, this one knows {}); use that one, or move the file away", path.display(), record::VERSION)]
+    NewerRecords {
+        /// The file.
+        path: PathBuf,
+        /// The version of its records.
+        found: u32,
     },
     /// Somebody changed what was recorded.
     #[error("{}: the audit log was changed: {why}. See `ostler audit --verify`; no approvals until this is resolved. To start over, move the file and keep it as evidence", path.display())]
@@ -227,6 +235,17 @@ impl Store {
 
     pub(super) fn sql(&self, source: rusqlite::Error) -> StoreError {
         StoreError::Sqlite { path: self.path.clone(), source }
+    }
+
+    /// What an entry says.
+    pub(super) fn record_of(&self, entry: &Entry) -> Result<Record, StoreError> {
+        let read = serde_json::from_str(&entry.body);
+        match read.map_err(|error| self.tampered(format!("entry {} cannot be read: {error}", entry.seq)))? {
+            Record::Opened { version: Some(found), .. } if found > record::VERSION => {
+                Err(StoreError::NewerRecords { path: self.path.clone(), found })
+            }
+            record => Ok(record),
+        }
     }
 
     pub(super) fn tampered(&self, why: String) -> StoreError {

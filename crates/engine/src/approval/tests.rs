@@ -109,7 +109,7 @@ fn the_name_of_an_open_request_stays_taken_however_old_it_is() {
         Store::open(&folder.path().join("inbox.db"), &Arc::new(witness(folder.path())), |_, _| {}).unwrap();
     let asked = desk::asked(&again(), &content_hash("a"), 0);
     let long_ago = 1;
-    let opened = Record::Opened { pid: 1, boot: boot_id() };
+    let opened = Record::Opened { pid: 1, boot: boot_id(), version: None };
     let change = Change { at_ms: long_ago, ..Change::default() };
     store.append(&Change { records: &[&opened], ..change }).unwrap();
     store.append(&Change { about: Some("aold"), records: &[&asked], content: Some("a"), ..change }).unwrap();
@@ -226,7 +226,7 @@ fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
     let path = folder.path().join("inbox.db");
     {
         let (mut store, _) = Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap();
-        let opened = Record::Opened { pid: 1, boot: "another".into() };
+        let opened = Record::Opened { pid: 1, boot: "another".into(), version: None };
         store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
         let asked = |key: &str| Record::Asked {
             kind: AskKind::Command,
@@ -386,6 +386,22 @@ fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let next = Inbox::open(path, Settings::default(), nobody(), |_| Trace::Nothing);
     assert!(matches!(next, Err(StoreError::Newer { found: 99, .. })));
+}
+
+#[test]
+fn records_of_a_newer_program_are_refused_by_name_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("inbox.db");
+    let (mut store, _) = Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap();
+    let opened = Record::Opened { pid: 1, boot: boot_id(), version: Some(99) };
+    store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
+    drop(store);
+    let next = Inbox::open(path.clone(), Settings::default(), nobody(), |_| Trace::Nothing);
+    let why = next.err().unwrap().to_string();
+    assert!(why.contains("written by a newer ostler (version 99, this one knows 2)"), "{why}");
+    let entries = rusqlite::Connection::open(&path).unwrap();
+    let count: i64 = entries.query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).unwrap();
+    assert_eq!(count, 1, "nothing was added");
 }
 
 #[test]

@@ -44,10 +44,7 @@ impl<'a> Walk<'a> {
     pub(super) fn since_checkpoint(self, mut each: impl FnMut(&Entry, &Record)) -> Result<(u64, Hash), StoreError> {
         let Some((begin, entries)) = self.checkpoint()? else { return self.all_of_it(each) };
         for entry in entries {
-            match serde_json::from_str(&entry.body) {
-                Ok(record) => each(&entry, &record),
-                Err(error) => return Err(self.store.tampered(format!("entry {} cannot be read: {error}", entry.seq))),
-            }
+            each(&entry, &self.store.record_of(&entry)?);
         }
         self.go(begin, each)
     }
@@ -89,8 +86,7 @@ impl<'a> Walk<'a> {
             if stored != hash {
                 return Err(store.tampered(format!("entry {} was changed", entry.seq)));
             }
-            let record = serde_json::from_str(&entry.body)
-                .map_err(|error| store.tampered(format!("entry {} cannot be read: {error}", entry.seq)))?;
+            let record = store.record_of(&entry)?;
             self.look_at_content(&entry, &record)?;
             each(&entry, &record);
             last = (entry.seq, hash);

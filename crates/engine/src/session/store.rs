@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_journal::{EventCursor, EventJournal, EventStep, OpenError, Pumps};
-use ostler_story::{Fact, Said, said};
+use ostler_story::{Fact, Said, VERSION as WORDS, said};
 use serde::{Deserialize, Serialize};
 
 use super::state::State;
@@ -48,6 +48,14 @@ pub enum LoadError {
         dir: PathBuf,
         /// What happened.
         source: io::Error,
+    },
+    /// Its journal is told in words that this version does not know.
+    #[error("{}: written by a newer ostler (version {found}); this one reads up to {WORDS}", dir.display())]
+    Newer {
+        /// The folder.
+        dir: PathBuf,
+        /// The version of its words.
+        found: u32,
     },
     /// Its journal does not begin like one.
     #[error("{}: the journal does not say what the session is", dir.display())]
@@ -116,6 +124,9 @@ impl Folder {
         let (state, after) = known.map_or((None, 0), |snapshot| (Some(snapshot.state), snapshot.record));
         let state = fold(&journal, state, after).map_err(|source| LoadError::Io { dir: self.dir.clone(), source })?;
         let state = state.ok_or_else(|| LoadError::NoBeginning { dir: self.dir.clone() })?;
+        if let Some(found) = state.created.version.filter(|found| *found > WORDS) {
+            return Err(LoadError::Newer { dir: self.dir.clone(), found });
+        }
         self.note(&state, last);
         Ok((state, last))
     }

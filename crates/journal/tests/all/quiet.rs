@@ -98,6 +98,6 @@ fn a_process_that_closed_its_pipes_and_lives_on_keeps_nobody_awake() {
     std::thread::sleep(Duration::from_millis(500));
     let ticks = ticks_of_the_quiet_thread();
     assert!(ticks < 10, "{ticks} of 50 ticks");
-    hosted.child_exited(ExitStatusRecord::Code(3));
+    hosted.child_exited(Exit::Code(3));
     wait_until("the exit", || journal.bounds().exit.is_some());
 }

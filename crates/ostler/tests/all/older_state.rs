@@ -71,3 +71,24 @@ fn what_an_earlier_version_wrote_is_told_as_it_told_it() {
     }
     assert!(home.ok(&["audit", "--verify"]).starts_with("ok "));
 }
+
+#[test]
+fn a_session_of_a_newer_version_is_refused_by_name_and_left_alone() {
+    let home = Home::up();
+    let session = home.json(&["new", "echo", "--name", "newer"])["id"].as_str().unwrap().to_owned();
+    home.ok(&["down", "--kill"]);
+    let folder = home.path("state/instances/main/sessions").join(&session);
+    let events = folder.join("events");
+    let said = std::fs::read_to_string(&events).unwrap();
+    assert!(said.contains(r#""version":1,"#), "{said}");
+    let newer = said.replace(r#""version":1,"#, r#""version":9,"#);
+    std::fs::write(&events, &newer).unwrap();
+    let _ = std::fs::remove_file(folder.join("snapshot.json"));
+    home.ok(&["up"]);
+    assert!(!home.ok(&["sessions", "--all"]).contains("newer"));
+    let log = home.ok(&["logs", "--daemon"]);
+    let refused = format!("{session}: written by a newer ostler (version 9); this one reads up to 1");
+    assert!(log.contains(&refused), "{log}");
+    assert_eq!(std::fs::read_to_string(&events).unwrap(), newer);
+    assert!(!folder.join("snapshot.json").exists());
+}
