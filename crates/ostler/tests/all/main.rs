@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod architecture;
 mod cli_approvals;
 mod cli_attach;
 mod cli_kit;

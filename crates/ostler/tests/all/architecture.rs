@@ -1,0 +1,61 @@
+//! The code map of ARCHITECTURE.md is true: a crate uses only those above it, and who puts a session into words for a person
+//! knows the words and nothing of who keeps them.
+
+use std::path::{Path, PathBuf};
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// The folders of the code map's table, from the top.
+fn rows() -> Vec<String> {
+    let text = std::fs::read_to_string(crates().join("../ARCHITECTURE.md")).unwrap();
+    let map = text.split("## Code map").nth(1).unwrap().split("\n## ").next().unwrap();
+    let folder = |line: &str| line.strip_prefix("| `")?.split('`').next().map(str::to_owned);
+    map.lines().filter_map(folder).filter(|folder| !folder.starts_with("../")).collect()
+}
+
+fn manifest(folder: &str) -> toml::Table {
+    let path = crates().join(folder).join("Cargo.toml");
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().unwrap()
+}
+
+#[test]
+fn a_crate_uses_only_those_above_it_in_the_code_map() {
+    let rows = rows();
+    let name = |folder: &String| manifest(folder)["package"]["name"].as_str().unwrap().to_owned();
+    let names: Vec<String> = rows.iter().map(name).collect();
+    for (place, folder) in rows.iter().enumerate() {
+        let manifest = manifest(folder);
+        let used = manifest["dependencies"].as_table().into_iter().flatten().map(|(name, _)| name);
+        for used in used.filter(|name| name.starts_with("ostler-")) {
+            let above = names.iter().position(|name| name == used).is_some_and(|used| used < place);
+            assert!(above, "{folder} uses {used}, which is not above it in ARCHITECTURE.md");
+        }
+    }
+}
+
+#[test]
+fn every_crate_is_in_the_code_map() {
+    let rows = rows();
+    for parent in ["", "doors/"] {
+        for entry in std::fs::read_dir(crates().join(parent)).unwrap().flatten() {
+            let folder = format!("{parent}{}", entry.file_name().to_string_lossy());
+            let is_crate = entry.path().join("Cargo.toml").exists();
+            assert!(!is_crate || rows.contains(&folder), "{folder} is not in ARCHITECTURE.md");
+        }
+    }
+}
+
+#[test]
+fn a_session_is_put_into_words_without_the_engine_or_a_door() {
+    let mut files = 0;
+    for entry in std::fs::read_dir(crates().join("ostler/src/transcript")).unwrap().flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        for name in text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| name.starts_with("ostler_")) {
+            assert!(["ostler_api", "ostler_story"].contains(&name), "{}: {name}", entry.path().display());
+        }
+        files += 1;
+    }
+    assert!(files > 3);
+}
