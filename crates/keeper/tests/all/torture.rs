@@ -360,7 +360,7 @@ fn a_new_program_takes_over_a_crowd() {
 fn a_request_of_a_newer_daemon_is_answered_by_name() {
     let stable = Stable::new();
     let half = Half::connect(&stable);
-    assert_eq!(half.hear().0["body"]["hello"]["protocol"], 3);
+    assert_eq!(half.hear().0["body"]["hello"]["protocol"], 4);
     assert_eq!(half.hear().0["body"]["batch"]["more"], false);
     half.say(r#"{"id":0,"verb":"adopted"}"#);
     half.say(r#"{"id":5,"verb":{"groom":{"key":"a"}}}"#);
