@@ -29,7 +29,7 @@ pub struct Oneshot {
 /// What each CLI writes.
 #[derive(Debug)]
 enum Output {
-    Claude(Lines),
+    Claude(Box<Lines>),
     Codex(codex::Lines),
     Gemini(gemini::Lines),
     Opencode(opencode::Lines),
@@ -57,7 +57,7 @@ impl Output {
 impl Oneshot {
     pub(crate) fn new(setup: &Setup) -> Result<Self, Unsupported> {
         let output = match &setup.agent {
-            Agent::Claude => Output::Claude(Lines::once(setup)),
+            Agent::Claude => Output::Claude(Box::new(Lines::once(setup))),
             Agent::Codex => Output::Codex(codex::Lines::default()),
             Agent::Gemini => Output::Gemini(gemini::Lines::default()),
             Agent::Opencode => Output::Opencode(opencode::Lines::default()),

@@ -169,7 +169,7 @@ fn a_change_is_told_once_with_the_call_or_with_its_result() {
         |id: &str| call(id, json!({ "sessionUpdate": "tool_call_update", "status": "completed", "content": shown }));
     let events = live.tells(call("t1", json!({ "content": shown })));
     let [Event::ToolCall(told)] = events.as_slice() else { panic!("{events:?}") };
-    assert_eq!(told.diffs, [diff.clone()]);
+    assert_eq!(told.diffs, std::slice::from_ref(&diff));
     assert_eq!(told.locations, [Location { path: "/w/a".into(), line: Some(3) }]);
     assert!(matches!(&live.tells(done("t1"))[..], [Event::ToolResult { diffs, .. }] if diffs.is_empty()));
     live.tells(call("t2", json!({})));

@@ -480,9 +480,9 @@ fn limit_of(limit: Limit) -> UsageLimit {
     let Limit { name, used_percent, resets, state } = limit;
     let resets = resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
     let state = match state {
-        session::LimitState::Far => LimitState::Far,
-        session::LimitState::Near => LimitState::Near,
-        session::LimitState::Reached => LimitState::Reached,
+        ostler_story::LimitState::Far => LimitState::Far,
+        ostler_story::LimitState::Near => LimitState::Near,
+        ostler_story::LimitState::Reached => LimitState::Reached,
     };
     UsageLimit { name, used_percent, resets, state }
 }

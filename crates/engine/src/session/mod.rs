@@ -68,7 +68,7 @@ pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
-use ostler_story::{Agent, Alias, Asked, Autonomy, Drive, Fact, Lifetime, Said, said};
+use ostler_story::{Agent, Alias, Asked, Autonomy, Drive, Fact, Lifetime, Limit, Said, said};
 
 use bell::Bell;
 use desk::{Current, Desk, Pen};
