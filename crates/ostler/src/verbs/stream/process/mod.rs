@@ -155,7 +155,7 @@ impl<'a> ProcessWatch<'a> {
         let (from, tail) = (self.view.from, self.view.tail);
         let tail = if self.view.repaint { tail.map(|tail| tail.max(MODES_WITHIN)) } else { tail };
         let process = self.begin(from, tail)?.process;
-        if self.view.until_now && process.last_seq < self.next {
+        if self.view.until_now && process.last_seq < self.next && !self.loss_due {
             return Ok(Outcome::UpToNow);
         }
         if let Some(banner) = self.banner.take() {
