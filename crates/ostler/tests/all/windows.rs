@@ -92,11 +92,15 @@ fn records(journal: &Path) -> Vec<u16> {
     idx.chunks_exact(32).map(|record| u16::from_le_bytes([record[24], record[25]])).collect()
 }
 
-/// What a program holds of children: pipes, and files of this journal.
+/// What a program holds of children: pipes, and files of this journal. A pipe of which it has both ends is for the next child.
 fn held(pid: u32, journal: &Path) -> Vec<PathBuf> {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
-    let links = links.filter_map(|fd| std::fs::read_link(fd.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("pipe:") || link.starts_with(journal)).collect()
+    let links: Vec<PathBuf> = links.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+    let of_a_child = |link: &&PathBuf| {
+        let one_end = links.iter().filter(|other| other == link).count() == 1;
+        link.starts_with(journal) || (link.to_string_lossy().starts_with("pipe:") && one_end)
+    };
+    links.iter().filter(of_a_child).cloned().collect()
 }
 
 const EXIT: u16 = 3;
