@@ -258,13 +258,15 @@ mod tests {
         };
         let mut first = holder();
         stands(&first, false);
-        // It waits for the lock, so that it has it the moment the first is gone.
+        // It waits for the lock, and nearly always has it before us the moment the first is gone.
         let mut second = holder();
         stands(&second, true);
         let started = Instant::now();
         let claimed = claim(dir.path(), Claim::TakeOver).unwrap();
-        assert!(matches!(claimed, Claimed::TakenFrom(_, pid) if pid == second.id()), "{claimed:?}");
+        let either = [first.id(), second.id()];
+        assert!(matches!(&claimed, Claimed::TakenFrom(_, pid) if either.contains(pid)), "{claimed:?}");
         assert!(started.elapsed() < LEAVE_WITHIN, "{:?}", started.elapsed());
+        drop(claimed);
         first.wait().unwrap();
         second.wait().unwrap();
     }

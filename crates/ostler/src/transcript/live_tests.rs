@@ -168,7 +168,7 @@ fn nothing_that_is_said_acts_on_the_terminal() {
         json!({"type": "asked", "request": nasty, "ask": "question", "tool": nasty, "title": nasty, "input": {}, "reason": nasty, "can": {},
             "questions": [{"id": nasty, "question": nasty, "header": nasty, "options": [{"label": nasty, "description": nasty}]}]}),
         json!({"type": "approval", "request": nasty, "approval": nasty, "source": 1}),
-        json!({"type": "answered", "request": nasty, "approval": nasty, "decision": {"answer": "answers", "answers": {"q": [nasty]}}, "by": nasty, "source": 1, "at": 0, "len": 1}),
+        json!({"type": "answered", "request": nasty, "approval": nasty, "decision": {"answer": "answers", "answers": {"q": [nasty]}}, "by": format!("rule {nasty}"), "source": 1, "at": 0, "len": 1}),
         json!({"type": "dropped", "number": 1, "why": nasty}),
         json!({"type": "interrupt", "number": 1, "end_process": true}),
         json!({"type": "prompt", "number": 1, "door": nasty, "blocks": [{"type": "text", "text": nasty}, {"type": "file", "path": nasty}, {"type": "image", "mime": nasty, "data": ""}]}),
