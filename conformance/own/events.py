@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 
 from kit import Fail
 from lib import area, pid_alive, wait_for
@@ -14,6 +15,17 @@ KILLS = 5
 
 def events(house, *args):
     return [json.loads(line) for line in house.good("--json", "events", *args).splitlines()]
+
+
+def settled(house):
+    """What is told once nothing more comes: it is told a moment after it happened."""
+    before = events(house)
+    while True:
+        time.sleep(0.3)
+        found = events(house)
+        if found == before:
+            return found
+        before = found
 
 
 def kinds(found, **about):
@@ -38,7 +50,7 @@ def told(t):
                 "session.asked", "session.turn_ended", "session.closed", "session.forgotten"]
         of_session = lambda: [kind for kind in kinds(events(house), session=id) if kind.startswith("session.") and kind != "session.answered"]
         t.ok("a-session-from-its-beginning-to-its-end", wait_for(lambda: of_session() == want, LONG, 0.2), of_session())
-        found = events(house)
+        found = settled(house)
         t.eq("a-process-starts-and-ends", kinds(found, process=process), ["process.started", "process.ended"])
         t.eq("a-request-is-asked-and-withdrawn", [k for k in kinds(found, approval=asked) if k != "approval.shown"][:2], ["approval.asked", "approval.withdrawn"])
         t.ok("and-says-whose-it-is", all(e.get("session") == id for e in found if e.get("approval") == asked), found)
@@ -59,6 +71,7 @@ def told(t):
         line = wire.line()
         t.eq("and-tells-what-is-wanted", (line["method"], [c["process"] for c in line["params"]["changes"]]), ("feed.changes", [again]))
         t.ok("until-it-is-ended", wire.call("feed.unfollow", watch=first["watch"]).get("result") == {}, first)
+        settled(house)
         page = wire.call("feed.read", limit=3)["result"]
         rest = wire.call("feed.read", after=page["position"])["result"]
         whole = wire.call("feed.read")["result"]
@@ -74,6 +87,7 @@ def words(t):
     house = House(t)
     try:
         house.good("run", "--", "true")
+        wait_for(lambda: events(house), LONG, 0.1)
         rc, o, e = house("events", "--after", "99999")
         t.ok("a-position-beyond-the-end-is-said", rc == 0 and "starting with the oldest" in e and "process.started" in o, (rc, o, e))
         first = events(house)[0]["position"]
@@ -134,7 +148,7 @@ def killed(t):
                 raise Fail("%s should rest: %s" % (id, house.info(id)))
         done = lambda: all(kinds(events(house), process=p) == ["process.started", "process.ended"] for p in started)
         t.ok("every-process-is-told-once", wait_for(done, LONG, 0.5), [kinds(events(house), process=p) for p in started])
-        whole = events(house)
+        whole = settled(house)
         t.ok("every-turn-is-told-once", all(kinds(whole, session=id).count("session.turn_began") == kinds(whole, session=id).count("session.turn_ended")
              == kinds(whole, session=id).count("session.prompted") for id in ids), [kinds(whole, session=id) for id in ids])
         records = [(e["session"], n) for e in events(house, "--kind", "session") if e.get("record") for n in range(e["record"], e.get("last", e["record"]) + 1)]
