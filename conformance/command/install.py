@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import places
 from work import Counts
@@ -100,7 +101,9 @@ def npm_package(work, name, package, version, path):
         # What a broken or older installation left behind would only confuse npm.
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-        work.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--loglevel=error", "%s@%s" % (package, version)], env={"PATH": path})
+        # What the agents' own installers leave in the folder for temporary files is not the step's.
+        with tempfile.TemporaryDirectory(dir=places.CACHE) as scratch:
+            work.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--loglevel=error", "%s@%s" % (package, version)], env={"PATH": path, "TMPDIR": scratch})
     return npm_version(folder, package) == version
 
 
