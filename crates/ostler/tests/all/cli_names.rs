@@ -47,8 +47,8 @@ fn a_session_with_a_name_is_spoken_of_by_it() {
     by_name(&home, &ids, &["send", &id, "ASK for it", "--no-wait"], "follow it: ostler watch fix --from");
     wait_for("a request", || home.json(&["approvals", "--list"])[0]["id"].is_string());
     by_name(&home, &ids, &["interrupt", &id], "fix interrupted; continue with: ostler send fix '...'");
-    by_name(&home, &ids, &["interrupt", &id], "fix was not running");
     by_name(&home, &ids, &["wait", &id], "fix: interrupted");
+    by_name(&home, &ids, &["interrupt", &id], "fix was not running");
     by_name(&home, &ids, &["close", &id], "fix closed; to read it: ostler export fix");
     by_name(&home, &ids, &["send", &id, "x"], "fix is closed\n  read it: ostler watch fix");
     by_name(&home, &ids, &["export", &id, "-o", "x.md"], "ostler: fix is in x.md");
