@@ -75,7 +75,7 @@ fn every_repeated_range_is_counted_exactly() {
         let (code, bytes) = stream(alphabet, 200_000);
         for (start, length) in [(0, 30), (0, 40_000), (4096, 4096), (65_536, 32_768), (150_000, 49_000)] {
             let received = [&bytes[..start + length], &bytes[start..]].concat();
-            for seed in 0..5 {
+            for seed in 0..2 {
                 let tally = judge(code, &received, bytes.len(), seed);
                 assert_eq!(tally, Tally { duplicated: length as u64, ..Tally::default() }, "{start}+{length}");
             }
