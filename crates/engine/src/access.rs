@@ -26,7 +26,7 @@ pub use daemon::{NotTheDaemon, is_the_daemon};
 pub use locked::{SUDO, Unlock, is_proof};
 pub(crate) use locked::{WHY, fresh_proof};
 
-use crate::Engine;
+use crate::{Engine, MayWait};
 
 pub use reach::{Origin, OutOfReach, Target};
 pub use terminal::{Hidden, NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
@@ -200,17 +200,17 @@ impl Engine {
 
     /// The person who decides about a request, or about rules: the one at the peer's terminal. Otherwise why there is none,
     /// which goes on record. May wait for the disk.
-    pub fn person(&self, peer: Option<&Peer>, about: &str) -> Result<By, String> {
-        self.decider(peer, about, None)
+    pub fn person(&self, wait: &MayWait, peer: Option<&Peer>, about: &str) -> Result<By, String> {
+        self.decider(wait, peer, about, None)
     }
 
     /// The same; or, where the peer has no terminal and nobody hosts it, the peer itself as a client of this door. What such a
     /// client may decide is little. May wait for the disk.
-    pub fn person_or_client(&self, peer: Option<&Peer>, about: &str, door: &str) -> Result<By, String> {
-        self.decider(peer, about, Some(door))
+    pub fn person_or_client(&self, wait: &MayWait, peer: Option<&Peer>, about: &str, door: &str) -> Result<By, String> {
+        self.decider(wait, peer, about, Some(door))
     }
 
-    fn decider(&self, peer: Option<&Peer>, about: &str, door: Option<&str>) -> Result<By, String> {
+    fn decider(&self, wait: &MayWait, peer: Option<&Peer>, about: &str, door: Option<&str>) -> Result<By, String> {
         let locked = self.locked().map(str::to_owned);
         let (who, why) = match peer.map(|peer| (peer, peer.place())) {
             Some((peer, _)) if locked.is_some() => {
@@ -226,7 +226,7 @@ impl Engine {
             }
             None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
         };
-        if let Err(error) = self.inbox().attempted(about, who, why.clone()) {
+        if let Err(error) = self.inbox().attempted(wait, about, who, why.clone()) {
             tracing::error!("a refused attempt to decide could not be recorded: {error}");
         }
         Err(why)

@@ -21,6 +21,7 @@ mod keys;
 mod lines;
 mod login;
 mod lookup;
+mod may_wait;
 mod names;
 pub mod process;
 mod retention;
@@ -42,6 +43,7 @@ pub use environment::{Asking, Environment};
 pub use id::uuid;
 pub use instance::{Claim, Claimed, LEAVE, Lease, claim};
 pub use login::{LoginPath, login_path};
+pub use may_wait::MayWait;
 pub use names::{Bearer, NameTaken};
 pub use ostler_journal::{
     Appended, Bounds, Cursor, EventCursor, EventHead, EventStep, FrameHead, HeldReason, Journal, Kind, LineStart,

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Engine;
 use crate::process::Registry;
+use crate::{Engine, MayWait};
 
 /// Who bears a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) struct Names {
 
 impl Names {
     /// Only one process is given another name at a time.
-    pub(crate) fn renaming(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn renaming(&self, _wait: &MayWait) -> MutexGuard<'_, ()> {
         self.renaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use ostler_journal::PumpConfig;
 
 use crate::process::Registry;
-use crate::{Engine, Process};
+use crate::{Engine, MayWait, Process};
 
 /// The bounds on what is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Retention {
 
 impl Engine {
     /// Deletes what retention no longer keeps. Blocks on the disk.
-    pub fn prune(&self, dry_run: bool) -> PruneReport {
+    pub fn prune(&self, wait: &MayWait, dry_run: bool) -> PruneReport {
         let retention = &self.inner.config.retention;
         let now = SystemTime::now();
         let mut ended: Vec<(SystemTime, u64, Process)> = self
@@ -77,14 +77,14 @@ impl Engine {
             report.freed += size;
             report.removed.push(process.id().to_owned());
             if !dry_run {
-                self.forget(&process);
+                self.forget(wait, &process);
             }
         }
         report
     }
 
     /// Deletes an ended process's journal and names now; a running one is left alone and `false` comes back.
-    pub fn forget(&self, process: &Process) -> bool {
+    pub fn forget(&self, _wait: &MayWait, process: &Process) -> bool {
         if process.is_running() {
             return false;
         }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ostler_door_rpc::{Later, Outbox};
+use ostler_engine::MayWait;
 use tokio::sync::Semaphore;
 
 use crate::envelope::members;
@@ -83,7 +84,7 @@ impl DoorState {
     ) -> T {
         let _place = self.threads.acquire().await;
         let shared = Arc::clone(self);
-        tokio::task::spawn_blocking(move || work(&shared)).await.unwrap_or_default()
+        MayWait::pool(move |_| work(&shared)).await.unwrap_or_default()
     }
 
     /// What a method may use of the daemon's surroundings, as they are now.

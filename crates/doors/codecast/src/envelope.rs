@@ -45,6 +45,13 @@ pub(crate) struct RpcError {
     pub(crate) message: String,
 }
 
+/// Whoever worked on it ended in the middle, which is a fault of ours.
+impl From<tokio::task::JoinError> for RpcError {
+    fn from(lost: tokio::task::JoinError) -> Self {
+        Self::failed(lost.to_string())
+    }
+}
+
 impl<'a> Request<'a> {
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, NotARequest> {
         let request: Self = serde_json::from_slice(body).map_err(|error| match error.is_data() {

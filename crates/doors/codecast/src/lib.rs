@@ -33,8 +33,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use ostler_engine::Engine;
 use ostler_engine::session::{Session, SessionError, Status};
+use ostler_engine::{Engine, MayWait};
 use tokio::sync::watch;
 
 pub use config::{Config, ConfigError};
@@ -121,8 +121,13 @@ impl DoorState {
     }
 
     /// Looks at a session's place, or changes it. May wait for the disk.
-    fn place<T>(&self, session: &Session, work: impl FnOnce(&mut ReadPosition) -> io::Result<T>) -> io::Result<T> {
+    fn place<T>(
+        &self,
+        wait: &MayWait,
+        session: &Session,
+        work: impl FnOnce(&mut ReadPosition) -> io::Result<T>,
+    ) -> io::Result<T> {
         let _held = self.lock(session);
-        work(&mut ReadPosition::of(session)?)
+        work(&mut ReadPosition::of(wait, session)?)
     }
 }

@@ -9,7 +9,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ostler_door_rpc::{Listener, accept_each};
-use ostler_engine::Engine;
+use ostler_engine::{Engine, MayWait};
 use rustix::event::{PollFd, PollFlags};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -184,7 +184,7 @@ async fn holder(socket: &TcpStream, address: SocketAddr, own: SocketAddr) -> Opt
         return Some(Holder::Host(host));
     }
     for _ in 0..LOOKS {
-        let found = tokio::task::spawn_blocking(move || peer::uid(address, own)).await;
+        let found = MayWait::pool(move |_| peer::uid(address, own)).await;
         match found.unwrap_or_else(|lost| Err(io::Error::other(lost))) {
             Ok(Some(uid)) if uid == rustix::process::geteuid().as_raw() => return Some(Holder::Us),
             Ok(Some(uid)) => return Some(Holder::User(uid)),

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use ostler_engine::MayWait;
 use ostler_engine::session::{Bookmark, Session};
 
 use crate::reader::Reader;
@@ -82,14 +83,14 @@ pub(crate) struct ReadPosition {
 }
 
 impl ReadPosition {
-    pub(crate) fn of(session: &Session) -> io::Result<Self> {
-        let mark = session.bookmark(MARK)?;
+    pub(crate) fn of(wait: &MayWait, session: &Session) -> io::Result<Self> {
+        let mark = session.bookmark(wait, MARK)?;
         // Sessions of other doors begin, for this one, when somebody first looks.
         let first = || if session.view().door == crate::DOOR { 0 } else { session.view().last };
         let numbers = mark.all()?;
         let mut noted = Noted::of(&numbers).unwrap_or_else(|| Noted { at: first(), ..Noted::default() });
         if let [alone] = numbers.as_slice() {
-            noted.owed = apart(session, *alone)?;
+            noted.owed = apart(wait, session, *alone)?;
         }
         Ok(Self { session: session.clone(), mark, noted })
     }
@@ -116,9 +117,9 @@ impl ReadPosition {
     }
 
     /// A stream begins after this record. What was not delivered before stays owed.
-    pub(crate) fn begin(&mut self, after: u64) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, wait: &MayWait, after: u64) -> io::Result<()> {
         let gap = (self.noted.at, after);
-        if self.noted.at < after && says_something(&self.session, gap)? {
+        if self.noted.at < after && says_something(wait, &self.session, gap)? {
             self.noted.owe(gap);
         }
         (self.noted.at, self.noted.away) = (after, true);
@@ -150,17 +151,17 @@ impl ReadPosition {
 }
 
 /// The stretches of a place that an earlier version noted: each end in a file of its own.
-fn apart(session: &Session, number: u64) -> io::Result<Vec<Stretch>> {
+fn apart(wait: &MayWait, session: &Session, number: u64) -> io::Result<Vec<Stretch>> {
     let end = |index: u64, which: &str| {
-        session.bookmark(&format!("{MARK}-{index}-{which}")).map(|mark| mark.get().unwrap_or_default())
+        session.bookmark(wait, &format!("{MARK}-{index}-{which}")).map(|mark| mark.get().unwrap_or_default())
     };
     (0..(number >> AT_BITS) & 0xff).map(|index| Ok((end(index, "from")?, end(index, "to")?))).collect()
 }
 
 /// Whether a client would get anything out of these records.
-fn says_something(session: &Session, (from, to): Stretch) -> io::Result<bool> {
-    let mut reader = Reader::after(session, from)?;
-    while let Some((record, events)) = reader.next()? {
+fn says_something(wait: &MayWait, session: &Session, (from, to): Stretch) -> io::Result<bool> {
+    let mut reader = Reader::after(wait, session, from)?;
+    while let Some((record, events)) = reader.next(wait)? {
         if record > to {
             break;
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ostler_engine::MayWait;
 use ostler_engine::session::{EventCursor, EventStep, Session};
 use ostler_story::{Fact, Said, said};
 
@@ -25,19 +26,25 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Reads what comes after a record at which a prompt was accepted, or any other where no turn runs.
-    pub(crate) fn fresh(session: &Session, after: u64) -> io::Result<Self> {
-        Self::from(session, after, after)
+    pub(crate) fn fresh(wait: &MayWait, session: &Session, after: u64) -> io::Result<Self> {
+        Self::from(wait, session, after, after)
     }
 
     /// Reads what comes after this record, with what came before it in its turn in mind.
-    pub(crate) fn after(session: &Session, after: u64) -> io::Result<Self> {
-        Self::from(session, turn_before(session, after)?, after)
+    pub(crate) fn after(wait: &MayWait, session: &Session, after: u64) -> io::Result<Self> {
+        Self::from(wait, session, turn_before(wait, session, after)?, after)
     }
 
-    fn from(session: &Session, start: u64, after: u64) -> io::Result<Self> {
+    fn from(wait: &MayWait, session: &Session, start: u64, after: u64) -> io::Result<Self> {
         let view = session.view();
         let translator = Translator::new(view.agent, view.agent_session);
-        Ok(Self { cursor: session.events(start)?, session: session.clone(), translator, after, payload: Vec::new() })
+        Ok(Self {
+            cursor: session.events(wait, start)?,
+            session: session.clone(),
+            translator,
+            after,
+            payload: Vec::new(),
+        })
     }
 
     /// The last record that was read.
@@ -46,13 +53,13 @@ impl Reader {
     }
 
     /// The next record's number and its events, of which there may be none; nothing at the end.
-    pub(crate) fn next(&mut self) -> io::Result<Option<(u64, Vec<Event>)>> {
+    pub(crate) fn next(&mut self, wait: &MayWait) -> io::Result<Option<(u64, Vec<Event>)>> {
         loop {
             self.payload.clear();
             match self.cursor.next_blocking(&mut self.payload)? {
                 EventStep::Event(head) => {
                     let session = &self.session;
-                    let raw = |source, from, to| session.raw(source, from, to);
+                    let raw = |source, from, to| session.raw(wait, source, from, to);
                     let events = self.translator.record(head, &self.payload, &raw);
                     if head.record > self.after {
                         return Ok(Some((head.record, events)));
@@ -66,12 +73,12 @@ impl Reader {
 }
 
 /// The record before the one at which the turn began that `after` belongs to.
-fn turn_before(session: &Session, after: u64) -> io::Result<u64> {
+fn turn_before(wait: &MayWait, session: &Session, after: u64) -> io::Result<u64> {
     let mut end = after;
     for _ in 0..BLOCKS {
         let start = end.saturating_sub(BLOCK);
         let mut found = None;
-        session.events(start)?.read_upto(end, |head, payload| {
+        session.events(wait, start)?.read_upto(end, |head, payload| {
             let begins = |one: &Said| matches!(one, Said::Fact(Fact::Turn { .. }));
             if head.source == 0 && said(0, payload).iter().any(begins) {
                 found = Some(head.record - 1);

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_engine::MayWait;
 use ostler_engine::approval::{Approval, AskKind};
 use ostler_engine::session::{Prompt, PromptError, Session, Status};
 use ostler_story::{By, Decision, ToolContent};
@@ -85,7 +86,7 @@ impl Stream {
         self.ping().await?;
         let sent = {
             let (shared, session) = (Arc::clone(&self.shared), session.clone());
-            blocking(move || Ok(send(&shared, &session, message))).await
+            MayWait::run(move |wait| Ok::<_, io::Error>(send(wait, &shared, &session, message))).await
         };
         match sent {
             Ok(Sent::From(record)) => self.follow(session, record).await,
@@ -116,9 +117,9 @@ impl Stream {
         let subscriber = self.shared.subscribers.take(session.id()).await;
         let begun = {
             let (shared, session) = (Arc::clone(&self.shared), session.clone());
-            blocking(move || {
-                shared.place(&session, |place| place.begin(after))?;
-                Reader::fresh(&session, after)
+            MayWait::run(move |wait| {
+                shared.place(wait, &session, |place| place.begin(wait, after))?;
+                Reader::fresh(wait, &session, after)
             })
             .await
         };
@@ -135,7 +136,7 @@ impl Stream {
         // The client has all of it, and counts as attached until that is noted.
         if subscriber.is_mine() {
             let (shared, ended) = (Arc::clone(&self.shared), session.clone());
-            if let Err(error) = blocking(move || shared.place(&ended, |place| place.here())).await {
+            if let Err(error) = MayWait::run(move |wait| shared.place(wait, &ended, |place| place.here())).await {
                 tracing::error!("codecast: {}: {error}", session.id());
             }
         }
@@ -147,7 +148,7 @@ impl Stream {
         let news = Arc::new(Notify::new());
         let subscription = {
             let (session, news) = (session.clone(), Arc::clone(&news));
-            blocking(move || session.subscribe(Arc::new(move || news.notify_one()))).await
+            MayWait::run(move |wait| session.subscribe(wait, Arc::new(move || news.notify_one()))).await
         };
         let subscription = match subscription {
             Ok(subscription) => subscription,
@@ -163,7 +164,7 @@ impl Stream {
             changes.mark_unchanged();
             let batch = {
                 let (shared, session) = (Arc::clone(&self.shared), session.clone());
-                blocking(move || gather(&shared, &session, reader)).await
+                MayWait::run(move |wait| gather(wait, &shared, &session, reader)).await
             };
             let batch = match batch {
                 Ok(batch) => batch,
@@ -215,17 +216,17 @@ impl Stream {
             return;
         }
         let (shared, of) = (Arc::clone(&self.shared), session.clone());
-        if let Err(error) = blocking(move || shared.place(&of, |place| place.reached(record))).await {
+        if let Err(error) = MayWait::run(move |wait| shared.place(wait, &of, |place| place.reached(record))).await {
             tracing::error!("codecast: {}: {error}", session.id());
         }
     }
 }
 
 /// What is there to read, up to a batch.
-fn gather(shared: &DoorState, session: &Session, mut reader: Reader) -> io::Result<Batch> {
+fn gather(wait: &MayWait, shared: &DoorState, session: &Session, mut reader: Reader) -> io::Result<Batch> {
     let (mut frames, mut upto) = (String::new(), 0);
     while frames.len() < BATCH {
-        let Some((record, events)) = reader.next()? else {
+        let Some((record, events)) = reader.next(wait)? else {
             let rests = rests(shared, session, reader.position());
             return Ok(Batch { reader, frames, upto, rests: Some(rests) });
         };
@@ -263,13 +264,13 @@ fn question(shared: &DoorState, session: &Session) -> Option<Approval> {
 }
 
 /// Hands the message over. May wait for the disk.
-fn send(shared: &DoorState, session: &Session, message: String) -> Sent {
+fn send(wait: &MayWait, shared: &DoorState, session: &Session, message: String) -> Sent {
     if let Some(asked) = question(shared, session)
-        && let Some(sent) = reply(shared, session, &asked, &message)
+        && let Some(sent) = reply(wait, shared, session, &asked, &message)
     {
         return sent;
     }
-    match session.prompt(Prompt::text(message, DOOR)) {
+    match session.prompt(wait, Prompt::text(message, DOOR)) {
         // The stream begins with what follows from the prompt: everything after the record before it.
         Ok(accepted) if accepted.position == 0 => Sent::From(accepted.record - 1),
         Ok(accepted) => Sent::Queued(accepted.position),
@@ -279,23 +280,16 @@ fn send(shared: &DoorState, session: &Session, message: String) -> Sent {
 }
 
 /// Answers a question with the message; nothing if it was answered elsewhere meanwhile.
-fn reply(shared: &DoorState, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
+fn reply(wait: &MayWait, shared: &DoorState, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
     let content: ToolContent = serde_json::from_str(&asked.ask.content).ok()?;
     let answers = answer::answers(&content.questions, message);
     let before = session.view().last;
     let by = By::Client { door: DOOR.to_owned(), uid: rustix::process::geteuid().as_raw() };
-    match shared.engine.inbox().decide_here(&asked.id, &asked.hash, Decision::Answers { answers }, by) {
+    match shared.engine.inbox().decide_here(wait, &asked.id, &asked.hash, Decision::Answers { answers }, by) {
         Ok(()) => Some(Sent::From(before)),
         Err(error) => {
             tracing::info!("codecast: {}: {error}", asked.id);
             None
         }
     }
-}
-
-/// Work that may wait for the disk, on a thread that may.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
 }

@@ -10,7 +10,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{Heard, Origin, Peer, Target, access};
+use ostler_engine::{Heard, MayWait, Origin, Peer, Target, access};
 use ostler_story::{By, Decision};
 
 use crate::DoorState;
@@ -23,7 +23,7 @@ const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// More than a question and an answer, less than a screen of noise.
 const TERMINAL_CHUNK: usize = 16 * 1024;
 
-pub(crate) fn list(shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
+pub(crate) fn list(_: &MayWait, shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
@@ -32,15 +32,20 @@ pub(crate) fn list(shared: &DoorState, params: ApprovalListParams) -> Result<App
     Ok(ApprovalList { approvals, revision, rules_suspended, locked })
 }
 
-pub(crate) fn get(shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
-    Ok(named(shared, find(shared, &params.id)?))
+pub(crate) fn get(wait: &MayWait, shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
+    Ok(named(shared, find(wait, shared, &params.id)?))
 }
 
-pub(crate) fn shown(shared: &DoorState, origin: &Origin, params: ShownParams) -> Result<Empty, RpcError> {
+pub(crate) fn shown(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: ShownParams,
+) -> Result<Empty, RpcError> {
     // Time runs from here on, and nobody hosted shows a person anything.
     crate::reach::check(shared, origin, Target::Instance)?;
-    let id = find(shared, &params.id)?.id;
-    shared.engine.inbox().shown(&id, &params.surface).map_err(|error| failed(&error))?;
+    let id = find(wait, shared, &params.id)?.id;
+    shared.engine.inbox().shown(wait, &id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})
 }
 
@@ -59,10 +64,15 @@ pub(crate) fn changes(shared: &DoorState, call: &Call<'_>, out: &mut Out) -> Res
     Ok(())
 }
 
-pub(crate) fn decide(shared: &DoorState, peer: Option<&Peer>, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
+pub(crate) fn decide(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: DecideParams,
+) -> Result<ApprovalInfo, RpcError> {
     let inbox = shared.engine.inbox();
-    let id = find(shared, &params.id)?.id;
-    let by = person(shared, peer, &id, "approvals")?;
+    let id = find(wait, shared, &params.id)?.id;
+    let by = person(wait, shared, peer, &id, "approvals")?;
     let missing = |what: &str| RpcError::new(ErrorKind::BadParams, format!("approval.decide: `{what}` is missing"));
     let decision = match params.verdict {
         Verdict::Once => Decision::Once,
@@ -73,17 +83,17 @@ pub(crate) fn decide(shared: &DoorState, peer: Option<&Peer>, params: DecidePara
         Verdict::Answers => Decision::Answers { answers: params.answers.ok_or_else(|| missing("answers"))? },
     };
     if params.relays {
-        inbox.will_relay(&id);
+        inbox.will_relay(wait, &id);
     }
-    inbox.decide_here(&id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
-    Ok(describe(find(shared, &id)?))
+    inbox.decide_here(wait, &id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
+    Ok(describe(find(wait, shared, &id)?))
 }
 
 /// Opens deciding again, or says how.
-pub(crate) fn unlock(shared: &DoorState, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
+pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
     let refused = |why: String| RpcError::new(ErrorKind::Refused, why).hint("there: ostler approvals --unlock");
     let peer = peer.ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
-    Ok(match shared.engine.unlock(peer).map_err(refused)? {
+    Ok(match shared.engine.unlock(wait, peer).map_err(refused)? {
         access::Unlock::Open => Unlock { open: true, file: None, why_not: None },
         access::Unlock::Make(path) => Unlock { open: false, file: Some(path.display().to_string()), why_not: None },
         access::Unlock::No(why) => Unlock { open: false, file: None, why_not: Some(why.to_owned()) },
@@ -92,12 +102,13 @@ pub(crate) fn unlock(shared: &DoorState, peer: Option<&Peer>, _: Empty) -> Resul
 
 /// Keys to the terminal of an approved command, and what it shows.
 pub(crate) fn terminal(
+    wait: &MayWait,
     shared: &DoorState,
     peer: Option<&Peer>,
     params: TerminalParams,
 ) -> Result<TerminalOutput, RpcError> {
-    let id = find(shared, &params.id)?.id;
-    person(shared, peer, &id, "approvals")?;
+    let id = find(wait, shared, &params.id)?.id;
+    person(wait, shared, peer, &id, "approvals")?;
     let ended = || Ok(TerminalOutput { output: String::new(), ended: true });
     let Some(running) = shared.engine.command(&id) else {
         // Approved, but not started yet: the next request finds it.
@@ -123,23 +134,29 @@ pub(crate) fn terminal(
 }
 
 /// The person at the other end, or the refusal that goes on record; it names the verb that a person would use.
-pub(crate) fn person(shared: &DoorState, peer: Option<&Peer>, about: &str, verb: &str) -> Result<By, RpcError> {
+pub(crate) fn person(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    about: &str,
+    verb: &str,
+) -> Result<By, RpcError> {
     let refused = |why| RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}"));
-    shared.engine.person(peer, about).map_err(refused)
+    shared.engine.person(wait, peer, about).map_err(refused)
 }
 
-fn find(shared: &DoorState, text: &str) -> Result<Approval, RpcError> {
+fn find(wait: &MayWait, shared: &DoorState, text: &str) -> Result<Approval, RpcError> {
     let inbox = shared.engine.inbox();
     let none = || {
         RpcError::new(ErrorKind::NotFound, format!("no request `{text}`"))
             .hint("list them: ostler approvals --list --all")
     };
-    if let Some(found) = inbox.get(text).map_err(|error| failed(&error))? {
+    if let Some(found) = inbox.get(wait, text).map_err(|error| failed(&error))? {
         return Ok(found);
     }
-    let ids = inbox.ids(text).map_err(|error| failed(&error))?;
+    let ids = inbox.ids(wait, text).map_err(|error| failed(&error))?;
     match ids.as_slice() {
-        [id] if !text.is_empty() => inbox.get(id).map_err(|error| failed(&error))?.ok_or_else(none),
+        [id] if !text.is_empty() => inbox.get(wait, id).map_err(|error| failed(&error))?.ok_or_else(none),
         [_, ..] if !text.is_empty() => {
             let message = format!("`{text}` matches several: {}", crate::info::listed(&ids));
             Err(RpcError::new(ErrorKind::Ambiguous, message).hint("use more of the id"))
@@ -239,7 +256,7 @@ fn tell(outcome: &Outcome) -> String {
 }
 
 /// A method that only a person may call and that may wait for the disk.
-pub(crate) type Personal<P, R> = fn(&DoorState, Option<&Peer>, P) -> Result<R, RpcError>;
+pub(crate) type Personal<P, R> = fn(&MayWait, &DoorState, Option<&Peer>, P) -> Result<R, RpcError>;
 
 /// The peer of a connection, for as long as a request of it runs.
 pub(crate) type Caller = Option<Arc<Peer>>;

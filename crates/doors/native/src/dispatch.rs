@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
-use ostler_engine::{EventHead, FrameHead, Kind, Missing, Origin, Target};
+use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
 use serde_json::value::RawValue;
 
 use crate::approval::{Caller, Personal};
@@ -25,7 +25,7 @@ pub(crate) enum Tag {
 pub(crate) type Out = Outbox<Tag>;
 
 /// A method that asks what its caller may touch.
-type Reaching<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
+type Reaching<P, R> = fn(&MayWait, &DoorState, &Origin, P) -> Result<R, RpcError>;
 
 /// One connection's session.
 pub(crate) struct Client {
@@ -170,7 +170,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: Reaching<M::Params, M::Result>,
+        answer: fn(&DoorState, &Origin, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, &self.origin, call.params::<M>()?);
         out.ready.extend(call.head.answer(&result));
@@ -190,7 +190,7 @@ impl Client {
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         let origin = Arc::clone(&self.origin);
-        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, &origin, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, &origin, params))));
         Ok(())
     }
 
@@ -199,14 +199,14 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&DoorState, M::Params) -> Result<M::Result, RpcError>,
+        answer: fn(&MayWait, &DoorState, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError>
     where
         M::Params: Send + 'static,
         M::Result: 'static,
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
-        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, params))));
         Ok(())
     }
 }
@@ -225,7 +225,7 @@ impl Client {
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         let peer = self.peer.clone();
-        out.spawn_blocking(move || Later::reply(head.answer(&answer(&shared, peer.as_deref(), params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, peer.as_deref(), params))));
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, Watch};
 use ostler_engine::feed::{Change, Filter, Kind, NoPosition, Opened, Position};
-use ostler_engine::{EventHead, EventStep, Missing, Origin, Target};
+use ostler_engine::{EventHead, EventStep, MayWait, Missing, Origin, Target};
 use serde::Serialize;
 
 use crate::DoorState;
@@ -108,11 +108,16 @@ fn unread(shared: &DoorState, error: &std::io::Error) -> RpcError {
     crate::info::disk(&shared.engine, "the feed cannot be read", error)
 }
 
-pub(crate) fn read(shared: &DoorState, origin: &Origin, params: FeedReadParams) -> Result<FeedPage, RpcError> {
+pub(crate) fn read(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: FeedReadParams,
+) -> Result<FeedPage, RpcError> {
     let after = params.after.as_deref().map_or(Ok(Position::default()), position)?;
     let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
     let feed = shared.engine.feed();
-    let opened = feed.read_after(after).map_err(|error| unread(shared, &error))?;
+    let opened = feed.read_after(wait, after).map_err(|error| unread(shared, &error))?;
     let mut gap = missing(&opened);
     let Opened { mut cursor, told, first, .. } = opened;
     let most = if params.limit == 0 { PAGE } else { (params.limit as usize).min(PAGE) };
@@ -185,7 +190,7 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     client.last_watch += 1;
     let (watch, follows) = (client.last_watch, client.follows.clone());
     let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
-    out.spawn_blocking(move || match begin(&shared, &origin, params) {
+    out.spawn_blocking(move |wait| match begin(wait, &shared, &origin, params) {
         Ok((filter, opened)) => {
             let gap = missing(&opened);
             let Opened { cursor, told, .. } = opened;
@@ -200,14 +205,19 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     Ok(())
 }
 
-fn begin(shared: &DoorState, origin: &Origin, params: FeedFollowParams) -> Result<(Filter, Opened), RpcError> {
+fn begin(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: FeedFollowParams,
+) -> Result<(Filter, Opened), RpcError> {
     let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
     let feed = shared.engine.feed();
     let after = match &params.after {
         Some(text) => position(text)?,
-        None => feed.newest().map_err(|error| unread(shared, &error))?,
+        None => feed.newest(wait).map_err(|error| unread(shared, &error))?,
     };
-    Ok((filter, feed.read_after(after).map_err(|error| unread(shared, &error))?))
+    Ok((filter, feed.read_after(wait, after).map_err(|error| unread(shared, &error))?))
 }
 
 /// What a watch of the feed is called among those of its connection.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use ostler_api::{Hosted, HostedList, HostedListParams, RpcError, SessionStatus};
-use ostler_engine::{Origin, Process, Session, Target};
+use ostler_engine::{MayWait, Origin, Process, Session, Target};
 
 use crate::DoorState;
 use crate::reach::{shown_process, shown_session};
@@ -15,7 +15,12 @@ enum Source {
     Session(Session),
 }
 
-pub(crate) fn list(shared: &DoorState, origin: &Origin, params: HostedListParams) -> Result<HostedList, RpcError> {
+pub(crate) fn list(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: HostedListParams,
+) -> Result<HostedList, RpcError> {
     let processes = shared.engine.list();
     let sessions = shared.engine.sessions().list();
     let wanted = |id: &str| params.id.as_deref().is_none_or(|only| only == id);
@@ -42,8 +47,8 @@ pub(crate) fn list(shared: &DoorState, origin: &Origin, params: HostedListParams
         let lines = match target {
             // What others say is not for this client.
             target if shared.engine.may_touch(origin, target).is_err() => continue,
-            Target::Process(process) => process.last_lines(count),
-            Target::Session(session) => session.last_lines(count),
+            Target::Process(process) => process.last_lines(wait, count),
+            Target::Session(session) => session.last_lines(wait, count),
             Target::Instance => continue,
         };
         // A journal that cannot be read has no last line; whoever reads it is told why.

@@ -12,7 +12,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Login};
-use ostler_engine::{KillPlan, Origin, Process, Space, Target, Upgrade};
+use ostler_engine::{KillPlan, MayWait, Origin, Process, Space, Target, Upgrade};
 use ostler_story::Drive;
 
 use crate::DoorState;
@@ -52,7 +52,7 @@ pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, Rp
     })
 }
 
-pub(crate) fn status(shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
+pub(crate) fn status(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
     let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
@@ -88,8 +88,8 @@ pub(crate) fn status(shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
 }
 
 /// May wait for a login shell, and for the agents.
-pub(crate) fn agents(shared: &DoorState, params: AgentsParams) -> Result<AgentList, RpcError> {
-    let agents = shared.engine.sessions().agents_here(params.ask).into_iter().map(agent_info).collect();
+pub(crate) fn agents(wait: &MayWait, shared: &DoorState, params: AgentsParams) -> Result<AgentList, RpcError> {
+    let agents = shared.engine.sessions().agents_here(wait, params.ask).into_iter().map(agent_info).collect();
     Ok(AgentList { agents })
 }
 
@@ -118,7 +118,7 @@ pub fn agent_info(here: AgentHere) -> AgentInfo {
     }
 }
 
-pub(crate) fn metrics(shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
+pub(crate) fn metrics(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
     let (identity, stats, counters) = (shared.instance.identity(), shared.engine.stats(), &shared.counters);
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let rows: &[(&str, &str, &str, f64)] = &[
@@ -169,9 +169,14 @@ pub(crate) fn metrics(shared: &DoorState, _: Empty) -> Result<Metrics, RpcError>
     Ok(Metrics { text })
 }
 
-pub(crate) fn prune(shared: &DoorState, origin: &Origin, params: PruneParams) -> Result<PruneResult, RpcError> {
+pub(crate) fn prune(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: PruneParams,
+) -> Result<PruneResult, RpcError> {
     check(shared, origin, Target::Instance)?;
-    let report = shared.engine.prune(params.dry_run);
+    let report = shared.engine.prune(wait, params.dry_run);
     Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{InputLimits, Limits};
-use ostler_engine::{Engine, Observer, Origin, Peer};
+use ostler_engine::{Engine, MayWait, Observer, Origin, Peer};
 
 use counters::Counters;
 
@@ -105,7 +105,7 @@ async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     // A client that is gone already decides nothing, and touches nothing but what is nobody's.
     let peer = Peer::of(&stream).ok().map(Arc::new);
     let (looked_at, engine) = (peer.clone(), shared.engine.clone());
-    let origin = tokio::task::spawn_blocking(move || engine.origin(looked_at.as_deref())).await;
+    let origin = MayWait::pool(move |_| engine.origin(looked_at.as_deref())).await;
     let origin = origin.unwrap_or(Origin::Unknown);
     if let Err(error) = ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer, origin), limits).await {
         tracing::warn!("native door: {error}");

@@ -9,8 +9,8 @@ use ostler_api::{
 };
 use ostler_door_rpc::{After, Later, Watch, called, decode_base64};
 use ostler_engine::{
-    Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, NameTaken, Origin, Peer, Process, RenameError,
-    ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
+    Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, MayWait, NameTaken, Origin, Peer, Process,
+    RenameError, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
 use crate::DoorState;
@@ -193,7 +193,12 @@ pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn signal(shared: &DoorState, origin: &Origin, params: SignalParams) -> Result<Empty, RpcError> {
+pub(crate) fn signal(
+    _: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SignalParams,
+) -> Result<Empty, RpcError> {
     let process = own(shared, origin, &params.id)?;
     if !(1..=SIGNAL_MAX).contains(&params.signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
@@ -267,9 +272,9 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         (None, None, None, None) => answer_now(out, begin(frame(1))),
         // Finding the place reads the journal, which may be on a disk that is slow.
         (None, Some(tail), ..) => {
-            out.spawn_blocking(move || begin(frame(journal.tail_from(tail).unwrap_or(1))));
+            out.spawn_blocking(move |_| begin(frame(journal.tail_from(tail).unwrap_or(1))));
         }
-        (None, None, lines, since) => out.spawn_blocking(move || begin(begins(&journal, lines, since))),
+        (None, None, lines, since) => out.spawn_blocking(move |_| begin(begins(&journal, lines, since))),
     }
     Ok(())
 }
@@ -330,13 +335,18 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     Ok(())
 }
 
-pub(crate) fn rename(shared: &DoorState, origin: &Origin, params: RenameParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn rename(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: RenameParams,
+) -> Result<ProcessInfo, RpcError> {
     let process = own(shared, origin, &params.id)?;
     let name = Some(params.name).filter(|name| !name.is_empty());
     crate::session::check_name(name.as_deref())?;
     let key = params.key.map(|key| format!("rename {} {key}", process.id()));
     if !key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) {
-        shared.engine.rename(&process, name).map_err(|error| match error {
+        shared.engine.rename(wait, &process, name).map_err(|error| match error {
             RenameError::NameTaken(taken) => name_taken(&taken),
             RenameError::Private(_) | RenameError::Own(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
             RenameError::Io(source) => disk(&shared.engine, "not renamed", &source),
@@ -367,24 +377,34 @@ pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
 }
 
 /// Opens everything to a hosted process, or only what is its own: for a person to say.
-pub(crate) fn access(shared: &DoorState, peer: Option<&Peer>, params: AccessParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn access(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: AccessParams,
+) -> Result<ProcessInfo, RpcError> {
     let process = find(shared, &params.id)?;
-    let by = crate::approval::person(shared, peer, process.id(), &format!("set {} --access all", process.id()))?;
+    let by = crate::approval::person(wait, shared, peer, process.id(), &format!("set {} --access all", process.id()))?;
     if !process.is_running() {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
     }
-    shared.engine.open_access(&process, params.all, by).map_err(|error| crate::approval::failed(&error))?;
+    shared.engine.open_access(wait, &process, params.all, by).map_err(|error| crate::approval::failed(&error))?;
     Ok(describe(&process))
 }
 
-pub(crate) fn forget(shared: &DoorState, origin: &Origin, params: IdKeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn forget(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: IdKeyParams,
+) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("forget {} {key}", params.id));
     let process = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
         found => found?,
     };
     check(shared, origin, Target::Process(&process))?;
-    if !shared.engine.forget(&process) {
+    if !shared.engine.forget(wait, &process) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", of_process(&process)))
             .hint(format!("end it first: ostler kill {} --wait", of_process(&process))));
     }

@@ -6,7 +6,7 @@ use ostler_api::{
 };
 use ostler_engine::approval::{ArgPattern, Effect, Entry, HeldRule, NewRule, Pattern, RuleScope};
 use ostler_engine::session::{Session, SessionError};
-use ostler_engine::{Origin, Peer, Target};
+use ostler_engine::{MayWait, Origin, Peer, Target};
 
 use crate::approval::{failed, person, refusal};
 use crate::{DoorState, info};
@@ -20,9 +20,14 @@ pub(crate) fn list(shared: &DoorState, _: Empty) -> Result<RuleList, RpcError> {
     Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
 }
 
-pub(crate) fn add(shared: &DoorState, peer: Option<&Peer>, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
+pub(crate) fn add(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: RuleAddParams,
+) -> Result<RuleInfo, RpcError> {
     let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
-    let by = person(shared, peer, "rules", "rules")?;
+    let by = person(wait, shared, peer, "rules", "rules")?;
     let stages = params
         .stages
         .into_iter()
@@ -59,7 +64,7 @@ pub(crate) fn add(shared: &DoorState, peer: Option<&Peer>, params: RuleAddParams
         },
         expires_at: params.expires_in.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
     };
-    let rule = shared.engine.inbox().add_rule(rule, by).map_err(|error| refusal(&error))?;
+    let rule = shared.engine.inbox().add_rule(wait, rule, by).map_err(|error| refusal(&error))?;
     let held = shared.engine.inbox().rules().into_iter().find(|held| held.rule.name == rule.name);
     held.map(describe).ok_or_else(|| bad("it was revoked at once"))
 }
@@ -80,9 +85,14 @@ fn session_of(shared: &DoorState, text: String) -> Result<String, RpcError> {
     }
 }
 
-pub(crate) fn revoke(shared: &DoorState, peer: Option<&Peer>, params: RuleNameParams) -> Result<Empty, RpcError> {
-    let by = person(shared, peer, "rules", "rules")?;
-    match shared.engine.inbox().revoke_rule(&params.name, by).map_err(|error| failed(&error))? {
+pub(crate) fn revoke(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: RuleNameParams,
+) -> Result<Empty, RpcError> {
+    let by = person(wait, shared, peer, "rules", "rules")?;
+    match shared.engine.inbox().revoke_rule(wait, &params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
         false => {
             Err(RpcError::new(ErrorKind::NotFound, format!("no rule `{}`", params.name))
@@ -91,31 +101,46 @@ pub(crate) fn revoke(shared: &DoorState, peer: Option<&Peer>, params: RuleNamePa
     }
 }
 
-pub(crate) fn confirm(shared: &DoorState, peer: Option<&Peer>, params: SettingInfo) -> Result<Empty, RpcError> {
-    let by = person(shared, peer, "settings", "config confirm")?;
-    let confirmed = shared.engine.inbox().confirm((params.setting, params.value), by);
+pub(crate) fn confirm(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: SettingInfo,
+) -> Result<Empty, RpcError> {
+    let by = person(wait, shared, peer, "settings", "config confirm")?;
+    let confirmed = shared.engine.inbox().confirm(wait, (params.setting, params.value), by);
     confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
 }
 
-pub(crate) fn affirm(shared: &DoorState, peer: Option<&Peer>, params: RuleAffirmParams) -> Result<RuleNames, RpcError> {
-    let by = person(shared, peer, "rules", "rules affirm")?;
-    let names = shared.engine.inbox().affirm(&params.digests, by).map_err(|error| failed(&error))?;
+pub(crate) fn affirm(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: RuleAffirmParams,
+) -> Result<RuleNames, RpcError> {
+    let by = person(wait, shared, peer, "rules", "rules affirm")?;
+    let names = shared.engine.inbox().affirm(wait, &params.digests, by).map_err(|error| failed(&error))?;
     Ok(RuleNames { names })
 }
 
-pub(crate) fn audit(shared: &DoorState, origin: &Origin, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+pub(crate) fn audit(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: AuditReadParams,
+) -> Result<AuditPage, RpcError> {
     crate::reach::check(shared, origin, Target::Instance)?;
     let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
     let entries = shared
         .engine
         .inbox()
-        .audit(params.after, usize::try_from(limit).unwrap_or(usize::MAX))
+        .audit(wait, params.after, usize::try_from(limit).unwrap_or(usize::MAX))
         .map_err(|error| failed(&error))?;
     Ok(AuditPage { entries: entries.into_iter().map(entry).collect() })
 }
 
-pub(crate) fn verify(shared: &DoorState, _: Empty) -> Result<AuditVerified, RpcError> {
-    let verified = shared.engine.inbox().verify().map_err(|error| failed(&error))?;
+pub(crate) fn verify(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<AuditVerified, RpcError> {
+    let verified = shared.engine.inbox().verify(wait).map_err(|error| failed(&error))?;
     let foreign = verified.foreign.into_iter().map(|(_, foreign)| entry(foreign)).collect();
     Ok(AuditVerified { entries: verified.entries, head: verified.head, foreign })
 }

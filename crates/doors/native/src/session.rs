@@ -16,7 +16,7 @@ use ostler_engine::session::{
     Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt, PromptError, Queue,
     ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{Caller, Origin, Peer, SpawnError, Target, WinSize};
+use ostler_engine::{Caller, MayWait, Origin, Peer, SpawnError, Target, WinSize};
 use ostler_story::{Agent, Block, Limit};
 
 use crate::DoorState;
@@ -57,6 +57,7 @@ fn bad(message: impl Into<String>) -> RpcError {
 }
 
 pub(crate) fn create(
+    wait: &MayWait,
     shared: &DoorState,
     origin: &Origin,
     params: SessionCreateParams,
@@ -83,7 +84,7 @@ pub(crate) fn create(
         owner: shared.engine.owner_for(origin),
         ..NewSession::new(agent, PathBuf::from(params.workspace), DOOR)
     };
-    let created = shared.engine.sessions().create(new);
+    let created = shared.engine.sessions().create(wait, new);
     created.map(|session| describe_session(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("use the absolute path of an existing folder"),
         CreateError::Unsupported(_) => bad(error.to_string()),
@@ -135,7 +136,12 @@ pub(crate) fn check_variables(variables: &[(String, String)]) -> Result<(), RpcE
     }
 }
 
-pub(crate) fn list(shared: &DoorState, origin: &Origin, params: SessionListParams) -> Result<SessionList, RpcError> {
+pub(crate) fn list(
+    _: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionListParams,
+) -> Result<SessionList, RpcError> {
     let all = shared.engine.sessions().list();
     let infos = all.iter().map(|session| shown_session(shared, origin, session));
     Ok(SessionList { sessions: infos.filter(|info| params.all || info.status != SessionStatus::Closed).collect() })
@@ -154,17 +160,27 @@ pub(crate) fn count(shared: &DoorState) -> [(SessionStatus, u64); 6] {
     counts
 }
 
-pub(crate) fn get(shared: &DoorState, origin: &Origin, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
+pub(crate) fn get(
+    _: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionIdParams,
+) -> Result<SessionInfo, RpcError> {
     Ok(shown_session(shared, origin, &find(shared, &params.id)?))
 }
 
-pub(crate) fn prompt(shared: &DoorState, origin: &Origin, params: PromptParams) -> Result<PromptAccepted, RpcError> {
+pub(crate) fn prompt(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: PromptParams,
+) -> Result<PromptAccepted, RpcError> {
     let session = own(shared, origin, &params.id)?;
     let mut blocks: Vec<Block> = params.blocks.into_iter().map(block).collect();
     blocks.extend(params.text.map(|text| Block::Text { text }));
     let queue = if params.refuse_if_busy { Queue::Refuse } else { Queue::Wait };
     let key = params.key.map(|key| format!("{DOOR}:{key}"));
-    let accepted = session.prompt(Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
+    let accepted = session.prompt(wait, Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
     let id = session.id();
     let accepted = accepted.map_err(|error| not_taken(shared, &session, error))?;
     Ok(PromptAccepted {
@@ -198,12 +214,17 @@ fn not_taken(shared: &DoorState, session: &Session, error: PromptError) -> RpcEr
 }
 
 /// What a restart of the machine stopped goes on.
-pub(crate) fn go_on(shared: &DoorState, origin: &Origin, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+pub(crate) fn go_on(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionIdKeyParams,
+) -> Result<Continued, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if !first(shared, "continue", session.id(), params.key.as_deref()) {
         return Ok(Continued { held: 0, told: None });
     }
-    match session.go_on(DOOR).map_err(|error| not_taken(shared, &session, error))? {
+    match session.go_on(wait, DOOR).map_err(|error| not_taken(shared, &session, error))? {
         GoneOn::Held(held) => Ok(Continued { held: held as u64, told: None }),
         GoneOn::Told(told) => Ok(Continued { held: 0, told: Some(told.to_owned()) }),
         GoneOn::NotStopped => {
@@ -222,18 +243,28 @@ fn block(block: PromptBlock) -> Block {
     }
 }
 
-pub(crate) fn interrupt(shared: &DoorState, origin: &Origin, params: InterruptParams) -> Result<Interrupted, RpcError> {
+pub(crate) fn interrupt(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: InterruptParams,
+) -> Result<Interrupted, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
         return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
-    let stopped = session.interrupt(how).map_err(|error| disk(&shared.engine, "not interrupted", &error))?;
+    let stopped = session.interrupt(wait, how).map_err(|error| disk(&shared.engine, "not interrupted", &error))?;
     Ok(Interrupted { interrupted: stopped.turn || stopped.dropped > 0, dropped: stopped.dropped as u64 })
 }
 
 /// Opens the agent's own screen.
-pub(crate) fn screen(shared: &DoorState, peer: Option<&Peer>, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
+pub(crate) fn screen(
+    wait: &MayWait,
+    shared: &DoorState,
+    peer: Option<&Peer>,
+    params: ScreenParams,
+) -> Result<ProcessInfo, RpcError> {
     let session = find(shared, &params.id)?;
     check_variables(&params.env)?;
     if params.size.rows == 0 || params.size.cols == 0 {
@@ -245,7 +276,7 @@ pub(crate) fn screen(shared: &DoorState, peer: Option<&Peer>, params: ScreenPara
         interrupt: params.interrupt,
     };
     let (name, by) = (of_session(&session), peer.map_or(Caller::Unknown, Peer::caller));
-    session.open_screen(new, by).map(|process| info::describe(&process)).map_err(|error| match error {
+    session.open_screen(wait, new, by).map(|process| info::describe(&process)).map_err(|error| match error {
         ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed")),
         ScreenError::NoScreen(_) => RpcError::new(ErrorKind::Refused, error.to_string())
             .hint(format!("talk to it with `ostler attach {name}` or `ostler send {name} '...'`")),
@@ -270,6 +301,7 @@ pub(crate) fn screen(shared: &DoorState, peer: Option<&Peer>, params: ScreenPara
 
 /// Changes what holds from the next prompt on.
 pub(crate) fn change(
+    wait: &MayWait,
     shared: &DoorState,
     peer: Option<&Peer>,
     params: SessionChangeParams,
@@ -288,7 +320,7 @@ pub(crate) fn change(
             ..Change::default()
         };
         let by = || peer.map_or(Caller::Unknown, Peer::caller);
-        session.change(change, by).map_err(|error| match error {
+        session.change(wait, change, by).map_err(|error| match error {
             ChangeError::Unsupported(_) => bad(error.to_string()),
             ChangeError::NameTaken(taken) => crate::process::name_taken(&taken),
             ChangeError::Hosted(_) | ChangeError::Unknown => {
@@ -317,7 +349,7 @@ async fn closed(
     params: SessionIdKeyParams,
 ) -> Result<SessionClosed, RpcError> {
     let engine = shared.engine.clone();
-    let found = tokio::task::spawn_blocking(move || own(&shared, &origin, &params.id)).await;
+    let found = MayWait::pool(move |_| own(&shared, &origin, &params.id)).await;
     let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let ended = session.end(GONE_WITHIN).await;
     let fate = ended.map_err(|error| disk(&engine, "not closed", &error))?;
@@ -334,14 +366,19 @@ fn fate_of(fate: TreeFate) -> WorktreeFate {
     }
 }
 
-pub(crate) fn forget(shared: &DoorState, origin: &Origin, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
+pub(crate) fn forget(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionIdKeyParams,
+) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("session forget {} {key}", params.id));
     let session = match find(shared, &params.id) {
         Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
         found => found?,
     };
     check(shared, origin, Target::Session(&session))?;
-    if !shared.engine.sessions().forget(&session) {
+    if !shared.engine.sessions().forget(wait, &session) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", of_session(&session)))
             .hint(format!("close it first: ostler close {}", of_session(&session))));
     }
@@ -358,11 +395,11 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());
     let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
     let origin = Arc::clone(&client.origin);
-    out.spawn_blocking(move || {
+    out.spawn_blocking(move |wait| {
         let begun = own(&shared, &origin, &params.id).and_then(|session| {
             let unread = |error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error);
             let from = match (params.from, params.prompts) {
-                (None, Some(prompts)) => session.prompts_from(prompts).map_err(unread)?,
+                (None, Some(prompts)) => session.prompts_from(wait, prompts).map_err(unread)?,
                 (from, _) => from.unwrap_or(1).max(1),
             };
             if !watches.enter(tag, session.id()) {
@@ -370,7 +407,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 return Err(RpcError::new(ErrorKind::Refused, message)
                     .hint("end that watch with session.unwatch, or use a second connection"));
             }
-            let opened = session.bounds().and_then(|bounds| Ok((bounds, session.events(from - 1)?)));
+            let opened = session.bounds(wait).and_then(|bounds| Ok((bounds, session.events(wait, from - 1)?)));
             let (bounds, cursor) = opened.map_err(|error| {
                 watches.leave(tag);
                 unread(error)
@@ -400,12 +437,17 @@ pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
     Ok(())
 }
 
-pub(crate) fn raw(shared: &DoorState, origin: &Origin, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
+pub(crate) fn raw(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionRawParams,
+) -> Result<SessionRaw, RpcError> {
     let session = own(shared, origin, &params.id)?;
     if params.source == 0 || params.to < params.from || params.to - params.from > RAW_MAX {
         return Err(bad("session.raw: one line of one process, from its start to its end"));
     }
-    let data = session.raw(params.source, params.from, params.to).map(|bytes| {
+    let data = session.raw(wait, params.source, params.from, params.to).map(|bytes| {
         let mut text = Vec::new();
         push_base64(&bytes, &mut text);
         String::from_utf8_lossy(&text).into_owned()

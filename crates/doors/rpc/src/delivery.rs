@@ -5,6 +5,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ostler_engine::MayWait;
 use tokio::task::JoinHandle;
 
 use crate::connection_slots::ConnectionSlot;
@@ -279,7 +280,7 @@ where
 
 fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
     let mut reader = watch.reader.take()?;
-    let work = tokio::task::spawn_blocking(move || {
+    let work = MayWait::pool(move |_| {
         let mut frame = Vec::new();
         let found = reader.next_blocking(&mut frame);
         (reader, found, frame)

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use ostler_engine::Process;
+use ostler_engine::{MayWait, Process};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::Watch;
@@ -161,11 +161,11 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     }
 
     /// Works on an answer on a thread that may wait for disks and programs, when one of the connection's is free.
-    pub fn spawn_blocking(&mut self, work: impl FnOnce() -> Later<Tag> + Send + 'static) {
+    pub fn spawn_blocking(&mut self, work: impl FnOnce(&MayWait) -> Later<Tag> + Send + 'static) {
         let deliver = self.later();
         let on_a_thread = move |place: Option<OwnedSemaphorePermit>| {
-            drop(tokio::task::spawn_blocking(move || {
-                let later = work();
+            drop(MayWait::pool(move |wait| {
+                let later = work(wait);
                 drop(place);
                 deliver(later);
             }));
@@ -254,7 +254,7 @@ mod tests {
         let (begun, disk) = (Arc::new(AtomicUsize::new(0)), Arc::new((Mutex::new(false), Condvar::new())));
         for _ in 0..MANY {
             let (begun, disk) = (Arc::clone(&begun), Arc::clone(&disk));
-            out.spawn_blocking(move || {
+            out.spawn_blocking(move |_| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 drop(disk.1.wait_while(disk.0.lock().unwrap(), |back| !*back).unwrap());
                 Later::reply(Vec::new())

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use ostler_engine::Host;
+use ostler_engine::{Host, MayWait};
 use tokio::net::UnixStream;
 
 use crate::answer::Responder;
@@ -100,9 +100,11 @@ async fn run_it(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, reques
         Reply::Denied => send(stream, to.denied()).await.map(drop),
         Reply::Expired => send(stream, to.timeout()).await.map(drop),
         Reply::Error(why) => send(stream, to.error(&why)).await.map(drop),
-        Reply::Ran(ran, mut output) => {
+        Reply::Ran(ran, output) => {
             let version = shared.settings.version.clone();
-            let write = move |out: &mut dyn Write| Responder { id: &id, version: &version }.ran(&ran, &mut output, out);
+            let write = move |wait: &MayWait, out: &mut dyn Write| {
+                Responder { id: &id, version: &version }.ran(&ran, &mut output.read(wait), out)
+            };
             blocking(stream.into_std()?, write).await.map(drop)
         }
     }
@@ -118,7 +120,7 @@ async fn send(stream: UnixStream, line: Vec<u8>) -> io::Result<UnixStream> {
     let stream = match line.get(sent..) {
         Some(rest) if !rest.is_empty() => {
             let rest = rest.to_vec();
-            let stream = blocking(stream.into_std()?, move |out| out.write_all(&rest)).await?;
+            let stream = blocking(stream.into_std()?, move |_, out| out.write_all(&rest)).await?;
             stream.set_nonblocking(true)?;
             UnixStream::from_std(stream)?
         }
@@ -132,14 +134,14 @@ async fn send(stream: UnixStream, line: Vec<u8>) -> io::Result<UnixStream> {
 /// Writes from a thread that may wait for the disk and for the reader.
 async fn blocking(
     stream: StdUnixStream,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
+    write: impl FnOnce(&MayWait, &mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> io::Result<StdUnixStream> {
-    let sent = tokio::task::spawn_blocking(move || {
+    MayWait::run(move |wait| {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(WRITE_WITHIN))?;
         let mut out = BufWriter::with_capacity(BUFFER, stream);
-        write(&mut out)?;
+        write(wait, &mut out)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)
-    });
-    sent.await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
+    })
+    .await
 }

@@ -22,8 +22,8 @@ pub mod words;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_engine::Engine;
 use ostler_engine::approval::Ask;
+use ostler_engine::{Engine, MayWait};
 use tokio::net::UnixStream;
 use tokio::sync::{Notify, Semaphore};
 
@@ -161,7 +161,7 @@ impl DoorState {
     async fn turned_away(&self, ask: &Ask, why: &str) {
         let (inbox, asker, title, why) =
             (self.engine.inbox().clone(), ask.asker.clone(), ask.title.clone(), why.to_owned());
-        let noted = tokio::task::spawn_blocking(move || inbox.turned_away(asker, title, why)).await;
+        let noted = MayWait::pool(move |wait| inbox.turned_away(wait, asker, title, why)).await;
         if let Ok(Err(error)) = noted {
             tracing::error!("sudo-proxy: a refusal was not recorded: {error}");
         }

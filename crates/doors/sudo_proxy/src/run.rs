@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::approval::{Ask, AskError, AskKind, Asker, Bound, CommandContent, StageContent, State, Ticket};
-use ostler_engine::{CommandSetup, Process};
+use ostler_engine::{CommandSetup, MayWait, Process};
 use ostler_stages::{Captured, FailKind, Outcome, Report};
 use tokio::net::UnixStream;
 
@@ -48,7 +48,7 @@ pub(crate) fn duplicate(id: &str) -> String {
 pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Peer, stream: &UnixStream) -> Reply {
     let stages = {
         let (request, asker) = (request.clone(), peer.uid);
-        match tokio::task::spawn_blocking(move || plan::resolve(&request, asker)).await {
+        match MayWait::pool(move |_| plan::resolve(&request, asker)).await {
             Ok(stages) => stages,
             Err(lost) => return Reply::Error(lost.to_string()),
         }
@@ -131,7 +131,7 @@ async fn carry_out(shared: &Arc<DoorState>, ticket: &Ticket, stages: &[Stage], w
     process.wait_exit().await;
     let read = {
         let process = process.clone();
-        tokio::task::spawn_blocking(move || Report::read(process.stdout())).await
+        MayWait::pool(move |wait| Report::read(process.stdout(wait))).await
     };
     let report = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
     match report {
@@ -253,8 +253,8 @@ async fn ended(shared: &DoorState, said: &Reply) -> End {
             if !shared.surface.shows_output() {
                 return End::Ran { codes, stdout: Excerpt::default(), stderr: Vec::new() };
             }
-            let (mut bytes, count) = (bytes.again(), codes.len());
-            let excerpts = tokio::task::spawn_blocking(move || bytes.excerpts(count)).await;
+            let (bytes, count) = (bytes.again(), codes.len());
+            let excerpts = MayWait::pool(move |wait| bytes.read(wait).excerpts(count)).await;
             let (stdout, stderr) = excerpts.unwrap_or_default();
             End::Ran { codes, stdout, stderr }
         }
@@ -269,6 +269,19 @@ impl Bytes {
         }
     }
 
+    /// The streams, on a thread that may wait for them.
+    pub(crate) fn read<'a>(&'a self, wait: &'a MayWait) -> Reading<'a> {
+        Reading { wait, bytes: self }
+    }
+}
+
+/// Streams that are being read.
+pub(crate) struct Reading<'a> {
+    wait: &'a MayWait,
+    bytes: &'a Bytes,
+}
+
+impl Reading<'_> {
     /// The first lines of every stream; none of one that cannot be read, which the answer says too.
     fn excerpts(&mut self, stages: usize) -> (Excerpt, Vec<Excerpt>) {
         let mut stdout = Excerpt::default();
@@ -283,18 +296,18 @@ impl Bytes {
     }
 }
 
-impl Output for Bytes {
+impl Output for Reading<'_> {
     fn stderr(&mut self, stage: usize, mut to: &mut dyn Write) -> io::Result<()> {
-        match self {
-            Self::Report(process) => ostler_stages::copy_stderr(process.stdout(), stage, &mut to).map(drop),
-            Self::Written(words) => to.write_all(words.as_bytes()),
+        match self.bytes {
+            Bytes::Report(process) => ostler_stages::copy_stderr(process.stdout(self.wait), stage, &mut to).map(drop),
+            Bytes::Written(words) => to.write_all(words.as_bytes()),
         }
     }
 
     fn stdout(&mut self, mut to: &mut dyn Write) -> io::Result<()> {
-        match self {
-            Self::Report(process) => ostler_stages::copy_stdout(process.stdout(), &mut to).map(drop),
-            Self::Written(_) => Ok(()),
+        match self.bytes {
+            Bytes::Report(process) => ostler_stages::copy_stdout(process.stdout(self.wait), &mut to).map(drop),
+            Bytes::Written(_) => Ok(()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::approval::Approval;
-use ostler_engine::{EventHead, FrameHead, Missing, Peer};
+use ostler_engine::{EventHead, FrameHead, MayWait, Missing, Peer};
 use ostler_story::{Ask, Asked, Decision};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -275,8 +275,8 @@ impl Client {
     fn decide(&self, approval: String, decision: Decision) {
         let Some(shown) = self.conn.shown().remove(&approval) else { return };
         let (shared, conn) = (Arc::clone(&self.shared), Arc::clone(&self.conn));
-        drop(tokio::task::spawn_blocking(move || {
-            if let Err(error) = methods::decide(&shared, &conn, &approval, &shown.hash, decision) {
+        drop(MayWait::pool(move |wait| {
+            if let Err(error) = methods::decide(wait, &shared, &conn, &approval, &shown.hash, decision) {
                 tracing::warn!("zeroclaw door: the answer to {approval}: {error:?}");
             }
         }));

@@ -18,6 +18,13 @@ pub(crate) struct RpcError {
 const PARSE: i32 = -32700;
 const INVALID: i32 = -32600;
 
+/// Whoever worked on it ended in the middle, which is a fault of ours.
+impl From<tokio::task::JoinError> for RpcError {
+    fn from(lost: tokio::task::JoinError) -> Self {
+        Self::internal(lost.to_string())
+    }
+}
+
 impl RpcError {
     fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }

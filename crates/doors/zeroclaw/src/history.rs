@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::escaped;
+use ostler_engine::MayWait;
 use ostler_engine::session::{Session, Sessions};
 use ostler_story::{Block, Piece, Said, Story, Voice, said};
 use serde::Serialize;
@@ -45,10 +46,10 @@ impl Message {
 
 /// All of them, oldest first: of a conversation and of those that went on under the same name. Of a session that `upto`
 /// knows a record of, those up to that.
-pub(crate) fn of(sessions: &[Session], upto: impl Fn(&str) -> Option<u64>) -> io::Result<Vec<Message>> {
+pub(crate) fn of(wait: &MayWait, sessions: &[Session], upto: impl Fn(&str) -> Option<u64>) -> io::Result<Vec<Message>> {
     let mut history = History { keeps: true, ..History::default() };
     for session in sessions {
-        history.read(session, 0, upto(session.id()))?;
+        history.read(wait, session, 0, upto(session.id()))?;
         history.cut_off();
     }
     Ok(history.messages)
@@ -67,12 +68,12 @@ struct Counted {
 
 impl Counts {
     /// How many messages [`of`] would give. May wait for the disk.
-    pub(crate) fn of(&self, sessions: &[Session]) -> io::Result<usize> {
+    pub(crate) fn of(&self, wait: &MayWait, sessions: &[Session]) -> io::Result<usize> {
         let mut count = 0;
         for session in sessions {
             let known = self.all().remove(session.id());
             let mut known = known.unwrap_or_default();
-            known.upto = known.history.read(session, known.upto, None)?;
+            known.upto = known.history.read(wait, session, known.upto, None)?;
             count += known.history.count + usize::from(known.history.story.is_cut_off());
             self.all().insert(session.id().to_owned(), known);
         }
@@ -103,8 +104,8 @@ struct History {
 
 impl History {
     /// What a session says after a record, up to another or its last; the last one that was read.
-    fn read(&mut self, session: &Session, after: u64, upto: Option<u64>) -> io::Result<u64> {
-        let mut cursor = session.events(after)?;
+    fn read(&mut self, wait: &MayWait, session: &Session, after: u64, upto: Option<u64>) -> io::Result<u64> {
+        let mut cursor = session.events(wait, after)?;
         cursor.read_upto(upto.unwrap_or(u64::MAX), |head, payload| {
             said(head.source, payload).into_iter().for_each(|one| self.take(one));
         })?;

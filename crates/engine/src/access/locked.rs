@@ -10,9 +10,9 @@ use std::time::Duration;
 use ostler_story::By;
 
 use super::{Peer, at_large};
-use crate::Engine;
 use crate::approval::{Record, hex};
 use crate::brief::Brief;
+use crate::{Engine, MayWait};
 
 /// Where only root makes files, and none outlives the machine.
 const ROOTS: &str = "/run";
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// Opens deciding again if root has made the file, else says which. May wait for a helper and for the disk.
-    pub fn unlock(&self, peer: &Peer) -> Result<Unlock, String> {
+    pub fn unlock(&self, wait: &MayWait, peer: &Peer) -> Result<Unlock, String> {
         if !self.inner.locks() || !self.is_closed() {
             return Ok(Unlock::Open);
         }
@@ -71,7 +71,7 @@ impl Engine {
         if !is_roots(&path) {
             return Ok(Unlock::Make(path));
         }
-        self.inbox().prove(Record::Proved { by }).map_err(|error| error.to_string())?;
+        self.inbox().prove(wait, Record::Proved { by }).map_err(|error| error.to_string())?;
         at_large::settle(&self.inner.config.dir).map_err(|error| error.to_string())?;
         Ok(Unlock::Open)
     }

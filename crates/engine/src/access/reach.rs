@@ -10,7 +10,7 @@ use ostler_story::By;
 use super::{ANCESTORS_MAX, Caller, Peer, host_of, lineage};
 use crate::approval::StoreError;
 use crate::session::Session;
-use crate::{Engine, Process};
+use crate::{Engine, MayWait, Process};
 
 /// Nobody starts shells in shells in shells so deep.
 const OWNERS_MAX: usize = 64;
@@ -113,9 +113,9 @@ impl Engine {
     }
 
     /// Opens everything to a process, or only what is its own again; by whom is in the audit. May wait for the disk.
-    pub fn open_access(&self, process: &Process, all: bool, by: By) -> Result<(), StoreError> {
+    pub fn open_access(&self, wait: &MayWait, process: &Process, all: bool, by: By) -> Result<(), StoreError> {
         // What would be open without a record is not opened.
-        self.inbox().access_changed(process.id(), all, by)?;
+        self.inbox().access_changed(wait, process.id(), all, by)?;
         self.inner.set_open_to(process.id(), all);
         Ok(())
     }

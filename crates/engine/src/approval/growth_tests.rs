@@ -51,11 +51,11 @@ async fn contents_that_nobody_said_yes_to_do_not_fill_the_disk() {
         std::thread::sleep(Duration::from_millis(50));
     }
     // The log still holds, and what was approved is there.
-    assert_eq!(inbox.verify().unwrap().foreign, vec![]);
-    let kept = inbox.get(approved.id()).unwrap().unwrap();
+    assert_eq!(inbox.verify(WAIT).unwrap().foreign, vec![]);
+    let kept = inbox.get(WAIT, approved.id()).unwrap().unwrap();
     assert_eq!(kept.ask.content, "approved");
     db.execute("DELETE FROM content WHERE body = 'approved'", []).unwrap();
-    assert!(inbox.verify().unwrap_err().to_string().contains("is gone"));
+    assert!(inbox.verify(WAIT).unwrap_err().to_string().contains("is gone"));
 }
 
 #[tokio::test]
@@ -63,16 +63,16 @@ async fn refusals_of_one_asker_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     for _ in 0..500 {
-        inbox.turned_away(of("s1", "a").asker, "a".into(), "no".into()).unwrap();
+        inbox.turned_away(WAIT, of("s1", "a").asker, "a".into(), "no".into()).unwrap();
     }
-    inbox.turned_away(of("s2", "a").asker, "a".into(), "no".into()).unwrap();
-    let entries = inbox.audit(0, 1000).unwrap();
+    inbox.turned_away(WAIT, of("s2", "a").asker, "a".into(), "no".into()).unwrap();
+    let entries = inbox.audit(WAIT, 0, 1000).unwrap();
     let refused = entries.iter().filter(|entry| entry.body.contains("\"refused\""));
     assert!((1..100).contains(&refused.count()));
     assert!(entries.last().unwrap().body.contains("s2"), "another asker has a count of its own");
     let told = |entry: Entry| entry.body.contains("more requests were refused") && entry.body.contains("s1");
     let end = std::time::Instant::now() + Duration::from_secs(60);
-    while !inbox.audit(0, 1000).unwrap().into_iter().any(told) {
+    while !inbox.audit(WAIT, 0, 1000).unwrap().into_iter().any(told) {
         assert!(std::time::Instant::now() < end, "they are counted");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -90,10 +90,10 @@ async fn a_start_reads_the_sum_and_what_came_after() {
         title: "denied".into(),
         expires_at: None,
     };
-    let rule = inbox.add_rule(rule, me()).unwrap();
+    let rule = inbox.add_rule(WAIT, rule, me()).unwrap();
     inbox.sum_up_now();
     let id = waiting.id().to_owned();
-    inbox.shown(&id, "test").unwrap();
+    inbox.shown(WAIT, &id, "test").unwrap();
     drop((waiting, inbox));
     // What is before the sum is not read: it may be anything. A walk over all of it finds that.
     let db = rusqlite::Connection::open(folder.path().join("inbox.db")).unwrap();
@@ -101,12 +101,13 @@ async fn a_start_reads_the_sum_and_what_came_after() {
     let inbox = open(folder.path());
     assert_eq!(inbox.rules()[0].rule, rule);
     assert_eq!(inbox.peek(&id).unwrap().state, State::Pending { shown: true });
-    assert!(inbox.verify().unwrap_err().to_string().contains("entry 1 was changed"));
+    assert!(inbox.verify(WAIT).unwrap_err().to_string().contains("entry 1 was changed"));
     // A sum that is not the one in the log is none.
     drop(inbox);
     db.execute("UPDATE checkpoint SET body = '[]'", []).unwrap();
-    let next =
-        Inbox::open(folder.path().join("inbox.db"), Settings::default(), witness(folder.path()), |_| Trace::Nothing);
+    let next = Inbox::open(WAIT, folder.path().join("inbox.db"), Settings::default(), witness(folder.path()), |_| {
+        Trace::Nothing
+    });
     assert!(next.err().unwrap().to_string().contains("entry 1 was changed"));
 }
 
@@ -122,7 +123,7 @@ async fn what_was_settled_before_a_sum_stays_settled() {
     inbox.decide(ticket.id(), &content_hash("for good"), Decision::Always, me()).await.unwrap();
     std::mem::forget(ticket);
     let rule = inbox.rules().remove(0).rule.name;
-    assert!(inbox.revoke_rule(&rule, me()).unwrap());
+    assert!(inbox.revoke_rule(WAIT, &rule, me()).unwrap());
     inbox.sum_up_now();
     let before = story(&inbox).len();
     drop(inbox);

@@ -20,6 +20,7 @@ use super::store::{self, Store, StoreError};
 use super::vouch::Witness;
 use super::walk::Walk;
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket, clock};
+use crate::MayWait;
 use crate::feed::Feed;
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
@@ -58,6 +59,7 @@ struct InboxInner {
 impl Inbox {
     /// The inbox whose log is at `path`. An existing log is checked and taken up now; one that does not hold is refused.
     pub(crate) fn open(
+        wait: &MayWait,
         path: PathBuf,
         settings: Settings,
         witness: Witness,
@@ -81,7 +83,7 @@ impl Inbox {
         let inbox = Self { shared: Arc::new(shared) };
         let is_missed = inbox.shared.witness.vouch().is_some_and(|vouch| vouch.head.0 > 0);
         if inbox.shared.path.exists() || is_missed {
-            match inbox.with(|_| Ok::<_, StoreError>(())) {
+            match inbox.with(wait, |_| Ok::<_, StoreError>(())) {
                 Err(error) if error.is_full() => {
                     tracing::error!("{error}: free some space; no requests or approvals until then");
                     inbox.open_later();
@@ -95,9 +97,9 @@ impl Inbox {
     /// Takes the log up when the disk lets it; whoever needs it meanwhile tries too, and is told.
     fn open_later(&self) {
         let shared = Arc::downgrade(&self.shared);
-        let again = move || {
+        let again = move |wait: &MayWait| {
             while let Some(inbox) = shared.upgrade().map(|shared| Self { shared }) {
-                match inbox.with(|_| Ok::<_, StoreError>(())) {
+                match inbox.with(wait, |_| Ok::<_, StoreError>(())) {
                     Err(error) if error.is_full() => {}
                     Err(error) => return tracing::error!("{error}"),
                     Ok(()) => return tracing::info!("{}: taken up", inbox.shared.path.display()),
@@ -107,12 +109,16 @@ impl Inbox {
             }
         };
         // Without the thread, the first who asks takes it up.
-        let _ = std::thread::Builder::new().name("inbox".into()).spawn(again);
+        let _ = MayWait::thread("inbox", again);
     }
 
     /// Does something with the open desk, and tells everybody if that changed anything.
-    fn with<T, E: From<StoreError>>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E>) -> Result<T, E> {
-        let mut slot = self.shared.desk();
+    fn with<T, E: From<StoreError>>(
+        &self,
+        wait: &MayWait,
+        work: impl FnOnce(&mut Desk) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut slot = self.shared.desk(wait);
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
@@ -138,7 +144,7 @@ impl Inbox {
 
     #[cfg(test)]
     pub(super) fn with_desk(&self, work: impl FnOnce(&mut Desk)) {
-        work(self.shared.desk().as_mut().unwrap());
+        work(self.shared.desk(crate::may_wait::IN_A_TEST).as_mut().unwrap());
     }
 
     async fn later<T, E>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -147,10 +153,10 @@ impl Inbox {
         E: From<StoreError> + Send + 'static,
     {
         let inbox = self.clone();
-        match tokio::task::spawn_blocking(move || inbox.with(work)).await {
+        match MayWait::pool(move |wait| inbox.with(wait, work)).await {
             Ok(result) => result,
             // The work died with a panic, which the lints rule out; it must not take the caller along.
-            Err(lost) => Err(E::from(StoreError::Tampered { path: PathBuf::new(), why: lost.to_string() })),
+            Err(lost) => Err(E::from(StoreError::Lost(lost.to_string()))),
         }
     }
 
@@ -162,8 +168,8 @@ impl Inbox {
 
     /// Takes a request of a session in, or finds it: the same key is the same request, also after a restart. Answered at
     /// once if a rule says so. May wait for the disk.
-    pub(crate) fn ask_again(&self, ask: Ask) -> Result<String, AskError> {
-        self.with(|desk| desk.ask(ask)).map(|(id, _)| id)
+    pub(crate) fn ask_again(&self, wait: &MayWait, ask: Ask) -> Result<String, AskError> {
+        self.with(wait, |desk| desk.ask(ask)).map(|(id, _)| id)
     }
 
     /// Has `hook` called whenever anything changed, on a thread that must not be held up.
@@ -178,21 +184,28 @@ impl Inbox {
     }
 
     /// The same for threads that may wait.
-    pub fn decide_here(&self, id: &str, hash: &str, decision: Decision, by: By) -> Result<(), DecideError> {
-        self.with(|desk| desk.decide(id, hash, decision, by))
+    pub fn decide_here(
+        &self,
+        wait: &MayWait,
+        id: &str,
+        hash: &str,
+        decision: Decision,
+        by: By,
+    ) -> Result<(), DecideError> {
+        self.with(wait, |desk| desk.decide(id, hash, decision, by))
     }
 
     /// The surface that is about to decide this request will show the terminal of the command. May wait for the disk.
-    pub fn will_relay(&self, id: &str) {
-        if let Some(desk) = self.shared.desk().as_mut() {
+    pub fn will_relay(&self, wait: &MayWait, id: &str) {
+        if let Some(desk) = self.shared.desk(wait).as_mut() {
             desk.will_relay(id);
             self.shared.publish(desk);
         }
     }
 
     /// A surface shows this request; its time begins to run. May wait for the disk.
-    pub fn shown(&self, id: &str, surface: &str) -> Result<(), StoreError> {
-        self.with(|desk| desk.shown(id, surface))
+    pub fn shown(&self, wait: &MayWait, id: &str, surface: &str) -> Result<(), StoreError> {
+        self.with(wait, |desk| desk.shown(id, surface))
     }
 
     /// Whether this name comes for the first time; it counts as used from now on. Never waits.
@@ -203,25 +216,31 @@ impl Inbox {
     }
 
     /// Records that somebody tried to decide who may not; of a flood, how many. May wait for the disk.
-    pub fn attempted(&self, id: &str, who: String, why: String) -> Result<(), StoreError> {
-        self.with(|desk| desk.attempted(id, who, why))
+    pub fn attempted(&self, wait: &MayWait, id: &str, who: String, why: String) -> Result<(), StoreError> {
+        self.with(wait, |desk| desk.attempted(id, who, why))
     }
 
     /// Records what a person lets a hosted process reach. May wait for the disk.
-    pub(crate) fn access_changed(&self, process: &str, all: bool, by: By) -> Result<(), StoreError> {
+    pub(crate) fn access_changed(&self, wait: &MayWait, process: &str, all: bool, by: By) -> Result<(), StoreError> {
         let record = Record::Access { process: process.to_owned(), all, by };
-        self.with(|desk| desk.log(&record))
+        self.with(wait, |desk| desk.log(&record))
     }
 
     /// Records that a request was turned away before it was asked. May wait for the disk.
-    pub fn turned_away(&self, asker: super::Asker, title: String, why: String) -> Result<(), StoreError> {
+    pub fn turned_away(
+        &self,
+        wait: &MayWait,
+        asker: super::Asker,
+        title: String,
+        why: String,
+    ) -> Result<(), StoreError> {
         let record = Record::Refused { asker: asker.clone(), title, why };
-        self.with(|desk| desk.refused(&asker, &record))
+        self.with(wait, |desk| desk.refused(&asker, &record))
     }
 
     /// Records what happened to a request; `false` when that can not follow. May wait for the disk.
-    pub(crate) fn note(&self, id: &str, record: Record) -> Result<bool, StoreError> {
-        self.with(|desk| desk.note(id, record))
+    pub(crate) fn note(&self, wait: &MayWait, id: &str, record: Record) -> Result<bool, StoreError> {
+        self.with(wait, |desk| desk.note(id, record))
     }
 
     /// One request as memory has it: one that waits, or was settled lately. Never waits, as all that only look.
@@ -240,13 +259,13 @@ impl Inbox {
     }
 
     /// One request by its whole id. May wait for the disk.
-    pub fn get(&self, id: &str) -> Result<Option<Approval>, StoreError> {
-        self.with(|desk| desk.get(id))
+    pub fn get(&self, wait: &MayWait, id: &str) -> Result<Option<Approval>, StoreError> {
+        self.with(wait, |desk| desk.get(id))
     }
 
     /// The ids that begin like this, newest first, a handful at most. May wait for the disk.
-    pub fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.with(|desk| desk.ids(prefix))
+    pub fn ids(&self, wait: &MayWait, prefix: &str) -> Result<Vec<String>, StoreError> {
+        self.with(wait, |desk| desk.ids(prefix))
     }
 
     /// The standing answers.
@@ -260,14 +279,14 @@ impl Inbox {
     }
 
     /// Records the loss of a keeper. May wait for the disk.
-    pub(crate) fn keeper_lost(&self, closed: bool) -> Result<(), StoreError> {
+    pub(crate) fn keeper_lost(&self, wait: &MayWait, closed: bool) -> Result<(), StoreError> {
         self.shared.closed.fetch_or(closed, Ordering::AcqRel);
-        self.with(|desk| desk.keeper_lost(closed))
+        self.with(wait, |desk| desk.keeper_lost(closed))
     }
 
     /// Records that somebody has shown to be a person: they decide again. May wait for the disk.
-    pub(crate) fn prove(&self, record: Record) -> Result<(), StoreError> {
-        self.with(|desk| desk.prove(&record))?;
+    pub(crate) fn prove(&self, wait: &MayWait, record: Record) -> Result<(), StoreError> {
+        self.with(wait, |desk| desk.prove(&record))?;
         self.shared.closed.store(false, Ordering::Release);
         Ok(())
     }
@@ -278,27 +297,27 @@ impl Inbox {
     }
 
     /// A person has seen the rules with these digests, and they count again. Gives their names. May wait for the disk.
-    pub fn affirm(&self, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
-        self.with(|desk| desk.affirm(digests, by))
+    pub fn affirm(&self, wait: &MayWait, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
+        self.with(wait, |desk| desk.affirm(digests, by))
     }
 
     /// Makes a standing answer. May wait for the disk.
-    pub fn add_rule(&self, rule: NewRule, by: By) -> Result<Rule, DecideError> {
-        self.with(|desk| desk.add_rule(rule, by))
+    pub fn add_rule(&self, wait: &MayWait, rule: NewRule, by: By) -> Result<Rule, DecideError> {
+        self.with(wait, |desk| desk.add_rule(rule, by))
     }
 
     /// Takes a standing answer back; `false` if there is none of this name. May wait for the disk.
-    pub fn revoke_rule(&self, name: &str, by: By) -> Result<bool, StoreError> {
-        self.with(|desk| desk.revoke_rule(name, by))
+    pub fn revoke_rule(&self, wait: &MayWait, name: &str, by: By) -> Result<bool, StoreError> {
+        self.with(wait, |desk| desk.revoke_rule(name, by))
     }
 
     /// These loosening settings are asked for; gives back those that do not count, because nobody has confirmed them. May wait
     /// for the disk.
-    pub fn settings(&self, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
+    pub fn settings(&self, wait: &MayWait, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
         if asked.is_empty() && !self.shared.path.exists() {
             return Ok(asked);
         }
-        self.with(|desk| desk.settings(asked))
+        self.with(wait, |desk| desk.settings(asked))
     }
 
     /// Whether a person has confirmed this very value.
@@ -312,13 +331,13 @@ impl Inbox {
     }
 
     /// A person confirms a setting that waits; it counts from the next start. May wait for the disk.
-    pub fn confirm(&self, setting: Setting, by: By) -> Result<(), DecideError> {
-        self.with(|desk| desk.confirm(setting, by))
+    pub fn confirm(&self, wait: &MayWait, setting: Setting, by: By) -> Result<(), DecideError> {
+        self.with(wait, |desk| desk.confirm(setting, by))
     }
 
     /// Entries of the audit after this position. May wait for the disk.
-    pub fn audit(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.with(|desk| desk.read(after, most))
+    pub fn audit(&self, wait: &MayWait, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.with(wait, |desk| desk.read(after, most))
     }
 
     /// The same, of an instance that does not run.
@@ -327,8 +346,8 @@ impl Inbox {
     }
 
     /// Walks the whole audit. May wait for the disk, and takes its time with a long one; nobody waits for it meanwhile.
-    pub fn verify(&self) -> Result<Verified, StoreError> {
-        self.with(|_| Ok::<_, StoreError>(()))?;
+    pub fn verify(&self, wait: &MayWait) -> Result<Verified, StoreError> {
+        self.with(wait, |_| Ok::<_, StoreError>(()))?;
         Self::verify_file(&self.shared.path)
     }
 
@@ -347,8 +366,8 @@ impl Inbox {
     }
 
     /// The newest entry; nothing where there is a log that cannot be read yet.
-    pub(crate) fn last_entry(&self) -> Option<u64> {
-        let seq = self.shared.desk().as_ref().map(Desk::seq);
+    pub(crate) fn last_entry(&self, wait: &MayWait) -> Option<u64> {
+        let seq = self.shared.desk(wait).as_ref().map(Desk::seq);
         seq.or_else(|| (!self.shared.path.exists()).then_some(0))
     }
 
@@ -370,7 +389,7 @@ impl Inbox {
 }
 
 impl InboxInner {
-    fn desk(&self) -> MutexGuard<'_, Option<Desk>> {
+    fn desk(&self, _wait: &MayWait) -> MutexGuard<'_, Option<Desk>> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -395,9 +414,9 @@ impl InboxInner {
     /// One thread per open inbox: it settles what nobody decides, for as long as anybody holds the inbox.
     fn watch_deadlines(self: &Arc<Self>) {
         let shared = Arc::downgrade(self);
-        let clock = std::thread::Builder::new().name("deadlines".into()).spawn(move || {
+        let clock = MayWait::thread("deadlines", move |wait| {
             while let Some(shared) = shared.upgrade() {
-                shared.tend();
+                shared.tend(wait);
             }
         });
         if let Err(error) = clock {
@@ -405,8 +424,8 @@ impl InboxInner {
         }
     }
 
-    fn tend(&self) {
-        let mut slot = self.desk();
+    fn tend(&self, wait: &MayWait) {
+        let mut slot = self.desk(wait);
         let mut next = None;
         if let Some(desk) = &mut *slot {
             let hung_up = || self.gone.lock().unwrap_or_else(PoisonError::into_inner);

@@ -62,6 +62,9 @@ pub enum StoreError {
         /// What does not fit.
         why: String,
     },
+    /// The work on it ended in the middle, which is a fault of ours. What was committed counts.
+    #[error("the inbox: internal error: {0}")]
+    Lost(String),
     /// Somebody else wrote into the log; that was put aside, and what was to be written was not.
     #[error("{}: {entries} entries were written by somebody else (put aside, see `ostler audit --verify`); nothing was decided. Look at the request again", path.display())]
     Foreign {

@@ -5,6 +5,7 @@ pub(super) use std::time::Duration;
 
 use super::store::{Change, Store};
 use super::*;
+pub(super) use crate::may_wait::IN_A_TEST as WAIT;
 
 pub(super) fn ask(content: &str) -> Ask {
     Ask {
@@ -50,7 +51,7 @@ pub(super) fn lose_keeper(folder: &Path) {
 
 /// A daemon beside a keeper that lives on.
 pub(super) fn open(folder: &Path) -> Inbox {
-    Inbox::open(folder.join("inbox.db"), Settings::default(), witness(folder), |_| Trace::Nothing).unwrap()
+    Inbox::open(WAIT, folder.join("inbox.db"), Settings::default(), witness(folder), |_| Trace::Nothing).unwrap()
 }
 
 /// What the audit says happened, in order.
@@ -59,7 +60,7 @@ pub(super) fn story(inbox: &Inbox) -> Vec<String> {
         let record: serde_json::Value = serde_json::from_str(&entry.body).unwrap();
         record["what"].as_str().unwrap().to_owned()
     };
-    inbox.audit(0, 1000).unwrap().into_iter().map(word).collect()
+    inbox.audit(WAIT, 0, 1000).unwrap().into_iter().map(word).collect()
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn time_runs_from_the_first_display_and_a_late_key_is_refused() {
     let ticket = inbox.ask(quick).await.unwrap();
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert!(inbox.peek(ticket.id()).unwrap().state.is_pending(), "nobody has seen it");
-    inbox.shown(ticket.id(), "test").unwrap();
+    inbox.shown(WAIT, ticket.id(), "test").unwrap();
     assert_eq!(ticket.settled().await, State::Expired);
     let late = inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await;
     assert!(matches!(late, Err(DecideError::Expired)));
@@ -115,7 +116,7 @@ fn the_name_of_an_open_request_stays_taken_however_old_it_is() {
     store.append(&Change { about: Some("aold"), records: &[&asked], content: Some("a"), ..change }).unwrap();
     drop(store);
     let inbox = open(folder.path());
-    assert_eq!(inbox.ask_again(again()).unwrap(), "aold");
+    assert_eq!(inbox.ask_again(WAIT, again()).unwrap(), "aold");
     assert_eq!(inbox.pending().len(), 1);
 }
 
@@ -124,13 +125,13 @@ fn of_a_flood_of_attempts_a_few_are_recorded_and_the_rest_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     for pid in 0..500 {
-        inbox.attempted("keeper", format!("pid {pid}"), "it may not".into()).unwrap();
+        inbox.attempted(WAIT, "keeper", format!("pid {pid}"), "it may not".into()).unwrap();
     }
     let attempts = || story(&inbox).iter().filter(|what| *what == "attempted").count();
     assert!((1..100).contains(&attempts()), "{}", attempts());
     let told = |entry: Entry| entry.body.contains("more attempts were refused");
     let end = std::time::Instant::now() + Duration::from_secs(60);
-    while !inbox.audit(0, 1000).unwrap().into_iter().any(told) {
+    while !inbox.audit(WAIT, 0, 1000).unwrap().into_iter().any(told) {
         assert!(std::time::Instant::now() < end, "they are counted");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -215,7 +216,7 @@ async fn what_was_carried_out_before_a_restart_is_not_carried_out_again() {
             let _ = std::fs::copy(path.with_extension(side), copied.with_extension(side));
         }
         let keeper = Witness::new(keepers()[folder.path()].clone(), |_| {});
-        let inbox = Inbox::open(copied, Settings::default(), keeper, move |_| trace.clone()).unwrap();
+        let inbox = Inbox::open(WAIT, copied, Settings::default(), keeper, move |_| trace.clone()).unwrap();
         assert_eq!(inbox.peek(&id).unwrap().state, want);
     }
 }
@@ -294,7 +295,7 @@ async fn a_yes_for_good_becomes_a_rule_that_is_named_listed_and_revoked() {
     assert_eq!(by, By::Rule { name: rules[0].rule.name.clone() });
     assert!(inbox.ask(ask("b")).await.unwrap().approval().unwrap().state.is_pending());
 
-    assert!(inbox.revoke_rule(&rules[0].rule.name, me()).unwrap());
+    assert!(inbox.revoke_rule(WAIT, &rules[0].rule.name, me()).unwrap());
     assert!(inbox.ask(ask("a")).await.unwrap().approval().unwrap().state.is_pending());
 }
 
@@ -327,7 +328,7 @@ async fn three_refusals_in_a_row_are_enough() {
 async fn requests_that_wait_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { pending_max: 2, ..Settings::default() };
-    let inbox = Inbox::open(folder.path().join("inbox.db"), settings, nobody(), |_| Trace::Nothing).unwrap();
+    let inbox = Inbox::open(WAIT, folder.path().join("inbox.db"), settings, nobody(), |_| Trace::Nothing).unwrap();
     let _waiting = (inbox.ask(ask("a")).await.unwrap(), inbox.ask(ask("b")).await.unwrap());
     assert!(matches!(inbox.ask(ask("c")).await, Err(AskError::TooMany(2))));
 }
@@ -341,10 +342,10 @@ async fn settled_requests_leave_memory_and_are_still_found() {
         let ticket = inbox.ask(ask(&number.to_string())).await.unwrap();
         inbox.decide(ticket.id(), &content_hash(&number.to_string()), Decision::deny(), me()).await.unwrap();
     }
-    let found = inbox.get(&first).unwrap().unwrap();
+    let found = inbox.get(WAIT, &first).unwrap().unwrap();
     assert_eq!(found.ask.content, "the first");
     assert!(inbox.recent().len() <= 257);
-    assert_eq!(inbox.ids(&first[..8]).unwrap(), [first]);
+    assert_eq!(inbox.ids(WAIT, &first[..8]).unwrap(), [first]);
 }
 
 /// Every way to lay hands on the file, each to be found by a look and at the next start.
@@ -368,12 +369,12 @@ async fn whoever_edits_the_log_is_found() {
             // Not withdrawn when the ticket goes, after which its content could be let go.
             let ticket = inbox.ask(Ask { bound: Bound::Session, ..ask("a") }).await.unwrap();
             inbox.decide(ticket.id(), &content_hash("a"), Decision::Once, me()).await.unwrap();
-            assert!(inbox.verify().is_ok());
+            assert!(inbox.verify(WAIT).is_ok());
         }
         assert!(Inbox::verify_file(&path).is_ok());
         rusqlite::Connection::open(&path).unwrap().execute_batch(edit).unwrap();
         assert!(matches!(Inbox::verify_file(&path), Err(StoreError::Tampered { .. })), "{edit}");
-        let next = Inbox::open(path, Settings::default(), nobody(), |_| Trace::Nothing);
+        let next = Inbox::open(WAIT, path, Settings::default(), nobody(), |_| Trace::Nothing);
         assert!(matches!(next, Err(StoreError::Tampered { .. })), "{edit}");
     }
 }
@@ -384,7 +385,7 @@ fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
     let path = folder.path().join("inbox.db");
     drop(Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap());
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-    let next = Inbox::open(path, Settings::default(), nobody(), |_| Trace::Nothing);
+    let next = Inbox::open(WAIT, path, Settings::default(), nobody(), |_| Trace::Nothing);
     assert!(matches!(next, Err(StoreError::Newer { found: 99, .. })));
 }
 
@@ -396,7 +397,7 @@ fn records_of_a_newer_program_are_refused_by_name_and_left_alone() {
     let opened = Record::Opened { pid: 1, boot: boot_id(), version: Some(99) };
     store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
     drop(store);
-    let next = Inbox::open(path.clone(), Settings::default(), nobody(), |_| Trace::Nothing);
+    let next = Inbox::open(WAIT, path.clone(), Settings::default(), nobody(), |_| Trace::Nothing);
     let why = next.err().unwrap().to_string();
     assert!(why.contains("written by a newer ostler (version 99, this one knows 2)"), "{why}");
     let entries = rusqlite::Connection::open(&path).unwrap();
@@ -409,7 +410,7 @@ fn nothing_is_written_until_somebody_asks() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
     assert!(inbox.pending().is_empty() && inbox.rules().is_empty());
-    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
+    assert_eq!(inbox.settings(WAIT, Vec::new()).unwrap(), []);
     assert!(!folder.path().join("inbox.db").exists());
 }
 
@@ -453,7 +454,7 @@ async fn a_full_disk_still_takes_decisions() {
         inbox.ask(ask(&content)).await.unwrap();
     }
     assert!(!disk.0.path().join("inbox.reserve").exists());
-    assert!(inbox.verify().is_ok());
+    assert!(inbox.verify(WAIT).is_ok());
 }
 
 #[test]
@@ -463,19 +464,19 @@ fn a_setting_counts_once_a_person_has_confirmed_its_value_and_no_other() {
     let _inside = runtime.enter();
     let warn = || vec![("approvals.writable_programs".to_owned(), "warn".to_owned())];
     let inbox = open(folder.path());
-    assert_eq!(inbox.settings(warn()).unwrap(), warn());
+    assert_eq!(inbox.settings(WAIT, warn()).unwrap(), warn());
     assert_eq!(inbox.unconfirmed(), warn());
     let other = ("approvals.writable_programs".to_owned(), "run".to_owned());
-    assert!(matches!(inbox.confirm(other.clone(), me()), Err(DecideError::DoesNotFit(_))), "it does not wait");
-    inbox.confirm(warn()[0].clone(), me()).unwrap();
+    assert!(matches!(inbox.confirm(WAIT, other.clone(), me()), Err(DecideError::DoesNotFit(_))), "it does not wait");
+    inbox.confirm(WAIT, warn()[0].clone(), me()).unwrap();
     assert_eq!(inbox.unconfirmed(), []);
     drop(inbox);
     let inbox = open(folder.path());
-    assert_eq!(inbox.settings(warn()).unwrap(), [], "also to the next daemon");
-    assert_eq!(inbox.settings(vec![other.clone()]).unwrap(), [other], "another value waits");
-    assert_eq!(inbox.settings(warn()).unwrap(), []);
-    assert_eq!(inbox.settings(Vec::new()).unwrap(), []);
-    assert_eq!(inbox.settings(warn()).unwrap(), warn(), "what was taken back waits again");
+    assert_eq!(inbox.settings(WAIT, warn()).unwrap(), [], "also to the next daemon");
+    assert_eq!(inbox.settings(WAIT, vec![other.clone()]).unwrap(), [other], "another value waits");
+    assert_eq!(inbox.settings(WAIT, warn()).unwrap(), []);
+    assert_eq!(inbox.settings(WAIT, Vec::new()).unwrap(), []);
+    assert_eq!(inbox.settings(WAIT, warn()).unwrap(), warn(), "what was taken back waits again");
     assert_eq!(story(&inbox), ["opened", "setting_confirmed", "opened", "setting_lapsed"]);
 }
 

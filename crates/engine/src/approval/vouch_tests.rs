@@ -69,7 +69,7 @@ async fn a_rule_that_was_written_into_the_file_answers_nothing_and_is_shown() {
     let inbox = open(folder.path());
     assert_eq!(inbox.rules(), []);
     assert!(!runs(&inbox).await);
-    let verified = inbox.verify().unwrap();
+    let verified = inbox.verify(WAIT).unwrap();
     assert!(matches!(&verified.foreign[..], [(_, entry)] if entry.body.contains("rforged")), "{verified:?}");
     assert!(story(&inbox).contains(&"quarantined".to_owned()));
 }
@@ -78,19 +78,19 @@ async fn a_rule_that_was_written_into_the_file_answers_nothing_and_is_shown() {
 async fn a_rule_of_a_person_outlives_the_daemon_alone() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
-    inbox.add_rule(new_rule(), me()).unwrap();
+    inbox.add_rule(WAIT, new_rule(), me()).unwrap();
     assert!(runs(&inbox).await);
     drop(inbox);
     let inbox = open(folder.path());
     assert!(runs(&inbox).await, "nothing is suspended");
-    assert_eq!((inbox.suspended(), inbox.verify().unwrap().foreign), (0, vec![]));
+    assert_eq!((inbox.suspended(), inbox.verify(WAIT).unwrap().foreign), (0, vec![]));
 }
 
 #[tokio::test]
 async fn with_keeper_and_daemon_lost_every_rule_waits_for_a_person() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
-    inbox.add_rule(new_rule(), me()).unwrap();
+    inbox.add_rule(WAIT, new_rule(), me()).unwrap();
     drop(inbox);
     forge(folder.path(), &[(None, &Record::RuleAdded { rule: rule("rforged") })]);
     lose_keeper(folder.path());
@@ -105,10 +105,10 @@ async fn with_keeper_and_daemon_lost_every_rule_waits_for_a_person() {
     // The person affirms the one they know, and it holds; the other does not.
     let known: Vec<String> =
         inbox.rules().into_iter().filter(|held| held.rule.name != "rforged").map(|held| held.digest).collect();
-    assert_eq!(inbox.affirm(&["0".repeat(64)], me()).unwrap(), Vec::<String>::new());
-    assert_eq!(inbox.affirm(&known, me()).unwrap().len(), 1);
+    assert_eq!(inbox.affirm(WAIT, &["0".repeat(64)], me()).unwrap(), Vec::<String>::new());
+    assert_eq!(inbox.affirm(WAIT, &known, me()).unwrap().len(), 1);
     assert!(runs(&inbox).await);
-    assert!(inbox.revoke_rule("rforged", me()).unwrap());
+    assert!(inbox.revoke_rule(WAIT, "rforged", me()).unwrap());
     drop(inbox);
     let inbox = open(folder.path());
     assert_eq!(inbox.suspended(), 0);
@@ -159,9 +159,9 @@ async fn what_is_written_into_the_file_of_a_living_daemon_stops_a_yes_and_says_w
     let why = yes().await.unwrap_err().to_string();
     assert!(why.contains("written by somebody else") && why.contains("audit --verify"), "{why}");
     assert!(ticket.approval().unwrap().state.is_pending());
-    assert!(!inbox.audit(0, 1000).unwrap().iter().any(|entry| entry.body.contains("rforged")));
+    assert!(!inbox.audit(WAIT, 0, 1000).unwrap().iter().any(|entry| entry.body.contains("rforged")));
     yes().await.unwrap();
-    assert_eq!(inbox.verify().unwrap().foreign.len(), 1);
+    assert_eq!(inbox.verify(WAIT).unwrap().foreign.len(), 1);
     // What was recorded is neither changed nor taken away.
     let db = rusqlite::Connection::open(folder.path().join("inbox.db")).unwrap();
     let ticket = inbox.ask(ask("b")).await.unwrap();
@@ -186,15 +186,15 @@ async fn a_file_that_is_put_in_place_of_ours_takes_no_decision() {
 async fn a_log_that_is_cut_or_gone_is_missed_by_the_keeper() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
-    let rule = inbox.add_rule(new_rule(), me()).unwrap();
-    assert!(inbox.revoke_rule(&rule.name, me()).unwrap());
+    let rule = inbox.add_rule(WAIT, new_rule(), me()).unwrap();
+    assert!(inbox.revoke_rule(WAIT, &rule.name, me()).unwrap());
     drop(inbox);
     let path = folder.path().join("inbox.db");
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute("DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)", []).unwrap();
     drop(db);
     std::fs::remove_file(folder.path().join("inbox.head")).unwrap();
-    let next = Inbox::open(path.clone(), Settings::default(), witness(folder.path()), |_| Trace::Nothing);
+    let next = Inbox::open(WAIT, path.clone(), Settings::default(), witness(folder.path()), |_| Trace::Nothing);
     let why = next.err().unwrap().to_string();
     assert!(why.contains("is gone or changed"), "{why}");
     for name in ["inbox.db", "inbox.db-wal", "inbox.db-shm"] {
@@ -220,7 +220,7 @@ async fn a_trigger_in_the_file_does_not_act_for_us() {
 async fn a_file_of_the_layout_before_is_read_and_suspended() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
-    inbox.add_rule(new_rule(), me()).unwrap();
+    inbox.add_rule(WAIT, new_rule(), me()).unwrap();
     drop(inbox);
     let db = rusqlite::Connection::open(folder.path().join("inbox.db")).unwrap();
     let back = "DROP INDEX content_fate; ALTER TABLE entry DROP COLUMN mac; ALTER TABLE content DROP COLUMN fate;
@@ -231,7 +231,7 @@ async fn a_file_of_the_layout_before_is_read_and_suspended() {
     let inbox = open(folder.path());
     assert_eq!(inbox.suspended(), 1);
     let all: Vec<String> = inbox.rules().into_iter().map(|held| held.digest).collect();
-    inbox.affirm(&all, me()).unwrap();
+    inbox.affirm(WAIT, &all, me()).unwrap();
     assert!(runs(&inbox).await);
 }
 

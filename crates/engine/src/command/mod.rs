@@ -19,7 +19,7 @@ use ostler_story::By;
 
 use crate::approval::{CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
 use crate::process::Registry;
-use crate::{Engine, Process, SpawnError, SpawnRequest, StdinError, Terminal};
+use crate::{Engine, MayWait, Process, SpawnError, SpawnRequest, StdinError, Terminal};
 use warm::TellOutcome;
 
 pub use warm::WarmCommand;
@@ -117,14 +117,14 @@ impl Engine {
         let started = self.begin(ticket.id(), &spec, warm).await;
         let (engine, id) = (self.clone(), ticket.id().to_owned());
         // Recording waits for the disk.
-        let noted = tokio::task::spawn_blocking(move || match started {
+        let noted = MayWait::pool(move |wait| match started {
             Ok(process) => {
                 hook!("approval.started");
-                engine.inbox().note(&id, Record::Applied { process: Some(process.id().to_owned()) })?;
+                engine.inbox().note(wait, &id, Record::Applied { process: Some(process.id().to_owned()) })?;
                 Ok(process)
             }
             Err(error) => {
-                engine.inbox().note(&id, Record::Failed { why: error.to_string() })?;
+                engine.inbox().note(wait, &id, Record::Failed { why: error.to_string() })?;
                 Err(error)
             }
         });
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     async fn start_runner(&self, id: &str, spec: &Spec) -> Result<Process, ApplyError> {
-        let (path, hash) = self.write_down(id, spec)?;
+        let (path, hash) = self.write_down(id.to_owned(), spec.clone()).await?;
         hook!("approval.accepted");
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
@@ -167,16 +167,20 @@ impl Engine {
     }
 
     /// The command in a file of its own, and the hash that the runner holds it to.
-    fn write_down(&self, name: &str, spec: &Spec) -> Result<(PathBuf, String), ApplyError> {
-        let path = self.inner.approved(name);
-        let folder = self.inner.config.dir.join(FOLDER);
-        let io = |source| ApplyError::Io { path: path.clone(), source };
-        let text = serde_json::to_string(spec).map_err(|error| io(io::Error::other(error)))?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(io)?;
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).map_err(io)?;
-        file.write_all(text.as_bytes()).map_err(io)?;
-        Ok((path.clone(), content_hash(&text)))
+    async fn write_down(&self, name: String, spec: Spec) -> Result<(PathBuf, String), ApplyError> {
+        let (path, folder) = (self.inner.approved(&name), self.inner.config.dir.join(FOLDER));
+        let file = path.clone();
+        let written = MayWait::pool(move |_| {
+            let text = serde_json::to_string(&spec)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+            let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file)?;
+            file.write_all(text.as_bytes())?;
+            Ok(content_hash(&text))
+        });
+        match written.await.unwrap_or_else(|lost| Err(io::Error::other(lost))) {
+            Ok(hash) => Ok((path, hash)),
+            Err(source) => Err(ApplyError::Io { path, source }),
+        }
     }
 
     /// Records how it ended, also when nobody waits for the answer.
@@ -184,8 +188,8 @@ impl Engine {
         let engine = self.clone();
         tokio::spawn(async move {
             process.wait_exit().await;
-            let recorded = tokio::task::spawn_blocking(move || {
-                let outcome = match Report::read(process.stdout()) {
+            let recorded = MayWait::pool(move |wait| {
+                let outcome = match Report::read(process.stdout(wait)) {
                     Ok(Report { outcome: Some(outcome) }) => outcome_of(outcome),
                     Ok(Report { outcome: None }) => {
                         Outcome::Broke { why: "the runner ended before its command".into() }
@@ -196,7 +200,7 @@ impl Engine {
                 for name in [id.clone(), format!("{id}.waiting")] {
                     let _ = fs::remove_file(engine.inner.approved(&name));
                 }
-                engine.inbox().note(&id, Record::Finished { outcome })
+                engine.inbox().note(wait, &id, Record::Finished { outcome })
             });
             if let Ok(Err(error)) = recorded.await {
                 tracing::error!("outcome not recorded: {error}");

@@ -13,7 +13,7 @@ use ostler_stages::{Elevate, Spec};
 use super::{ApplyError, CommandSetup, RUNNER_VERB, SHOWN_AS, spec};
 use crate::approval::{CommandContent, Ticket, content_hash};
 use crate::process::Registry;
-use crate::{Appended, Engine, Process, SpawnRequest, StdinError};
+use crate::{Appended, Engine, MayWait, Process, SpawnRequest, StdinError};
 
 /// Before the id of the approval; another name than that of a runner that needs not be told.
 pub(super) const KEY_PREFIX: &str = "waiting:";
@@ -49,7 +49,7 @@ impl Engine {
         // Whoever says yes to root most likely has a terminal. If not, this runner is not the right one.
         let elevate = if content.privileged { Elevate::AskOnTerminal } else { Elevate::No };
         let (path, spec_hash) =
-            self.write_down(&format!("{}.waiting", ticket.id()), &spec(content, setup, elevate)).ok()?;
+            self.write_down(format!("{}.waiting", ticket.id()), spec(content, setup, elevate)).await.ok()?;
         let word = crate::id::uuid().ok()?;
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
@@ -115,11 +115,11 @@ impl Engine {
         tokio::spawn(async move {
             process.kill(KILL);
             process.wait_exit().await;
-            let _ = tokio::task::spawn_blocking(move || {
+            let _ = MayWait::pool(move |wait| {
                 if let Some(id) = process.about().key.as_deref().and_then(|key| key.strip_prefix(KEY_PREFIX)) {
                     let _ = std::fs::remove_file(engine.inner.approved(&format!("{id}.waiting")));
                 }
-                engine.forget(&process)
+                engine.forget(wait, &process)
             })
             .await;
         });

@@ -42,7 +42,7 @@ pub use read::{Filter, Opened};
 pub(crate) use sources::{Found, FoundProcess, FoundSession, Sources};
 use sum::{News, Source, Sum, What};
 
-use crate::Process;
+use crate::{MayWait, Process};
 
 /// The feed; a cheap handle.
 #[derive(Clone, Default)]
@@ -126,8 +126,8 @@ impl Feed {
             self.is_at(id, place);
         }
         let shared = Arc::clone(&self.shared);
-        let write = move || writer::run(&shared.pending, &dir, &pumps, &found, &sources);
-        std::thread::Builder::new().name("feed".into()).spawn(write).map(drop)
+        let write = move |wait: &MayWait| writer::run(wait, &shared.pending, (&dir, &pumps), &found, &sources);
+        MayWait::thread("feed", write).map(drop)
     }
 
     /// Nothing more is written; what was noted and is not told yet is told by the next daemon.
@@ -136,7 +136,7 @@ impl Feed {
     }
 
     /// The journal of the feed, once it is in line with its sources. Waits for that.
-    fn journal(&self) -> io::Result<Arc<EventJournal>> {
+    fn journal(&self, _wait: &MayWait) -> io::Result<Arc<EventJournal>> {
         self.shared.pending.opened()
     }
 }

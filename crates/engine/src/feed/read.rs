@@ -9,6 +9,7 @@ use ostler_journal::{EventCursor, EventHead, EventStep, Missing};
 use super::entry::{Change, Entry};
 use super::position::stamp;
 use super::{Feed, Kind, Position};
+use crate::MayWait;
 
 /// What a reader wants; everything, by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub struct Opened {
 
 impl Feed {
     /// A reader after this position. Waits for the disk, and for a feed that is being opened.
-    pub fn read_after(&self, after: Position) -> io::Result<Opened> {
-        let journal = self.journal()?;
+    pub fn read_after(&self, wait: &MayWait, after: Position) -> io::Result<Opened> {
+        let journal = self.journal(wait)?;
         let bounds = journal.bounds();
         let (first, last) = (bounds.first, bounds.last);
         let at = |entry: u64| EventCursor::new(Arc::clone(&journal), entry);
@@ -61,8 +62,8 @@ impl Feed {
     }
 
     /// The newest entry. Waits for a feed that is being opened.
-    pub fn newest(&self) -> io::Result<Position> {
-        Ok(Position::after(self.journal()?.bounds().last))
+    pub fn newest(&self, wait: &MayWait) -> io::Result<Position> {
+        Ok(Position::after(self.journal(wait)?.bounds().last))
     }
 
     /// What an entry tells whoever wants this. Never waits.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::entry::{ENDED, Noted, STARTED};
 use super::sum::{News, Source, Sum, What};
 use super::{Kind, now_ns};
+use crate::MayWait;
 
 /// How far each source was when the daemon began.
 #[derive(Default)]
@@ -33,10 +34,10 @@ pub(crate) struct FoundProcess {
 /// Reads what sources have written. May wait for the disk.
 pub(crate) trait Sources: Send {
     /// The records of a session after this one: number, time and kind.
-    fn records(&self, session: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>>;
+    fn records(&self, wait: &MayWait, session: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>>;
 
     /// The entries of the audit after this one: number, time and what they are.
-    fn audit(&self, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>>;
+    fn audit(&self, wait: &MayWait, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>>;
 
     /// Whether nothing is left of a session on the disk.
     fn is_gone(&self, session: &str) -> bool;
@@ -72,12 +73,12 @@ impl Found {
     }
 
     /// What the sources had and the feed had not, a row for each source.
-    pub(super) fn beyond(&self, sum: &Sum, sources: &dyn Sources) -> io::Result<Vec<Vec<News>>> {
+    pub(super) fn beyond(&self, wait: &MayWait, sum: &Sum, sources: &dyn Sources) -> io::Result<Vec<Vec<News>>> {
         let mut rows = Vec::new();
         for FoundSession { id, last, .. } in &self.sessions {
-            rows.push(behind(sum, &Source::Session(id.clone()), *last, sources)?);
+            rows.push(behind(wait, sum, &Source::Session(id.clone()), *last, sources)?);
         }
-        rows.push(behind(sum, &Source::Audit, self.audit.unwrap_or(0), sources)?);
+        rows.push(behind(wait, sum, &Source::Audit, self.audit.unwrap_or(0), sources)?);
         for process in &self.processes {
             let source = Source::Process(process.id.clone());
             let what = || What::Process(process.session.clone());
@@ -99,7 +100,13 @@ impl Found {
 }
 
 /// What a source has up to here and the feed has not.
-pub(super) fn behind(sum: &Sum, source: &Source, to: u64, sources: &dyn Sources) -> io::Result<Vec<News>> {
+pub(super) fn behind(
+    wait: &MayWait,
+    sum: &Sum,
+    source: &Source,
+    to: u64,
+    sources: &dyn Sources,
+) -> io::Result<Vec<News>> {
     let after = sum.of(source);
     if to <= after {
         return Ok(Vec::new());
@@ -111,7 +118,7 @@ pub(super) fn behind(sum: &Sum, source: &Source, to: u64, sources: &dyn Sources)
             vec![news(to, now_ns(), What::Forgotten(None))]
         }
         Source::Session(id) => {
-            let records = sources.records(id, after, to)?;
+            let records = sources.records(wait, id, after, to)?;
             let mut row: Vec<News> =
                 records.into_iter().map(|(at, time_ns, kind)| news(at, time_ns, What::Said(kind))).collect();
             // What cannot be read was said all the same.
@@ -122,7 +129,7 @@ pub(super) fn behind(sum: &Sum, source: &Source, to: u64, sources: &dyn Sources)
         }
         Source::Process(_) => vec![news(to, now_ns(), What::Process(None))],
         Source::Audit => {
-            let entries = sources.audit(after, to)?;
+            let entries = sources.audit(wait, after, to)?;
             entries.into_iter().map(|(at, time_ns, noted)| news(at, time_ns, What::Noted(noted))).collect()
         }
     })

@@ -14,6 +14,7 @@ use super::pending::Batch;
 use super::sum::{News, Source, Sum, What, weave};
 use super::writer::{Refused, VERSION, Writer};
 use super::*;
+use crate::may_wait::IN_A_TEST as WAIT;
 
 fn said(session: &str, at: u64, time_ns: u64, kind: Kind) -> News {
     News { source: Source::Session(session.into()), at, time_ns, what: What::Said(kind) }
@@ -182,11 +183,11 @@ struct Disk {
 }
 
 impl Sources for Disk {
-    fn records(&self, _: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>> {
+    fn records(&self, _: &MayWait, _: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>> {
         Ok((after + 1..=to.min(self.records)).map(|at| (at, at, Kind::SessionSaid)).collect())
     }
 
-    fn audit(&self, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>> {
+    fn audit(&self, _: &MayWait, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>> {
         let noted = || Noted { kind: Kind::ApprovalAsked, id: None, session: Some("s1".into()) };
         Ok((after + 1..=to.min(self.entries)).map(|at| (at, at, noted())).collect())
     }
@@ -204,7 +205,7 @@ impl Disk {
     }
 
     fn open(&self, dir: &Path) -> Writer {
-        Writer::open(dir, &self.found(), self).unwrap()
+        Writer::open(WAIT, dir, &self.found(), self).unwrap()
     }
 }
 
@@ -218,7 +219,7 @@ fn opened(writer: &Writer) -> Feed {
 
 /// Everything after a position, through a filter.
 fn read(feed: &Feed, after: Position, filter: &Filter) -> Vec<Change> {
-    let Opened { mut cursor, told, .. } = feed.read_after(after).unwrap();
+    let Opened { mut cursor, told, .. } = feed.read_after(WAIT, after).unwrap();
     let mut all = Vec::new();
     loop {
         let mut payload = Vec::new();
@@ -231,7 +232,7 @@ fn read(feed: &Feed, after: Position, filter: &Filter) -> Vec<Change> {
 }
 
 fn put(writer: &mut Writer, news: Vec<News>) {
-    writer.take(Batch { news, ..Batch::default() }, &Disk { records: 0, entries: 0 });
+    writer.take(WAIT, Batch { news, ..Batch::default() }, &Disk { records: 0, entries: 0 });
     writer.flush().unwrap();
 }
 
@@ -292,18 +293,18 @@ fn who_comes_too_late_or_from_another_feed_is_told_of_a_gap() {
     let feed = opened(&writer);
     let first = read(&feed, Position::default(), &Filter::default()).remove(0).position;
     put(&mut writer, vec![said("s1", 2, 0, Kind::TurnBegan)]);
-    assert_eq!(feed.read_after(first).unwrap().gap, None);
+    assert_eq!(feed.read_after(WAIT, first).unwrap().gap, None);
     let other = Position { stamp: first.stamp.map(|stamp| stamp ^ 1), ..first };
-    assert_eq!(feed.read_after(other).unwrap().gap, Some(Missing::Lost));
-    assert_eq!(feed.read_after(Position::after(999)).unwrap().gap, Some(Missing::Lost));
+    assert_eq!(feed.read_after(WAIT, other).unwrap().gap, Some(Missing::Lost));
+    assert_eq!(feed.read_after(WAIT, Position::after(999)).unwrap().gap, Some(Missing::Lost));
     // A checkpoint, and everything before it is let go.
     let number = writer.journal.bounds().last + 1;
     writer.checkpoint().unwrap();
     writer.journal.cut_to(0, u64::MAX, number).unwrap();
-    let late = feed.read_after(first).unwrap();
+    let late = feed.read_after(WAIT, first).unwrap();
     assert_eq!((late.gap, late.first), (Some(Missing::LetGo), number));
     // Who had read everything missed nothing, and what was told before is known to the next daemon.
-    assert_eq!(feed.read_after(Position::after(number - 1)).unwrap().gap, None);
+    assert_eq!(feed.read_after(WAIT, Position::after(number - 1)).unwrap().gap, None);
     drop(writer);
     let mut writer = Disk { records: 2, entries: 0 }.open(dir.path());
     put(&mut writer, vec![said("s1", 2, 0, Kind::TurnBegan), said("s1", 3, 0, Kind::TurnEnded)]);
@@ -342,7 +343,7 @@ fn what_there_was_no_room_for_is_read_from_its_source() {
     pending.add(process("p1", STARTED, 0));
     let batch = pending.next().unwrap();
     assert!(batch.news.len() < 20_000 && batch.behind.len() == 2);
-    writer.take(batch, &Disk { records: 40_000, entries: 0 });
+    writer.take(WAIT, batch, &Disk { records: 40_000, entries: 0 });
     writer.flush().unwrap();
     let told = read(&opened(&writer), Position::default(), &Filter::default());
     let spans: Vec<_> = told.iter().filter(|change| change.process.is_none()).map(which).collect();
@@ -358,5 +359,5 @@ fn a_newer_feed_is_refused_and_left_as_it_is() {
     writer.journal.append_all(1, &[newer.encode()]).unwrap();
     drop(writer);
     let disk = Disk { records: 3, entries: 0 };
-    assert!(matches!(Writer::open(dir.path(), &disk.found(), &disk), Err(Refused::Newer(2))));
+    assert!(matches!(Writer::open(WAIT, dir.path(), &disk.found(), &disk), Err(Refused::Newer(2))));
 }

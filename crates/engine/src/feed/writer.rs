@@ -13,6 +13,7 @@ use super::now_ns;
 use super::pending::{Batch, Pending};
 use super::sources::{Found, Sources, behind};
 use super::sum::{News, Source, Sum, What, weave};
+use crate::MayWait;
 
 /// The format of entries that this ostler writes, and the newest it reads.
 pub(super) const VERSION: u32 = 1;
@@ -27,10 +28,16 @@ const KEEP_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Writes until the end.
-pub(super) fn run(pending: &Pending, dir: &Path, pumps: &Pumps, found: &Found, sources: &dyn Sources) {
+pub(super) fn run(
+    wait: &MayWait,
+    pending: &Pending,
+    (dir, pumps): (&Path, &Pumps),
+    found: &Found,
+    sources: &dyn Sources,
+) {
     let mut said = false;
     let mut writer = loop {
-        match Writer::open(dir, found, sources) {
+        match Writer::open(wait, dir, found, sources) {
             Ok(writer) => break writer,
             Err(Refused::Newer(version)) => {
                 let why = format!("{} was written by a newer ostler (format {version})", dir.display());
@@ -51,7 +58,7 @@ pub(super) fn run(pending: &Pending, dir: &Path, pumps: &Pumps, found: &Found, s
     pumps.keep_synced(&writer.journal);
     pending.open(Ok(Arc::clone(&writer.journal)));
     while let Some(batch) = pending.next() {
-        writer.take(batch, sources);
+        writer.take(wait, batch, sources);
         while let Err(error) = writer.flush() {
             tracing::warn!("feed: {}: {error}", dir.display());
             if !pending.pause(AGAIN) {
@@ -84,7 +91,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the feed in `dir`, or begins one, and brings it into line with its sources.
-    pub(super) fn open(dir: &Path, found: &Found, sources: &dyn Sources) -> Result<Self, Refused> {
+    pub(super) fn open(wait: &MayWait, dir: &Path, found: &Found, sources: &dyn Sources) -> Result<Self, Refused> {
         let journal = match EventJournal::open(dir) {
             Ok(journal) => journal,
             Err(OpenError::Version { found, .. }) => return Err(Refused::Newer(found)),
@@ -109,7 +116,7 @@ impl Writer {
         if found.lower(&mut writer.sum) {
             writer.checkpoint()?;
         }
-        let missing = weave(found.beyond(&writer.sum, sources)?);
+        let missing = weave(found.beyond(wait, &writer.sum, sources)?);
         writer.tell(missing);
         writer.flush()?;
         Ok(writer)
@@ -138,24 +145,25 @@ impl Writer {
     }
 
     /// Takes what was noted, and what there was no room for.
-    pub(super) fn take(&mut self, batch: Batch, sources: &dyn Sources) {
+    pub(super) fn take(&mut self, wait: &MayWait, batch: Batch, sources: &dyn Sources) {
         let (mut news, mut sum) = (Vec::with_capacity(batch.news.len()), HashMap::<Source, u64>::new());
         for one in batch.news {
             let known = *sum.entry(one.source.clone()).or_insert_with(|| self.sum.of(&one.source));
             if one.at > known + 1 && matches!(one.what, What::Said(_) | What::Noted(_)) {
-                news.extend(self.read(&one.source, one.at - 1, sources));
+                news.extend(self.read(wait, &one.source, one.at - 1, sources));
             }
             sum.insert(one.source.clone(), one.at.max(known));
             news.push(one);
         }
         self.tell(news);
-        let rows: Vec<Vec<News>> = batch.behind.iter().map(|(source, to)| self.read(source, *to, sources)).collect();
+        let rows: Vec<Vec<News>> =
+            batch.behind.iter().map(|(source, to)| self.read(wait, source, *to, sources)).collect();
         self.tell(weave(rows));
     }
 
     /// What a source has up to here; what cannot be read is told as words.
-    fn read(&self, source: &Source, to: u64, sources: &dyn Sources) -> Vec<News> {
-        behind(&self.sum, source, to, sources).unwrap_or_else(|error| {
+    fn read(&self, wait: &MayWait, source: &Source, to: u64, sources: &dyn Sources) -> Vec<News> {
+        behind(wait, &self.sum, source, to, sources).unwrap_or_else(|error| {
             tracing::warn!("feed: {source:?} cannot be read: {error}");
             Vec::new()
         })

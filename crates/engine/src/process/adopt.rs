@@ -22,7 +22,7 @@ use super::{About, Process, Registry};
 use crate::access::at_large;
 use crate::approval::{Inbox, Trace, Witness};
 use crate::id;
-use crate::{Engine, EngineConfig, Sessions, StartError};
+use crate::{Engine, EngineConfig, MayWait, Sessions, StartError};
 
 /// How long the keeper may take to notice that the daemon before us has gone: its connection ends with it.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ const TRIM_FROM: u64 = 2 << 20;
 impl Engine {
     /// Starts the engine in `config.dir`: finds or starts the keeper, and takes up every child it holds.
     /// Blocks until all of them are hosted again. The caller holds the instance's lease.
-    pub fn start(config: EngineConfig) -> Result<Self, StartError> {
+    pub fn start(wait: &MayWait, config: EngineConfig) -> Result<Self, StartError> {
         let processes = config.dir.join("procs");
         DirBuilder::new()
             .recursive(true)
@@ -74,13 +74,10 @@ impl Engine {
         // Set once, here.
         let _ = report.registry.set(Arc::downgrade(&registry));
         let watcher = Arc::downgrade(&registry);
-        std::thread::Builder::new()
-            .name("exits".into())
-            .spawn(move || hear(&watcher, &events, &report))
-            .map_err(StartError::Pumps)?;
+        MayWait::thread("exits", move |wait| hear(wait, &watcher, &events, &report)).map_err(StartError::Pumps)?;
         registry.claims.start(&registry).map_err(StartError::Pumps)?;
         let sweeper = Arc::downgrade(&registry);
-        std::thread::Builder::new().name("sweep".into()).spawn(move || sweep(&sweeper)).map_err(StartError::Pumps)?;
+        MayWait::thread("sweep", move |_| sweep(&sweeper)).map_err(StartError::Pumps)?;
         let known = Arc::downgrade(&registry);
         let told = Arc::downgrade(&registry);
         let witness = Witness::new(entrusted, move |head| {
@@ -88,18 +85,19 @@ impl Engine {
                 registry.entrust(head.to_vec());
             }
         });
-        let inbox = Inbox::open(registry.config.dir.join("inbox.db"), registry.config.approvals, witness, move |id| {
-            known.upgrade().map_or(Trace::CannotTell, |registry| registry.trace(id, is_new))
-        })?;
+        let inbox =
+            Inbox::open(wait, registry.config.dir.join("inbox.db"), registry.config.approvals, witness, move |id| {
+                known.upgrade().map_or(Trace::CannotTell, |registry| registry.trace(id, is_new))
+            })?;
         // Set once, before anybody else has the registry.
         let _ = registry.inbox.set(inbox.clone());
         inbox.tell_feed(registry.feed.clone());
         if was_cut_off {
             // The keeper before had no control groups: else there was no note.
-            registry.note_lost_keeper(false);
+            registry.note_lost_keeper(wait, false);
         }
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        let sessions = Sessions::open(Arc::clone(&registry), inbox.clone(), runtime);
+        let sessions = Sessions::open(wait, Arc::clone(&registry), inbox.clone(), runtime);
         let engine = Self { inner: registry, inbox, sessions };
         engine.resume_commands();
         Ok(engine)
@@ -229,7 +227,7 @@ fn give_back_memory() {
     }
 }
 
-fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Report) {
+fn hear(wait: &MayWait, registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Report) {
     for event in events {
         let Some(registry) = registry.upgrade() else { return };
         match event {
@@ -238,8 +236,8 @@ fn hear(registry: &Weak<Registry>, events: &mpsc::Receiver<Event>, report: &Repo
                 tracing::warn!("{key} never started: {error}");
                 registry.child_exited(&key, Exit::Unknown);
             }
-            Event::Intruder { key, pid } => registry.intruder(&key, pid),
-            Event::KeeperLost => registry.replace_keeper(report),
+            Event::Intruder { key, pid } => registry.intruder(wait, &key, pid),
+            Event::KeeperLost => registry.replace_keeper(wait, report),
         }
     }
 }

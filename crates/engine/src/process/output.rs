@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use ostler_journal::{Cursor, Kind, Step};
 
 use super::Process;
+use crate::MayWait;
 use crate::lines::last_lines;
 
 /// As much of the end of a journal as its last lines are looked for in.
@@ -20,7 +21,7 @@ pub struct Stdout {
 
 impl Process {
     /// The bytes of its stdout between two offsets.
-    pub(crate) fn stdout_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn stdout_between(&self, _wait: &MayWait, from: u64, to: u64) -> io::Result<Vec<u8>> {
         let bytes = self.file_between("out", from, to)?;
         // Only now: what is let go meanwhile reads as zeros.
         kept(from >= self.stdout_start()).map(|()| bytes)
@@ -32,7 +33,7 @@ impl Process {
     }
 
     /// The bytes that were accepted for its stdin between two offsets; only of a session's agent are they kept.
-    pub(crate) fn stdin_between(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn stdin_between(&self, _wait: &MayWait, from: u64, to: u64) -> io::Result<Vec<u8>> {
         kept(self.about().session.is_some())?;
         self.file_between("in", from, to)
     }
@@ -50,7 +51,7 @@ impl Process {
     }
 
     /// Its last lines, of both streams, as plain text. Reads a bounded part of the journal's end; may wait for the disk.
-    pub fn last_lines(&self, count: usize) -> io::Result<Vec<String>> {
+    pub fn last_lines(&self, _wait: &MayWait, count: usize) -> io::Result<Vec<String>> {
         let bounds = self.bounds();
         if count == 0 || bounds.out_end + bounds.err_end == 0 {
             return Ok(Vec::new());
@@ -69,8 +70,9 @@ impl Process {
         Ok(last_lines(bytes.get(from..).unwrap_or_default(), count, least))
     }
 
-    /// Its stdout so far. A part that retention has let go is an error, never a silent gap.
-    pub fn stdout(&self) -> Stdout {
+    /// Its stdout so far. A part that retention has let go is an error, never a silent gap. Reading may wait for
+    /// the disk.
+    pub fn stdout(&self, _wait: &MayWait) -> Stdout {
         Stdout { cursor: self.cursor(0), frame: Vec::new(), at: 0 }
     }
 }

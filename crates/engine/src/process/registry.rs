@@ -20,7 +20,7 @@ use super::{About, Inner, Process};
 use crate::access::at_large;
 use crate::feed::Feed;
 use crate::names::{Bearer, Names};
-use crate::{Engine, EngineConfig, Inbox, Terminal};
+use crate::{Engine, EngineConfig, Inbox, MayWait, Terminal};
 
 /// How long an agent that ended may be survived by whoever else holds its pipes: a launcher that is gone while the agent
 /// that it started lives on. Its session waits for that; a pipe that nobody holds is read to its end much sooner.
@@ -422,10 +422,12 @@ impl Registry {
     }
 
     /// A hosted process tried to take the daemon's place at the keeper, and was sent away: goes on record.
-    pub(super) fn intruder(&self, key: &str, pid: u32) {
+    pub(super) fn intruder(&self, wait: &MayWait, key: &str, pid: u32) {
         let why = format!("pid {pid} is hosted by ostler (it descends from {key}) and may not be the daemon");
         tracing::debug!("keeper: {why}");
-        if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.attempted("keeper", format!("pid {pid}"), why)) {
+        if let Some(Err(error)) =
+            self.inbox.get().map(|inbox| inbox.attempted(wait, "keeper", format!("pid {pid}"), why))
+        {
             tracing::error!("an attempt on the keeper could not be recorded: {error}");
         }
     }

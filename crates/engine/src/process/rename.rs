@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use super::{About, Process};
 use crate::names::NameTaken;
-use crate::{Engine, RUNNER_VERB};
+use crate::{Engine, MayWait, RUNNER_VERB};
 
 /// Why a process is still called what it was.
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +37,8 @@ impl Process {
 }
 
 impl Engine {
-    /// Calls a process by a name that nobody alive has, or by none. Waits for the disk.
-    pub fn rename(&self, process: &Process, name: Option<String>) -> Result<(), RenameError> {
+    /// Calls a process by a name that nobody alive has, or by none. May wait for the disk.
+    pub fn rename(&self, wait: &MayWait, process: &Process, name: Option<String>) -> Result<(), RenameError> {
         if process.name() == name {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl Engine {
         }
         let _given = name.as_deref().map(|name| self.take_name(name, Some(process.id()))).transpose()?;
         // One after the other, so that the last to be heard of is the last to be written.
-        let _turn = self.inner.names.renaming();
+        let _turn = self.inner.names.renaming(wait);
         let journal = &process.inner.journal;
         journal.to_be_described(about.called(name.clone()).encode());
         journal.describe()?;

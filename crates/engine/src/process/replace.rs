@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::adopt::{Reached, Report, reach_keeper};
 use super::{Process, Registry};
+use crate::MayWait;
 use crate::access::at_large;
 
 /// Attempts before the daemon goes on without a keeper; each waits longer than the one before.
@@ -22,12 +23,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 impl Registry {
-    pub(super) fn replace_keeper(self: &Arc<Self>, report: &Report) {
+    pub(super) fn replace_keeper(self: &Arc<Self>, wait: &MayWait, report: &Report) {
         tracing::warn!("the keeper is gone; starting another");
         self.helpers().lose();
         for attempt in 0..ATTEMPTS {
             match reach_keeper(&self.config.dir, report, Some(&self.keeper()), &self.pumps) {
-                Ok(reached) => return self.change_to(reached),
+                Ok(reached) => return self.change_to(wait, reached),
                 Err(error) => tracing::error!("no keeper yet: {error}"),
             }
             std::thread::sleep(PAUSE * 2u32.pow(attempt));
@@ -35,12 +36,12 @@ impl Registry {
         tracing::error!("no keeper: running children go on, nothing new can be started until `ostler restart`");
     }
 
-    fn change_to(self: &Arc<Self>, reached: Reached) {
+    fn change_to(self: &Arc<Self>, wait: &MayWait, reached: Reached) {
         let Reached { keeper, adopted, is_new } = reached;
         let had_groups = self.has_groups();
         if is_new {
             // Before the new one is there: until then everybody sees that the old one is not.
-            self.note_lost_keeper(had_groups);
+            self.note_lost_keeper(wait, had_groups);
         }
         self.set_keeper(keeper.clone());
         self.entrust_again();
@@ -72,12 +73,12 @@ impl Registry {
 
     /// The loss is an entry of the audit. Where its children were in no control groups, nobody decides until they have shown to be
     /// a person.
-    pub(super) fn note_lost_keeper(&self, had_groups: bool) {
+    pub(super) fn note_lost_keeper(&self, wait: &MayWait, had_groups: bool) {
         let closed = self.locks() && !had_groups;
         if closed && let Err(error) = at_large::note(&self.config.dir) {
             tracing::error!("other instances do not know that somebody got away: {error}");
         }
-        if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.keeper_lost(closed)) {
+        if let Some(Err(error)) = self.inbox.get().map(|inbox| inbox.keeper_lost(wait, closed)) {
             tracing::error!("the loss of the keeper was not recorded: {error}");
         }
     }

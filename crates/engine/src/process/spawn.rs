@@ -20,7 +20,7 @@ use super::lasting::Lasting;
 use super::registry::{Claim, Reservation};
 use super::{About, Process, Registry, WinSize};
 use crate::names::{Given, NameTaken};
-use crate::{Engine, id, lookup};
+use crate::{Engine, MayWait, id, lookup};
 
 /// How long a disk thread waits for a fork. A fork takes less than a millisecond; one that hangs (a folder on a server that
 /// is gone) must not keep a thread that others need.
@@ -375,7 +375,7 @@ fn cancelled(error: &io::Error, then: SpawnError) -> Option<SpawnError> {
 
 /// Runs what touches the disk on a thread where it may wait.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
+    MayWait::pool(|_| work()).await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
 }
 
 fn check(request: &SpawnRequest, program: &Path) -> Result<(), SpawnError> {
@@ -491,7 +491,7 @@ fn note_private(registry: &Registry, about: &About) {
     };
     match tokio::runtime::Handle::try_current() {
         // Not on a thread that others wait for.
-        Ok(runtime) => drop(runtime.spawn_blocking(note)),
+        Ok(runtime) => drop(MayWait::pool_of(&runtime, move |_| note())),
         Err(_) => note(),
     }
 }
@@ -510,7 +510,7 @@ impl Registry {
         match tokio::runtime::Handle::try_current() {
             _ if old.about().private => {}
             // Not on a thread that others wait for.
-            Ok(runtime) => drop(runtime.spawn_blocking(withdraw)),
+            Ok(runtime) => drop(MayWait::pool_of(&runtime, move |_| withdraw())),
             Err(_) => withdraw(),
         }
         if old.is_running() {

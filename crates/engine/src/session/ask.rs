@@ -12,6 +12,7 @@ use super::Session;
 use super::driver::Driver;
 use super::sessions::SessionsInner;
 use super::state::{Open, State};
+use crate::MayWait;
 use crate::approval::{Approval, Ask, AskError, AskKind, Asker, Bound, Inbox, Outcome, Record};
 
 impl Session {
@@ -29,7 +30,7 @@ fn key(session: &str, open: &Open) -> String {
     format!("{session}/{}/{end}/{index}", open.source)
 }
 
-impl Driver {
+impl Driver<'_> {
     /// Brings new requests to the inbox, and answers from there to the agent.
     pub(super) fn settle_asks(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = self.running.as_ref().filter(|running| running.held.is_none()) else { return Ok(()) };
@@ -40,7 +41,7 @@ impl Driver {
         };
         // The daemon before us may have died between the answer and its record.
         if self.fresh {
-            given.iter().for_each(|approval| delivered(shared.inbox(), approval));
+            given.iter().for_each(|approval| delivered(self.wait, shared.inbox(), approval));
             self.fresh = false;
         }
         for open in asks {
@@ -57,12 +58,12 @@ impl Driver {
             let desk = self.session.look();
             request(&desk.state, open, shared.config().ask_timeout)
         };
-        match shared.inbox().ask_again(ask) {
+        match shared.inbox().ask_again(self.wait, ask) {
             Ok(approval) => {
                 hook!("session.asked");
                 let (request, source) = (open.asked.request.clone(), open.source);
                 let fact = Fact::Approval { request, source, approval: approval.clone() };
-                self.session.tell(&mut self.session.pen(), fact)?;
+                self.session.tell(&mut self.session.pen(self.wait), fact)?;
                 // A rule may have answered it already.
                 self.answer(shared, open, &approval)
             }
@@ -75,12 +76,12 @@ impl Driver {
 
     /// Tells the agent what was decided, once it was.
     fn answer(&mut self, shared: &Arc<SessionsInner>, open: &Open, id: &str) -> io::Result<()> {
-        let found = shared.inbox().peek(id).or_else(|| shared.inbox().get(id).ok().flatten());
+        let found = shared.inbox().peek(id).or_else(|| shared.inbox().get(self.wait, id).ok().flatten());
         let Some(approval) = found else { return Ok(()) };
         let Some(answer) = answer_to(&approval, &open.asked) else { return Ok(()) };
         let by = approval.decided.map_or(By::Ostler, |(by, _)| by);
         self.deliver(open, id, answer, by)?;
-        delivered(shared.inbox(), id);
+        delivered(self.wait, shared.inbox(), id);
         Ok(())
     }
 
@@ -100,7 +101,7 @@ impl Driver {
         let intent = Intent { at: running.ledger, len: bytes.len() as u64 };
         let (source, approval) = (open.source, approval.to_owned());
         let fact = Fact::Answered { request, source, approval, decision: answer, by, intent };
-        self.session.tell(&mut self.session.pen(), fact)?;
+        self.session.tell(&mut self.session.pen(self.wait), fact)?;
         hook!("session.answered");
         running.write(&self.session, bytes);
         Ok(())
@@ -160,18 +161,18 @@ fn answer_to(approval: &Approval, asked: &Asked) -> Option<Decision> {
 }
 
 /// The answer is in the agent's stdin ledger, or will be: it counts as given.
-fn delivered(inbox: &Inbox, approval: &str) {
+fn delivered(wait: &MayWait, inbox: &Inbox, approval: &str) {
     let noted = inbox
-        .note(approval, Record::Applied { process: None })
-        .and_then(|_| inbox.note(approval, Record::Finished { outcome: Outcome::Delivered }));
+        .note(wait, approval, Record::Applied { process: None })
+        .and_then(|_| inbox.note(wait, approval, Record::Finished { outcome: Outcome::Delivered }));
     if let Err(error) = noted {
         tracing::error!("{approval}: delivery not recorded: {error}");
     }
 }
 
 /// Nobody waits for it any more.
-pub(super) fn withdraw(inbox: &Inbox, approval: &str, why: &str) {
-    if let Err(error) = inbox.note(approval, Record::Withdrawn { why: why.to_owned() }) {
+pub(super) fn withdraw(wait: &MayWait, inbox: &Inbox, approval: &str, why: &str) {
+    if let Err(error) = inbox.note(wait, approval, Record::Withdrawn { why: why.to_owned() }) {
         tracing::error!("{approval}: withdrawal not recorded: {error}");
     }
 }

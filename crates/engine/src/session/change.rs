@@ -6,8 +6,8 @@ use ostler_agents::Unsupported;
 use ostler_story::{Autonomy, Fact, Lifetime, Settings};
 
 use super::{Session, new};
-use crate::Caller;
 use crate::names::NameTaken;
+use crate::{Caller, MayWait};
 
 /// What is to be different; what is not given stays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Session {
 
     /// Changes settings, all or none. How much an agent may do is not for anybody hosted to say, so `by` is asked who
     /// changes it, where that matters. May wait for the disk.
-    pub fn change(&self, change: Change, by: impl FnOnce() -> Caller) -> Result<(), ChangeError> {
+    pub fn change(&self, wait: &MayWait, change: Change, by: impl FnOnce() -> Caller) -> Result<(), ChangeError> {
         let oneshot = self.inner.shared.upgrade().is_some_and(|shared| shared.config().oneshot);
         // Asked without the desk, which others wait for; what changes in between makes a caller who was not asked for unknown.
         let leash = change.leash(&self.look().state.settings);
@@ -89,7 +89,7 @@ impl Session {
             (Some(Some(name)), Some(shared)) => Some(shared.engine().take_name(name, Some(self.id()))?),
             _ => None,
         };
-        let mut desk = self.pen();
+        let mut desk = self.pen(wait);
         if desk.state.closed {
             return Err(ChangeError::Closed);
         }

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use super::state::State;
+use crate::MayWait;
 
 /// What changes together.
 pub(super) struct Current {
@@ -42,14 +43,15 @@ impl Desk {
     }
 
     /// The only pen. Whoever has it may be writing to the disk.
-    pub(super) fn pen(&self) -> Pen<'_> {
+    pub(super) fn pen<'a>(&'a self, wait: &'a MayWait) -> Pen<'a> {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        Pen { _turn: turn, desk: self, seen: OnceCell::new() }
+        Pen { wait, _turn: turn, desk: self, seen: OnceCell::new() }
     }
 }
 
 /// The right to change a session, and the only one: what it shows does not change behind its holder's back.
 pub(super) struct Pen<'a> {
+    pub(super) wait: &'a MayWait,
     _turn: MutexGuard<'a, ()>,
     desk: &'a Desk,
     seen: OnceCell<RwLockReadGuard<'a, Current>>,

@@ -14,7 +14,7 @@ use super::running::{News, Running, Stage};
 use super::sessions::SessionsInner;
 use super::state::REBOOTED;
 use super::{Session, rebuild};
-use crate::Scope;
+use crate::{MayWait, Scope};
 
 /// A look at least this often: nobody rings for a disk that has room again, or an engine that is gone.
 const TICK: Duration = Duration::from_secs(1);
@@ -40,7 +40,8 @@ enum Wish {
     End,
 }
 
-pub(super) struct Driver {
+pub(super) struct Driver<'a> {
+    pub(super) wait: &'a MayWait,
     pub(super) session: Session,
     pub(super) running: Option<Running>,
     /// Nothing was looked up in the inbox yet.
@@ -51,15 +52,18 @@ pub(super) struct Driver {
 
 impl Session {
     /// Has a thread drive it, if none does.
-    pub(super) fn drive(&self) {
-        let mut desk = self.pen();
+    pub(super) fn drive(&self, wait: &MayWait) {
+        let mut desk = self.pen(wait);
         if desk.driven {
             drop(desk);
             self.inner.bell.ring();
             return;
         }
-        let driver = Driver { session: self.clone(), running: None, fresh: true, idle: Instant::now() };
-        match std::thread::Builder::new().name("session".into()).spawn(move || driver.run()) {
+        let session = self.clone();
+        let drive = move |wait: &MayWait| {
+            Driver { wait, session, running: None, fresh: true, idle: Instant::now() }.run();
+        };
+        match MayWait::thread("session", drive) {
             Ok(_) => desk.change(|desk| desk.driven = true),
             // What was accepted waits in the journal until the next prompt or start.
             Err(error) => tracing::error!("{}: not driven: {error}", self.inner.id),
@@ -67,7 +71,7 @@ impl Session {
     }
 }
 
-impl Driver {
+impl Driver<'_> {
     fn run(mut self) {
         loop {
             let Some(shared) = self.session.inner.shared.upgrade() else { return };
@@ -89,7 +93,7 @@ impl Driver {
 
     /// Ends the thread if nothing is left to do.
     fn leave(&mut self, shared: &SessionsInner) -> bool {
-        let mut desk = self.session.pen();
+        let mut desk = self.session.pen(self.wait);
         let more = desk.state.is_busy() && !desk.state.held && !desk.state.closed && !shared.is_halting();
         if self.running.is_some() || desk.state.living.is_some() || more {
             return false;
@@ -106,7 +110,7 @@ impl Driver {
     /// Everything that can be done now; when to look again.
     fn step(&mut self, shared: &Arc<SessionsInner>) -> io::Result<Option<Instant>> {
         if self.running.is_none() && self.session.look().state.living.is_some() {
-            self.running = rebuild::take_up(&self.session, shared)?;
+            self.running = rebuild::take_up(self.wait, &self.session, shared)?;
         }
         self.listen(shared)?;
         self.settle_asks(shared)?;
@@ -125,9 +129,9 @@ impl Driver {
         loop {
             self.keep(shared)?;
             let Some(running) = &mut self.running else { return Ok(()) };
-            match running.listen()? {
+            match running.listen(self.wait)? {
                 News::Lines => {}
-                News::Nothing => return rebuild::settle(&self.session, running),
+                News::Nothing => return rebuild::settle(self.wait, &self.session, running),
                 News::Over(exit) => return self.over(exit, shared),
             }
         }
@@ -138,7 +142,7 @@ impl Driver {
         let Some(running) = &mut self.running else { return Ok(()) };
         while let Some(heard) = running.heard.front() {
             let (source, end) = (running.source, heard.end);
-            derive(&self.session, shared, source, end, &heard.lined.events)?;
+            derive(self.wait, &self.session, shared, (source, end), &heard.lined.events)?;
             hook!("session.derived");
             if let Some(heard) = running.heard.pop_front() {
                 running.write(&self.session, heard.lined.reply);
@@ -162,8 +166,8 @@ impl Driver {
             let spoke = running.spoke;
             last.iter_mut().for_each(|event| explain(event, &name, spoke, &how));
         }
-        derive(&self.session, shared, source, u64::MAX, &last)?;
-        let mut desk = self.session.pen();
+        derive(self.wait, &self.session, shared, (source, u64::MAX), &last)?;
+        let mut desk = self.session.pen(self.wait);
         let served = desk.state.living.as_ref().is_some_and(|living| living.prompted.is_some());
         self.session.tell(&mut desk, Fact::Exited { source, exit, stderr })?;
         desk.change(|desk| {
@@ -186,7 +190,7 @@ impl Driver {
     /// Begins the next turn, and gets its prompt to the agent.
     fn turn(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
-        let mut desk = session.pen();
+        let mut desk = session.pen(self.wait);
         if desk.state.turn.is_none()
             && !desk.state.held
             && !desk.state.closed
@@ -372,9 +376,15 @@ pub(super) fn fail(session: &Session, desk: &mut Pen<'_>, message: String) -> io
 }
 
 /// Journals the events of one raw line, unless they are there already, and tells the inbox what is no longer waited for.
-fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64, events: &[Event]) -> io::Result<()> {
-    let journal = session.inner.folder.journal()?;
-    let mut desk = session.pen();
+fn derive(
+    wait: &MayWait,
+    session: &Session,
+    shared: &Arc<SessionsInner>,
+    (source, end): (u32, u64),
+    events: &[Event],
+) -> io::Result<()> {
+    let journal = session.inner.folder.journal(wait)?;
+    let mut desk = session.pen(wait);
     let events = &*desk.state.priced(events);
     let payload = ostler_story::payload(events);
     let Some(record) = journal.append(source, end, &payload)? else { return Ok(()) };
@@ -398,7 +408,7 @@ fn derive(session: &Session, shared: &Arc<SessionsInner>, source: u32, end: u64,
     }
     drop(desk);
     for approval in asked.iter().filter(|id| !still.contains(id)) {
-        super::ask::withdraw(shared.inbox(), approval, "the agent no longer waits for it");
+        super::ask::withdraw(wait, shared.inbox(), approval, "the agent no longer waits for it");
     }
     Ok(())
 }

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use super::sessions::{Sessions, SessionsInner};
 use super::{EventStep, Session};
-use crate::Process;
 use crate::approval::{Entry, Record};
 use crate::feed::{Found, FoundProcess, FoundSession, Kind, Noted, Sources};
+use crate::{MayWait, Process};
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Entries of the audit that are read at once.
@@ -17,13 +17,13 @@ const AUDIT_PAGE: usize = 1024;
 
 impl Sessions {
     /// Begins to tell. Nothing new has happened yet but the ends of processes, which come after what was before.
-    pub(super) fn begin_feed(&self) {
+    pub(super) fn begin_feed(&self, wait: &MayWait) {
         let shared = &self.shared;
         let processes = shared.registry.list().into_iter().filter(|process| !process.is_waiting());
         let found = Found {
             sessions: self.list().iter().map(found_session).collect(),
             processes: processes.map(|process| found_process(&process)).collect(),
-            audit: shared.inbox().last_entry(),
+            audit: shared.inbox().last_entry(wait),
         };
         let (dir, pumps) = (shared.registry.config.dir.join("feed"), shared.registry.pumps.clone());
         let sources = Behind { shared: std::sync::Arc::downgrade(shared) };
@@ -64,9 +64,9 @@ impl Behind {
 }
 
 impl Sources for Behind {
-    fn records(&self, session: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>> {
+    fn records(&self, wait: &MayWait, session: &str, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Kind)>> {
         let Some(session) = self.sessions()?.get(session) else { return Ok(Vec::new()) };
-        let (mut cursor, mut payload, mut found) = (session.events(after)?, Vec::new(), Vec::new());
+        let (mut cursor, mut payload, mut found) = (session.events(wait, after)?, Vec::new(), Vec::new());
         while cursor.position() < to {
             payload.clear();
             match cursor.next_blocking(&mut payload)? {
@@ -81,12 +81,12 @@ impl Sources for Behind {
         Ok(found)
     }
 
-    fn audit(&self, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>> {
+    fn audit(&self, wait: &MayWait, after: u64, to: u64) -> io::Result<Vec<(u64, u64, Noted)>> {
         let sessions = self.sessions()?;
         let (inbox, mut found, mut at) = (sessions.shared.inbox(), Vec::new(), after);
         while at < to {
             let most = usize::try_from(to - at).unwrap_or(AUDIT_PAGE).min(AUDIT_PAGE);
-            let page = inbox.audit(at, most).map_err(io::Error::other)?;
+            let page = inbox.audit(wait, at, most).map_err(io::Error::other)?;
             let Some(last) = page.last() else { break };
             at = last.seq;
             for Entry { seq, at_ms, about, body } in page {

@@ -3,6 +3,7 @@
 use super::prompt::{Prompt, PromptError};
 use super::state::REBOOTED;
 use super::{Fact, Session};
+use crate::MayWait;
 
 /// What an agent is told whose turn ended with the machine, where nothing else waits for it.
 const CONTINUE: &str = "Continue where you left off.";
@@ -20,8 +21,8 @@ pub enum GoneOn {
 
 impl Session {
     /// Goes on with what was held; where nothing was, the agent is told to continue. May wait for the disk.
-    pub fn go_on(&self, door: &str) -> Result<GoneOn, PromptError> {
-        let mut desk = self.pen();
+    pub fn go_on(&self, wait: &MayWait, door: &str) -> Result<GoneOn, PromptError> {
+        let mut desk = self.pen(wait);
         if desk.state.closed {
             return Err(PromptError::Closed);
         }
@@ -30,13 +31,13 @@ impl Session {
         }
         if !desk.state.is_held() {
             drop(desk);
-            self.prompt(Prompt::text(CONTINUE, door))?;
+            self.prompt(wait, Prompt::text(CONTINUE, door))?;
             return Ok(GoneOn::Told(CONTINUE));
         }
         let held = desk.state.queue.len() + usize::from(desk.state.turn.is_some());
         self.tell(&mut desk, Fact::Released {})?;
         drop(desk);
-        self.drive();
+        self.drive(wait);
         Ok(GoneOn::Held(held))
     }
 }

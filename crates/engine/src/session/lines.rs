@@ -7,6 +7,7 @@ use std::sync::PoisonError;
 use ostler_story::{Block, Event, ToolCall};
 
 use super::{Fact, Said, Session, said};
+use crate::MayWait;
 use crate::lines::{LINES_MAX, last_lines};
 
 /// As many records of the end as are looked at: a run of deltas has a word in each.
@@ -18,19 +19,19 @@ pub(super) type Lines = Vec<String>;
 
 impl Session {
     /// Its last lines as plain text, what the person said among them. May wait for the disk.
-    pub fn last_lines(&self, count: usize) -> io::Result<Vec<String>> {
+    pub fn last_lines(&self, wait: &MayWait, count: usize) -> io::Result<Vec<String>> {
         let last = self.view().last;
         let mut kept = self.inner.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|(of, _)| *of != last) {
-            *kept = Some((last, self.read_lines(last)?));
+            *kept = Some((last, self.read_lines(wait, last)?));
         }
         let lines = kept.as_ref().map(|(_, lines)| lines.as_slice()).unwrap_or_default();
         Ok(lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().to_vec())
     }
 
-    fn read_lines(&self, last: u64) -> io::Result<Lines> {
+    fn read_lines(&self, wait: &MayWait, last: u64) -> io::Result<Lines> {
         let mut heard = Heard::default();
-        self.events(last.saturating_sub(RECORDS))?.read_upto(last, |head, payload| {
+        self.events(wait, last.saturating_sub(RECORDS))?.read_upto(last, |head, payload| {
             said(head.source, payload).iter().for_each(|said| heard.take(said));
         })?;
         Ok(heard.lines())

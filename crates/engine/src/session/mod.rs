@@ -68,6 +68,7 @@ pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::LoadError;
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
+use crate::MayWait;
 use ostler_story::{Agent, Alias, Asked, Autonomy, Drive, Fact, Lifetime, Limit, Said, said};
 
 use bell::Bell;
@@ -270,29 +271,29 @@ impl Session {
     }
 
     /// A reader of its records, after the one with this number. Opening the journal may wait for the disk.
-    pub fn events(&self, after: u64) -> io::Result<EventCursor> {
-        Ok(EventCursor::new(self.inner.folder.journal()?, after))
+    pub fn events(&self, wait: &MayWait, after: u64) -> io::Result<EventCursor> {
+        Ok(EventCursor::new(self.inner.folder.journal(wait)?, after))
     }
 
-    /// Calls `wake` when there are more, once per [`Subscription::arm`].
-    pub fn subscribe(&self, wake: Arc<dyn Wake>) -> io::Result<Subscription> {
-        Ok(self.inner.folder.journal()?.subscribe(wake))
+    /// Calls `wake` when there are more, once per [`Subscription::arm`]. As all that opens the journal, it may wait for the disk.
+    pub fn subscribe(&self, wait: &MayWait, wake: Arc<dyn Wake>) -> io::Result<Subscription> {
+        Ok(self.inner.folder.journal(wait)?.subscribe(wake))
     }
 
     /// What its journal holds.
-    pub fn bounds(&self) -> io::Result<EventBounds> {
-        Ok(self.inner.folder.journal()?.bounds())
+    pub fn bounds(&self, wait: &MayWait) -> io::Result<EventBounds> {
+        Ok(self.inner.folder.journal(wait)?.bounds())
     }
 
-    /// A named place in its journal that outlives its reader.
-    pub fn bookmark(&self, name: &str) -> io::Result<Bookmark> {
+    /// A named place in its journal that outlives its reader. May wait for the disk.
+    pub fn bookmark(&self, _wait: &MayWait, name: &str) -> io::Result<Bookmark> {
         Bookmark::open(&self.inner.folder.dir, name)
     }
 
     /// The agent's own bytes between two offsets of its stdout, for as long as its process is kept. May wait for the disk.
-    pub fn raw(&self, source: u32, from: u64, to: u64) -> Option<Vec<u8>> {
+    pub fn raw(&self, wait: &MayWait, source: u32, from: u64, to: u64) -> Option<Vec<u8>> {
         let engine = self.inner.shared.upgrade()?.engine();
-        engine.inner.by_key(&self.process_key(source))?.stdout_between(from, to).ok()
+        engine.inner.by_key(&self.process_key(source))?.stdout_between(wait, from, to).ok()
     }
 
     /// The key under which the keeper starts the session's process with this number, once.
@@ -315,7 +316,7 @@ impl Session {
     }
 
     /// Where files may be kept that belong to it: they go with it. Made when it is missing; may wait for the disk.
-    pub fn files(&self) -> io::Result<PathBuf> {
+    pub fn files(&self, _wait: &MayWait) -> io::Result<PathBuf> {
         let dir = self.inner.folder.dir.join("files");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         Ok(dir)
@@ -327,13 +328,13 @@ impl Session {
     }
 
     /// The right to change it. May wait for whoever has it, who may wait for the disk.
-    fn pen(&self) -> Pen<'_> {
-        self.inner.desk.pen()
+    fn pen<'a>(&'a self, wait: &'a MayWait) -> Pen<'a> {
+        self.inner.desk.pen(wait)
     }
 
-    /// Writes a fact down, and only then is it so. May wait for the disk.
+    /// Writes a fact down, and only then is it so. May wait for the disk, as whoever has the pen.
     fn tell(&self, desk: &mut Pen<'_>, fact: Fact) -> io::Result<u64> {
-        let journal = self.inner.folder.journal()?;
+        let journal = self.inner.folder.journal(desk.wait)?;
         let record = journal.append(0, 0, &ostler_story::payload(std::slice::from_ref(&fact)))?;
         let record = record.ok_or_else(|| io::Error::other("the journal took no fact"))?;
         self.take(desk, record, (0, 0), &[Said::Fact(fact)]);

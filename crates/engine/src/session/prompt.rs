@@ -8,6 +8,7 @@ use ostler_story::{Block, Fact};
 
 use super::Session;
 use super::state::{Status, size};
+use crate::MayWait;
 
 /// A line that an agent is known to read, less what is put around it.
 const PROMPT_MAX: usize = ostler_agents::MAX_LINE - 64 * 1024;
@@ -87,8 +88,8 @@ pub enum PromptError {
 
 impl Session {
     /// Takes a prompt: once this returns it is in the journal, and will run or be said not to. May wait for the disk.
-    pub fn prompt(&self, prompt: Prompt) -> Result<Accepted, PromptError> {
-        let mut desk = self.pen();
+    pub fn prompt(&self, wait: &MayWait, prompt: Prompt) -> Result<Accepted, PromptError> {
+        let mut desk = self.pen(wait);
         let state = &desk.state;
         if let Some(key) = &prompt.key
             && let Some((_, number, record)) = state.keys.iter().find(|(known, ..)| known == key)
@@ -126,7 +127,7 @@ impl Session {
             hook!("session.turn");
         }
         drop(desk);
-        self.drive();
+        self.drive(wait);
         Ok(Accepted { number, position, record, again: false })
     }
 }

@@ -5,15 +5,16 @@ use std::io;
 use ostler_story::Fact;
 
 use super::Session;
+use crate::MayWait;
 
 /// How many records of the end are looked at first; four times as many each time that they hold too few prompts.
 const LOOK: u64 = 256;
 
 impl Session {
-    /// The record that the last so many prompts begin with; what comes after the newest record for none of them. Waits for the
-    /// disk.
-    pub fn prompts_from(&self, prompts: u64) -> io::Result<u64> {
-        let bounds = self.bounds()?;
+    /// The record that the last so many prompts begin with; what comes after the newest record for none of them. May wait for
+    /// the disk.
+    pub fn prompts_from(&self, wait: &MayWait, prompts: u64) -> io::Result<u64> {
+        let bounds = self.bounds(wait)?;
         let first = bounds.first.max(1);
         let Some(wanted) = usize::try_from(prompts).ok().and_then(|prompts| prompts.checked_sub(1)) else {
             return Ok(if prompts == 0 { bounds.last + 1 } else { first });
@@ -21,7 +22,7 @@ impl Session {
         let mut look = LOOK;
         loop {
             let from = (bounds.last + 1).saturating_sub(look).max(first);
-            let found = self.prompts_in(from, bounds.last)?;
+            let found = self.prompts_in(wait, from, bounds.last)?;
             match found.iter().rev().nth(wanted) {
                 Some(record) => return Ok(*record),
                 None if from == first => return Ok(first),
@@ -31,9 +32,9 @@ impl Session {
     }
 
     /// The records from here on that say that a prompt was accepted.
-    fn prompts_in(&self, from: u64, last: u64) -> io::Result<Vec<u64>> {
+    fn prompts_in(&self, wait: &MayWait, from: u64, last: u64) -> io::Result<Vec<u64>> {
         let mut found = Vec::new();
-        self.events(from.saturating_sub(1))?.read_upto(last, |head, payload| {
+        self.events(wait, from.saturating_sub(1))?.read_upto(last, |head, payload| {
             if head.source == 0 && is_prompt(payload) {
                 found.push(head.record);
             }

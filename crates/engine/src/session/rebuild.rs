@@ -12,9 +12,10 @@ use super::new::setup;
 use super::running::Running;
 use super::sessions::SessionsInner;
 use super::state::{Living, REBOOTED, State};
+use crate::MayWait;
 
 /// The living process of this session, its adapter as it was; nothing if the process never came to be, or is forgotten.
-pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Result<Option<Running>> {
+pub(super) fn take_up(wait: &MayWait, session: &Session, shared: &Arc<SessionsInner>) -> io::Result<Option<Running>> {
     let (state, living) = {
         let desk = session.look();
         let Some(living) = desk.state.living.clone() else { return Ok(None) };
@@ -24,7 +25,7 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
     let process = shared.engine().inner.by_key(&session.process_key(source));
     let setup = setup(&state.created, &living.settings, living.resume.clone(), &shared.runner());
     let (Some(process), Ok(mut adapter)) = (process, open(&setup, living.drive)) else {
-        let mut desk = session.pen();
+        let mut desk = session.pen(wait);
         session.tell(&mut desk, Fact::Exited { source, exit: Exit::Unknown, stderr: String::new() })?;
         if state.turn.is_some_and(|turn| turn.sent.is_some() && !turn.ended) {
             let message = state.held.then(|| REBOOTED.to_owned());
@@ -33,7 +34,7 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
         }
         return Ok(None);
     };
-    let sent = process.stdin_between(0, process.bounds().applied)?;
+    let sent = process.stdin_between(wait, 0, process.bounds().applied)?;
     let known = known(&state, &living, &sent);
     match living.drive {
         Drive::Oneshot if known.is_empty() => {}
@@ -44,18 +45,18 @@ pub(super) fn take_up(session: &Session, shared: &Arc<SessionsInner>) -> io::Res
     let opening = adapter.opening();
     let mut running = Running::new(session, source, process, adapter);
     running.held = Some(vec![opening]);
-    session.pen().change(|desk| desk.process = Some(running.process.id().to_owned()));
+    session.pen(wait).change(|desk| desk.process = Some(running.process.id().to_owned()));
     Ok(Some(running))
 }
 
 /// Everything that it had said is known: what it is still owed goes out, whatever was torn first.
-pub(super) fn settle(session: &Session, running: &mut Running) -> io::Result<()> {
+pub(super) fn settle(wait: &MayWait, session: &Session, running: &mut Running) -> io::Result<()> {
     let Some(owed) = running.held.take() else { return Ok(()) };
     let state = session.look().state.clone();
     let applied = running.ledger;
     let owed = owed.into_iter().filter(|bytes| !bytes.is_empty());
     let Some(living) = state.living.as_ref() else { return Ok(()) };
-    let sent = running.process.stdin_between(0, applied)?;
+    let sent = running.process.stdin_between(wait, 0, applied)?;
     // The end of a line that was being written when the daemon died.
     let torn_line = match living.drive {
         Drive::Oneshot => &[][..],
@@ -80,7 +81,7 @@ pub(super) fn settle(session: &Session, running: &mut Running) -> io::Result<()>
             None => {
                 // Nobody knows what it was to be: the agent would take the next line for its end.
                 tracing::error!("{}: half a line went to the agent, and nobody knows the rest", session.id());
-                session.pen().change(|desk| desk.end = true);
+                session.pen(wait).change(|desk| desk.end = true);
                 return Ok(());
             }
         }

@@ -11,7 +11,7 @@ use ostler_story::Exit;
 
 use super::Session;
 use super::bell::Bell;
-use crate::Process;
+use crate::{MayWait, Process};
 
 /// The end of stderr, for the one who asks why an agent is gone: more is in its journal.
 const STDERR_MAX: usize = 2048;
@@ -107,7 +107,7 @@ impl Running {
     }
 
     /// Reads on. Waits for the disk, not for the agent.
-    pub(super) fn listen(&mut self) -> io::Result<News> {
+    pub(super) fn listen(&mut self, wait: &MayWait) -> io::Result<News> {
         if let Some(exit) = self.exit {
             return Ok(News::Over(exit));
         }
@@ -120,7 +120,7 @@ impl Running {
                 Step::Frame(head) if head.kind == Kind::Stdout => {
                     self.spoke = true;
                     // What a damaged record of the index says is missing is in the file all the same.
-                    let missed = self.process.stdout_between(self.splitter.offset().min(head.from), head.from)?;
+                    let missed = self.process.stdout_between(wait, self.splitter.offset().min(head.from), head.from)?;
                     self.split(&missed);
                     self.split(&frame);
                     if !self.heard.is_empty() {

@@ -15,7 +15,7 @@ use ostler_story::{Exit, Fact};
 use super::new::setup;
 use super::sessions::SessionsInner;
 use super::{Interrupt, Session};
-use crate::{Caller, Process, SpawnError, SpawnRequest, WinSize};
+use crate::{Caller, MayWait, Process, SpawnError, SpawnRequest, WinSize};
 
 /// How long the session's own agent may take to stop its turn and to leave: as long as the ladder that ends it.
 const LEFT_WITHIN: Duration = Duration::from_secs(30);
@@ -81,9 +81,9 @@ impl Session {
         format!("session:{}:screen:{number}", self.inner.id)
     }
 
-    /// Opens the agent's own screen on the conversation, or finds the one that is open. Not for async threads: it waits for the
-    /// disk and for the session's own agent to leave.
-    pub fn open_screen(&self, new: NewScreen, by: Caller) -> Result<Process, ScreenError> {
+    /// Opens the agent's own screen on the conversation, or finds the one that is open. It waits for the disk and for
+    /// the session's own agent to leave.
+    pub fn open_screen(&self, wait: &MayWait, new: NewScreen, by: Caller) -> Result<Process, ScreenError> {
         match by {
             Caller::Free if self.is_locked() => return Err(ScreenError::Unknown),
             Caller::Free | Caller::Elsewhere => {}
@@ -92,7 +92,7 @@ impl Session {
         }
         let shared = self.inner.shared.upgrade().ok_or(ScreenError::Closed)?;
         let number = {
-            let mut desk = self.pen();
+            let mut desk = self.pen(wait);
             let state = &desk.state;
             if state.closed {
                 return Err(ScreenError::Closed);
@@ -115,22 +115,28 @@ impl Session {
             number
         };
         hook!("session.screen");
-        let opened = self.take_over(&shared, number, &new);
+        let opened = self.take_over(wait, &shared, number, &new);
         match &opened {
             Ok(process) => self.await_screen(&shared, number, process.clone()),
-            Err(_) => self.screen_ended(number, None)?,
+            Err(_) => self.screen_ended(wait, number, None)?,
         }
         opened
     }
 
-    fn take_over(&self, shared: &Arc<SessionsInner>, number: u32, new: &NewScreen) -> Result<Process, ScreenError> {
+    fn take_over(
+        &self,
+        wait: &MayWait,
+        shared: &Arc<SessionsInner>,
+        number: u32,
+        new: &NewScreen,
+    ) -> Result<Process, ScreenError> {
         if new.interrupt {
-            self.interrupt(Interrupt { clear_queue: true, end_process: false })?;
+            self.interrupt(wait, Interrupt { clear_queue: true, end_process: false })?;
         }
         self.inner.bell.ring();
         let left = shared.runtime.block_on(async { tokio::time::timeout(LEFT_WITHIN, self.gone()).await });
         left.map_err(|_| ScreenError::Stays)?;
-        shared.settle_path();
+        shared.settle_path(wait);
         let (created, settings, env) = {
             let desk = self.look();
             (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone())
@@ -161,20 +167,20 @@ impl Session {
         let session = self.clone();
         shared.runtime.spawn(async move {
             let exit = process.wait_exit().await;
-            let over = move || {
+            let over = move |wait: &MayWait| {
                 // It may have been a launcher: the agent that it started must not write beside the session's own.
                 process.end_tree();
-                session.screen_ended(number, Some(exit))
+                session.screen_ended(wait, number, Some(exit))
             };
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(over).await {
+            if let Ok(Err(error)) = MayWait::pool(over).await {
                 tracing::error!("a screen that has ended still holds its session: {error}");
             }
         });
     }
 
-    fn screen_ended(&self, number: u32, exit: Option<Exit>) -> io::Result<()> {
+    fn screen_ended(&self, wait: &MayWait, number: u32, exit: Option<Exit>) -> io::Result<()> {
         let exit = exit.unwrap_or(Exit::Unknown);
-        let mut desk = self.pen();
+        let mut desk = self.pen(wait);
         if desk.state.screen == Some(number) {
             self.tell(&mut desk, Fact::ScreenEnded { number, exit })?;
             self.rest(&desk);
@@ -183,13 +189,13 @@ impl Session {
     }
 
     /// After a daemon before this one: its screen still has the conversation, or has ended, or never began.
-    pub(super) fn take_up_screen(&self, shared: &Arc<SessionsInner>) {
+    pub(super) fn take_up_screen(&self, wait: &MayWait, shared: &Arc<SessionsInner>) {
         let Some(number) = self.look().state.screen else { return };
         match shared.engine().inner.by_key(&self.screen_key(number)) {
             Some(process) if process.is_running() => self.await_screen(shared, number, process),
             known => {
                 known.iter().for_each(Process::end_tree);
-                if let Err(error) = self.screen_ended(number, known.and_then(|process| process.exit())) {
+                if let Err(error) = self.screen_ended(wait, number, known.and_then(|process| process.exit())) {
                     tracing::error!("{}: {error}", self.id());
                 }
             }

@@ -26,7 +26,7 @@ use crate::brief::Forker;
 use crate::feed::Feed;
 use crate::names::{Bearer, Given};
 use crate::process::Registry;
-use crate::{Engine, Inbox, id};
+use crate::{Engine, Inbox, MayWait, id};
 
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
@@ -108,12 +108,12 @@ impl SessionsInner {
     }
 
     /// The way an agent is driven here. The first look at a program may take a minute.
-    pub(super) fn drive_of(&self, agent: &Agent, program: Option<&str>) -> Drive {
+    pub(super) fn drive_of(&self, _wait: &MayWait, agent: &Agent, program: Option<&str>) -> Drive {
         self.finder.find(agent, program, &self.path()).drive
     }
 
-    /// Waits until it is known where agents are looked for: a login shell may still be asked. Not for async threads.
-    pub(super) fn settle_path(&self) {
+    /// Waits until it is known where agents are looked for: a login shell may still be asked.
+    pub(super) fn settle_path(&self, _wait: &MayWait) {
         self.runtime.block_on(self.registry.config.environment.settled());
     }
 
@@ -179,7 +179,7 @@ fn known(table: &BTreeMap<String, Session>, new: &NewSession) -> Result<Option<S
 
 impl Sessions {
     /// Takes up what is in the instance's folder; what was running goes on. Call within a runtime.
-    pub(crate) fn open(registry: Arc<Registry>, inbox: Inbox, runtime: Handle) -> Self {
+    pub(crate) fn open(wait: &MayWait, registry: Arc<Registry>, inbox: Inbox, runtime: Handle) -> Self {
         let forker = Forker::keeper(Arc::downgrade(&registry));
         let finder =
             Finder::new(Some(registry.config.dir.join("agents.json")), registry.config.sessions.oneshot, forker);
@@ -195,14 +195,14 @@ impl Sessions {
             registry,
         });
         let sessions = Self { shared };
-        sessions.load();
-        sessions.begin_feed();
-        sessions.go_on();
+        sessions.load(wait);
+        sessions.begin_feed(wait);
+        sessions.go_on(wait);
         sessions.hear_decisions();
         sessions
     }
 
-    fn load(&self) {
+    fn load(&self, wait: &MayWait) {
         let shared = &self.shared;
         for dir in folders(&shared.dir()) {
             let folder = Folder::new(dir, Arc::clone(&shared.registry.pumps), shared.boot.clone());
@@ -214,23 +214,23 @@ impl Sessions {
                 Err(error) => tracing::error!("session not taken up: {error}"),
             }
         }
-        self.hold_after_reboot();
-        self.settle_inbox();
+        self.hold_after_reboot(wait);
+        self.settle_inbox(wait);
         for session in self.list() {
-            session.take_up_screen(shared);
+            session.take_up_screen(wait, shared);
         }
     }
 
     /// What was running goes on.
-    fn go_on(&self) {
+    fn go_on(&self, wait: &MayWait) {
         let unfinished = |session: &&Session| session.look().state.has_work();
         for session in self.list().iter().filter(unfinished) {
-            session.drive();
+            session.drive(wait);
         }
     }
 
     /// After a restart of the machine nothing runs by itself: what waits is held until somebody says something.
-    fn hold_after_reboot(&self) {
+    fn hold_after_reboot(&self, wait: &MayWait) {
         let file = self.shared.registry.config.dir.join("boot");
         // Where the kernel does not tell, a crash of the daemon would look the same.
         let Some(boot) = crate::approval::named_boot() else { return };
@@ -238,7 +238,7 @@ impl Sessions {
             Ok(last) if last == boot => return,
             Ok(_) => {
                 for session in self.list().iter().filter(|session| session.look().state.is_busy()) {
-                    let mut desk = session.pen();
+                    let mut desk = session.pen(wait);
                     if let Err(error) = session.tell(&mut desk, Fact::Held {}) {
                         tracing::error!("{}: not held after the restart of the machine: {error}", session.id());
                     }
@@ -256,7 +256,7 @@ impl Sessions {
     }
 
     /// A request whose session no longer waits for it waits for nobody: the daemon died before it could say so.
-    fn settle_inbox(&self) {
+    fn settle_inbox(&self, wait: &MayWait) {
         let waited_for = |approval: &Approval| {
             let session = approval.ask.asker.verified_session.as_deref().and_then(|id| self.get(id));
             session.is_some_and(|session| session.waits_for(approval))
@@ -264,7 +264,7 @@ impl Sessions {
         for approval in self.shared.inbox.pending() {
             if approval.ask.bound == Bound::Session && !waited_for(&approval) {
                 let record = Record::Withdrawn { why: "its session no longer waits for it".into() };
-                if let Err(error) = self.shared.inbox.note(&approval.id, record) {
+                if let Err(error) = self.shared.inbox.note(wait, &approval.id, record) {
                     tracing::error!("inbox: {error}");
                 }
             }
@@ -288,37 +288,37 @@ impl Sessions {
     }
 
     /// Makes a session. Nothing is started before the first prompt. May wait for the disk, for git, and for a login shell.
-    pub fn create(&self, mut new: NewSession) -> Result<Session, CreateError> {
+    pub fn create(&self, wait: &MayWait, mut new: NewSession) -> Result<Session, CreateError> {
         // Whoever asks again is told of the session, whatever has become of its program and folder since.
         if let Some(known) = known(&self.shared.table(), &new)? {
             return Ok(known);
         }
         if new.program_there {
             if new.agent != Agent::Echo {
-                self.shared.settle_path();
+                self.shared.settle_path(wait);
             }
             self.is_there(&new.agent, new.program.as_deref())?;
         }
         // Held until it can be found by it.
-        let _given = match self.name_for(&new)? {
+        let _given = match self.name_for(wait, &new)? {
             Ok(given) => given,
             Err(known) => return Ok(known),
         };
-        let Some(wanted) = &new.worktree else { return self.store(new, None) };
+        let Some(wanted) = &new.worktree else { return self.store(wait, new, None) };
         let trees = self.shared.trees();
-        let made = trees.make(&new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
+        let made = trees.make(wait, &new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
         new.workspace = made.workspace;
-        let created = self.store(new, Some(made.path.clone()));
+        let created = self.store(wait, new, Some(made.path.clone()));
         let used = |session: &Session| session.look().state.created.worktree.as_ref() == Some(&made.path);
         if !created.as_ref().is_ok_and(used) {
             // Refused, or somebody with the same key was quicker: nobody will ever work here.
-            trees.discard(&made.path);
+            trees.discard(wait, &made.path);
         }
         created
     }
 
     /// Its name, if it is to have one; or the session that the same key made meanwhile, under that very name.
-    fn name_for(&self, new: &NewSession) -> Result<Result<Option<Given>, Session>, CreateError> {
+    fn name_for(&self, _wait: &MayWait, new: &NewSession) -> Result<Result<Option<Given>, Session>, CreateError> {
         let Some(name) = &new.name else { return Ok(Ok(None)) };
         let deadline = Instant::now() + SAME_KEY;
         loop {
@@ -336,7 +336,7 @@ impl Sessions {
         }
     }
 
-    fn store(&self, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {
+    fn store(&self, wait: &MayWait, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {
         let shared = &self.shared;
         let making = shared.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known(&shared.table(), &new)? {
@@ -364,7 +364,7 @@ impl Sessions {
         let created = Said::Fact(Fact::Created(Box::new(state.created.clone())));
         let session = shared.session(folder, state, 1);
         session.noted(1, &[created]);
-        session.pen().change(|desk| desk.env = env);
+        session.pen(wait).change(|desk| desk.env = env);
         shared.table().insert(id, session.clone());
         drop(making);
         shared.changed();
@@ -431,8 +431,8 @@ impl Sessions {
     }
 
     /// Every agent by its name, and whether its program is where the daemon looks for it. May wait for a login shell.
-    pub fn agents(&self) -> Vec<(String, bool)> {
-        self.shared.settle_path();
+    pub fn agents(&self, wait: &MayWait) -> Vec<(String, bool)> {
+        self.shared.settle_path(wait);
         let config = self.shared.config();
         let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
         let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());
@@ -441,8 +441,8 @@ impl Sessions {
 
     /// The agents of this instance, in the environment that they get. May wait for a login shell, and if they are asked, for
     /// the agents.
-    pub fn agents_here(&self, ask: bool) -> Vec<AgentHere> {
-        self.shared.settle_path();
+    pub fn agents_here(&self, wait: &MayWait, ask: bool) -> Vec<AgentHere> {
+        self.shared.settle_path(wait);
         agents_here(&self.shared.finder, &self.shared.registry.config.environment, self.shared.config(), ask)
     }
 
@@ -453,10 +453,10 @@ impl Sessions {
 
     /// Deletes a closed session and its journal; `false` if it is not closed, or its process is not gone yet. May
     /// wait for the disk.
-    pub fn forget(&self, session: &Session) -> bool {
+    pub fn forget(&self, wait: &MayWait, session: &Session) -> bool {
         let resting = {
             // Whoever is still writing about it has finished then.
-            let desk = session.pen();
+            let desk = session.pen(wait);
             desk.state.closed && !desk.driven
         };
         if !resting {
@@ -471,7 +471,7 @@ impl Sessions {
         let agents = (1..=sources).map(|source| session.process_key(source));
         let keys = agents.chain((1..=screens).map(|number| session.screen_key(number)));
         for process in keys.filter_map(|key| engine.inner.by_key(&key)) {
-            engine.forget(&process);
+            engine.forget(wait, &process);
         }
         match fs::remove_dir_all(&session.inner.folder.dir) {
             Ok(()) => self.shared.feed().session_forgotten(session.id()),
@@ -481,8 +481,9 @@ impl Sessions {
         true
     }
 
-    /// Forgets sessions that were closed long ago, and closes the files of those that rest.
-    pub fn tidy(&self) {
+    /// Forgets sessions that were closed long ago, and closes the files of those that rest. May wait for
+    /// the disk.
+    pub fn tidy(&self, wait: &MayWait) {
         let keep = self.shared.registry.config.sessions.keep_closed;
         let keep = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
         for session in self.list() {
@@ -491,7 +492,7 @@ impl Sessions {
                 (desk.state.closed, desk.driven, desk.state.activity_ms)
             };
             if closed && super::now_ms().saturating_sub(activity) > keep {
-                self.forget(&session);
+                self.forget(wait, &session);
             } else if !driven {
                 session.inner.folder.rest();
             }
@@ -508,12 +509,12 @@ impl Sessions {
         self.halt();
         let driven: Vec<Session> = self.list().into_iter().filter(|session| session.look().driven).collect();
         for session in driven.iter().cloned() {
-            let end = move || {
-                session.pen().change(|desk| desk.end = true);
+            let end = move |wait: &MayWait| {
+                session.pen(wait).change(|desk| desk.end = true);
                 session.inner.bell.ring();
             };
             // One that the disk holds up keeps nobody else from ending.
-            drop(self.shared.runtime.spawn_blocking(end));
+            drop(MayWait::pool_of(&self.shared.runtime, end));
         }
         let all = async {
             for session in &driven {

@@ -15,7 +15,7 @@ use super::running::Running;
 use super::sessions::SessionsInner;
 use crate::{Engine, SpawnError, SpawnRequest};
 
-impl Driver {
+impl Driver<'_> {
     /// Starts the agent's next process. What can not be started fails the turn.
     pub(super) fn start(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let session = self.session.clone();
@@ -25,18 +25,18 @@ impl Driver {
         };
         created.agent = match shared.config().with_command(created.agent) {
             Ok(agent) => agent,
-            Err(vanished) => return fail(&session, &mut session.pen(), vanished.to_string()),
+            Err(vanished) => return fail(&session, &mut session.pen(self.wait), vanished.to_string()),
         };
-        shared.settle_path();
+        shared.settle_path(self.wait);
         let echo = shared.runner();
         let resume = settings.agent_session.clone();
         let setup = setup(&created, &settings, resume.clone(), &echo);
-        let drive = shared.drive_of(&created.agent, created.program.as_deref());
+        let drive = shared.drive_of(self.wait, &created.agent, created.program.as_deref());
         let mut adapter = match open(&setup, drive) {
             Ok(adapter) => adapter,
-            Err(error) => return fail(&session, &mut session.pen(), error.to_string()),
+            Err(error) => return fail(&session, &mut session.pen(self.wait), error.to_string()),
         };
-        session.tell(&mut session.pen(), Fact::Process { source, drive, resume, settings })?;
+        session.tell(&mut session.pen(self.wait), Fact::Process { source, drive, resume, settings })?;
         hook!("session.process");
         let (launch, path) = (adapter.launch(), shared.path());
         // Under its bare name if it is nowhere, which is then said.
@@ -61,7 +61,7 @@ impl Driver {
         match shared.runtime.block_on(engine.spawn_own(request)) {
             Ok(process) => {
                 hook!("session.started");
-                session.pen().change(|desk| desk.process = Some(process.id().to_owned()));
+                session.pen(self.wait).change(|desk| desk.process = Some(process.id().to_owned()));
                 let opening = adapter.opening();
                 let mut running = Running::new(&session, source, process, adapter);
                 running.write(&session, opening);
@@ -72,7 +72,7 @@ impl Driver {
                 Ok(())
             }
             Err(error) => {
-                let mut desk = session.pen();
+                let mut desk = session.pen(self.wait);
                 let stderr = String::new();
                 session.tell(&mut desk, Fact::Exited { source, exit: Exit::Unknown, stderr })?;
                 fail(

@@ -7,6 +7,7 @@ use ostler_story::Fact;
 
 use super::desk::{Current, Pen};
 use super::{Session, TreeFate};
+use crate::MayWait;
 
 /// How a turn is stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,8 +32,8 @@ pub struct Stopped {
 
 impl Session {
     /// Stops the turn that runs, if one does. May wait for the disk.
-    pub fn interrupt(&self, how: Interrupt) -> io::Result<Stopped> {
-        let mut desk = self.pen();
+    pub fn interrupt(&self, wait: &MayWait, how: Interrupt) -> io::Result<Stopped> {
+        let mut desk = self.pen(wait);
         let dropped = match how.clear_queue {
             true => self.drop_queue(&mut desk, "interrupted before its turn")?,
             false => 0,
@@ -50,8 +51,8 @@ impl Session {
     }
 
     /// Takes back a prompt that waits; `false` if its turn has come, or it is not there. May wait for the disk.
-    pub fn take_back(&self, number: u64, why: &str) -> io::Result<bool> {
-        let mut desk = self.pen();
+    pub fn take_back(&self, wait: &MayWait, number: u64, why: &str) -> io::Result<bool> {
+        let mut desk = self.pen(wait);
         let waits = desk.state.queue.iter().any(|queued| queued.number == number);
         if waits {
             self.tell(&mut desk, Fact::Dropped { number, why: why.to_owned() })?;
@@ -61,8 +62,8 @@ impl Session {
 
     /// Ends the session: no more prompts, and its process goes. May wait for the disk; [`gone`](Self::gone) waits for the
     /// process.
-    pub fn close(&self) -> io::Result<()> {
-        let mut desk = self.pen();
+    pub fn close(&self, wait: &MayWait) -> io::Result<()> {
+        let mut desk = self.pen(wait);
         if desk.state.closed {
             return Ok(());
         }
@@ -79,15 +80,15 @@ impl Session {
     /// Closes, waits for the process, if it goes in time, and looks after the work tree that was made for it.
     pub async fn end(&self, within: Duration) -> io::Result<Option<TreeFate>> {
         let closing = self.clone();
-        tokio::task::spawn_blocking(move || closing.close()).await.map_err(io::Error::other)??;
+        MayWait::pool(move |wait| closing.close(wait)).await.map_err(io::Error::other)??;
         // What can not be ended is left to the keeper, and listed by `ostler ps`.
         let ended = tokio::time::timeout(within, self.gone()).await.is_ok();
         let session = self.clone();
-        let leave = move || {
+        let leave = move |wait: &MayWait| {
             let (shared, path) = (session.inner.shared.upgrade()?, session.look().state.created.worktree.clone()?);
-            shared.trees().leave(&path, ended)
+            shared.trees().leave(wait, &path, ended)
         };
-        tokio::task::spawn_blocking(leave).await.map_err(io::Error::other)
+        MayWait::pool(leave).await.map_err(io::Error::other)
     }
 
     fn drop_queue(&self, desk: &mut Pen<'_>, why: &str) -> io::Result<usize> {

@@ -14,6 +14,7 @@ use ostler_story::{Fact, Said, VERSION as WORDS, said};
 use serde::{Deserialize, Serialize};
 
 use super::state::State;
+use crate::MayWait;
 
 /// An older program refuses a newer snapshot by reading the journal instead.
 const VERSION: u32 = 3;
@@ -87,7 +88,7 @@ impl Folder {
     }
 
     /// The journal. May wait for the disk.
-    pub(super) fn journal(&self) -> io::Result<Arc<EventJournal>> {
+    pub(super) fn journal(&self, _wait: &MayWait) -> io::Result<Arc<EventJournal>> {
         self.open().map_err(io::Error::other)
     }
 

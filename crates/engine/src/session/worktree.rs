@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ostler_workspace::git::{Git, Left, NewWorktree, WorktreeError};
 
-use crate::{Environment, Forker};
+use crate::{Environment, Forker, MayWait};
 
 /// Where an instance keeps them.
 pub const WORKTREES: &str = "worktrees";
@@ -69,8 +69,14 @@ pub(super) struct Trees<'a> {
 
 impl Trees<'_> {
     /// Makes one, on the branch that is wanted or on one of its own.
-    pub(super) fn make(&self, folder: &Path, name: Option<&str>, branch: Option<&str>) -> Result<Made, TreeError> {
-        let git = self.git(folder).map_err(TreeError::Failed)?;
+    pub(super) fn make(
+        &self,
+        wait: &MayWait,
+        folder: &Path,
+        name: Option<&str>,
+        branch: Option<&str>,
+    ) -> Result<Made, TreeError> {
+        let git = self.git(wait, folder).map_err(TreeError::Failed)?;
         let root = git.info().ok_or_else(|| TreeError::NoRepository(folder.to_owned()))?.root;
         let token = token().map_err(TreeError::Failed)?;
         let slug = name.map(slug).filter(|slug| !slug.is_empty());
@@ -96,20 +102,20 @@ impl Trees<'_> {
     }
 
     /// Nobody has worked in it: gone, with its branch.
-    pub(super) fn discard(&self, path: &Path) {
-        let left = self.left(path);
+    pub(super) fn discard(&self, wait: &MayWait, path: &Path) {
+        let left = self.left(wait, path);
         if !matches!(left, Ok(Left::Removed { .. })) {
             tracing::warn!("{}: work tree not removed: {left:?}", path.display());
         }
     }
 
     /// The session is closed: what becomes of its work tree. `None` when it is gone already.
-    pub(super) fn leave(&self, path: &Path, ended: bool) -> Option<TreeFate> {
+    pub(super) fn leave(&self, wait: &MayWait, path: &Path, ended: bool) -> Option<TreeFate> {
         if !path.exists() {
             return None;
         }
         let text = |branch: Option<OsString>| branch.unwrap_or_default().to_string_lossy().into_owned();
-        let (branch, kept, branch_removed) = match ended.then(|| self.left(path)) {
+        let (branch, kept, branch_removed) = match ended.then(|| self.left(wait, path)) {
             None => (String::new(), Some("the agent's process has not ended yet".to_owned()), false),
             Some(Ok(Left::Removed { branch, branch_removed })) => (text(branch), None, branch_removed),
             Some(Ok(Left::Kept { branch, why })) => (text(branch), Some(why), false),
@@ -118,11 +124,11 @@ impl Trees<'_> {
         Some(TreeFate { path: path.to_owned(), branch, kept, branch_removed })
     }
 
-    fn left(&self, path: &Path) -> Result<Left, String> {
-        self.git(path)?.leave_worktree(path, OWN_BRANCHES).map_err(|error| error.to_string())
+    fn left(&self, wait: &MayWait, path: &Path) -> Result<Left, String> {
+        self.git(wait, path)?.leave_worktree(path, OWN_BRANCHES).map_err(|error| error.to_string())
     }
 
-    fn git(&self, folder: &Path) -> Result<Git, String> {
+    fn git(&self, _wait: &MayWait, folder: &Path) -> Result<Git, String> {
         let runner = Arc::new(self.forker.clone());
         let git = Git::new(folder, &self.environment.path(), &self.environment.snapshot(), runner);
         git.guarded().map_err(|error| error.to_string())

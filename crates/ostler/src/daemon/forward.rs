@@ -9,7 +9,7 @@ use std::time::Duration;
 use ostler_api::Timestamp;
 use ostler_engine::approval::Entry;
 use ostler_engine::brief::{Brief, Ended};
-use ostler_engine::{Engine, Forker, Inbox};
+use ostler_engine::{Engine, Forker, Inbox, MayWait};
 use tokio::net::UnixDatagram;
 
 use crate::config::Forward;
@@ -60,7 +60,7 @@ async fn run(inbox: Inbox, note: PathBuf, place: Destination) {
             sent = 0;
         }
         let reader = inbox.clone();
-        let read = tokio::task::spawn_blocking(move || reader.audit(sent, BATCH)).await;
+        let read = MayWait::pool(move |wait| reader.audit(wait, sent, BATCH)).await;
         let taken = match read {
             Ok(Ok(entries)) => place.send(&entries).await.and_then(|()| match entries.last() {
                 Some(last) => remember(&note, last.seq).map(|()| last.seq),
@@ -93,7 +93,7 @@ impl Destination {
             Self::Journald(socket) => journald(socket, entries).await,
             Self::Command(forker, line) => {
                 let (forker, line, entries) = (forker.clone(), line.clone(), entries.to_vec());
-                let sent = tokio::task::spawn_blocking(move || command(&forker, &line, &entries, BATCH_WITHIN));
+                let sent = MayWait::pool(move |_| command(&forker, &line, &entries, BATCH_WITHIN));
                 sent.await.map_err(io::Error::other)?
             }
         }

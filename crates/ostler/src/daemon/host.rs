@@ -9,8 +9,8 @@ use std::time::Duration;
 use ostler_api::Timestamp;
 use ostler_door_native::Identity;
 use ostler_engine::{
-    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, Retention, SessionConfig,
-    StartError, approval,
+    Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, MayWait, Retention,
+    SessionConfig, StartError, approval,
 };
 
 use crate::config::Config;
@@ -211,7 +211,7 @@ impl Host {
     pub(crate) fn extract_login_path(&self) {
         let (environment, forker) = (Arc::clone(self.engine.environment()), self.engine.forker());
         let asking = environment.asking();
-        tokio::task::spawn_blocking(move || {
+        MayWait::pool(move |_| {
             let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
             match ostler_engine::login_path(&forker, &shell, &environment.snapshot()) {
                 LoginPath::Found(path) => {
@@ -257,7 +257,7 @@ impl Ours {
             approvals: plan.approvals,
             sessions: plan.sessions,
         };
-        let engine = tokio::task::spawn_blocking(move || Engine::start(config))
+        let engine = MayWait::pool(move |wait| Engine::start(wait, config))
             .await
             .map_err(|lost| HostError::Lost(lost.to_string()))??;
         prune_regularly(engine.clone());
@@ -279,7 +279,7 @@ async fn enter_later(record: InstanceRecord, dir: PathBuf) {
     loop {
         tokio::time::sleep(REGISTER_EVERY).await;
         let (record, to) = (record.clone(), dir.clone());
-        if tokio::task::spawn_blocking(move || record.write(&to)).await.is_ok_and(|written| written.is_ok()) {
+        if MayWait::pool(move |_| record.write(&to)).await.is_ok_and(|written| written.is_ok()) {
             tracing::info!("{}: entered in the register", dir.display());
             return;
         }
@@ -292,9 +292,9 @@ fn prune_regularly(engine: Engine) {
             tokio::time::sleep(PRUNE_EVERY).await;
             let engine = engine.clone();
             // A pass that dies is tried again with the next.
-            let _ = tokio::task::spawn_blocking(move || {
-                engine.prune(false);
-                engine.sessions().tidy();
+            let _ = MayWait::pool(move |wait| {
+                engine.prune(wait, false);
+                engine.sessions().tidy(wait);
             })
             .await;
         }

@@ -32,7 +32,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use ostler_engine::Engine;
+use ostler_engine::{Engine, MayWait};
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
@@ -55,9 +55,11 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
 
 /// The settings without those that loosen something and that nobody has confirmed to this instance. What a door's own file
 /// asks for (`of_doors`) waits like them; the door looks whether it was confirmed.
-pub(crate) fn confirmed(engine: &Engine, config: Config, of_doors: Vec<(String, String)>) -> Config {
+pub(crate) async fn confirmed(engine: &Engine, config: Config, of_doors: Vec<(String, String)>) -> Config {
     let asked: Vec<_> = config.loosening().into_iter().chain(of_doors).collect();
-    let waiting = engine.inbox().settings(asked.clone()).unwrap_or_else(|error| {
+    let (inbox, wanted) = (engine.inbox().clone(), asked.clone());
+    let read = MayWait::pool(move |wait| inbox.settings(wait, wanted).map_err(|error| error.to_string())).await;
+    let waiting = read.unwrap_or_else(|lost| Err(lost.to_string())).unwrap_or_else(|error| {
         tracing::error!("what was confirmed cannot be read: {error}");
         asked
     });

@@ -83,7 +83,7 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
         })
         .await?;
     let of_doors: Vec<_> = doors::loosening(&options).collect();
-    options.config = super::confirmed(host.engine(), options.config, of_doors);
+    options.config = super::confirmed(host.engine(), options.config, of_doors).await;
     host.engine().allow_core_dumps(options.config.daemon.core_dumps);
     let (native, mut doors) = match open(&options, &host) {
         Ok(doors) => doors,

@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
+use ostler_engine::MayWait;
 use ostler_engine::session::Session;
 
-use super::{blocking, failed};
+use super::failed;
 use crate::envelope::{Params, RpcError};
 use crate::read_position::Stretch;
 use crate::reader::Reader;
 use crate::response_body::ResponseBody;
 use crate::subscribers::Subscriber;
-use crate::{Counted, DoorState, stream};
+use crate::{Counted, DoorState};
 
 /// What one answer carries at most; the rest waits for the next one.
 const ANSWER_MAX: usize = 16 << 20;
@@ -47,13 +48,13 @@ pub(super) struct Stats {
 
 impl Stats {
     /// May wait for the disk.
-    pub(super) fn of(shared: &DoorState, session: &Session) -> io::Result<Self> {
+    pub(super) fn of(wait: &MayWait, shared: &DoorState, session: &Session) -> io::Result<Self> {
         let view = session.view();
         let attached = shared.subscribers.is_taken(session.id());
-        let (stretches, here) = shared.place(session, |place| {
+        let (stretches, here) = shared.place(wait, session, |place| {
             Ok((if attached { place.behind() } else { place.owed(view.last) }, place.is_here()))
         })?;
-        let response_pending = count(shared, session, stretches)?;
+        let response_pending = count(wait, shared, session, stretches)?;
         Ok(Self { user_pending: view.queued, response_pending, connected: attached || here })
     }
 
@@ -69,7 +70,7 @@ pub(super) async fn queue_stats(shared: &Arc<DoorState>, params: &Params) -> Res
     let [id] = params.need(["sessionId"])?;
     let session = shared.session(id)?.ok_or_else(|| RpcError::failed("Session not found"))?;
     let shared = Arc::clone(shared);
-    blocking(move || Stats::of(&shared, &session).map(|stats| stats.json()).map_err(failed)).await
+    MayWait::run(move |wait| Stats::of(wait, &shared, &session).map(|stats| stats.json()).map_err(failed)).await
 }
 
 /// What is owed to the clients of a session; nothing if there is no such session.
@@ -78,13 +79,15 @@ pub(super) async fn reconnect(shared: &Arc<DoorState>, params: &Params) -> Resul
     let Some(session) = shared.session(id)? else { return Ok(None) };
     let turn = shared.handing.take(session.id()).await;
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let last = session.view().last;
         let attached = shared.subscribers.is_taken(session.id());
         let (stretches, joined) = shared
-            .place(&session, |place| Ok((if attached { place.behind() } else { place.owed(last) }, place.is_joined())))
+            .place(wait, &session, |place| {
+                Ok((if attached { place.behind() } else { place.owed(last) }, place.is_joined()))
+            })
             .map_err(failed)?;
-        let mut owed = gather(&session, &stretches, joined).map_err(failed)?;
+        let mut owed = gather(wait, &session, &stretches, joined).map_err(failed)?;
         if attached && owed.whole == stretches.len() {
             // What comes after is the stream's.
             owed.upto = 0;
@@ -95,11 +98,11 @@ pub(super) async fn reconnect(shared: &Arc<DoorState>, params: &Params) -> Resul
     .await
 }
 
-fn gather(session: &Session, stretches: &[Stretch], joined: bool) -> io::Result<Owed> {
+fn gather(wait: &MayWait, session: &Session, stretches: &[Stretch], joined: bool) -> io::Result<Owed> {
     let mut owed = Owed { events: String::new(), whole: 0, upto: 0, may_repeat: 0, turn: None };
     for (index, stretch) in stretches.iter().enumerate() {
         let mut full = false;
-        walk(session, *stretch, |record, events| {
+        walk(wait, session, *stretch, |record, events| {
             if joined && index == 0 {
                 owed.may_repeat += events.len();
             }
@@ -123,9 +126,14 @@ fn gather(session: &Session, stretches: &[Stretch], joined: bool) -> io::Result<
 }
 
 /// Every record of a stretch with its events as JSON, for as long as `each` wants more.
-fn walk(session: &Session, (from, to): Stretch, mut each: impl FnMut(u64, Vec<String>) -> bool) -> io::Result<()> {
-    let mut reader = Reader::after(session, from)?;
-    while let Some((record, events)) = reader.next()? {
+fn walk(
+    wait: &MayWait,
+    session: &Session,
+    (from, to): Stretch,
+    mut each: impl FnMut(u64, Vec<String>) -> bool,
+) -> io::Result<()> {
+    let mut reader = Reader::after(wait, session, from)?;
+    while let Some((record, events)) = reader.next(wait)? {
         if record > to || !each(record, events.into_iter().flat_map(crate::event::Event::fitted).collect()) {
             break;
         }
@@ -134,7 +142,7 @@ fn walk(session: &Session, (from, to): Stretch, mut each: impl FnMut(u64, Vec<St
 }
 
 /// How many events there are; counted once, as long as nothing changes.
-fn count(shared: &DoorState, session: &Session, stretches: Vec<Stretch>) -> io::Result<usize> {
+fn count(wait: &MayWait, shared: &DoorState, session: &Session, stretches: Vec<Stretch>) -> io::Result<usize> {
     if stretches.is_empty() {
         return Ok(0);
     }
@@ -144,7 +152,7 @@ fn count(shared: &DoorState, session: &Session, stretches: Vec<Stretch>) -> io::
     }
     let mut events = 0;
     for stretch in &stretches {
-        walk(session, *stretch, |_, found| {
+        walk(wait, session, *stretch, |_, found| {
             events += found.len();
             true
         })?;
@@ -170,7 +178,7 @@ pub(crate) async fn hand_over(
         return;
     }
     let (id, turn) = (session.id().to_owned(), owed.turn);
-    let paid = stream::blocking(move || shared.place(&session, |place| place.paid(owed.whole, owed.upto))).await;
+    let paid = MayWait::run(move |wait| shared.place(wait, &session, |place| place.paid(owed.whole, owed.upto))).await;
     if let Err(error) = paid {
         tracing::error!("codecast: {id}: {error}");
     }

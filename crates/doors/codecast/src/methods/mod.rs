@@ -51,13 +51,6 @@ pub(crate) fn known(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
     shared.session(id)?.ok_or_else(|| RpcError::no_session(id))
 }
 
-/// Work that may wait for the disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-) -> Result<T, RpcError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(RpcError::failed(lost.to_string())))
-}
-
 fn failed(error: impl std::fmt::Display) -> RpcError {
     RpcError::failed(error.to_string())
 }

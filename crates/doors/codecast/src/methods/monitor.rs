@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ostler_api::Timestamp;
+use ostler_engine::MayWait;
 use ostler_engine::session::{Session, Status, View};
 use serde_json::{Value, json};
 
 use super::buffer::Stats;
+use super::failed;
 use super::session::mode_of;
-use super::{blocking, failed};
 use crate::DoorState;
 use crate::envelope::RpcError;
 use crate::memory::{Memory, RUSTC};
@@ -53,9 +54,9 @@ pub(super) fn list(shared: &DoorState) -> String {
 
 pub(super) async fn sessions(shared: &Arc<DoorState>) -> Result<String, RpcError> {
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let sessions: Result<Vec<Value>, RpcError> =
-            shared.sessions().iter().map(|session| monitored(&shared, session)).collect();
+            shared.sessions().iter().map(|session| monitored(wait, &shared, session)).collect();
         let sessions = sessions?;
         let (total, uptime) = (sessions.len(), shared.started.elapsed().as_secs());
         Ok(json!({ "sessions": sessions, "totalSessions": total, "uptime": uptime }).to_string())
@@ -63,8 +64,8 @@ pub(super) async fn sessions(shared: &Arc<DoorState>) -> Result<String, RpcError
     .await
 }
 
-fn monitored(shared: &DoorState, session: &Session) -> Result<Value, RpcError> {
-    let stats = Stats::of(shared, session).map_err(failed)?;
+fn monitored(wait: &MayWait, shared: &DoorState, session: &Session) -> Result<Value, RpcError> {
+    let stats = Stats::of(wait, shared, session).map_err(failed)?;
     let mut described = describe(&session.view());
     if let Some(members) = described.as_object_mut() {
         members.insert("queue".to_owned(), serde_json::from_str(&stats.json()).unwrap_or_default());

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_engine::Caller;
 use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
+use ostler_engine::{Caller, MayWait};
 use ostler_story::{Agent, Autonomy, Lifetime};
 
-use super::{blocking, failed, known};
+use super::{failed, known};
 use crate::envelope::{Params, RpcError, missing};
 use crate::guard::Peer;
 use crate::{DOOR, DoorState, paths, peer, skills};
@@ -43,12 +43,12 @@ pub(super) async fn create(shared: &Arc<DoorState>, params: &Params) -> Result<S
     let agent = agent(shared, params.text("cli_type")?.unwrap_or("claude"))?;
     let model = params.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned);
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let home = &shared.settings.home;
         let workspace = paths::folder(&path, home)?;
         skills::sync(&home.join(".codecast/skills"), &workspace, &agent);
         let new = NewSession { autonomy, model, lifetime: Lifetime::Turn, ..NewSession::new(agent, workspace, DOOR) };
-        let session = shared.engine.sessions().create(new).map_err(failed)?;
+        let session = shared.engine.sessions().create(wait, new).map_err(failed)?;
         Ok(format!(r#"{{"sessionId":"{}"}}"#, session.uuid()))
     })
     .await
@@ -59,16 +59,16 @@ pub(super) async fn resume(shared: &Arc<DoorState>, from: Peer, params: &Params)
     let given = params.text("sdkSessionId")?.filter(|given| !given.is_empty()).map(str::to_owned);
     let Some(session) = shared.session(id)? else { return Ok(r#"{"ok":false,"fallback":false}"#.to_owned()) };
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let view = session.view();
         // A conversation that the agent no longer knows can not be gone on with: the next message begins a fresh one.
         let wanted = given.as_ref().or(view.lost.as_ref());
         let fallback = view.lost.is_some() && view.lost.as_ref() == wanted;
         if let Some(given) = given.filter(|_| !fallback) {
             let change = Change { agent_session: Some(Some(given)), ..Change::default() };
-            session.change(change, || caller(&shared, from)).map_err(failed)?;
+            session.change(wait, change, || caller(&shared, from)).map_err(failed)?;
         }
-        shared.place(&session, |place| place.here()).map_err(failed)?;
+        shared.place(wait, &session, |place| place.here()).map_err(failed)?;
         Ok(format!(r#"{{"ok":true,"fallback":{fallback}}}"#))
     })
     .await
@@ -107,7 +107,7 @@ fn caller(shared: &DoorState, from: Peer) -> Caller {
 async fn change(shared: &Arc<DoorState>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
     let (session, shared) = (known(shared, id)?, Arc::clone(shared));
     let id = id.to_owned();
-    blocking(move || match session.change(change, || caller(&shared, from)) {
+    MayWait::run(move |wait| match session.change(wait, change, || caller(&shared, from)) {
         Ok(()) => Ok(OK.to_owned()),
         Err(ChangeError::Closed) => Err(RpcError::no_session(&id)),
         Err(error) => Err(failed(error)),
@@ -118,8 +118,8 @@ async fn change(shared: &Arc<DoorState>, from: Peer, id: &str, change: Change) -
 pub(super) async fn interrupt(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
     let session = known(shared, id)?;
-    blocking(move || {
-        let stopped = session.interrupt(Interrupt { clear_queue: true, end_process: true }).map_err(failed)?;
+    MayWait::run(move |wait| {
+        let stopped = session.interrupt(wait, Interrupt { clear_queue: true, end_process: true }).map_err(failed)?;
         Ok(format!(r#"{{"ok":true,"interrupted":{}}}"#, stopped.turn))
     })
     .await

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use ostler_engine::MayWait;
 use ostler_engine::session::View;
 use serde_json::{Value, json};
 
-use super::blocking;
 use crate::DoorState;
 use crate::frame::RpcError;
 
 /// One that is not installed is not offered; looking for them reads folders.
 pub(super) async fn status(shared: &Arc<DoorState>) -> Result<Value, RpcError> {
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let sessions = shared.sessions();
-        let agents = shared.engine.sessions().agents();
+        let agents = shared.engine.sessions().agents(wait);
         let agent = |(name, there): &(String, bool)| {
             let of = |view: &&View| view.agent.name() == name;
             let live = sessions.iter().filter(of).filter(|view| view.process.is_some()).count();

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use ostler_engine::MayWait;
 use ostler_engine::approval::DecideError;
 use ostler_story::Decision;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{blocking, meant};
+use super::meant;
 use crate::connection::{Conn, Shown};
 use crate::frame::RpcError;
 use crate::{DOOR, DoorState};
@@ -47,10 +48,10 @@ pub(super) async fn approve(
         ));
     }
     let (shared, conn, id) = (Arc::clone(shared), Arc::clone(conn), request_id.clone());
-    let decided = blocking(move || {
+    let decided = MayWait::run(move |wait| {
         // Taken away first: who has answered here need not be told that it was answered.
         let Some(shown) = conn.shown().remove(&id) else { return Ok(Err(ANSWERED.to_owned())) };
-        let decided = decide(&shared, &conn, &id, &shown.hash, meant);
+        let decided = decide(wait, &shared, &conn, &id, &shown.hash, meant);
         if decided.is_err() {
             conn.shown().insert(id, shown);
         }
@@ -85,14 +86,15 @@ fn meaning(decision: &str, replacement: Option<Value>) -> Result<Decision, RpcEr
 /// Decides, if whoever is at the other end may: nobody that ostler hosts, and what lasts takes a terminal. Otherwise why it
 /// came to nothing. May wait for the disk.
 pub(crate) fn decide(
+    wait: &MayWait,
     shared: &DoorState,
     conn: &Conn,
     approval: &str,
     hash: &str,
     decision: Decision,
 ) -> Result<Result<(), String>, RpcError> {
-    let by = shared.engine.person_or_client(conn.peer.as_deref(), approval, DOOR).map_err(RpcError::forbidden)?;
-    match shared.engine.inbox().decide_here(approval, hash, decision, by) {
+    let by = shared.engine.person_or_client(wait, conn.peer.as_deref(), approval, DOOR).map_err(RpcError::forbidden)?;
+    match shared.engine.inbox().decide_here(wait, approval, hash, decision, by) {
         Ok(()) => Ok(Ok(())),
         Err(error @ DecideError::DoesNotFit(_)) => Err(RpcError::params(error.to_string())),
         Err(error @ DecideError::Store(_)) => Err(RpcError::internal(error.to_string())),

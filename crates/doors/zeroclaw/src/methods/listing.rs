@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use ostler_api::Timestamp;
+use ostler_engine::MayWait;
 use ostler_engine::session::{Status, View};
 use ostler_workspace::git;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{About, blocking, failed, known, lives, meant};
+use super::{About, failed, known, lives, meant};
 use crate::connection::Conn;
 use crate::frame::RpcError;
 use crate::{CHAT, DoorState, history, name_of};
@@ -30,18 +31,18 @@ pub(super) async fn code(shared: &Arc<DoorState>) -> Result<Value, RpcError> {
 
 async fn listed(shared: &Arc<DoorState>, chats: bool) -> Result<Value, RpcError> {
     let shared = Arc::clone(shared);
-    blocking(move || {
+    MayWait::run(move |wait| {
         shared.counts.keep(shared.engine.sessions());
         let is_chat = |view: &View| view.alias.as_ref().is_some_and(|alias| alias.space == CHAT);
         let sessions = shared.sessions();
         let listed = sessions.iter().rev().filter(|view| is_chat(view) == chats);
-        let entries: Result<Vec<Value>, RpcError> = listed.map(|view| entry(&shared, view)).collect();
+        let entries: Result<Vec<Value>, RpcError> = listed.map(|view| entry(wait, &shared, view)).collect();
         Ok(json!({"sessions": entries?}))
     })
     .await
 }
 
-fn entry(shared: &DoorState, view: &View) -> Result<Value, RpcError> {
+fn entry(wait: &MayWait, shared: &DoorState, view: &View) -> Result<Value, RpcError> {
     Ok(json!({
         "session_id": name_of(view),
         "session_key": name_of(view),
@@ -50,7 +51,7 @@ fn entry(shared: &DoorState, view: &View) -> Result<Value, RpcError> {
         "state": state_of(view.status),
         "created_at": time(view.created_ms),
         "last_activity": time(view.activity_ms),
-        "message_count": shared.counts.of(&shared.lives_of(view)).map_err(failed)?,
+        "message_count": shared.counts.of(wait, &shared.lives_of(view)).map_err(failed)?,
         "workspace_dir": view.workspace,
     }))
 }
@@ -94,8 +95,8 @@ pub(super) async fn messages(
     let conn = Arc::clone(conn);
     let Messages { session_id, limit, before_index } = meant(params)?;
     let lives = lives(shared, &session_id)?;
-    blocking(move || {
-        let all = history::of(&lives, |session| conn.told_from(session)).map_err(failed)?;
+    MayWait::run(move |wait| {
+        let all = history::of(wait, &lives, |session| conn.told_from(session)).map_err(failed)?;
         let end = before_index.unwrap_or(all.len()).min(all.len());
         let start = page(all.get(..end).unwrap_or_default(), limit.unwrap_or(PAGE).min(PAGE));
         let messages = all.get(start..end).unwrap_or_default();
@@ -119,7 +120,7 @@ fn page(messages: &[history::Message], limit: usize) -> usize {
 pub(super) async fn git_branch(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let workspace = known(shared, &session_id)?.view().workspace;
-    blocking(move || {
+    MayWait::run(move |_| {
         let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
         Ok(match git::checked_out(&workspace) {
             Some(git::Head::Branch(branch)) => json!({"branch": text(&branch)}),

@@ -144,13 +144,6 @@ fn lives(shared: &DoorState, id: &str) -> Result<Vec<Session>, RpcError> {
     shared.lives(id).map_err(unknown)
 }
 
-/// Work that may wait for the disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RpcError> + Send + 'static,
-) -> Result<T, RpcError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|lost| Err(RpcError::internal(lost.to_string())))
-}
-
 fn failed(error: impl std::fmt::Display) -> RpcError {
     RpcError::internal(error.to_string())
 }

@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ostler_door_rpc::Watch;
-use ostler_engine::Caller;
 use ostler_engine::session::{
     Accepted, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, SessionError, View,
 };
+use ostler_engine::{Caller, MayWait};
 use ostler_story::{Agent, Alias};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{About, blocking, failed, known, lives, meant, unknown};
+use super::{About, failed, known, lives, meant, unknown};
 use crate::attachments::{self, FileEntry};
 use crate::connection::{Conn, LateReply, Tag};
 use crate::frame::{Head, RpcError};
@@ -48,17 +48,17 @@ pub(super) async fn new(
     params: Map<String, Value>,
 ) -> LateReply {
     let (ours, theirs) = (Arc::clone(shared), Arc::clone(conn));
-    let made = blocking(move || {
-        let (session, view) = opened(&ours, &theirs, meant(params)?)?;
+    let made = MayWait::run(move |wait| {
+        let (session, view) = opened(wait, &ours, &theirs, meant(params)?)?;
         let updates = Updates::of(name_of(&view));
-        let watch = come_to(&theirs, &session, &view, updates.clone())?;
+        let watch = come_to(wait, &theirs, &session, &view, updates.clone())?;
         let mut waiting = Vec::new();
         if watch.is_none() {
             for (approval, asked) in session.asked() {
                 theirs.show(&ours, &updates, &approval, &asked, &mut waiting);
             }
         }
-        let told = history::of(&ours.lives_of(&view), |session| theirs.told_from(session)).map_err(failed)?;
+        let told = history::of(wait, &ours.lives_of(&view), |session| theirs.told_from(session)).map_err(failed)?;
         let reply = json!({
             "session_id": name_of(&view),
             "agent_alias": view.agent.name(),
@@ -80,10 +80,16 @@ pub(super) async fn new(
 }
 
 /// What the client is told of the turn that runs; nothing if none does, or the client is being told already.
-fn come_to(conn: &Conn, session: &Session, view: &View, updates: Updates) -> Result<Option<Watch<Tag>>, RpcError> {
+fn come_to(
+    wait: &MayWait,
+    conn: &Conn,
+    session: &Session,
+    view: &View,
+    updates: Updates,
+) -> Result<Option<Watch<Tag>>, RpcError> {
     let (Some(number), Some(began)) = (view.turn, view.turn_began) else { return Ok(None) };
     let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else { return Ok(None) };
-    let cursor = session.events(began.saturating_sub(1)).map_err(failed)?;
+    let cursor = session.events(wait, began.saturating_sub(1)).map_err(failed)?;
     if !conn.follow(session.id(), number, Some(began)) {
         return Ok(None);
     }
@@ -91,7 +97,7 @@ fn come_to(conn: &Conn, session: &Session, view: &View, updates: Updates) -> Res
     Ok(Some(Watch::events(session.id().to_owned(), Mutex::new(turn), cursor)))
 }
 
-fn opened(shared: &DoorState, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
+fn opened(wait: &MayWait, shared: &DoorState, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
     let space = match params.chat_mode.as_deref() {
         None | Some("chat") => CHAT,
         Some("acp") => CODE,
@@ -132,7 +138,7 @@ fn opened(shared: &DoorState, conn: &Conn, params: New) -> Result<(Session, View
         program_there: true,
         ..NewSession::new(agent.clone(), workspace, DOOR)
     };
-    let session = sessions.create(new).map_err(|error| match error {
+    let session = sessions.create(wait, new).map_err(|error| match error {
         CreateError::Workspace { .. } => RpcError::params(error.to_string()),
         error => cannot(error.to_string()),
     })?;
@@ -196,14 +202,14 @@ pub(super) async fn prompt(
     };
     let env = conn.introduced().and_then(|introduced| introduced.env);
     let (ours, prompted) = (Arc::clone(shared), session.clone());
-    let accepted = blocking(move || {
+    let accepted = MayWait::run(move |wait| {
         let live = |view: &View| view.process.is_some();
         if !live(&prompted.view()) && ours.sessions().into_iter().filter(live).count() >= LIVE_MAX {
             return Err(RpcError::too_many_sessions());
         }
-        let blocks = attachments::blocks(&params.prompt, params.attachments, &|| prompted.files())?;
-        let accepted = prompted.prompt(Prompt { blocks, env, ..Prompt::text("", DOOR) }).map_err(refused)?;
-        let cursor = prompted.events(accepted.record).map_err(failed)?;
+        let blocks = attachments::blocks(&params.prompt, params.attachments, &|| prompted.files(wait))?;
+        let accepted = prompted.prompt(wait, Prompt { blocks, env, ..Prompt::text("", DOOR) }).map_err(refused)?;
+        let cursor = prompted.events(wait, accepted.record).map_err(failed)?;
         Ok((accepted, cursor))
     });
     match accepted.await {
@@ -237,7 +243,7 @@ fn wait_only_so_long(session: &Session, accepted: Accepted) {
     let session = session.clone();
     drop(tokio::spawn(async move {
         tokio::time::sleep(QUEUE_WAIT).await;
-        let taken = tokio::task::spawn_blocking(move || session.take_back(accepted.number, WAITED)).await;
+        let taken = MayWait::pool(move |wait| session.take_back(wait, accepted.number, WAITED)).await;
         if let Ok(Err(error)) = taken {
             tracing::warn!("zeroclaw door: a prompt that waits could not be taken back: {error}");
         }
@@ -248,7 +254,7 @@ fn wait_only_so_long(session: &Session, accepted: Accepted) {
 pub(super) async fn cancel(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
     let session = known(shared, &session_id)?;
-    let stopped = blocking(move || session.interrupt(Interrupt::default()).map_err(failed)).await?;
+    let stopped = MayWait::run(move |wait| session.interrupt(wait, Interrupt::default()).map_err(failed)).await?;
     match stopped.turn {
         true => Ok(json!({"session_id": session_id, "cancelled": true})),
         false => Err(RpcError::not_found("No active turn for this session")),
@@ -269,8 +275,9 @@ pub(super) async fn delete(shared: &Arc<DoorState>, params: Map<String, Value>) 
         session.end(GONE_WITHIN).await.map_err(failed)?;
     }
     let shared = Arc::clone(shared);
-    let forget = move || lives.iter().filter(|session| !shared.engine.sessions().forget(session)).count();
-    let deleted = blocking(move || Ok(forget() == 0)).await?;
+    let forget =
+        move |wait: &MayWait| lives.iter().filter(|session| !shared.engine.sessions().forget(wait, session)).count();
+    let deleted = MayWait::run(move |wait| Ok::<_, RpcError>(forget(wait) == 0)).await?;
     Ok(json!({"session_id": session_id, "deleted": deleted}))
 }
 
@@ -298,9 +305,9 @@ pub(super) async fn configure(
         ..Change::default()
     };
     let conn = Arc::clone(conn);
-    blocking(move || {
+    MayWait::run(move |wait| {
         let caller = || conn.peer.as_ref().map_or(Caller::Unknown, |peer| peer.caller());
-        session.change(change, caller).map_err(|error| RpcError::params(error.to_string()))
+        session.change(wait, change, caller).map_err(|error| RpcError::params(error.to_string()))
     })
     .await?;
     Ok(json!({"session_id": session_id, "configured": true}))

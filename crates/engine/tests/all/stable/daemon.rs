@@ -9,8 +9,8 @@ use std::time::Duration;
 use ostler_engine::brief::Brief;
 use ostler_engine::session::{Change, Interrupt, NewSession, Prompt};
 use ostler_engine::{
-    Caller, Claim, Claimed, Ending, Engine, EngineConfig, Environment, Process, Retention, SessionConfig, SpawnError,
-    SpawnRequest, approval, claim,
+    Caller, Claim, Claimed, Ending, Engine, EngineConfig, Environment, MayWait, Process, Retention, SessionConfig,
+    SpawnError, SpawnRequest, approval, claim,
 };
 use ostler_story::{Agent, Alias, Autonomy, By, Decision, Lifetime};
 use rustix::net::{Shutdown, SocketType, shutdown, sockopt};
@@ -18,34 +18,42 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, getpid, kill_pro
 use serde_json::{Value, json};
 
 pub fn run(dir: &Path) -> ExitCode {
+    let dir = dir.to_owned();
+    MayWait::thread("bench", move |wait| told(wait, &dir)).unwrap().join().unwrap()
+}
+
+fn told(wait: &MayWait, dir: &Path) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _guard = runtime.enter();
     let Claimed::Free(_lease) = claim(dir, Claim::IfFree).unwrap() else { panic!("the instance is taken") };
-    let engine = Engine::start(EngineConfig {
-        dir: dir.to_owned(),
-        environment: Arc::new(Environment::of_this_process(&[])),
-        retention: Retention {
-            live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),
-            ..Retention::default()
+    let engine = Engine::start(
+        wait,
+        EngineConfig {
+            dir: dir.to_owned(),
+            environment: Arc::new(Environment::of_this_process(&[])),
+            retention: Retention {
+                live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),
+                ..Retention::default()
+            },
+            sync_every: Duration::from_millis(200),
+            guard: None,
+            child_nofile: None,
+            runner: std::env::current_exe().unwrap(),
+            approvals: approval::Settings::default(),
+            sessions: SessionConfig {
+                idle_stop: std::fs::read_to_string(dir.join("idle_stop"))
+                    .map_or(Duration::from_secs(900), |text| Duration::from_millis(text.parse().unwrap())),
+                ask_timeout: std::fs::read_to_string(dir.join("ask_timeout"))
+                    .ok()
+                    .map(|text| Duration::from_millis(text.parse().unwrap())),
+                ..SessionConfig::default()
+            },
         },
-        sync_every: Duration::from_millis(200),
-        guard: None,
-        child_nofile: None,
-        runner: std::env::current_exe().unwrap(),
-        approvals: approval::Settings::default(),
-        sessions: SessionConfig {
-            idle_stop: std::fs::read_to_string(dir.join("idle_stop"))
-                .map_or(Duration::from_secs(900), |text| Duration::from_millis(text.parse().unwrap())),
-            ask_timeout: std::fs::read_to_string(dir.join("ask_timeout"))
-                .ok()
-                .map(|text| Duration::from_millis(text.parse().unwrap())),
-            ..SessionConfig::default()
-        },
-    })
+    )
     .unwrap();
     for line in std::io::stdin().lock().lines() {
         let what: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        let answer = act(&engine, &runtime, &what);
+        let answer = act(wait, &engine, &runtime, &what);
         println!("{answer}");
         std::io::stdout().flush().unwrap();
         if what["do"] == "stop" {
@@ -55,7 +63,7 @@ pub fn run(dir: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Value {
+fn act(wait: &MayWait, engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Value {
     let text = |name: &str| what[name].as_str().map(str::to_owned);
     let session = || engine.sessions().resolve(what["id"].as_str().unwrap()).unwrap();
     match what["do"].as_str().unwrap() {
@@ -76,7 +84,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             new.alias = text("alias").map(|id| Alias { space: "test".into(), id });
             new.autonomy = if what["all"] == true { Autonomy::All } else { Autonomy::Ask };
             new.lifetime = if what["once"] == true { Lifetime::Turn } else { Lifetime::Session };
-            match engine.sessions().create(new) {
+            match engine.sessions().create(wait, new) {
                 Ok(session) => json!(session.id()),
                 Err(error) => json!({ "error": error.to_string() }),
             }
@@ -84,7 +92,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         "prompt" => {
             let mut prompt = Prompt::text(text("text").unwrap(), "test");
             prompt.key = text("key");
-            match session().prompt(prompt) {
+            match session().prompt(wait, prompt) {
                 Ok(accepted) => json!({
                     "number": accepted.number, "position": accepted.position,
                     "record": accepted.record, "again": accepted.again,
@@ -103,9 +111,9 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         "list" => engine.sessions().list().iter().map(|session| json!(session.id())).collect(),
         "interrupt" => {
             let how = Interrupt { clear_queue: what["clear"] == true, end_process: what["end"] == true };
-            json!(session().interrupt(how).unwrap().turn)
+            json!(session().interrupt(wait, how).unwrap().turn)
         }
-        "take back" => json!(session().take_back(what["number"].as_u64().unwrap(), "too late").unwrap()),
+        "take back" => json!(session().take_back(wait, what["number"].as_u64().unwrap(), "too late").unwrap()),
         "aliased" => {
             let found = engine.sessions().aliased("test", &text("alias").unwrap());
             found.iter().map(|session| json!(session.id())).collect()
@@ -119,10 +127,10 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
                 Some("elsewhere") => Caller::Elsewhere,
                 _ => Caller::Free,
             };
-            json!(session().change(change, || by).is_ok())
+            json!(session().change(wait, change, || by).is_ok())
         }
         "close" => {
-            session().close().unwrap();
+            session().close(wait).unwrap();
             runtime.block_on(session().gone());
             json!(true)
         }
@@ -138,8 +146,8 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             let bytes = what["bytes"].as_str().unwrap().as_bytes().to_vec();
             json!(runtime.block_on(process.write_stdin(what["at"].as_i64(), bytes)).is_ok())
         }
-        "forget process" => json!(engine.forget(&engine.resolve(what["id"].as_str().unwrap()).unwrap())),
-        "forget" => json!(engine.sessions().forget(&session())),
+        "forget process" => json!(engine.forget(wait, &engine.resolve(what["id"].as_str().unwrap()).unwrap())),
+        "forget" => json!(engine.sessions().forget(wait, &session())),
         "pending" => engine.inbox().pending().iter().map(|approval| json!(approval.ask.title)).collect(),
         "decide" => {
             let decision: Decision = serde_json::from_value(what["decision"].clone()).unwrap();
@@ -148,7 +156,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
                 None => By::Terminal { uid: 0, pid: Some(1), tty: "test".into() },
             };
             let decided = |approval: &approval::Approval| {
-                engine.inbox().decide_here(&approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()
+                engine.inbox().decide_here(wait, &approval.id, &approval.hash, decision.clone(), by.clone()).is_ok()
             };
             json!(engine.inbox().pending().iter().filter(|approval| decided(approval)).count())
         }
@@ -157,7 +165,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
         "process" => {
             let process = engine.resolve(what["id"].as_str().unwrap()).unwrap();
             let mut said = String::new();
-            let read = process.stdout().read_to_string(&mut said);
+            let read = process.stdout(wait).read_to_string(&mut said);
             json!({
                 "args": process.about().args.concat().len(), "pid": process.pid(), "running": process.is_running(),
                 "said": said, "read": read.is_ok(), "exit": format!("{:?}", process.exit()),
@@ -169,7 +177,7 @@ fn act(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Valu
             let terminal = engine.command(what["id"].as_str().unwrap()).unwrap().terminal.expect("a terminal");
             json!(terminal.write(what["text"].as_str().unwrap().as_bytes(), Duration::from_secs(5)).is_ok())
         }
-        "verify" => json!(engine.inbox().verify().is_ok()),
+        "verify" => json!(engine.inbox().verify(wait).is_ok()),
         "stop" => json!(runtime.block_on(engine.stop(Ending::Kill))),
         other => panic!("{other}"),
     }

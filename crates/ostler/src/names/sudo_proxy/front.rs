@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_door_sudo_proxy::{End, Question, Request, Surface, words};
-use ostler_engine::{Inbox, NotAPlace, Terminal};
+use ostler_engine::{Inbox, MayWait, NotAPlace, Terminal};
 use ostler_story::{By, Decision};
 use tokio::sync::mpsc;
 use tracing_subscriber::fmt::MakeWriter;
@@ -105,8 +105,8 @@ impl Room {
     /// A question is on the screen: its time runs from now on.
     pub(super) fn shown(self: &Arc<Self>, approval: &str) {
         let (room, approval) = (Arc::clone(self), approval.to_owned());
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = room.inbox.shown(&approval, "sudo-proxy prompt") {
+        MayWait::pool(move |wait| {
+            if let Err(error) = room.inbox.shown(wait, &approval, "sudo-proxy prompt") {
                 room.say(&format!("error: {error}"));
             }
         });

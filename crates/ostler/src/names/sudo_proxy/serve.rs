@@ -78,7 +78,7 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
         error => error.to_string(),
     })?;
     let host = lease.open(plan()).await.map_err(|error| text(&error))?;
-    let config = crate::daemon::confirmed(host.engine(), config, Vec::new());
+    let config = crate::daemon::confirmed(host.engine(), config, Vec::new()).await;
     crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
     let eligible =
         flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_engine::Terminal;
+use ostler_engine::{MayWait, Terminal};
 use signal_hook::consts::SIGCONT;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -71,7 +71,7 @@ fn note(line: &mut String, words: &str) {
 
 async fn pass_on(terminal: &Arc<Terminal>, mut keys: Vec<u8>) -> io::Result<()> {
     let terminal = Arc::clone(terminal);
-    let typed = tokio::task::spawn_blocking(move || {
+    let typed = MayWait::pool(move |_| {
         let written = terminal.write(&keys, TYPE_WITHIN);
         keys.fill(0);
         written

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use ostler_engine::MayWait;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Signal, getpgrp, kill_process_group};
 use rustix::termios::{
@@ -156,7 +157,7 @@ impl Tty {
     /// Writes from a thread that may wait: a person can stop the terminal with Ctrl-S for as long as they like.
     pub(super) async fn write(&self, text: String) -> io::Result<()> {
         let mut file = std::fs::File::from(self.fd.try_clone()?);
-        let written = tokio::task::spawn_blocking(move || file.write_all(text.as_bytes()));
+        let written = MayWait::pool(move |_| file.write_all(text.as_bytes()));
         written.await.unwrap_or_else(|lost| Err(io::Error::other(lost)))
     }
 }
