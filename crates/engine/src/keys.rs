@@ -5,10 +5,12 @@
 use std::collections::{HashSet, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use ostler_workspace::{Durable, replace};
+
+use crate::MayWait;
 use crate::approval::content_hash;
 
 /// Far more than clients retry at once, and little memory.
@@ -46,12 +48,12 @@ impl Keys {
     }
 
     /// Whether this key has come before.
-    pub(crate) fn has_seen(&self, key: &str) -> bool {
+    pub(crate) fn has_seen(&self, _wait: &MayWait, key: &str) -> bool {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).set.contains(&content_hash(key))
     }
 
     /// Whether this key comes for the first time; from now on it does not.
-    pub(crate) fn first_use(&self, key: &str) -> bool {
+    pub(crate) fn first_use(&self, _wait: &MayWait, key: &str) -> bool {
         let hash = content_hash(key);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if !seen.insert(hash.clone()) {
@@ -90,11 +92,9 @@ impl Seen {
 
 impl Log {
     fn anew(path: &Path, order: &VecDeque<String>) -> io::Result<Self> {
-        let new = path.with_extension("new");
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         let lines: String = order.iter().flat_map(|hash| [hash, "\n"]).collect();
-        file.write_all(lines.as_bytes())?;
-        fs::rename(&new, path)?;
+        replace(path, &path.with_extension("new"), lines.as_bytes(), Durable::No)?;
+        let file = OpenOptions::new().append(true).open(path)?;
         Ok(Self { path: path.to_owned(), file, lines: order.len() })
     }
 
@@ -111,15 +111,21 @@ fn warn(path: &Path, error: &io::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::may_wait::IN_A_TEST as WAIT;
 
     #[test]
     fn a_key_counts_once_and_memory_is_bounded() {
         let keys = Keys::default();
-        assert!(!keys.has_seen("a") && keys.first_use("a") && !keys.first_use("a") && keys.has_seen("a"));
+        assert!(
+            !keys.has_seen(WAIT, "a")
+                && keys.first_use(WAIT, "a")
+                && !keys.first_use(WAIT, "a")
+                && keys.has_seen(WAIT, "a")
+        );
         for number in 0..REMEMBERED {
-            assert!(keys.first_use(&number.to_string()));
+            assert!(keys.first_use(WAIT, &number.to_string()));
         }
-        assert!(keys.first_use("a"), "the oldest key goes first");
+        assert!(keys.first_use(WAIT, "a"), "the oldest key goes first");
         assert_eq!(keys.seen.lock().unwrap().set.len(), REMEMBERED);
     }
 
@@ -127,16 +133,16 @@ mod tests {
     fn the_next_daemon_knows_them_and_the_file_is_bounded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("keys");
-        assert!(Keys::open(&path).first_use("a\nb"));
+        assert!(Keys::open(&path).first_use(WAIT, "a\nb"));
         // A line that was cut off is no key.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"0123").unwrap();
         let next = Keys::open(&path);
-        assert!(!next.first_use("a\nb") && next.first_use("0123"));
+        assert!(!next.first_use(WAIT, "a\nb") && next.first_use(WAIT, "0123"));
         for number in 0..3 * REMEMBERED {
-            assert!(next.first_use(&number.to_string()));
+            assert!(next.first_use(WAIT, &number.to_string()));
         }
         let last = (3 * REMEMBERED - 1).to_string();
-        assert!(Keys::open(&path).has_seen(&last) && !Keys::open(&path).has_seen("0"));
+        assert!(Keys::open(&path).has_seen(WAIT, &last) && !Keys::open(&path).has_seen(WAIT, "0"));
         assert!(fs::metadata(&path).unwrap().len() <= (2 * REMEMBERED * (HASH + 1)) as u64);
         assert!(!fs::read_to_string(&path).unwrap().contains("a\nb\n"));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ostler_journal::{HeldReason, Space};
 use ostler_keeper::Upgrade;
 
-use crate::Engine;
+use crate::{Engine, MayWait};
 
 /// A look at the whole engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,14 +63,14 @@ impl Engine {
         stats
     }
 
-    /// The disk that journals are on. Not for threads that must not wait.
-    pub fn space(&self) -> std::io::Result<Space> {
+    /// The disk that journals are on. May wait for it.
+    pub fn space(&self, _wait: &MayWait) -> std::io::Result<Space> {
         let config = &self.inner.config;
         config.retention.pumps(config.sync_every).space(std::fs::File::open(&config.dir)?)
     }
 
-    /// What all journals occupy on the disk. Walks their folder: not for threads that must not wait.
-    pub fn journal_bytes(&self) -> u64 {
+    /// What all journals occupy on the disk. Walks their folder.
+    pub fn journal_bytes(&self, _wait: &MayWait) -> u64 {
         let folders = std::fs::read_dir(self.inner.processes_dir()).into_iter().flatten().flatten();
         // A folder that goes while it is looked at counts as gone.
         let folders: u64 = folders.map(|folder| ostler_journal::disk_usage(&folder.path()).unwrap_or(0)).sum();
@@ -78,12 +78,12 @@ impl Engine {
     }
 
     /// Whether a request with this key was carried out before.
-    pub fn has_seen(&self, key: &str) -> bool {
-        self.inner.keys.has_seen(key)
+    pub fn has_seen(&self, wait: &MayWait, key: &str) -> bool {
+        self.inner.keys.has_seen(wait, key)
     }
 
     /// Whether a request with this key comes for the first time; the same key again is the same request.
-    pub fn first_use(&self, key: &str) -> bool {
-        self.inner.keys.first_use(key)
+    pub fn first_use(&self, wait: &MayWait, key: &str) -> bool {
+        self.inner.keys.first_use(wait, key)
     }
 }

@@ -3,11 +3,11 @@
 //! The daemon writes its record once every door listens and removes it when it leaves; the command line
 //! reads them all. A record alone proves nothing: pid and start time must still name a living process.
 
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_api::Timestamp;
+use ostler_workspace::{Durable, replace};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::Paths;
@@ -66,19 +66,7 @@ impl InstanceRecord {
         let temporary = dir.join(format!("{TEMPORARY}{}", std::process::id()));
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
-        let written = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| std::fs::rename(&temporary, dir.join(RECORD_FILE)));
-        if written.is_err() {
-            // Half a record helps nobody. Gone or not, the first error is the one to tell.
-            let _ = std::fs::remove_file(&temporary);
-        }
-        written
+        replace(&dir.join(RECORD_FILE), &temporary, &text, Durable::No)
     }
 
     /// The record of a daemon that answers at its socket and has none that is true: its disk is full, or its folder was deleted.

@@ -61,7 +61,7 @@ impl Decision {
         match self {
             Self::Once => "approved",
             Self::Session => "approved for this session",
-            Self::Always => "approved for good",
+            Self::Always => "approved for 30 days",
             Self::Deny { .. } => "denied",
             Self::Changed { .. } => "approved with changes",
             Self::Answers { .. } => "answered",

@@ -8,6 +8,8 @@ pub mod files;
 pub mod git;
 mod lexical;
 mod path_error;
+mod replace;
 
 pub use lexical::clean;
 pub use path_error::{Op, PathError};
+pub use replace::{Durable, replace};

@@ -1,11 +1,10 @@
 //! The certificate of auth mode: made at the first start, signed by itself, its key readable by nobody else.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use ostler_workspace::{Durable, replace};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -36,27 +35,18 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> io::Result<TlsAcceptor
 
 fn make(certificate: &Path, key: &Path) -> io::Result<()> {
     let made = rcgen::generate_simple_self_signed(NAMES.map(str::to_owned)).map_err(io::Error::other)?;
-    write(key, &made.signing_key.serialize_pem())?;
-    write(certificate, &made.cert.pem())?;
+    for (path, text) in [(key, made.signing_key.serialize_pem()), (certificate, made.cert.pem())] {
+        let beside = path.with_extension(format!("new.{}", std::process::id()));
+        replace(path, &beside, text.as_bytes(), Durable::Yes)?;
+    }
     tracing::info!("codecast: made a certificate in {}", certificate.display());
     Ok(())
-}
-
-/// Whole or not at all, and private from its first byte.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension(format!("new.{}", std::process::id()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-    let written =
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

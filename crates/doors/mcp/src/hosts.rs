@@ -5,12 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ostler_workspace::{Durable, replace};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -142,7 +143,9 @@ impl Registry {
         if text.len() as u64 > FILE_MAX {
             return Err(HostsError::TooLong(self.path.clone()));
         }
-        replace(&self.path, folder, text.as_bytes()).map_err(|source| self.io(source))
+        // One name is enough: the lock is held.
+        let beside = folder.join(".hosts.json.new");
+        replace(&self.path, &beside, text.as_bytes(), Durable::Yes).map_err(|source| self.io(source))
     }
 
     fn make_private(&self, folder: &Path) -> io::Result<()> {
@@ -174,17 +177,6 @@ impl Registry {
     fn io(&self, source: io::Error) -> HostsError {
         HostsError::Io { path: self.path.clone(), source }
     }
-}
-
-/// Readers see the old text or the new one.
-fn replace(path: &Path, folder: &Path, text: &[u8]) -> io::Result<()> {
-    // One name is enough: the lock is held.
-    let fresh = folder.join(".hosts.json.new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)
 }
 
 #[cfg(test)]

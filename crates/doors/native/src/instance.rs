@@ -52,10 +52,10 @@ pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, Rp
     })
 }
 
-pub(crate) fn status(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
+pub(crate) fn status(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
     let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
     let sessions = session::count(shared);
-    let space = shared.engine.space().unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
+    let space = shared.engine.space(wait).unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
     let unconfirmed = shared.engine.inbox().unconfirmed().into_iter();
     let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
@@ -69,7 +69,7 @@ pub(crate) fn status(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Status
         doors: shared.instance.doors(),
         running: stats.running as u64,
         exited: stats.ended as u64,
-        journal_bytes: shared.engine.journal_bytes(),
+        journal_bytes: shared.engine.journal_bytes(wait),
         oldest_unsynced_ms: u64::try_from(stats.oldest_unsynced.as_millis()).unwrap_or(u64::MAX),
         held_back: stats.held_back as u64,
         held_by_floor: stats.held_by_floor as u64,
@@ -118,7 +118,7 @@ pub fn agent_info(here: AgentHere) -> AgentInfo {
     }
 }
 
-pub(crate) fn metrics(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
+pub(crate) fn metrics(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
     let (identity, stats, counters) = (shared.instance.identity(), shared.engine.stats(), &shared.counters);
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let rows: &[(&str, &str, &str, f64)] = &[
@@ -128,7 +128,7 @@ pub(crate) fn metrics(_: &MayWait, shared: &DoorState, _: Empty) -> Result<Metri
         ("ostler_processes_damaged", "gauge", "Processes whose journal the disk has damaged.", stats.damaged as f64),
         ("ostler_processes_started_total", "counter", "Processes started.", count(&counters.started)),
         ("ostler_processes_ended_total", "counter", "Processes ended.", count(&counters.ended)),
-        ("ostler_journal_bytes", "gauge", "Disk space of all journals.", shared.engine.journal_bytes() as f64),
+        ("ostler_journal_bytes", "gauge", "Disk space of all journals.", shared.engine.journal_bytes(wait) as f64),
         (
             "ostler_oldest_unsynced_seconds",
             "gauge",

@@ -194,7 +194,7 @@ pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Re
 }
 
 pub(crate) fn signal(
-    _: &MayWait,
+    wait: &MayWait,
     shared: &DoorState,
     origin: &Origin,
     params: SignalParams,
@@ -211,7 +211,7 @@ pub(crate) fn signal(
         SignalScope::Group => Scope::Group,
         SignalScope::Tree => Scope::Tree,
     };
-    if params.key.is_none_or(|key| shared.engine.first_use(&format!("signal {} {key}", process.id()))) {
+    if params.key.is_none_or(|key| shared.engine.first_use(wait, &format!("signal {} {key}", process.id()))) {
         process.signal(params.signal, scope);
     }
     Ok(Empty {})
@@ -345,13 +345,13 @@ pub(crate) fn rename(
     let name = Some(params.name).filter(|name| !name.is_empty());
     crate::session::check_name(name.as_deref())?;
     let key = params.key.map(|key| format!("rename {} {key}", process.id()));
-    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) {
+    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
         shared.engine.rename(wait, &process, name).map_err(|error| match error {
             RenameError::NameTaken(taken) => name_taken(&taken),
             RenameError::Private(_) | RenameError::Own(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
             RenameError::Io(source) => disk(&shared.engine, "not renamed", &source),
         })?;
-        key.iter().for_each(|key| _ = shared.engine.first_use(key));
+        key.iter().for_each(|key| _ = shared.engine.first_use(wait, key));
     }
     Ok(describe(&process))
 }
@@ -400,7 +400,7 @@ pub(crate) fn forget(
 ) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("forget {} {key}", params.id));
     let process = match find(shared, &params.id) {
-        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
+        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) => return Ok(Empty {}),
         found => found?,
     };
     check(shared, origin, Target::Process(&process))?;
@@ -409,7 +409,7 @@ pub(crate) fn forget(
             .hint(format!("end it first: ostler kill {} --wait", of_process(&process))));
     }
     if let Some(key) = &key {
-        shared.engine.first_use(key);
+        shared.engine.first_use(wait, key);
     }
     Ok(Empty {})
 }

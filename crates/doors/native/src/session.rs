@@ -221,7 +221,7 @@ pub(crate) fn go_on(
     params: SessionIdKeyParams,
 ) -> Result<Continued, RpcError> {
     let session = own(shared, origin, &params.id)?;
-    if !first(shared, "continue", session.id(), params.key.as_deref()) {
+    if !first(wait, shared, "continue", session.id(), params.key.as_deref()) {
         return Ok(Continued { held: 0, told: None });
     }
     match session.go_on(wait, DOOR).map_err(|error| not_taken(shared, &session, error))? {
@@ -250,7 +250,7 @@ pub(crate) fn interrupt(
     params: InterruptParams,
 ) -> Result<Interrupted, RpcError> {
     let session = own(shared, origin, &params.id)?;
-    if !first(shared, "interrupt", session.id(), params.key.as_deref()) {
+    if !first(wait, shared, "interrupt", session.id(), params.key.as_deref()) {
         return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
@@ -311,7 +311,7 @@ pub(crate) fn change(
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
     let key = params.key.map(|key| format!("session change {} {key}", session.id()));
-    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) {
+    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
         let change = Change {
             autonomy: params.autonomy.map(autonomy_of),
             raw_mode: text(params.raw_mode),
@@ -330,7 +330,7 @@ pub(crate) fn change(
             ChangeError::Io(source) => disk(&shared.engine, "not changed", &source),
         })?;
         // Only what was done counts: a refusal is said as often as it is asked for.
-        key.iter().for_each(|key| _ = shared.engine.first_use(key));
+        key.iter().for_each(|key| _ = shared.engine.first_use(wait, key));
     }
     Ok(describe_session(session.view()))
 }
@@ -374,7 +374,7 @@ pub(crate) fn forget(
 ) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("session forget {} {key}", params.id));
     let session = match find(shared, &params.id) {
-        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(key)) => return Ok(Empty {}),
+        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) => return Ok(Empty {}),
         found => found?,
     };
     check(shared, origin, Target::Session(&session))?;
@@ -383,7 +383,7 @@ pub(crate) fn forget(
             .hint(format!("close it first: ostler close {}", of_session(&session))));
     }
     if let Some(key) = &key {
-        shared.engine.first_use(key);
+        shared.engine.first_use(wait, key);
     }
     Ok(Empty {})
 }
@@ -456,8 +456,8 @@ pub(crate) fn raw(
 }
 
 /// Whether this request was not made before: the same key again changes nothing.
-fn first(shared: &DoorState, verb: &str, id: &str, key: Option<&str>) -> bool {
-    key.is_none_or(|key| shared.engine.first_use(&format!("session {verb} {id} {key}")))
+fn first(wait: &MayWait, shared: &DoorState, verb: &str, id: &str, key: Option<&str>) -> bool {
+    key.is_none_or(|key| shared.engine.first_use(wait, &format!("session {verb} {id} {key}")))
 }
 
 fn status_of(status: Status) -> SessionStatus {

@@ -1,14 +1,13 @@
 //! Files that come with a prompt: pictures are shown to the agent, everything else is a path that it can read.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ostler_story::Block;
 use ostler_workspace::files::{self, ReadError};
+use ostler_workspace::{Durable, replace};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -108,11 +107,7 @@ fn keep(folder: &Path, bytes: &[u8], name: Option<&str>) -> io::Result<PathBuf> 
     }
     // Whole or not at all: whoever finds it may rely on it.
     let partial = folder.join(format!(".{digest}.{}", ostler_engine::uuid()?));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-    file.write_all(bytes).and_then(|()| fs::rename(&partial, &path)).inspect_err(|_| {
-        // What could not be written is of no use; the error is the caller's.
-        let _ = fs::remove_file(&partial);
-    })?;
+    replace(&path, &partial, bytes, Durable::No)?;
     Ok(path)
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ostler_agents::probe;
 use ostler_story::{Agent, Drive};
+use ostler_workspace::{Durable, replace};
 use serde::{Deserialize, Serialize};
 
 use crate::brief::{Brief, Ended, Forker};
@@ -165,9 +166,7 @@ fn store(file: &Path, known: &[Known]) -> io::Result<()> {
         return Ok(());
     }
     let stored = Stored { format: FORMAT, programs: known.to_vec() };
-    let new = file.with_extension("new");
-    std::fs::write(&new, serde_json::to_vec(&stored)?)?;
-    std::fs::rename(&new, file)
+    replace(file, &file.with_extension("new"), &serde_json::to_vec(&stored)?, Durable::No)
 }
 
 /// The first line that holds a digit: some programs say something else first.

@@ -3,14 +3,14 @@
 //! The journal is the truth. The snapshot only saves reading it all: it names the record it was taken after, and is thrown
 //! away when it could be from another history (the machine was restarted, or the journal is shorter).
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_journal::{EventCursor, EventJournal, EventStep, OpenError, Pumps};
 use ostler_story::{Fact, Said, VERSION as WORDS, said};
+use ostler_workspace::{Durable, replace};
 use serde::{Deserialize, Serialize};
 
 use super::state::State;
@@ -141,12 +141,9 @@ impl Folder {
     /// Writes the snapshot. One that can not be written costs time at the next start, nothing else.
     pub(super) fn note(&self, state: &State, record: u64) {
         let snapshot = Snapshot { version: VERSION, boot: self.boot.clone(), record, state };
-        let written = serde_json::to_vec(&snapshot).map_err(io::Error::other).and_then(|bytes| {
-            let fresh = self.dir.join("snapshot.json.new");
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?.write_all(&bytes)?;
-            fs::rename(fresh, self.dir.join(SNAPSHOT))
-        });
+        let (path, beside) = (self.dir.join(SNAPSHOT), self.dir.join("snapshot.json.new"));
+        let bytes = serde_json::to_vec(&snapshot).map_err(io::Error::other);
+        let written = bytes.and_then(|bytes| replace(&path, &beside, &bytes, Durable::No));
         if let Err(error) = written {
             tracing::warn!("{}: no snapshot: {error}", self.dir.display());
         }

@@ -10,6 +10,7 @@ use ostler_api::Timestamp;
 use ostler_engine::approval::Entry;
 use ostler_engine::brief::{Brief, Ended};
 use ostler_engine::{Engine, Forker, Inbox, MayWait};
+use ostler_workspace::{Durable, replace};
 use tokio::net::UnixDatagram;
 
 use crate::config::Forward;
@@ -62,10 +63,11 @@ async fn run(inbox: Inbox, note: PathBuf, place: Destination) {
         let reader = inbox.clone();
         let read = MayWait::pool(move |wait| reader.audit(wait, sent, BATCH)).await;
         let taken = match read {
-            Ok(Ok(entries)) => place.send(&entries).await.and_then(|()| match entries.last() {
-                Some(last) => remember(&note, last.seq).map(|()| last.seq),
-                None => Ok(sent),
-            }),
+            Ok(Ok(entries)) => match (place.send(&entries).await, entries.last()) {
+                (Ok(()), Some(last)) => remember(&note, last.seq).await,
+                (Ok(()), None) => Ok(sent),
+                (Err(error), _) => Err(error),
+            },
             Ok(Err(error)) => Err(io::Error::other(error)),
             Err(lost) => Err(io::Error::other(lost)),
         };
@@ -81,10 +83,11 @@ async fn run(inbox: Inbox, note: PathBuf, place: Destination) {
 }
 
 /// Replaced in one step: half a number would be another position.
-fn remember(note: &Path, seq: u64) -> io::Result<()> {
-    let fresh = note.with_extension("new");
-    super::write_private(&fresh, &format!("{seq}\n"))?;
-    std::fs::rename(fresh, note)
+async fn remember(note: &Path, seq: u64) -> io::Result<u64> {
+    let note = note.to_owned();
+    MayWait::run(move |_| replace(&note, &note.with_extension("new"), format!("{seq}\n").as_bytes(), Durable::No))
+        .await
+        .map(|()| seq)
 }
 
 impl Destination {

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ostler_workspace::{Durable, replace};
+
 /// The file; removed when dropped, unless somebody else's port stands in it by then.
 pub(crate) struct PortFile {
     path: PathBuf,
@@ -14,9 +16,7 @@ impl PortFile {
     /// Writes the port, whole or not at all: clients read this at any moment.
     pub(crate) fn write(path: &Path, port: u16) -> io::Result<Self> {
         let (text, beside) = (port.to_string(), path.with_extension(format!("port.{}", std::process::id())));
-        fs::write(&beside, &text).and_then(|()| fs::rename(&beside, path)).inspect_err(|_| {
-            let _ = fs::remove_file(&beside);
-        })?;
+        replace(path, &beside, text.as_bytes(), Durable::No)?;
         Ok(Self { path: path.to_owned(), text })
     }
 }
