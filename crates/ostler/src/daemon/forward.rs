@@ -251,11 +251,11 @@ mod tests {
         assert!(second.contains("too long") && second.contains("approval audit 2"), "{second}");
     }
 
-    #[test]
-    fn the_position_survives_and_a_missing_one_is_the_beginning() {
+    #[tokio::test]
+    async fn the_position_survives_and_a_missing_one_is_the_beginning() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(forwarded(dir.path()), None);
-        remember(&dir.path().join(POSITION_FILE), 41).unwrap();
+        remember(&dir.path().join(POSITION_FILE), 41).await.unwrap();
         assert_eq!(forwarded(dir.path()), Some(41));
     }
 }
