@@ -7,6 +7,7 @@
 
 pub(crate) mod at_large;
 mod daemon;
+pub mod device;
 mod holder;
 mod locked;
 mod reach;

@@ -32,6 +32,16 @@ pub(crate) fn session() -> io::Result<String> {
     fresh('s')
 }
 
+/// A fresh id of a paired device.
+pub(crate) fn device() -> io::Result<String> {
+    fresh('d')
+}
+
+/// A fresh id of a pairing that is under way.
+pub(crate) fn offer() -> io::Result<String> {
+    fresh('o')
+}
+
 /// A fresh UUID of version 4, from the kernel.
 pub fn uuid() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim_end().to_owned())

@@ -112,6 +112,9 @@ pub enum By {
     Device {
         /// The device's name.
         name: String,
+        /// What its key signed, where it has one; what is said in words leaves it out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signed: Option<Signed>,
     },
     /// A client of a door whose protocol has words for an answer: to questions, and once to what an agent of that door asks.
     Client {
@@ -124,12 +127,21 @@ pub enum By {
     Ostler,
 }
 
+/// An answer as a device's key signed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// What was signed: which request, the hash of its content, the answer, and until when it counts.
+    pub text: String,
+    /// ECDSA over P-256 with SHA-256: `r` and `s`, in base64url.
+    pub signature: String,
+}
+
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Terminal { uid, tty, .. } => write!(f, "uid {uid} at {tty}"),
             Self::Rule { name } => write!(f, "rule {name}"),
-            Self::Device { name } => write!(f, "device {name}"),
+            Self::Device { name, .. } => write!(f, "device {name}"),
             Self::Client { door, uid } => write!(f, "uid {uid} through {door}"),
             Self::Ostler => f.write_str("ostler"),
         }
@@ -162,7 +174,7 @@ impl FromStr for By {
         };
         match (kind, user()) {
             ("rule", _) => Ok(Self::Rule { name: rest.to_owned() }),
-            ("device", _) => Ok(Self::Device { name: rest.to_owned() }),
+            ("device", _) => Ok(Self::Device { name: rest.to_owned(), signed: None }),
             ("uid", Some((uid, ("at", tty)))) => Ok(Self::Terminal { uid, pid: None, tty: tty.to_owned() }),
             ("uid", Some((uid, ("through", door)))) => Ok(Self::Client { door: door.to_owned(), uid }),
             _ => Err(Nobody),
@@ -227,7 +239,7 @@ mod tests {
         let all = [
             By::Terminal { uid: 7, pid: None, tty: "/dev/pts/1".into() },
             By::Rule { name: "unattended for this session".into() },
-            By::Device { name: "phone".into() },
+            By::Device { name: "phone".into(), signed: None },
             By::Client { door: "codecast".into(), uid: 0 },
             By::Ostler,
         ];

@@ -24,7 +24,7 @@ mod tool;
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
 pub use content::ToolContent;
-pub use decision::{Answers, By, Decision, Nobody, answers_from, by_in_words, unwrapped};
+pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, unwrapped};
 pub use diff::{Diff, Mark, take_diffs};
 pub use event::{
     Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,

@@ -74,7 +74,7 @@ impl Desk {
                     Record::Suspended | Record::Affirmed { .. } => true,
                     Record::SettingConfirmed { .. } | Record::SettingLapsed { .. } => true,
                     Record::KeeperLost { .. } | Record::Proved { .. } => true,
-                    _ => lives,
+                    _ => lives || self.devices.needs(record, entry.at_ms),
                 };
                 if matters {
                     found.push(entry.clone());

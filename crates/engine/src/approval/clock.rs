@@ -5,13 +5,13 @@ use std::time::SystemTime;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Milliseconds since the machine was started.
-pub(super) fn boot_ms() -> u64 {
+pub(crate) fn boot_ms() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
 /// Milliseconds since 1970, for people.
-pub(super) fn wall_ms() -> u64 {
+pub(crate) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -19,6 +19,7 @@ use super::store::{Change, Found, News, Store, StoreError};
 use super::vouch::Witness;
 use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
 use super::{clock, content_hash, machine, record};
+use crate::access::device::roster::Roster;
 use crate::feed::Noted;
 
 /// What all waiting requests may hold together: a list of them is one answer.
@@ -70,6 +71,8 @@ pub(super) struct Desk {
     recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
     pub(super) confirmed: Confirmed,
+    /// Shared with what was published: a change copies it.
+    pub(super) devices: Arc<Roster>,
     /// Names of rules that nobody vouches for.
     pub(super) suspended: BTreeSet<String>,
     /// The rules as everybody sees them; nothing when they have changed since.
@@ -121,6 +124,7 @@ impl Desk {
             recent: sum.recent,
             rules: sum.rules,
             confirmed: sum.confirmed,
+            devices: Arc::new(sum.devices),
             suspended: sum.suspended,
             held: None,
             names: Arc::clone(names),
@@ -147,9 +151,10 @@ impl Desk {
                 desk.log(&Record::Lost { entries })?;
             }
             // Nothing to be affirmed, nothing to be said.
-            Found::Unvouched if desk.rules.is_empty() && desk.confirmed.is_empty() => {}
+            Found::Unvouched if desk.rules.is_empty() && desk.confirmed.is_empty() && desk.devices.is_empty() => {}
             Found::Unvouched => {
                 desk.log(&Record::Suspended)?;
+                Arc::make_mut(&mut desk.devices).take(&Record::Suspended, clock::wall_ms());
                 desk.suspended = desk.rules.iter().map(|rule| rule.name.clone()).collect();
                 desk.confirmed.take(&Record::Suspended);
                 desk.held = None;
@@ -328,6 +333,8 @@ impl Desk {
         let Some(live) = self.live.get(id) else { return Err(DecideError::NotFound(id.to_owned())) };
         let approval = &live.approval;
         fits(approval, &decision, &by)?;
+        let may = self.devices.may_decide(&by, approval.ask.privileged, &decision, clock::wall_ms());
+        may.map_err(DecideError::DoesNotFit)?;
         if self.locked && !matches!(by, By::Rule { .. }) {
             return Err(DecideError::Locked(crate::access::WHY));
         }
@@ -438,6 +445,7 @@ impl Desk {
             rules: self.held_rules(),
             locked: self.locked,
             confirmed: self.confirmed.clone(),
+            devices: Arc::clone(&self.devices),
         }
     }
 

@@ -21,6 +21,8 @@ use super::vouch::Witness;
 use super::walk::Walk;
 use super::{Approval, Ask, By, Decision, NewRule, Record, Rule, Ticket, clock};
 use crate::MayWait;
+use crate::access::device::roster::Roster;
+use crate::access::device::{Device, DeviceError, Grant, NotIn, Tokens};
 use crate::feed::Feed;
 
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
@@ -333,6 +335,57 @@ impl Inbox {
     /// A person confirms a setting that waits; it counts from the next start. May wait for the disk.
     pub fn confirm(&self, wait: &MayWait, setting: Setting, by: By) -> Result<(), DecideError> {
         self.with(wait, |desk| desk.confirm(setting, by))
+    }
+
+    /// The devices that are paired. Never waits.
+    pub(crate) fn roster(&self) -> Arc<Roster> {
+        Arc::clone(&self.look().devices)
+    }
+
+    /// Writes down a device; gives it with the name that it got.
+    pub(crate) fn pair(
+        &self,
+        wait: &MayWait,
+        device: Device,
+        tokens: Option<Tokens>,
+        address: String,
+    ) -> Result<Device, DeviceError> {
+        self.with(wait, |desk| desk.pair(device, tokens, address))
+    }
+
+    /// Exchanges the tokens of whoever shows the newest refresh token; one that was used before revokes its device.
+    pub(crate) fn renew(
+        &self,
+        wait: &MayWait,
+        shown: &str,
+        fresh: (Grant, Tokens),
+        address: String,
+    ) -> Result<Result<Grant, NotIn>, StoreError> {
+        self.with(wait, |desk| desk.renew(shown, fresh, address))
+    }
+
+    /// A device with a key is here; noted now and then.
+    pub(crate) fn device_seen(&self, wait: &MayWait, device: &str, address: &str) -> Result<(), StoreError> {
+        match self.roster().is_due(device, clock::wall_ms()) {
+            true => self.with(wait, |desk| desk.device_seen(device, address)),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts devices out; gives how many there were.
+    pub(crate) fn revoke_devices(
+        &self,
+        wait: &MayWait,
+        ids: &[String],
+        why: &str,
+        by: By,
+    ) -> Result<usize, StoreError> {
+        self.with(wait, |desk| desk.revoke_devices(ids, why, &by))
+    }
+
+    /// A person has seen the devices with these digests, and they count again. Gives their names.
+    pub(crate) fn affirm_devices(&self, wait: &MayWait, digests: &[String], by: By) -> Result<Vec<String>, StoreError> {
+        self.with(wait, |desk| desk.affirm_devices(digests, by))
     }
 
     /// Entries of the audit after this position. May wait for the disk.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::chain::Entry;
 use super::confirmed::Confirmed;
 use super::{Approval, Ask, Record, Rule, State, clock};
+use crate::access::device::roster::Roster;
 
 /// Settled requests that are answered from memory; older ones come from the log.
 pub(super) const RECENT: usize = 256;
@@ -69,6 +70,7 @@ pub(super) struct Sum {
     pub(super) recent: VecDeque<String>,
     pub(super) rules: Vec<Rule>,
     pub(super) confirmed: Confirmed,
+    pub(super) devices: Roster,
     /// Names of rules that nobody vouches for.
     pub(super) suspended: BTreeSet<String>,
     /// Names that count as used, and the requests they stand for.
@@ -83,6 +85,9 @@ pub(super) struct Sum {
 impl Sum {
     pub(super) fn add(&mut self, entry: &Entry, record: &Record) {
         self.seq = entry.seq;
+        if entry.about.is_none() || !matches!(record, Record::Suspended) {
+            self.devices.take(record, entry.at_ms);
+        }
         match record {
             Record::Checkpoint { .. } => self.summed = entry.seq,
             Record::KeeperLost { closed: true } => self.locked = Some(self.boot.clone()),

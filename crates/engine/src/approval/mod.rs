@@ -6,11 +6,14 @@
 
 mod chain;
 mod checkpoint;
-mod clock;
+pub(crate) mod clock;
 mod command;
 mod confirmed;
 mod contents;
 mod desk;
+mod devices;
+#[cfg(test)]
+mod devices_tests;
 mod error;
 mod flood;
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{AskKind, Asker, Bound, By, Decision, Rule, State, machine};
+use crate::access::device::{Device, Tokens};
 
 /// The words of the log. Newer reads older; an older program refuses a newer log by name. 2: what was changed or answered is
-/// JSON, and no text of it.
-pub(super) const VERSION: u32 = 2;
+/// JSON, and no text of it. 3: devices.
+pub(super) const VERSION: u32 = 3;
 
 /// How a stream of output went by: never what was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +173,21 @@ pub enum Record {
     SettingConfirmed { setting: String, value: String, by: By },
     /// A setting that was confirmed is not asked for any more.
     SettingLapsed { setting: String },
+    /// A device was paired. Of its tokens only hashes are kept.
+    DevicePaired {
+        device: Device,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tokens: Option<Tokens>,
+        address: String,
+    },
+    /// It has new tokens.
+    DeviceRenewed { device: String, tokens: Tokens, address: String },
+    /// One with a key was here; noted now and then.
+    DeviceSeen { device: String, address: String },
+    /// It is not let in any more.
+    DeviceRevoked { device: String, name: String, why: String, by: By },
+    /// A person affirmed these devices.
+    DevicesAffirmed { devices: Vec<String>, by: By },
 }
 
 impl Record {
@@ -199,6 +215,7 @@ impl Record {
             Self::RuleAdded { .. } | Self::Affirmed { .. } | Self::Proved { .. } | Self::SettingConfirmed { .. } => {
                 true
             }
+            Self::DevicePaired { .. } | Self::DevicesAffirmed { .. } => true,
             _ => false,
         }
     }

@@ -8,6 +8,7 @@ use super::clock;
 use super::confirmed::Confirmed;
 use super::live::Live;
 use super::standing::HeldRule;
+use crate::access::device::roster::Roster;
 
 /// The inbox at one moment.
 #[derive(Default)]
@@ -18,6 +19,7 @@ pub(super) struct Snapshot {
     pub(super) rules: Arc<[HeldRule]>,
     pub(super) locked: bool,
     pub(super) confirmed: Confirmed,
+    pub(super) devices: Arc<Roster>,
 }
 
 impl Snapshot {

@@ -69,6 +69,12 @@ impl Desk {
     }
 
     pub(super) fn add_rule(&mut self, new: NewRule, by: By) -> Result<Rule, DecideError> {
+        let privileged = match &new.pattern {
+            Pattern::Command { privileged, .. } => *privileged,
+            // What it is about cannot be told from its hash.
+            _ => true,
+        };
+        self.devices.may_rule(&by, privileged, clock::wall_ms()).map_err(DecideError::DoesNotFit)?;
         let rule = self.new_rule(new, by)?;
         self.log(&Record::RuleAdded { rule: rule.clone() })?;
         self.rules.push(rule.clone());

@@ -31,7 +31,7 @@ fn id_as_root() -> Ask {
 }
 
 /// Writes rows as somebody does who knows how they are hashed, but not the key; the note beside the log too.
-fn forge(folder: &Path, rows: &[(Option<&str>, &Record)]) {
+pub(super) fn forge(folder: &Path, rows: &[(Option<&str>, &Record)]) {
     let db = rusqlite::Connection::open(folder.join("inbox.db")).unwrap();
     let last = db.query_row("SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1", [], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?))

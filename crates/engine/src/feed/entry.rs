@@ -47,7 +47,7 @@ pub(super) enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Noted {
     pub(crate) kind: Kind,
-    /// The request.
+    /// The request, or the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     /// Whose request.
@@ -77,6 +77,8 @@ pub struct Change {
     pub process: Option<String>,
     /// The request.
     pub approval: Option<String>,
+    /// The device.
+    pub device: Option<String>,
     /// Where it is told in full: records of the session, or the entry of the audit.
     pub records: Option<(u64, u64)>,
     /// Where the session or process was, if it is deleted.
@@ -103,6 +105,7 @@ impl Entry {
             session: None,
             process: None,
             approval: None,
+            device: None,
             records: None,
             workspace: None,
         };
@@ -134,8 +137,10 @@ impl Entry {
                 (from..=to.min(ENDED)).filter(|at| at - from >= begin).map(of).collect()
             }
             Self::Audit { from, of } => {
+                let of_request = |noted: &Noted| !noted.kind.is_device();
                 let tell = |(index, noted): (u64, Noted)| Change {
-                    approval: noted.id,
+                    approval: noted.id.clone().filter(|_| of_request(&noted)),
+                    device: noted.id.clone().filter(|_| !of_request(&noted)),
                     session: noted.session,
                     records: Some((from + index, from + index)),
                     ..change(index, noted.kind)

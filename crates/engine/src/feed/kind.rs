@@ -63,6 +63,10 @@ kinds! {
     ApprovalExpired = "approval.expired",
     /// What was decided was carried out, or could not be.
     ApprovalDone = "approval.done",
+    /// A device was paired.
+    DevicePaired = "device.paired",
+    /// A device is not let in any more.
+    DeviceRevoked = "device.revoked",
     /// Another entry of the audit: rules, attempts, settings.
     AuditNoted = "audit.noted",
 }
@@ -94,8 +98,15 @@ impl Kind {
             Record::Applied { .. } | Record::Failed { .. } | Record::Finished { .. } | Record::Rebooted => {
                 Self::ApprovalDone
             }
+            Record::DevicePaired { .. } => Self::DevicePaired,
+            Record::DeviceRevoked { .. } => Self::DeviceRevoked,
             _ => Self::AuditNoted,
         }
+    }
+
+    /// Whether it is about a device.
+    pub(super) fn is_device(self) -> bool {
+        matches!(self, Self::DevicePaired | Self::DeviceRevoked)
     }
 
     /// Whether whoever watches wants to know at once: what an agent says in the middle of a turn may come in larger pieces.

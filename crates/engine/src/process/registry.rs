@@ -85,6 +85,7 @@ pub(crate) struct Registry {
     open_to: Mutex<HashSet<String>>,
     /// What everybody who watches the whole is told.
     pub(crate) feed: Feed,
+    pub(crate) pairing: crate::access::device::Pairing,
 }
 
 #[derive(Default)]
@@ -151,6 +152,7 @@ impl Registry {
             claims: Arc::default(),
             open_to: Mutex::default(),
             feed: Feed::default(),
+            pairing: Default::default(),
         })
     }
 
