@@ -82,6 +82,7 @@ fn answer(client: &mut Client, approval: &ApprovalInfo) -> Result<(), ClientErro
         interrupt: false,
         input: None,
         answers: Some([("colour".to_owned(), vec!["red".to_owned()])].into()),
+        signed: None,
     };
     match client.call::<methods::ApprovalDecide>(&decision) {
         Ok(_) | Err(ClientError::Rpc(_)) => Ok(()),
@@ -111,6 +112,7 @@ fn one(client: &mut Client, approval: &ApprovalInfo, rng: &mut Rng) -> Result<()
         interrupt: false,
         input: None,
         answers: None,
+        signed: None,
     };
     let told = match client.call::<methods::ApprovalDecide>(&decision) {
         Ok(_) if wrong => "counted although it was about something else".to_owned(),

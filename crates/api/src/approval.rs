@@ -4,6 +4,7 @@ use ostler_story::{Answers, By, Json, answers_from, unwrapped};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::device::SignedAnswer;
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
 
@@ -170,6 +171,9 @@ wire! {
         /// With `answers`: one or several answers to each question, by its id. Text that is JSON is read too.
         #[serde(default, deserialize_with = "answers")]
         pub answers: Option<Answers>,
+        /// From a device that has a key: what it signed, which counts instead of everything else here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub signed: Option<SignedAnswer>,
     }
 
     /// Keys for the terminal on which an approved command may ask for a password. They are passed on and kept nowhere.

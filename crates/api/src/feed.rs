@@ -45,6 +45,10 @@ words! {
         ApprovalExpired = "approval.expired",
         /// What was decided was carried out, or could not be.
         ApprovalDone = "approval.done",
+        /// A device was paired.
+        DevicePaired = "device.paired",
+        /// A device was put out.
+        DeviceRevoked = "device.revoked",
         /// Another entry of the audit.
         AuditNoted = "audit.noted",
     }
@@ -127,6 +131,8 @@ wire! {
         pub process: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub approval: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub device: Option<String>,
         /// The record of the session, or the entry of the audit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub record: Option<u64>,

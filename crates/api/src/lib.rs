@@ -6,6 +6,7 @@
 
 mod approval;
 pub mod client;
+mod device;
 mod error;
 mod feed;
 mod hosted;
@@ -18,6 +19,7 @@ mod session;
 mod time;
 
 pub use approval::*;
+pub use device::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use feed::*;
 pub use hosted::*;

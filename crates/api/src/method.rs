@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, feed, hosted, instance, process, session};
+use crate::{approval, device, feed, hosted, instance, process, session};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -190,6 +190,20 @@ pub mod methods {
         SettingConfirm = "setting.confirm" (instance::SettingInfo) -> instance::Empty;
         /// Opens deciding again after the loss of a keeper, or says how.
         ApprovalUnlock = "approval.unlock" (instance::Empty) -> approval::Unlock;
+        /// Makes a code or link by which one device can be paired. Only a person's place may, or a device with that right.
+        DeviceOffer = "device.offer" (device::DeviceOfferParams) -> device::DeviceOffered;
+        /// Pairings that are under way; waits for something new if asked to.
+        DeviceOffers = "device.offers" (device::DeviceOffersParams) -> device::DeviceOffers;
+        /// Lets in the device that waits for an offer. Only a person's place may, or a device with that right.
+        DeviceAdmit = "device.admit" (device::OfferParams) -> instance::Empty;
+        /// Refuses the device that waits, or takes the offer back. Only a person's place may, or a device with that right.
+        DeviceRefuse = "device.refuse" (device::OfferParams) -> instance::Empty;
+        /// Lists paired devices.
+        DeviceList = "device.list" (instance::Empty) -> device::DeviceList;
+        /// Puts out one device or all; its connections end. Only a person's place may, or a device with that right.
+        DeviceRevoke = "device.revoke" (device::DeviceRevokeParams) -> device::DeviceRevoked;
+        /// Lets suspended devices count again. Only a person's place may.
+        DeviceAffirm = "device.affirm" (device::DeviceAffirmParams) -> device::DeviceNames;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

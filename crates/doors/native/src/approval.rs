@@ -1,6 +1,5 @@
 //! `approval.*`: what waits for a person, and the decision. Who may decide is the engine's to say; here it is only asked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
@@ -10,11 +9,12 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{Heard, MayWait, Origin, Peer, Target, access};
-use ostler_story::{By, Decision};
+use ostler_engine::{Heard, MayWait, Origin, Target, access};
+use ostler_story::Decision;
 
 use crate::DoorState;
 use crate::dispatch::{Call, Out};
+use crate::who::Who;
 
 /// The longest a client waits for news in one request.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -67,12 +67,15 @@ pub(crate) fn changes(shared: &DoorState, call: &Call<'_>, out: &mut Out) -> Res
 pub(crate) fn decide(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: DecideParams,
 ) -> Result<ApprovalInfo, RpcError> {
     let inbox = shared.engine.inbox();
     let id = find(wait, shared, &params.id)?.id;
-    let by = person(wait, shared, peer, &id, "approvals")?;
+    let (by, params) = match who {
+        Who::Here { .. } => (who.person(wait, shared, &id, "approvals")?, params),
+        Who::Device(guest) => crate::signed::by_device(wait, shared, guest, &id, params)?,
+    };
     let missing = |what: &str| RpcError::new(ErrorKind::BadParams, format!("approval.decide: `{what}` is missing"));
     let decision = match params.verdict {
         Verdict::Once => Decision::Once,
@@ -85,14 +88,19 @@ pub(crate) fn decide(
     if params.relays {
         inbox.will_relay(wait, &id);
     }
-    inbox.decide_here(wait, &id, &params.hash, decision, by).map_err(|error| refusal(&error))?;
+    inbox.decide_here(wait, &id, &params.hash, decision, by).map_err(|error| {
+        if let (Who::Device(guest), DecideError::DoesNotFit(why)) = (who, &error) {
+            shared.engine.guest_refused(wait, guest, &id, why);
+        }
+        refusal(&error)
+    })?;
     Ok(describe(find(wait, shared, &id)?))
 }
 
 /// Opens deciding again, or says how.
-pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, peer: Option<&Peer>, _: Empty) -> Result<Unlock, RpcError> {
+pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, who: &Who, _: Empty) -> Result<Unlock, RpcError> {
     let refused = |why: String| RpcError::new(ErrorKind::Refused, why).hint("there: ostler approvals --unlock");
-    let peer = peer.ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
+    let peer = who.peer().ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
     Ok(match shared.engine.unlock(wait, peer).map_err(refused)? {
         access::Unlock::Open => Unlock { open: true, file: None, why_not: None },
         access::Unlock::Make(path) => Unlock { open: false, file: Some(path.display().to_string()), why_not: None },
@@ -104,11 +112,11 @@ pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, peer: Option<&Peer>, _:
 pub(crate) fn terminal(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: TerminalParams,
 ) -> Result<TerminalOutput, RpcError> {
     let id = find(wait, shared, &params.id)?.id;
-    person(wait, shared, peer, &id, "approvals")?;
+    who.person(wait, shared, &id, "approvals")?;
     let ended = || Ok(TerminalOutput { output: String::new(), ended: true });
     let Some(running) = shared.engine.command(&id) else {
         // Approved, but not started yet: the next request finds it.
@@ -131,18 +139,6 @@ pub(crate) fn terminal(
             Ok(TerminalOutput { output: String::from_utf8_lossy(&output).into_owned(), ended: false })
         }
     }
-}
-
-/// The person at the other end, or the refusal that goes on record; it names the verb that a person would use.
-pub(crate) fn person(
-    wait: &MayWait,
-    shared: &DoorState,
-    peer: Option<&Peer>,
-    about: &str,
-    verb: &str,
-) -> Result<By, RpcError> {
-    let refused = |why| RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}"));
-    shared.engine.person(wait, peer, about).map_err(refused)
 }
 
 fn find(wait: &MayWait, shared: &DoorState, text: &str) -> Result<Approval, RpcError> {
@@ -256,7 +252,4 @@ fn tell(outcome: &Outcome) -> String {
 }
 
 /// A method that only a person may call and that may wait for the disk.
-pub(crate) type Personal<P, R> = fn(&MayWait, &DoorState, Option<&Peer>, P) -> Result<R, RpcError>;
-
-/// The peer of a connection, for as long as a request of it runs.
-pub(crate) type Caller = Option<Arc<Peer>>;
+pub(crate) type Personal<P, R> = fn(&MayWait, &DoorState, &Who, P) -> Result<R, RpcError>;

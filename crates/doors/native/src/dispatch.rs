@@ -9,10 +9,11 @@ use ostler_door_rpc::{Flow, Later, Outbox, Session};
 use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
 use serde_json::value::RawValue;
 
-use crate::approval::{Caller, Personal};
+use crate::approval::Personal;
 use crate::reply::Head;
 use crate::watches::Watches;
-use crate::{DoorState, approval, feed, frame, hosted, instance, process, record, rules, session};
+use crate::who::Who;
+use crate::{DoorState, approval, device, feed, frame, hosted, instance, process, record, rights, rules, session};
 
 /// What a watch is on, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ type Reaching<P, R> = fn(&MayWait, &DoorState, &Origin, P) -> Result<R, RpcError
 pub(crate) struct Client {
     pub(crate) shared: Arc<DoorState>,
     /// Who is at the other end.
-    peer: Caller,
+    pub(crate) who: Who,
     /// Where that is, for what it may touch.
     pub(crate) origin: Arc<Origin>,
     /// The number of the newest watch.
@@ -57,11 +58,11 @@ impl Call<'_> {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<DoorState>, peer: Caller, origin: Origin) -> Self {
+    pub(crate) fn new(shared: Arc<DoorState>, who: Who) -> Self {
         Self {
             shared,
-            peer,
-            origin: Arc::new(origin),
+            origin: who.origin(),
+            who,
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
@@ -71,16 +72,6 @@ impl Client {
     /// Refuses what is not the client's own.
     pub(crate) fn reaches(&self, target: Target<'_>) -> Result<(), RpcError> {
         crate::reach::check(&self.shared, &self.origin, target)
-    }
-
-    /// The process at the other end.
-    pub(crate) fn pid(&self) -> Option<u32> {
-        self.peer.as_ref().map(|peer| peer.pid)
-    }
-
-    /// Whether ostler hosts it.
-    pub(crate) fn caller(&self) -> ostler_engine::Caller {
-        self.peer.as_deref().map_or(ostler_engine::Caller::Unknown, ostler_engine::Peer::caller)
     }
 
     fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
@@ -106,7 +97,7 @@ impl Client {
             methods::ProcessKill::NAME => process::kill(self, call, out),
             methods::ProcessAttach::NAME => process::attach(self, call, out),
             methods::ProcessDetach::NAME => process::detach(self, call, out),
-            methods::SessionCreate::NAME => self.reaching::<methods::SessionCreate>(call, out, session::create),
+            methods::SessionCreate::NAME => self.personal::<methods::SessionCreate>(call, out, session::create),
             methods::SessionList::NAME => self.reaching::<methods::SessionList>(call, out, session::list),
             methods::SessionGet::NAME => self.reaching::<methods::SessionGet>(call, out, session::get),
             methods::SessionPrompt::NAME => self.reaching::<methods::SessionPrompt>(call, out, session::prompt),
@@ -140,6 +131,13 @@ impl Client {
             methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),
             methods::AuditRead::NAME => self.reaching::<methods::AuditRead>(call, out, rules::audit),
             methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
+            methods::DeviceOffer::NAME => self.personal::<methods::DeviceOffer>(call, out, device::offer),
+            methods::DeviceOffers::NAME => device::offers(self, call, out),
+            methods::DeviceAdmit::NAME => self.personal::<methods::DeviceAdmit>(call, out, device::admit),
+            methods::DeviceRefuse::NAME => self.personal::<methods::DeviceRefuse>(call, out, device::refuse),
+            methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
+            methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
+            methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
                 let program = self.shared.instance.identity().program;
@@ -224,8 +222,8 @@ impl Client {
         M::Result: 'static,
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
-        let peer = self.peer.clone();
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, peer.as_deref(), params))));
+        let who = self.who.clone();
+        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, &who, params))));
         Ok(())
     }
 }
@@ -244,6 +242,17 @@ impl Session for Client {
             }
         };
         let call = Call { head: Head::of(request.id), params: request.params };
+        if let Who::Device(guest) = &self.who
+            && let Err(error) = rights::check(&self.shared.engine, guest, &request.method)
+        {
+            // Who was refused goes on record, which may wait for the disk.
+            let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(guest));
+            out.spawn_blocking(move |wait| {
+                shared.engine.guest_refused(wait, &guest, "devices", &error.message);
+                Later::reply(call.head.answer(&Err::<(), _>(error)))
+            });
+            return Flow::Continue;
+        }
         if let Err(error) = self.call(&request.method, &call, out) {
             out.ready.extend(call.head.answer(&Err::<(), _>(error)));
         }

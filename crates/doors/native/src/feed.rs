@@ -76,6 +76,8 @@ same_kinds!(
     ApprovalWithdrawn,
     ApprovalExpired,
     ApprovalDone,
+    DevicePaired,
+    DeviceRevoked,
     AuditNoted
 );
 
@@ -169,7 +171,7 @@ fn missing_of(missing: Missing) -> ostler_api::Missing {
 }
 
 fn describe(change: Change) -> FeedChange {
-    let Change { position, kind, time_ns, session, process, approval, records, workspace } = change;
+    let Change { position, kind, time_ns, session, process, approval, device, records, workspace } = change;
     let (record, last) = records.unzip();
     FeedChange {
         position: position.to_string(),
@@ -178,6 +180,7 @@ fn describe(change: Change) -> FeedChange {
         session,
         process,
         approval,
+        device,
         last: last.filter(|last| Some(*last) != record),
         record,
         workspace,

@@ -5,6 +5,7 @@
 
 mod approval;
 mod counters;
+mod device;
 mod dispatch;
 mod feed;
 mod frame;
@@ -15,9 +16,12 @@ mod process;
 mod reach;
 mod record;
 mod reply;
+mod rights;
 mod rules;
 mod session;
+mod signed;
 mod watches;
+mod who;
 
 pub use instance::agent_info;
 
@@ -26,6 +30,7 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{InputLimits, Limits};
+use ostler_engine::access::device::Guest;
 use ostler_engine::{Engine, MayWait, Observer, Origin, Peer};
 
 use counters::Counters;
@@ -85,6 +90,12 @@ impl Door {
         Self { shared: Arc::new(DoorState { engine, instance, counters, _observer: observer }) }
     }
 
+    /// What answers a device that has shown who it is, whatever carries its lines; and the bounds of such a connection. Each
+    /// request is held to the device's rights. Whoever carries it ends it when [`Engine::until_revoked`] says so.
+    pub fn device(&self, guest: Guest) -> (impl ostler_door_rpc::Session + use<>, Limits) {
+        (dispatch::Client::new(Arc::clone(&self.shared), who::Who::Device(Arc::new(guest))), limits())
+    }
+
     /// Serves a client that has come. Others than the daemon's own user are turned away.
     pub fn admit(&self, stream: tokio::net::UnixStream) {
         match ostler_door_rpc::is_ours(&stream) {
@@ -94,20 +105,25 @@ impl Door {
     }
 }
 
-async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
-    let limits = Limits {
+/// What one connection may have under way.
+fn limits() -> Limits {
+    Limits {
         line: ostler_api::LINE_MAX,
         in_flight: IN_FLIGHT,
         in_flight_bytes: IN_FLIGHT_BYTES,
         input: InputLimits::default(),
-    };
+    }
+}
+
+async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     let present = shared.counters.connected();
     // A client that is gone already decides nothing, and touches nothing but what is nobody's.
     let peer = Peer::of(&stream).ok().map(Arc::new);
     let (looked_at, engine) = (peer.clone(), shared.engine.clone());
     let origin = MayWait::pool(move |_| engine.origin(looked_at.as_deref())).await;
-    let origin = origin.unwrap_or(Origin::Unknown);
-    if let Err(error) = ostler_door_rpc::serve(stream, dispatch::Client::new(shared, peer, origin), limits).await {
+    let origin = Arc::new(origin.unwrap_or(Origin::Unknown));
+    let who = who::Who::Here { peer, origin };
+    if let Err(error) = ostler_door_rpc::serve(stream, dispatch::Client::new(shared, who), limits()).await {
         tracing::warn!("native door: {error}");
     }
     drop(present);

@@ -9,7 +9,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{After, Later, Watch, called, decode_base64};
 use ostler_engine::{
-    Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, MayWait, NameTaken, Origin, Peer, Process,
+    Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, MayWait, NameTaken, Origin, Process,
     RenameError, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
@@ -17,6 +17,7 @@ use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, describe, disk, of_process, of_session};
 use crate::reach::{check, shown_process};
+use crate::who::Who;
 
 const TERM: i32 = 15;
 /// 64 bits: nobody draws the same number twice.
@@ -146,7 +147,7 @@ fn sender(id: &str) -> Result<u64, RpcError> {
 /// A process whose stdin is anybody's to write: what an agent is told goes through its session.
 fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
     let process = own(&client.shared, &client.origin, id)?;
-    let free = || matches!(client.caller(), Caller::Free | Caller::Elsewhere);
+    let free = || matches!(client.who.caller(), Caller::Free | Caller::Elsewhere);
     if process.about().screen_of.is_some() && !free() {
         let message = format!("{} is an agent's own screen: who types there decides for it", of_process(&process));
         return Err(RpcError::new(ErrorKind::Refused, message).hint("only a terminal that ostler does not host may"));
@@ -292,7 +293,7 @@ fn begins(journal: &Arc<Journal>, lines: Option<u64>, since: Option<Timestamp>) 
 fn view(client: &Client, process: &Process, viewer: ViewerParams, tag: Tag) -> Option<ostler_api::WinSize> {
     let size = viewer.size.filter(|size| size.rows > 0 && size.cols > 0);
     let viewer = Viewer {
-        pid: client.pid(),
+        pid: client.who.pid(),
         size: size.map(|size| WinSize { rows: size.rows, cols: size.cols }),
         types: viewer.types,
         since: SystemTime::now(),
@@ -380,11 +381,11 @@ pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
 pub(crate) fn access(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: AccessParams,
 ) -> Result<ProcessInfo, RpcError> {
     let process = find(shared, &params.id)?;
-    let by = crate::approval::person(wait, shared, peer, process.id(), &format!("set {} --access all", process.id()))?;
+    let by = who.person(wait, shared, process.id(), &format!("set {} --access all", process.id()))?;
     if !process.is_running() {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
     }

@@ -6,9 +6,10 @@ use ostler_api::{
 };
 use ostler_engine::approval::{ArgPattern, Effect, Entry, HeldRule, NewRule, Pattern, RuleScope};
 use ostler_engine::session::{Session, SessionError};
-use ostler_engine::{MayWait, Origin, Peer, Target};
+use ostler_engine::{MayWait, Origin, Target};
 
-use crate::approval::{failed, person, refusal};
+use crate::approval::{failed, refusal};
+use crate::who::Who;
 use crate::{DoorState, info};
 
 /// Entries in one answer: some hundred kilobytes.
@@ -20,14 +21,9 @@ pub(crate) fn list(shared: &DoorState, _: Empty) -> Result<RuleList, RpcError> {
     Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
 }
 
-pub(crate) fn add(
-    wait: &MayWait,
-    shared: &DoorState,
-    peer: Option<&Peer>,
-    params: RuleAddParams,
-) -> Result<RuleInfo, RpcError> {
+pub(crate) fn add(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
     let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
-    let by = person(wait, shared, peer, "rules", "rules")?;
+    let by = who.person(wait, shared, "rules", "rules")?;
     let stages = params
         .stages
         .into_iter()
@@ -85,13 +81,8 @@ fn session_of(shared: &DoorState, text: String) -> Result<String, RpcError> {
     }
 }
 
-pub(crate) fn revoke(
-    wait: &MayWait,
-    shared: &DoorState,
-    peer: Option<&Peer>,
-    params: RuleNameParams,
-) -> Result<Empty, RpcError> {
-    let by = person(wait, shared, peer, "rules", "rules")?;
+pub(crate) fn revoke(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleNameParams) -> Result<Empty, RpcError> {
+    let by = who.person(wait, shared, "rules", "rules")?;
     match shared.engine.inbox().revoke_rule(wait, &params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
         false => {
@@ -101,13 +92,8 @@ pub(crate) fn revoke(
     }
 }
 
-pub(crate) fn confirm(
-    wait: &MayWait,
-    shared: &DoorState,
-    peer: Option<&Peer>,
-    params: SettingInfo,
-) -> Result<Empty, RpcError> {
-    let by = person(wait, shared, peer, "settings", "config confirm")?;
+pub(crate) fn confirm(wait: &MayWait, shared: &DoorState, who: &Who, params: SettingInfo) -> Result<Empty, RpcError> {
+    let by = who.person(wait, shared, "settings", "config confirm")?;
     let confirmed = shared.engine.inbox().confirm(wait, (params.setting, params.value), by);
     confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
 }
@@ -115,10 +101,10 @@ pub(crate) fn confirm(
 pub(crate) fn affirm(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: RuleAffirmParams,
 ) -> Result<RuleNames, RpcError> {
-    let by = person(wait, shared, peer, "rules", "rules affirm")?;
+    let by = who.person(wait, shared, "rules", "rules affirm")?;
     let names = shared.engine.inbox().affirm(wait, &params.digests, by).map_err(|error| failed(&error))?;
     Ok(RuleNames { names })
 }

@@ -12,17 +12,19 @@ use ostler_api::{
     SessionRawParams, SessionStatus, SessionUsage, Timestamp, UsageLimit, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
+use ostler_engine::access::device::Right;
 use ostler_engine::session::{
     Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt, PromptError, Queue,
     ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{Caller, MayWait, Origin, Peer, SpawnError, Target, WinSize};
+use ostler_engine::{MayWait, Origin, SpawnError, Target, WinSize};
 use ostler_story::{Agent, Block, Limit};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, disk, of_process, of_session};
 use crate::reach::{check, shown_session};
+use crate::who::Who;
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -59,9 +61,19 @@ fn bad(message: impl Into<String>) -> RpcError {
 pub(crate) fn create(
     wait: &MayWait,
     shared: &DoorState,
-    origin: &Origin,
+    who: &Who,
     params: SessionCreateParams,
 ) -> Result<SessionInfo, RpcError> {
+    let origin = &*who.origin();
+    if !params.command.is_empty() || params.program.is_some() || !params.env.is_empty() {
+        who.needs(shared, Right::TypeIntoTerminals)?;
+    }
+    if params.autonomy.is_some_and(|autonomy| autonomy != Autonomy::Ask) || params.raw_mode.is_some() {
+        who.needs(shared, Right::LoosenAutonomy)?;
+    }
+    if params.worktree {
+        who.needs(shared, Right::WriteFiles)?;
+    }
     check_name(params.name.as_deref())?;
     check_variables(&params.env)?;
     if params.branch.is_some() && !params.worktree {
@@ -262,7 +274,7 @@ pub(crate) fn interrupt(
 pub(crate) fn screen(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: ScreenParams,
 ) -> Result<ProcessInfo, RpcError> {
     let session = find(shared, &params.id)?;
@@ -275,7 +287,7 @@ pub(crate) fn screen(
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         interrupt: params.interrupt,
     };
-    let (name, by) = (of_session(&session), peer.map_or(Caller::Unknown, Peer::caller));
+    let (name, by) = (of_session(&session), who.caller());
     session.open_screen(wait, new, by).map(|process| info::describe(&process)).map_err(|error| match error {
         ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed")),
         ScreenError::NoScreen(_) => RpcError::new(ErrorKind::Refused, error.to_string())
@@ -303,10 +315,13 @@ pub(crate) fn screen(
 pub(crate) fn change(
     wait: &MayWait,
     shared: &DoorState,
-    peer: Option<&Peer>,
+    who: &Who,
     params: SessionChangeParams,
 ) -> Result<SessionInfo, RpcError> {
-    let session = own(shared, &shared.engine.origin(peer), &params.id)?;
+    let session = own(shared, &who.origin(), &params.id)?;
+    if params.autonomy.is_some() || params.raw_mode.is_some() {
+        who.needs(shared, Right::LoosenAutonomy)?;
+    }
     // An empty text goes back to what the agent does by itself.
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
@@ -319,7 +334,7 @@ pub(crate) fn change(
             name: text(params.name),
             ..Change::default()
         };
-        let by = || peer.map_or(Caller::Unknown, Peer::caller);
+        let by = || who.caller();
         session.change(wait, change, by).map_err(|error| match error {
             ChangeError::Unsupported(_) => bad(error.to_string()),
             ChangeError::NameTaken(taken) => crate::process::name_taken(&taken),

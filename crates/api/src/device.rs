@@ -1,0 +1,163 @@
+//! `device.*`: phones, browsers and other machines that are paired, and how they come to be.
+
+use ostler_story::By;
+
+use crate::schema::{wire, words};
+use crate::time::Timestamp;
+
+words! {
+    /// One thing that a device may be allowed to do.
+    pub enum Right {
+        /// See sessions, output and requests.
+        View = "view",
+        /// Begin sessions, say things to agents, stop a turn.
+        Prompt = "prompt",
+        /// Answer what an agent asks, this time.
+        AnswerOnce = "answer_once",
+        /// Answer for a session or for good.
+        AnswerLastingly = "answer_lastingly",
+        /// Say yes to what runs as another user.
+        AnswerPrivileged = "answer_privileged",
+        /// Let an agent do more without asking.
+        LoosenAutonomy = "loosen",
+        /// Write files and use git.
+        WriteFiles = "write",
+        /// Type into terminals and start commands.
+        TypeIntoTerminals = "type",
+        /// Let other devices in, and put them out.
+        AdmitDevices = "admit",
+    }
+}
+
+words! {
+    /// Where a pairing stands.
+    pub enum OfferState {
+        /// Nobody has come yet.
+        Open = "open",
+        /// A device is there, and waits for `device.admit`.
+        Claimed = "claimed",
+        /// It was let in, and has not come back for its answer yet.
+        Admitted = "admitted",
+        Refused = "refused",
+        Paired = "paired",
+        Expired = "expired",
+    }
+}
+
+wire! {
+    /// What a new device will be.
+    pub struct DeviceOfferParams {
+        /// What it will be called; left out, it says so itself.
+        #[serde(default)]
+        pub name: Option<String>,
+        /// What it will be allowed to do, and nothing that the caller may not; left out: view, prompt, answer_once.
+        #[serde(default)]
+        pub rights: Vec<Right>,
+        /// Make a code of six digits too. `device.admit` is needed then, wherever the device is; else only where it is not on
+        /// this machine.
+        #[serde(default)]
+        pub code: bool,
+    }
+
+    /// A code and a link by which one device can be paired, once. They are told only here.
+    pub struct DeviceOffered {
+        pub offer: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub code: Option<String>,
+        /// Goes behind the `#` of an address.
+        pub link: String,
+        pub expires_in_ms: u64,
+    }
+
+    pub struct DeviceOffersParams {
+        /// Answers once there is something newer than this revision.
+        #[serde(default)]
+        pub after: u64,
+        /// But after so long in any case.
+        #[serde(default)]
+        pub wait_ms: u64,
+    }
+
+    /// Pairings that are under way, or were settled a moment ago.
+    pub struct DeviceOffers {
+        pub revision: u64,
+        pub offers: Vec<OfferInfo>,
+    }
+
+    pub struct OfferInfo {
+        pub offer: String,
+        pub state: OfferState,
+        /// What the device will be called, or what it calls itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub name: Option<String>,
+        /// Where it is, once it is there.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub address: Option<String>,
+        pub rights: Vec<Right>,
+        pub expires_in_ms: u64,
+        /// The device that it became.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub device: Option<String>,
+    }
+
+    pub struct OfferParams {
+        pub offer: String,
+    }
+
+    pub struct DeviceList {
+        pub devices: Vec<DeviceInfo>,
+    }
+
+    pub struct DeviceInfo {
+        pub id: String,
+        pub name: String,
+        pub rights: Vec<Right>,
+        /// It signs with a key of its own; else it shows tokens.
+        pub key: bool,
+        pub paired: Timestamp,
+        /// Who let it in.
+        #[serde(with = "ostler_story::by_in_words")]
+        pub paired_by: By,
+        /// When it was last here.
+        pub seen: Timestamp,
+        /// From where.
+        pub address: String,
+        /// It has to be paired again unless it comes before.
+        pub expires: Timestamp,
+        /// It may do nothing until a person affirms it.
+        pub suspended: bool,
+        /// What `device.affirm` names.
+        pub digest: String,
+    }
+
+    pub struct DeviceRevokeParams {
+        /// Its name or id.
+        #[serde(default)]
+        pub device: Option<String>,
+        /// Every device.
+        #[serde(default)]
+        pub all: bool,
+    }
+
+    pub struct DeviceRevoked {
+        pub revoked: u64,
+    }
+
+    pub struct DeviceAffirmParams {
+        /// Of the devices that the person has seen.
+        pub digests: Vec<String>,
+    }
+
+    pub struct DeviceNames {
+        pub names: Vec<String>,
+    }
+
+    /// An answer of a device that has a key.
+    pub struct SignedAnswer {
+        /// JSON with `id`, `hash`, `verdict`, what belongs to the verdict, and `until_ms`: milliseconds since 1970 after which
+        /// it does not count. What is said here is what is decided.
+        pub text: String,
+        /// ECDSA over P-256 with SHA-256 of the text: `r` and `s`, in base64url without padding.
+        pub signature: String,
+    }
+}

@@ -1,0 +1,193 @@
+//! `device.*`: pairing and the list of devices. Who may is the engine's to say; here it is only asked.
+
+use std::time::Duration;
+
+use ostler_api::{
+    DeviceAffirmParams, DeviceInfo, DeviceList, DeviceNames, DeviceOfferParams, DeviceOffered, DeviceOffers,
+    DeviceRevokeParams, DeviceRevoked, Empty, ErrorKind, OfferInfo, OfferParams, OfferState, Right, RpcError,
+    Timestamp, methods,
+};
+use ostler_door_rpc::Later;
+use ostler_engine::access::device::{HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Terms};
+use ostler_engine::{Engine, MayWait, Origin, Target};
+
+use crate::DoorState;
+use crate::dispatch::{Call, Client, Out};
+use crate::rights::refusal;
+use crate::who::Who;
+
+/// Long enough to fetch a phone, short enough that a code on a screen is soon worth nothing.
+const STANDS: Duration = Duration::from_secs(10 * 60);
+/// The longest a client waits for news in one request.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+pub(crate) fn offer(
+    wait: &MayWait,
+    shared: &DoorState,
+    who: &Who,
+    params: DeviceOfferParams,
+) -> Result<DeviceOffered, RpcError> {
+    let rights = match params.rights.is_empty() {
+        true => Preset::Answer.rights(),
+        false => params.rights.into_iter().map(meant).collect(),
+    };
+    let terms = Terms {
+        name: params.name,
+        rights,
+        stands_ms: millis(STANDS),
+        code: params.code,
+        ask: params.code,
+        lifetimes: Lifetimes::default(),
+    };
+    let offered = shared.engine.offer(wait, who.admitter(), terms).map_err(|error| refusal(&error))?;
+    Ok(DeviceOffered {
+        offer: offered.id,
+        code: offered.code.map(|code| code.reveal().to_owned()),
+        link: offered.link.reveal().to_owned(),
+        expires_in_ms: offered.stands_ms,
+    })
+}
+
+/// Answers when something changed, or when the time is over.
+pub(crate) fn offers(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::DeviceOffers>()?;
+    // Who waits to be let in is not for anybody hosted to see.
+    client.reaches(Target::Instance)?;
+    let (head, engine) = (call.head.clone(), client.shared.engine.clone());
+    let mut revision = engine.offers_revision();
+    let wait = Duration::from_millis(params.wait_ms).min(WAIT_MAX);
+    out.spawn(async move {
+        let newer = revision.wait_for(|revision| *revision > params.after);
+        // Nothing new in time is an answer too.
+        drop(tokio::time::timeout(wait, newer).await);
+        let revision = *revision.borrow();
+        let offers = engine.offers().into_iter().map(describe_offer).collect();
+        Later::reply(head.answer(&Ok(DeviceOffers { revision, offers })))
+    });
+    Ok(())
+}
+
+pub(crate) fn admit(wait: &MayWait, shared: &DoorState, who: &Who, params: OfferParams) -> Result<Empty, RpcError> {
+    shared.engine.admit(wait, who.admitter(), &params.offer).map(|()| Empty {}).map_err(|error| refusal(&error))
+}
+
+pub(crate) fn refuse(wait: &MayWait, shared: &DoorState, who: &Who, params: OfferParams) -> Result<Empty, RpcError> {
+    shared.engine.refuse(wait, who.admitter(), &params.offer).map(|()| Empty {}).map_err(|error| refusal(&error))
+}
+
+pub(crate) fn list(_: &MayWait, shared: &DoorState, origin: &Origin, _: Empty) -> Result<DeviceList, RpcError> {
+    crate::reach::check(shared, origin, Target::Instance)?;
+    Ok(DeviceList { devices: shared.engine.devices().into_iter().map(describe).collect() })
+}
+
+pub(crate) fn revoke(
+    wait: &MayWait,
+    shared: &DoorState,
+    who: &Who,
+    params: DeviceRevokeParams,
+) -> Result<DeviceRevoked, RpcError> {
+    let engine: &Engine = &shared.engine;
+    let revoked = match (params.device, params.all) {
+        (Some(device), false) => engine.revoke_device(wait, who.admitter(), &device).map(|_| 1),
+        (None, true) => engine.revoke_all_devices(wait, who.admitter()).map(|count| count as u64),
+        _ => return Err(RpcError::new(ErrorKind::BadParams, "device.revoke: either `device` or `all`")),
+    };
+    revoked.map(|revoked| DeviceRevoked { revoked }).map_err(|error| refusal(&error))
+}
+
+pub(crate) fn affirm(
+    wait: &MayWait,
+    shared: &DoorState,
+    who: &Who,
+    params: DeviceAffirmParams,
+) -> Result<DeviceNames, RpcError> {
+    let affirmed = shared.engine.affirm_devices(wait, who.peer(), &params.digests);
+    affirmed.map(|names| DeviceNames { names }).map_err(|error| refusal(&error))
+}
+
+fn describe_offer(view: OfferView) -> OfferInfo {
+    let (state, device) = match view.standing {
+        Standing::Open => (OfferState::Open, None),
+        Standing::Claimed => (OfferState::Claimed, None),
+        Standing::Admitted => (OfferState::Admitted, None),
+        Standing::Refused => (OfferState::Refused, None),
+        Standing::Paired(device) => (OfferState::Paired, Some(device)),
+        Standing::Expired => (OfferState::Expired, None),
+    };
+    OfferInfo {
+        offer: view.id,
+        state,
+        name: view.name,
+        address: view.address,
+        rights: words(view.rights),
+        expires_in_ms: view.left_ms,
+        device,
+    }
+}
+
+fn describe(held: HeldDevice) -> DeviceInfo {
+    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
+    let (digest, expires) = (held.digest(), time(held.until()));
+    DeviceInfo {
+        id: held.device.id,
+        name: held.device.name,
+        rights: words(held.device.rights),
+        key: held.device.key.is_some(),
+        paired: time(held.paired_at),
+        paired_by: held.device.by,
+        seen: time(held.seen_at),
+        address: held.address,
+        expires,
+        suspended: held.suspended,
+        digest,
+    }
+}
+
+pub(crate) fn words(rights: Rights) -> Vec<Right> {
+    rights.iter().map(said).collect()
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+macro_rules! same_rights {
+    ($($right:ident),*) => {
+        fn said(right: ostler_engine::access::device::Right) -> Right {
+            match right {
+                $(ostler_engine::access::device::Right::$right => Right::$right),*
+            }
+        }
+
+        fn meant(right: Right) -> ostler_engine::access::device::Right {
+            match right {
+                $(Right::$right => ostler_engine::access::device::Right::$right),*
+            }
+        }
+    };
+}
+
+same_rights!(
+    View,
+    Prompt,
+    AnswerOnce,
+    AnswerLastingly,
+    AnswerPrivileged,
+    LoosenAutonomy,
+    WriteFiles,
+    TypeIntoTerminals,
+    AdmitDevices
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_have_one_word_in_the_engine_and_on_the_wire() {
+        for right in ostler_engine::access::device::Right::ALL {
+            assert_eq!(serde_json::to_value(said(*right)).unwrap(), right.word());
+            assert_eq!(meant(said(*right)), *right);
+        }
+    }
+}
