@@ -115,6 +115,7 @@ pub(super) fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
         input: None,
         answers: None,
         relays: true,
+        signed: None,
     }
 }
 

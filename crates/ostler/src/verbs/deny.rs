@@ -43,6 +43,7 @@ impl Deny {
             input: None,
             answers: None,
             relays: false,
+            signed: None,
         };
         let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
         if context.json() {

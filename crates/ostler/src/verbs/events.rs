@@ -27,7 +27,7 @@ processes and requests; read those with `ostler watch`, `ostler logs` and `ostle
 
 Kinds: session.made, session.changed, session.prompted, session.turn_began, session.turn_ended, session.asked, \
 session.answered, session.closed, session.said, session.forgotten, process.started, process.ended, process.forgotten, \
-approval.asked, approval.shown, approval.decided, approval.withdrawn, approval.expired, approval.done, audit.noted. \
+approval.asked, approval.shown, approval.decided, approval.withdrawn, approval.expired, approval.done, device.paired, device.revoked, audit.noted. \
 session.said (everything an agent says) is shown only if asked for.
 
 Examples:
@@ -305,15 +305,17 @@ impl Teller<'_> {
 
 /// What an event is about.
 fn about(change: &FeedChange) -> String {
-    let subject = change.approval.as_ref().or(change.process.as_ref());
+    let subject = change.approval.as_ref().or(change.device.as_ref()).or(change.process.as_ref());
     let mut text = match (subject, &change.session) {
         (Some(subject), Some(session)) => format!("{subject}  of {session}"),
         (Some(one), None) | (None, Some(one)) => one.clone(),
         (None, None) => String::new(),
     };
-    let records = change.record.filter(|_| change.approval.is_none()).map(|record| match change.last {
-        Some(last) => format!("records {record}-{last}"),
-        None => format!("record {record}"),
+    let records = change.record.filter(|_| change.approval.is_none() && change.device.is_none()).map(|record| {
+        match change.last {
+            Some(last) => format!("records {record}-{last}"),
+            None => format!("record {record}"),
+        }
     });
     for part in records.iter().chain(&change.workspace) {
         text.push_str("  ");

@@ -21,7 +21,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("Start", &["start", "restart", "service"]),
     ("Talk", &["tui", "interrupt", "set", "wait"]),
     ("Look", &["sessions", "status", "export", "events", "audit", "metrics", "doctor"]),
-    ("Decide", &["rules", "mcp"]),
+    ("Decide", &["rules", "pair", "web", "devices", "mcp"]),
     ("Manage", &["close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];
 

@@ -13,9 +13,12 @@ mod claim;
 mod close;
 mod completions;
 mod config;
+mod confirmed;
 mod connect;
 mod demo;
 mod deny;
+mod devices;
+mod devices_affirm;
 mod doctor;
 mod down;
 mod events;
@@ -31,6 +34,8 @@ mod mcp;
 mod metrics;
 mod new;
 mod now;
+mod offer;
+mod pair;
 mod prune;
 mod ps;
 mod restart;
@@ -52,6 +57,7 @@ mod uninstall;
 mod up;
 mod wait;
 mod watch;
+mod web;
 
 use std::process::ExitCode;
 
@@ -124,6 +130,9 @@ pub(crate) enum Verb {
     Approve(approve::Approve),
     Deny(deny::Deny),
     Rules(rules::Rules),
+    Pair(pair::Pair),
+    Web(web::Web),
+    Devices(devices::Devices),
     Audit(audit::Audit),
     Events(events::Events),
     As(r#as::As),
@@ -178,6 +187,9 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Approve(verb) => verb.run(context),
         Verb::Deny(verb) => verb.run(context),
         Verb::Rules(verb) => verb.run(context),
+        Verb::Pair(verb) => verb.run(context),
+        Verb::Web(verb) => verb.run(context),
+        Verb::Devices(verb) => verb.run(context),
         Verb::Audit(verb) => verb.run(context),
         Verb::Events(verb) => verb.run(context),
         Verb::As(verb) => Ok(verb.run()),

@@ -238,7 +238,7 @@ fn absolute(dir: &str) -> Result<String, CommandError> {
 }
 
 /// Where a rule is made: `--instance`, else the only one that runs, else `main`.
-fn one(context: &Context) -> Result<Reached, CommandError> {
+pub(super) fn one(context: &Context) -> Result<Reached, CommandError> {
     let mut living = context.living()?;
     match (living.len(), context.instance.is_some(), living.pop()) {
         (1, false, Some(only)) => context.reach_deciding(only),

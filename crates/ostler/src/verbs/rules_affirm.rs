@@ -2,21 +2,17 @@
 //! on the screen is not affirmed: each rule is named by the hash of all of it.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use ostler_api::{Empty, RuleAffirmParams, RuleEffect, RuleInfo, methods};
 use ostler_engine::approval::Pattern;
 
 use super::Context;
 use super::approvals::{Tty, with_instance};
-use super::approve::put;
+use super::confirmed::confirmed;
 use super::connect::Reached;
 use super::rules::what;
 use crate::output::{CommandError, Kind, Paint, ago};
-use crate::request::{Asked, Pages, Pressed, Row};
-
-/// How often to look whether the daemon still answers.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+use crate::request::Row;
 
 /// What to say where rules are suspended, in one line.
 pub(super) fn hint(count: u64) -> Option<String> {
@@ -85,40 +81,10 @@ fn is_yes(context: &Context, tty: &Tty, reached: &mut Reached, rules: &[RuleInfo
     rules.iter().for_each(|rule| rows.extend(show(rule)));
     rows.push(Row::ours(Paint::Plain, ""));
     let question = if rules.len() == 1 { "use this rule again? [y/N] " } else { "use these rules again? [y/N] " };
-    let pages = || {
-        Pages::of(&rows, question, tty.size())
-            .ok_or_else(|| CommandError::failed("the terminal is too small to show the rules"))
-    };
-    let raw = tty.raw()?;
-    let mut asked = Asked::new("rules", "", pages()?, true, Instant::now());
-    put(&context.screen, tty, &mut asked)?;
-    let yes = loop {
-        if !tty.typed(LOOK_EVERY)? {
-            reached.client.call::<methods::InstanceStatus>(&Empty {})?;
-            continue;
-        }
-        let mut buffer = [0; 64];
-        let key = match tty.read(&mut buffer)? {
-            [key] => *key,
-            [] => return Err(CommandError::failed("the terminal was closed")),
-            // A sequence or a paste: nobody's single key.
-            _ => 0,
-        };
-        if tty.size() != asked.size() {
-            asked.lay_out(pages()?);
-            tty.write(b"\r\n")?;
-            put(&context.screen, tty, &mut asked)?;
-            continue;
-        }
-        match asked.press(key, Instant::now()) {
-            Pressed::Turned => put(&context.screen, tty, &mut asked)?,
-            Pressed::NotNow(_) => {}
-            Pressed::Answer(key) => break key == b'y',
-        }
-    };
-    tty.write(b"\r\n")?;
-    drop(raw);
-    Ok(yes)
+    confirmed(&context.screen, tty, &rows, question, || {
+        reached.client.call::<methods::InstanceStatus>(&Empty {})?;
+        Ok(true)
+    })
 }
 
 /// A rule, whole. Its title may be a lie; what it matches is not.

@@ -1,6 +1,7 @@
 //! A record of the audit in one line for people. What a client said is quoted by the caller, who makes it safe to show.
 
 use ostler_api::Timestamp;
+use ostler_engine::access::device::Device;
 use ostler_engine::approval::{Asker, Effect, Outcome, Pattern, Record, Rule, RuleScope};
 use ostler_story::Decision;
 
@@ -25,7 +26,7 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         Record::Refused { asker, title, why } => ("refused", Paint::Warn, format!("{title}: {why} ({})", who(&asker))),
         Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
         Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
-        Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed to decide: {why}")),
+        Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed: {why}")),
         Record::Access { process, all, by } => {
             let what = if all { "everything" } else { "only its own session" };
             ("access", Paint::Head, format!("{process} may reach {what} (by {by})"))
@@ -70,6 +71,21 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
         Record::SettingConfirmed { setting, value, by } => {
             ("confirmed", Paint::Head, format!("{setting} = {value} by {by}"))
+        }
+        Record::DevicePaired { device, address, .. } => {
+            let Device { name, rights, key, by, .. } = device;
+            let how = if key.is_some() { "with a key" } else { "with tokens" };
+            ("paired", Paint::Head, format!("device {name} at {address}, rights {rights}, {how} (by {by})"))
+        }
+        Record::DeviceRenewed { device, address, .. } => {
+            ("renewed", Paint::Dim, format!("tokens of {device} at {address}"))
+        }
+        Record::DeviceSeen { device, address } => ("seen", Paint::Dim, format!("device {device} at {address}")),
+        Record::DeviceRevoked { name, why, by, .. } => {
+            ("revoked", Paint::Warn, format!("device {name}: {why} (by {by})"))
+        }
+        Record::DevicesAffirmed { devices, by } => {
+            ("affirmed", Paint::Head, format!("devices {} by {by}", devices.join(", ")))
         }
         Record::SettingLapsed { setting } => ("lapsed", Paint::Dim, format!("{setting} is back at its default")),
     }

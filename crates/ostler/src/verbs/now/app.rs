@@ -329,6 +329,7 @@ impl App<'_> {
             input: None,
             answers,
             relays: true,
+            signed: None,
         };
         let told_of = self.reach(&which).and_then(|mut reached| {
             self.tty.alone(&reached.client)?;

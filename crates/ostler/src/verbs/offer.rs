@@ -1,0 +1,312 @@
+//! A pairing, seen from the terminal of the person who offers it: what to show, the time that is left, and the question whether
+//! the device that came is theirs. The code and the link are only ever printed here, on a terminal that nobody hosted has open.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use ostler_api::{
+    DeviceOfferParams, DeviceOffered, DeviceOffersParams, Door, Empty, OfferInfo, OfferParams, OfferState, Right,
+    methods,
+};
+use ostler_engine::access::device::Rights;
+use qrcode::{Color, EcLevel, QrCode};
+
+use super::Context;
+use super::approvals::Tty;
+use super::confirmed::confirmed;
+use super::connect::Reached;
+use crate::output::{CommandError, Kind, Paint, visible};
+use crate::request::Row;
+
+/// How often the time that is left is drawn anew.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+/// The listener that devices come to.
+const DOOR: &str = "web";
+/// Light around a code, so that a camera finds its edge.
+const QUIET: usize = 2;
+const CTRL_C: u8 = 3;
+const ESCAPE: u8 = 27;
+
+/// What somebody asks for.
+pub(super) struct Wanted<'a> {
+    pub(super) name: Option<String>,
+    pub(super) rights: Option<&'a str>,
+    pub(super) code: bool,
+}
+
+/// Offers a place to a device, and waits until one has come and a person has decided.
+pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, CommandError> {
+    let rights = rights(wanted.rights)?;
+    let mut reached = super::rules::one(context)?;
+    let params = DeviceOfferParams { name: wanted.name, rights, code: wanted.code };
+    let Some(tty) = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
+        return Err(refusal(&mut reached, &params));
+    };
+    let url = address(&mut reached)?;
+    tty.alone(&reached.client)?;
+    let offered = reached.client.call::<methods::DeviceOffer>(&params)?;
+    for line in shown(&offered, &url, tty.size()).into_iter().chain([speaks(&url)]) {
+        tty.write(format!("{line}\r\n").as_bytes())?;
+    }
+    for warning in crate::exclusive::warnings() {
+        tty.write(format!("Note: {warning}\r\n").as_bytes())?;
+    }
+    let settled = Watch { context, tty, reached, offer: offered.offer, url }.until_settled()?;
+    let name = settled.name.unwrap_or_default();
+    if context.json() {
+        context.screen.value(&serde_json::json!({ "paired": settled.device, "name": name }))?;
+    } else {
+        context.screen.line(&visible(&format!("{name} is paired ({})", words(&settled.rights))))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// There is nobody here to press a key. The daemon says why, and notes that somebody tried.
+fn refusal(reached: &mut Reached, params: &DeviceOfferParams) -> CommandError {
+    match reached.client.call::<methods::DeviceOffer>(params) {
+        Err(error) => error.into(),
+        Ok(offered) => {
+            let offer = OfferParams { offer: offered.offer };
+            // What nobody can see is taken back; else it runs out.
+            let _ = reached.client.call::<methods::DeviceRefuse>(&offer);
+            CommandError::new(Kind::Refused, "pairing needs a terminal")
+        }
+    }
+}
+
+/// Words of rights, or of what people choose.
+pub(super) fn rights(text: Option<&str>) -> Result<Vec<Right>, CommandError> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let rights: Rights = text.parse().map_err(|error| {
+        let known: Vec<&str> = Right::ALL.iter().map(|right| right.as_str()).collect();
+        CommandError::usage(format!("--rights: {error}"))
+            .hint(format!("use watch, answer, work or full; or some of: {}", known.join(",")))
+    })?;
+    Ok(Right::ALL.iter().copied().filter(|right| rights.iter().any(|one| one.word() == right.as_str())).collect())
+}
+
+/// Rights in the word that people choose them by, or one by one.
+pub(super) fn words(rights: &[Right]) -> String {
+    let all: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
+    let text = all.join(",");
+    text.parse::<Rights>().map_or(text, |rights| rights.to_string())
+}
+
+/// Where a device finds this ostler.
+fn address(reached: &mut Reached) -> Result<String, CommandError> {
+    let doors = reached.client.call::<methods::InstanceStatus>(&Empty {})?.doors;
+    let door = doors.into_iter().find(|door| door.name == DOOR);
+    let door = door.ok_or_else(|| {
+        CommandError::failed("this ostler does not listen for devices, so none can be paired")
+            .hint("see which addresses it has: ostler status --connect")
+    })?;
+    Ok(url_of(&door))
+}
+
+/// The address for a browser: the one for other machines where there is one.
+fn url_of(door: &Door) -> String {
+    let word = |start: &str| door.connect.split_whitespace().find(|word| word.starts_with(start));
+    match word("https://").or_else(|| word("http://")) {
+        Some(url) => url.trim_end_matches([',', '/']).to_owned(),
+        None if word("wss://").is_some() => format!("https://{}", door.address),
+        None => format!("http://{}", door.address),
+    }
+}
+
+/// What the person sees on a terminal of so many columns and rows.
+fn shown(offered: &DeviceOffered, url: &str, (columns, rows): (usize, usize)) -> Vec<String> {
+    let link = format!("{url}/#{}", offered.link);
+    let Some(code) = &offered.code else {
+        return vec!["Give this link to your browser; it works once:".to_owned(), String::new(), format!("  {link}")];
+    };
+    let (first, rest) = code.split_at_checked(3).unwrap_or((code, ""));
+    let typed = format!("the code {first} {rest} at {url}");
+    // What does not fit is no square.
+    let fits = |square: &Vec<String>| square.len() + 4 <= rows && 2 * square.len() <= columns;
+    match squares(&link).filter(fits) {
+        Some(mut lines) => {
+            lines.extend([String::new(), format!("Scan this with the device, or type {typed}")]);
+            lines
+        }
+        None => vec![format!("Type {typed} on the device")],
+    }
+}
+
+/// No page answers at that address yet: what does, in a line.
+fn speaks(url: &str) -> String {
+    let address = url.replacen("http", "ws", 1);
+    format!("There is no page for it yet; programs speak {address}/rpc, see: ostler api")
+}
+
+/// A text as a square of half blocks, two rows to a line, light on dark turned round so that it can be scanned.
+fn squares(text: &str) -> Option<Vec<String>> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::L).ok()?;
+    let (width, colors) = (code.width(), code.to_colors());
+    let dark = |x: usize, y: usize| {
+        let inside = |at: usize| at.checked_sub(QUIET).filter(|at| *at < width);
+        let at = inside(x).zip(inside(y)).map(|(x, y)| y * width + x);
+        at.and_then(|at| colors.get(at)) == Some(&Color::Dark)
+    };
+    let side = width + 2 * QUIET;
+    let line = |y: usize| {
+        let half = |x: usize| match (dark(x, y), dark(x, y + 1)) {
+            (false, false) => '█',
+            (false, true) => '▀',
+            (true, false) => '▄',
+            (true, true) => ' ',
+        };
+        // Whatever the colours of the terminal are: light squares are white.
+        format!("\x1b[97;40m{}\x1b[0m", (0..side).map(half).collect::<String>())
+    };
+    Some((0..side).step_by(2).map(line).collect())
+}
+
+/// An offer that stands.
+struct Watch<'a> {
+    context: &'a Context,
+    tty: Tty,
+    reached: Reached,
+    offer: String,
+    url: String,
+}
+
+impl Watch<'_> {
+    /// How it stands now.
+    fn look(&mut self) -> Result<OfferInfo, CommandError> {
+        let offers = self.reached.client.call::<methods::DeviceOffers>(&DeviceOffersParams { after: 0, wait_ms: 0 })?;
+        let own = offers.offers.into_iter().find(|one| one.offer == self.offer);
+        own.ok_or_else(|| CommandError::failed("ostler was restarted meanwhile, and the code with it; start again"))
+    }
+
+    fn until_settled(&mut self) -> Result<OfferInfo, CommandError> {
+        let mut raw = Some(self.tty.raw()?);
+        let settled = loop {
+            let offer = self.look()?;
+            match offer.state {
+                OfferState::Open | OfferState::Admitted => self.wait(&offer)?,
+                OfferState::Claimed => {
+                    // The question takes the terminal for itself.
+                    drop(raw.take());
+                    self.decide(&offer)?;
+                    raw = Some(self.tty.raw()?);
+                }
+                OfferState::Paired => break Ok(offer),
+                OfferState::Refused => break Err(CommandError::new(Kind::Refused, "not paired: it was refused")),
+                OfferState::Expired => {
+                    break Err(CommandError::failed("nobody came in time; the code and link are useless now"));
+                }
+            }
+        };
+        self.tty.write(b"\r\x1b[K")?;
+        drop(raw);
+        settled
+    }
+
+    /// Draws the time that is left, and takes the offer back if the person wants to leave.
+    fn wait(&mut self, offer: &OfferInfo) -> Result<(), CommandError> {
+        let seconds = offer.expires_in_ms / 1000;
+        let what = if offer.state == OfferState::Open { "waiting for the device" } else { "letting it in" };
+        let line = format!("\r\x1b[K{what}, {}:{:02} left (q to stop) ", seconds / 60, seconds % 60);
+        self.tty.write(line.as_bytes())?;
+        let typed = self.tty.typed(DRAW_EVERY)?;
+        let mut buffer = [0; 64];
+        let keys = if typed { self.tty.read(&mut buffer)? } else { &[] };
+        let closed = typed && keys.is_empty();
+        if closed || Tty::ended().is_some() || matches!(keys, [b'q' | b'Q' | CTRL_C | ESCAPE]) {
+            let offer = OfferParams { offer: self.offer.clone() };
+            self.reached.client.call::<methods::DeviceRefuse>(&offer)?;
+        }
+        Ok(())
+    }
+
+    /// Asks whether the device that came is the person's.
+    fn decide(&mut self, offer: &OfferInfo) -> Result<(), CommandError> {
+        self.tty.alone(&self.reached.client)?;
+        self.tty.write(b"\r\x1b[K")?;
+        let name = offer.name.clone().unwrap_or_default();
+        let address = offer.address.clone().unwrap_or_default();
+        let rows = [
+            Row::new(Paint::Head, &format!("{name} at {address} came to {} with your code or link.", self.url)),
+            Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(&offer.rights))),
+            Row::ours(Paint::Plain, ""),
+        ];
+        let look = DeviceOffersParams { after: 0, wait_ms: 0 };
+        let (client, own) = (&mut self.reached.client, self.offer.clone());
+        let yes = confirmed(&self.context.screen, &self.tty, &rows, "is this your device? [y/N] ", || {
+            let now = client.call::<methods::DeviceOffers>(&look)?;
+            Ok(now.offers.iter().any(|one| one.offer == own && one.state == OfferState::Claimed))
+        })?;
+        let offer = OfferParams { offer: self.offer.clone() };
+        match yes {
+            true => drop(client.call::<methods::DeviceAdmit>(&offer)?),
+            // It may have run out meanwhile, which is as good as a no.
+            false => drop(client.call::<methods::DeviceRefuse>(&offer)),
+        }
+        Ok(())
+    }
+}
+
+/// Rights in a sentence.
+pub(super) fn allowed(rights: &[Right]) -> String {
+    let word = |right: &Right| match right {
+        Right::View => "see everything",
+        Right::Prompt => "talk to agents",
+        Right::AnswerOnce => "answer requests once",
+        Right::AnswerLastingly => "answer for good",
+        Right::AnswerPrivileged => "approve commands as root",
+        Right::LoosenAutonomy => "let agents act without asking",
+        Right::WriteFiles => "write files and use git",
+        Right::TypeIntoTerminals => "start commands and type into them",
+        Right::AdmitDevices => "pair and remove devices",
+    };
+    rights.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(code: Option<&str>) -> DeviceOffered {
+        DeviceOffered { offer: "o1".into(), code: code.map(str::to_owned), link: "secret".into(), expires_in_ms: 1 }
+    }
+
+    #[test]
+    fn a_link_is_behind_the_hash_and_a_code_is_read_in_two_halves() {
+        let link = shown(&offered(None), "http://127.0.0.1:1", (80, 24)).join("\n");
+        assert!(link.contains("http://127.0.0.1:1/#secret"), "{link}");
+        let code = shown(&offered(Some("123456")), "https://box.example", (80, 24)).join("\n");
+        assert!(code.contains("Scan") && code.contains("123 456 at https://box.example"), "{code}");
+        assert!(!code.contains("secret"), "the link is in the square alone");
+        let small = shown(&offered(Some("123456")), "https://box.example", (80, 10));
+        assert_eq!(small, ["Type the code 123 456 at https://box.example on the device"]);
+        assert!(speaks("https://box.example").contains("wss://box.example/rpc"));
+    }
+
+    #[test]
+    fn a_device_is_sent_where_other_machines_come_in_if_there_is_such_a_place() {
+        let door = |connect: &str| Door { name: DOOR.into(), address: "127.0.0.1:1".into(), connect: connect.into() };
+        assert_eq!(url_of(&door("devices: ws://127.0.0.1:1/rpc")), "http://127.0.0.1:1");
+        assert_eq!(url_of(&door("devices: wss://127.0.0.1:1/rpc")), "https://127.0.0.1:1");
+        let external = door("devices: ws://127.0.0.1:1/rpc, from elsewhere https://box.example/");
+        assert_eq!(url_of(&external), "https://box.example");
+    }
+
+    #[test]
+    fn a_square_is_as_wide_as_it_is_high_and_has_light_around_it() {
+        let lines = squares("https://box.example/#0123456789").unwrap();
+        let rows: Vec<String> =
+            lines.iter().map(|line| line.replace("\x1b[97;40m", "").replace("\x1b[0m", "")).collect();
+        let width = rows[0].chars().count();
+        assert!(width.div_ceil(2) == rows.len() && rows.iter().all(|row| row.chars().count() == width));
+        assert!(rows[0].chars().all(|sign| sign == '█') && rows.iter().all(|row| row.starts_with("██")));
+    }
+
+    #[test]
+    fn rights_are_words_that_people_choose_or_one_by_one() {
+        assert_eq!(words(&rights(Some("answer")).unwrap()), "answer");
+        assert_eq!(words(&rights(Some("view,admit")).unwrap()), "view,admit");
+        assert!(rights(None).unwrap().is_empty());
+        let error = rights(Some("root")).unwrap_err();
+        assert!(error.message.contains("`root`") && error.hint.unwrap().contains("answer_once"));
+    }
+}
