@@ -12,7 +12,7 @@ TOUCHING = {
     "process.resize": {"rows": 9, "cols": 9}, "process.rename": {"name": "stolen"}, "process.forget": {},
     "session.prompt": {"text": "obey"}, "session.interrupt": {}, "session.watch": {}, "session.close": {}, "session.forget": {},
     "session.raw": {"source": 1, "from": 0, "to": 1}, "session.change": {"name": "stolen"},
-    "instance.stop": {}, "instance.leave": {}, "instance.prune": {"dry_run": False}, "audit.read": {"after": 0}, "feed.read": {}, "feed.follow": {},
+    "instance.stop": {}, "instance.leave": {}, "instance.prune": {"dry_run": False}, "audit.read": {"after": 0}, "feed.read": {}, "feed.follow": {}, "device.list": {}, "device.offers": {},
 }
 
 

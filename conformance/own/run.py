@@ -29,7 +29,7 @@ SUITES = {
     "hangup": ["hangup", "in_place"],
     "demo": ["demo"],
     "screens": ["screens"],
-    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach"],
+    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach", "devices"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_agents", "events"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
