@@ -25,6 +25,12 @@ pub(crate) enum Tag {
 
 pub(crate) type Out = Outbox<Tag>;
 
+/// A method that may wait.
+type Waiting<P, R> = fn(&MayWait, &DoorState, P) -> Result<R, RpcError>;
+
+/// A method that asks what its caller may touch, and never waits.
+type ReachingNow<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
+
 /// A method that asks what its caller may touch.
 type Reaching<P, R> = fn(&MayWait, &DoorState, &Origin, P) -> Result<R, RpcError>;
 
@@ -168,7 +174,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&DoorState, &Origin, M::Params) -> Result<M::Result, RpcError>,
+        answer: ReachingNow<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, &self.origin, call.params::<M>()?);
         out.ready.extend(call.head.answer(&result));
@@ -197,7 +203,7 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: fn(&MayWait, &DoorState, M::Params) -> Result<M::Result, RpcError>,
+        answer: Waiting<M::Params, M::Result>,
     ) -> Result<(), RpcError>
     where
         M::Params: Send + 'static,

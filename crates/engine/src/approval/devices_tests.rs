@@ -225,10 +225,10 @@ async fn a_device_with_a_key_signs_its_answers_and_the_record_holds_the_signatur
     let hash = ticket.approval().unwrap().hash;
     assert!(inbox.decide(ticket.id(), &hash, Decision::Once, by(&device)).await.is_err());
     let text = format!("{} {hash} once", ticket.id());
-    let signed = Some(Signed { signature: browser.sign(&text), text });
-    let by = By::Device { name: device.name.clone(), signed: signed.clone() };
+    let signature = browser.sign(&text);
+    let signed = Some(Signed { text, signature: signature.clone() });
+    let by = By::Device { name: device.name.clone(), signed };
     inbox.decide(ticket.id(), &hash, Decision::Once, by).await.unwrap();
     let entries = inbox.audit(IN_A_TEST, 0, 100).unwrap();
-    let signature = signed.unwrap().signature;
     assert!(entries.iter().any(|entry| entry.body.contains(&signature)));
 }

@@ -237,10 +237,11 @@ impl Watch<'_> {
             Ok(now.offers.iter().any(|one| one.offer == own && one.state == OfferState::Claimed))
         })?;
         let offer = OfferParams { offer: self.offer.clone() };
-        match yes {
-            true => drop(client.call::<methods::DeviceAdmit>(&offer)?),
+        if yes {
+            client.call::<methods::DeviceAdmit>(&offer)?;
+        } else {
             // It may have run out meanwhile, which is as good as a no.
-            false => drop(client.call::<methods::DeviceRefuse>(&offer)),
+            let _ = client.call::<methods::DeviceRefuse>(&offer);
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ fn a_link_that_was_opened_makes_the_code_useless_and_is_nobody_elses() {
 #[test]
 fn who_claims_waits_until_a_person_has_decided_and_is_let_in_once() {
     let (mut offers, offered) = made(true);
-    let mut ask = |offers: &mut Offers, now| offers.claim(offered.link.reveal(), &phone(), "a", true, now);
+    let ask = |offers: &mut Offers, now| offers.claim(offered.link.reveal(), &phone(), "a", true, now);
     assert_eq!(offers.admit(&offered.id, me(), Rights::all(), 1), Err(OfferError::NotClaimed), "nobody is there yet");
     assert!(matches!(ask(&mut offers, 2), Ok(Claim::Waits { .. })));
     assert!(matches!(ask(&mut offers, 3), Ok(Claim::Waits { .. })), "also when it asks again");

@@ -263,7 +263,7 @@ impl Engine {
             }
             who => self.admitter(wait, who)?.0,
         };
-        self.inbox().revoke_devices(wait, &[held.device.id.clone()], "revoked", by)?;
+        self.inbox().revoke_devices(wait, std::slice::from_ref(&held.device.id), "revoked", by)?;
         Ok(held)
     }
 

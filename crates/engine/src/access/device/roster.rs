@@ -253,11 +253,18 @@ impl Roster {
         held.counts(now).map(|()| held)
     }
 
-    /// Whose access token this is. Looks at all, whichever it is.
+    /// The device with such tokens. Looks at all, whichever it is.
+    fn whose(&self, is: impl Fn(&Tokens) -> bool) -> Option<&HeldDevice> {
+        self.all.values().fold(None, |found, held| match held.tokens.as_ref().is_some_and(&is) {
+            true => Some(held),
+            false => found,
+        })
+    }
+
+    /// Whose access token this is.
     pub(crate) fn with_access(&self, shown: &str, now: u64) -> Result<&HeldDevice, NotIn> {
         let shown = Digest::of(shown);
-        let is = |held: &&HeldDevice| held.tokens.is_some_and(|tokens| tokens.access.is(&shown));
-        let held = self.all.values().filter(is).last().ok_or(NotIn::Nobody)?;
+        let held = self.whose(|tokens| tokens.access.is(&shown)).ok_or(NotIn::Nobody)?;
         held.counts(now)?;
         let good = held.tokens.is_some_and(|tokens| now < tokens.access_until);
         if good { Ok(held) } else { Err(NotIn::Expired) }
@@ -267,8 +274,7 @@ impl Roster {
     pub(crate) fn with_refresh(&self, shown: &str, now: u64) -> Result<Refresh, NotIn> {
         let (family, own) = shown.split_once('.').ok_or(NotIn::Nobody)?;
         let (family, own) = (Digest::of(family), Digest::of(own));
-        let is = |held: &&HeldDevice| held.tokens.is_some_and(|tokens| tokens.family.is(&family));
-        let held = self.all.values().filter(is).last().ok_or(NotIn::Nobody)?;
+        let held = self.whose(|tokens| tokens.family.is(&family)).ok_or(NotIn::Nobody)?;
         let id = held.device.id.clone();
         if !held.tokens.is_some_and(|tokens| tokens.refresh.is(&own)) {
             return Ok(Refresh::Old(id));
