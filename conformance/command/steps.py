@@ -74,9 +74,12 @@ def compile_tests(work):
     return work.plain(["cargo", "test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"])
 
 
-@step("clippy", "cargo clippy, warnings denied", needs=("compile",), home=False)
+@step("clippy", "cargo clippy, warnings denied; cargo test --doc: what must not compile does not", needs=("compile",), home=False)
 def clippy(work):
-    return work.plain(["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    counts = work.plain(["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    # With the features of the whole, as everything here was compiled.
+    counts.add(work.plain(["cargo", "test", "--workspace", "--doc"]))
+    return counts
 
 
 @step("dependencies", "deny.toml over cargo metadata: licences, one source, bans, doubles (--full: cargo-deny, with advisories where they can be had)", quick=True, home=False)

@@ -82,3 +82,35 @@ impl MayWait {
 /// A test's own thread is nobody else's.
 #[cfg(test)]
 pub(crate) const IN_A_TEST: &MayWait = &MayWait::here();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of two it is cannot be said of what is both: then this does not compile.
+    trait Leaves<Way> {
+        const NEVER: () = ();
+    }
+    struct Anyhow;
+    struct Sent;
+    struct Shared;
+    impl<T: ?Sized> Leaves<Anyhow> for T {}
+    impl<T: Send + ?Sized> Leaves<Sent> for T {}
+    impl<T: Sync + ?Sized> Leaves<Shared> for T {}
+
+    #[tokio::test]
+    async fn the_word_is_given_to_threads_that_may_wait_and_never_leaves_them() {
+        let () = <MayWait as Leaves<_>>::NEVER;
+        let here = std::thread::current().id();
+        let elsewhere = move |_: &MayWait| std::thread::current().id() != here;
+        assert!(MayWait::pool(elsewhere).await.unwrap());
+        assert!(MayWait::run(move |wait| Ok::<_, JoinError>(elsewhere(wait))).await.unwrap());
+        assert!(MayWait::thread("waits", elsewhere).unwrap().join().unwrap());
+    }
+
+    #[tokio::test]
+    async fn work_that_dies_is_an_error_of_its_own_kind() {
+        let died: io::Result<()> = MayWait::run(|_| panic!("as it may")).await;
+        assert!(died.is_err());
+    }
+}

@@ -214,10 +214,10 @@ pub enum SpawnError {
         errno: i32,
     },
     /// The keeper cannot make sense of the request.
-    #[error("the keeper refused the spawn: {0}")]
+    #[error("the process that holds the others refused the start: {0}")]
     Refused(String),
     /// The keeper is gone.
-    #[error("the keeper is gone")]
+    #[error("the process that holds the others is gone")]
     KeeperGone {
         /// It may have made the child before: whether it did is told by the next adoption, or never. If not, the same
         /// spawn may be asked of the next keeper.
@@ -229,7 +229,7 @@ pub enum SpawnError {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RequestError {
     /// No child has this key (any more).
-    #[error("the keeper has no such child")]
+    #[error("the process that holds the others has no such child")]
     NoSuchChild,
     /// The child was reaped and the scope reaches nothing else.
     #[error("the child has already exited")]
@@ -238,10 +238,10 @@ pub enum RequestError {
     #[error("{}", std::io::Error::from_raw_os_error(*.0))]
     System(i32),
     /// The keeper does not know the verb (it is older) or refused its content.
-    #[error("the keeper refused: {0}")]
+    #[error("the process that holds the others refused: {0}")]
     Refused(String),
     /// The keeper is gone.
-    #[error("the keeper is gone")]
+    #[error("the process that holds the others is gone")]
     KeeperGone,
 }
 
@@ -335,10 +335,10 @@ pub struct Hello {
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// Nobody listens: launch a keeper.
-    #[error("no keeper runs here")]
+    #[error("the process that holds the others does not run here")]
     NoKeeper,
     /// Another daemon is connected.
-    #[error("the keeper already serves process {pid}")]
+    #[error("the process that holds the others already serves process {pid}")]
     Busy {
         /// That daemon's process id.
         pid: u32,
@@ -347,7 +347,9 @@ pub enum ConnectError {
     #[error("{0}")]
     Hosted(String),
     /// The two share no protocol version.
-    #[error("the keeper speaks protocol {keeper}, this program {ours}: use the release that started it, or stop it")]
+    #[error(
+        "the process that holds the others speaks protocol {keeper}, this program {ours}: use the release that started it, or stop it"
+    )]
     Version {
         /// The newest version the keeper speaks.
         keeper: u32,
@@ -355,6 +357,6 @@ pub enum ConnectError {
         ours: u32,
     },
     /// The system refused, or the keeper did not answer in time.
-    #[error("the keeper cannot be reached: {0}")]
+    #[error("the process that holds the others cannot be reached: {0}")]
     Io(#[from] std::io::Error),
 }

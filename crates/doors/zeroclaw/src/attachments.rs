@@ -114,6 +114,8 @@ fn keep(folder: &Path, bytes: &[u8], name: Option<&str>) -> io::Result<PathBuf> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
     use serde_json::json;
 
     fn entry(value: serde_json::Value) -> FileEntry {

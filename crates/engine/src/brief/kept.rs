@@ -127,7 +127,11 @@ impl Registry {
             match self.attempt(brief)? {
                 Some(ran) => return Ok(ran),
                 None if Instant::now() < patience => std::thread::sleep(ANOTHER_KEEPER.1),
-                None => return Err(io::Error::other("the keeper died, and no new one could be reached")),
+                None => {
+                    return Err(io::Error::other(
+                        "the process that holds the others died, and no new one could be reached",
+                    ));
+                }
             }
         }
     }
@@ -155,7 +159,7 @@ impl Registry {
         match (over, state) {
             (_, State::Lost(process)) => {
                 end_orphan(key, process);
-                Err(io::Error::other("the keeper died while it ran"))
+                Err(io::Error::other("the process that holds the others died while it ran"))
             }
             (_, State::Failed(errno)) => Err(io::Error::from_raw_os_error(errno)),
             (Some(over), _) => Ok(Some(Ran { ended: over, said })),

@@ -228,7 +228,7 @@ fn a_keeper_lost_in_the_middle_of_a_helper_is_an_error_and_the_helper_ends() {
     let stable = Stable::new();
     let file = stable.path("pid");
     let script = format!("echo $$ > {}; kill -9 $PPID; sleep 300", file.display());
-    assert_eq!(brief(&stable, &script, 120_000)["error"], "the keeper died while it ran");
+    assert_eq!(brief(&stable, &script, 120_000)["error"], "the process that holds the others died while it ran");
     let pid = std::fs::read_to_string(&file).unwrap();
     wait_until("it is gone", || is_gone(&pid));
     assert_eq!(brief(&stable, "echo again", 60_000)["said"], "again\n");

@@ -172,7 +172,7 @@ impl std::fmt::Display for Missing {
         f.write_str(match self {
             Self::LetGo => "it is no longer kept",
             Self::Damaged => "the index is damaged",
-            Self::Lost => "it was lost when the keeper and the daemon died together",
+            Self::Lost => "it was lost when all of ostler was killed at once",
         })
     }
 }

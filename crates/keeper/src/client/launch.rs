@@ -37,11 +37,7 @@ pub fn launch(dir: &Path) -> io::Result<Launched> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()?;
-    if status.success() {
-        Ok(Launched(line))
-    } else {
-        Err(io::Error::other(format!("the keeper did not start: {status}")))
-    }
+    if status.success() { Ok(Launched(line)) } else { Err(io::Error::other(format!("it did not start: {status}"))) }
 }
 
 /// Test hooks reach the keeper of an armed build; nothing else of our environment does.
@@ -66,7 +62,7 @@ fn listener(dir: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
     patient(&line)?;
     connect(&line, &address(&dir)?)?;
     if sockopt::socket_peercred(&line)?.pid != getpid() {
-        return Err(io::Error::other("somebody else listens where the keeper should"));
+        return Err(io::Error::other("somebody else listens in its place"));
     }
     Ok((listener, line))
 }

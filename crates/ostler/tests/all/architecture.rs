@@ -59,3 +59,44 @@ fn a_session_is_put_into_words_without_the_engine_or_a_door() {
     }
     assert!(files > 3);
 }
+
+/// What is done in one place, and who may do it otherwise: a program that is not the daemon, a file that stays open, one of any
+/// length, a folder.
+const ONCE: [(&str, &str, &[&str]); 3] = [
+    (
+        "task::spawn_blocking(",
+        "engine/src/may_wait.rs",
+        &["doors/mcp/src/tools/mod.rs", "doors/mcp/src/tools/pending.rs"],
+    ),
+    ("runtime.spawn_blocking(", "engine/src/may_wait.rs", &[]),
+    (
+        "fs::rename(",
+        "workspace/src/replace.rs",
+        &["journal/src/roll.rs", "ostler/src/verbs/export.rs", "ostler/src/names/claustrum/install/stock.rs"],
+    ),
+];
+
+#[test]
+fn what_has_one_helper_is_done_in_no_other_way() {
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.is_dir() {
+                true => sources(&entry, found),
+                false if entry.extension().is_some_and(|kind| kind == "rs") => found.push(entry),
+                false => {}
+            }
+        }
+    }
+    let mut files = Vec::new();
+    sources(&crates(), &mut files);
+    for (call, home, others) in ONCE {
+        let own = |text: &str| text.split("#[cfg(test)]").next().unwrap_or_default().contains(call);
+        let users = files.iter().filter(|file| own(&std::fs::read_to_string(file).unwrap()));
+        let users = users.map(|file| file.strip_prefix(crates()).unwrap().display().to_string());
+        let users: Vec<String> = users.filter(|name| name.contains("/src/") && !name.contains("tests")).collect();
+        assert!(users.iter().any(|user| user == home), "{call} is not in {home}");
+        let strangers: Vec<&String> =
+            users.iter().filter(|user| *user != home && !others.contains(&user.as_str())).collect();
+        assert!(strangers.is_empty(), "{call} is for {home}: {strangers:?}");
+    }
+}

@@ -22,7 +22,9 @@ pub(crate) fn all() -> String {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     SPEAKERS.iter().for_each(|speaker| find(&crates.join(speaker), &mut files));
-    files.extend(errors(&crates.join("engine/src")));
+    for below in ["engine/src", "journal/src", "keeper/src", "workspace/src"] {
+        files.extend(errors(&crates.join(below)));
+    }
     let mut text = String::new();
     for file in files {
         let source = std::fs::read_to_string(&file).unwrap();
@@ -47,10 +49,10 @@ fn find(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Files of the engine whose errors people read.
-fn errors(engine: &Path) -> Vec<PathBuf> {
+/// Files of the engine, and of what is below it, whose errors people read.
+fn errors(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    find(engine, &mut files);
+    find(folder, &mut files);
     files.retain(|file| std::fs::read_to_string(file).unwrap().contains("#[error("));
     files
 }
