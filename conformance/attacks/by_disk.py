@@ -90,6 +90,36 @@ def swapped(t):
 
 
 @area("disk")
+def pipes(t):
+    """A pipe that nobody writes to where a record, a setting or a note is read: it is named, and nobody waits for it."""
+    house = House(t).up()
+    beside, settings, notes = house.state + "/instances/beside", house.dir + "/.config/ostler/config.toml", house.state + "/instances/main/"
+    try:
+        os.mkdir(beside)
+        os.mkfifo(beside + "/instance.json")
+        rc, o, e = house("ps")
+        t.stopped("a-record-is-a-pipe", rc == 0 and "this is not a file" in e, (rc, o, e))
+        shutil.rmtree(beside)
+        os.makedirs(os.path.dirname(settings), exist_ok=True)
+        os.mkfifo(settings)
+        rc, o, e = house("config")
+        t.stopped("the-settings-are-a-pipe", rc != 0 and "this is not a file" in o + e, (rc, o, e))
+        os.unlink(settings)
+        house.good("down", "--kill")
+        for name in ("epoch", "claustrum.token"):
+            if os.path.lexists(notes + name):
+                os.unlink(notes + name)
+            os.mkfifo(notes + name)
+            rc, o, e = house("up")
+            t.stopped("%s-is-a-pipe" % name.replace(".", "-"), rc != 0 and "this is not a file" in o + e, (rc, o, e))
+            house("down", "--kill")
+            os.unlink(notes + name)
+        t.control("with-files-it-starts", house("up")[0] == 0 and house("ps")[0] == 0)
+    finally:
+        house.down()
+
+
+@area("disk")
 def the_note_lies(t):
     """instance.json that names another process and another socket: nobody else is ended, nobody else is asked."""
     house = House(t).up()

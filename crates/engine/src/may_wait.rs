@@ -93,10 +93,10 @@ mod tests {
     }
     struct Anyhow;
     struct Sent;
-    struct Shared;
+    struct Lent;
     impl<T: ?Sized> Leaves<Anyhow> for T {}
     impl<T: Send + ?Sized> Leaves<Sent> for T {}
-    impl<T: Sync + ?Sized> Leaves<Shared> for T {}
+    impl<T: Sync + ?Sized> Leaves<Lent> for T {}
 
     #[tokio::test]
     async fn the_word_is_given_to_threads_that_may_wait_and_never_leaves_them() {

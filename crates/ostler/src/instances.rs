@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_api::Timestamp;
-use ostler_workspace::{Durable, replace};
+use ostler_workspace::{Durable, read_small, replace};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::Paths;
@@ -16,6 +16,8 @@ use crate::paths::Paths;
 pub(crate) const RECORD_VERSION: u32 = 1;
 
 const RECORD_FILE: &str = "instance.json";
+/// 64 KiB: a record has a line for each door.
+const RECORD_MAX: u64 = 64 << 10;
 /// The beginning of the name of a record that is being written; the writer's pid follows.
 const TEMPORARY: &str = "instance.json.";
 
@@ -89,7 +91,7 @@ impl InstanceRecord {
     /// The folder's record; `None` when there is none. A newer version or a broken file is an error.
     pub(crate) fn read(dir: &Path) -> io::Result<Option<Self>> {
         let path = dir.join(RECORD_FILE);
-        let text = match std::fs::read(&path) {
+        let text = match read_small(&path, RECORD_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
@@ -99,14 +101,14 @@ impl InstanceRecord {
         struct Version {
             version: u32,
         }
-        let found: Version = serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+        let found: Version = serde_json::from_str(&text).map_err(|error| broken(error.to_string()))?;
         if found.version > RECORD_VERSION {
             return Err(broken(format!(
                 "written by a newer ostler (record version {}, this one reads up to {RECORD_VERSION})",
                 found.version
             )));
         }
-        serde_json::from_slice(&text).map(Some).map_err(|error| broken(error.to_string()))
+        serde_json::from_str(&text).map(Some).map_err(|error| broken(error.to_string()))
     }
 
     /// Removes the folder's record if it is still this process's own.

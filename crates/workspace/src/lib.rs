@@ -9,7 +9,9 @@ pub mod git;
 mod lexical;
 mod path_error;
 mod replace;
+mod small;
 
 pub use lexical::clean;
 pub use path_error::{Op, PathError};
 pub use replace::{Durable, replace};
+pub use small::read_small;

@@ -47,11 +47,11 @@ use crate::{MayWait, Process};
 /// The feed; a cheap handle.
 #[derive(Clone, Default)]
 pub struct Feed {
-    shared: Arc<Shared>,
+    shared: Arc<FeedInner>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct FeedInner {
     pending: Pending,
     /// Where sessions and processes work, for filters: readers must not wait for whoever holds a session.
     places: RwLock<HashMap<String, PathBuf>>,

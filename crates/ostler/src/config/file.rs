@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
+use ostler_workspace::read_small;
 use toml::de::{DeTable, DeValue};
 
 use super::agents::{self, OwnAgent};
 use super::{ConfigError, KEYS, Origin, Setting};
 use crate::output::nearest;
+
+/// 1 MiB: more than anybody writes by hand.
+const MOST: u64 = 1 << 20;
 
 /// What a file says.
 #[derive(Default)]
@@ -17,7 +21,7 @@ pub(super) struct ConfigFile {
 
 /// The file's settings; what is wrong with it goes to `problems`. No file, no settings.
 pub(super) fn read(path: &Path, problems: &mut Vec<ConfigError>) -> ConfigFile {
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_small(path, MOST) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return ConfigFile::default(),
         Err(source) => {

@@ -12,6 +12,7 @@ use ostler_engine::{
     Claim, Claimed, Ending, Engine, EngineConfig, Environment, GuardSpec, Lease, LoginPath, MayWait, Retention,
     SessionConfig, StartError, approval,
 };
+use ostler_workspace::read_small;
 
 use crate::config::Config;
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
@@ -23,6 +24,8 @@ const SYNC_EVERY: Duration = Duration::from_millis(200);
 const KILL_GRACE: Duration = Duration::from_secs(5);
 /// How soon a register that could not be written is tried again.
 const REGISTER_EVERY: Duration = Duration::from_secs(2);
+/// A note holds a time.
+const NOTE_MAX: u64 = 256;
 /// How often ended processes are looked at for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(300);
 
@@ -164,7 +167,7 @@ impl Host {
     pub(crate) fn endpoint(&self, door: &str) -> Result<String, HostError> {
         let path = self.dir.join("epoch");
         let io = |source| HostError::Io { path: path.clone(), source };
-        let epoch = match fs::read_to_string(&path) {
+        let epoch = match read_small(&path, NOTE_MAX) {
             Ok(epoch) if !epoch.is_empty() => epoch,
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             _ => return self.fresh_endpoint(door),

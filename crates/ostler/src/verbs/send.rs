@@ -73,7 +73,9 @@ impl Send {
             blocks.push(PromptBlock::Text { text });
         }
         if blocks.is_empty() {
-            return Err(CommandError::usage("the prompt is empty").hint("ostler send ID 'your prompt'"));
+            return Err(
+                CommandError::usage("the prompt is empty").hint(format!("ostler send {} 'your prompt'", self.id))
+            );
         }
         let (reached, info) = context.find_session(&self.id)?;
         deliver(context, reached, Order { session: info, blocks, key: self.key, wait: !self.no_wait })

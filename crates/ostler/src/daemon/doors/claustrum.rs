@@ -1,16 +1,19 @@
 //! The claustrum door of a shared instance.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_door_claustrum as claustrum;
+use ostler_workspace::read_small;
 
 use super::{Doing, Door};
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
 use crate::daemon::{Options, write_private};
 use crate::instances::DoorRecord;
+
+/// Longer than any token.
+const TOKEN_MAX: u64 = 4096;
 
 pub(super) struct Claustrum {
     socket: DoorSocket,
@@ -72,7 +75,7 @@ impl Door for Claustrum {
 
 /// The door's token: made at the first start, readable by its owner only.
 fn token(path: &Path) -> io::Result<String> {
-    match fs::read_to_string(path) {
+    match read_small(path, TOKEN_MAX) {
         Ok(token) if !token.trim().is_empty() => return Ok(token.trim().to_owned()),
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
