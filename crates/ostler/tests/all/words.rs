@@ -302,7 +302,10 @@ fn slips(text: &str) -> Vec<&str> {
     };
     let slips = |line: &&str| {
         let of_settings = ["[doors]", "doors."].iter().any(|name| line.contains(name));
-        words(line).iter().any(|word| OURS.contains(&word.as_str()) && !of_settings) || line.contains("can not")
+        // What a placeholder is called, and the file it stands in, nobody reads.
+        let line = if line.ends_with(".rs") { "" } else { line };
+        let line = line.replace("{keeper}", "");
+        words(&line).iter().any(|word| OURS.contains(&word.as_str()) && !of_settings) || line.contains("can not")
     };
     text.lines().filter(slips).collect()
 }
