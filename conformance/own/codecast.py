@@ -380,6 +380,37 @@ def leash(t):
         t.eq("its-person-does", (d.rpc.ok("session.set_mode", {"sessionId": session, "mode": "auto"}), d.info(session)["mode"]), ({"ok": True}, "auto"))
 
 
+# Answers what an agent asks, from inside.
+HOSTED_ANSWER = r"""
+import json, sys, urllib.request
+body = json.dumps({"method": "session.send", "params": {"sessionId": sys.argv[2], "message": sys.argv[3]}}).encode()
+request = urllib.request.Request("http://127.0.0.1:%s/rpc" % sys.argv[1], body, {"Content-Type": "application/json"})
+print(urllib.request.urlopen(request, timeout=60).read().decode())
+"""
+
+
+@area("codecast-answer")
+def hosted_answer(t):
+    """A hosted program does not answer what an agent asks, and its attempt is on record."""
+    house = Home(t)
+    try:
+        house.good("up")
+        with open(house.state + "/instances/main/instance.json") as f:
+            port = next(d["address"] for d in json.load(f)["doors"] if d["name"] == "codecast").rsplit(":", 1)[1]
+        rpc = suite.Rpc(int(port))
+        session = rpc.ok("session.create", {"path": house.dir, "cli_type": "echo"})["sessionId"]
+        asked = suite.Stream(rpc, session, "QUESTION", timeout=LONG).finish(LONG)
+        option = next(e for e in asked.events() if e["type"] == "tool_use")["input"]["questions"][0]["options"][0]["label"]
+        said = house.good("run", "--", sys.executable, "-c", HOSTED_ANSWER, port, session, option)
+        t.ok("a-hosted-program-may-not-answer", '"type":"error"' in said and "runs in ostler" in said, said)
+        t.eq("the-question-still-waits", [a["state"] for a in house.json("approvals", "--list")], ["pending"])
+        t.ok("and-the-attempt-is-on-record", "runs in ostler" in house.good("audit"))
+        s = suite.Stream(rpc, session, option, timeout=LONG).finish(LONG)
+        t.ok("a-client-outside-answers", kinds(s.events())[-1] == "result" and option in "".join(texts(s.events())), s.events())
+    finally:
+        house("down", "--kill")
+
+
 @area("codecast-worktree")
 def worktree(t):
     """A work tree that was made for a session goes with it, through whichever door it ends."""

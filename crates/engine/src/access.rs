@@ -80,12 +80,18 @@ pub enum NotAPlace {
         /// What gave it away.
         ancestor: String,
     },
+    /// The same at the other end of a connection, whichever process it is.
+    #[error("that client runs in ostler (started by {0}), and whoever asks cannot answer: use a terminal of your own")]
+    HostedClient(String),
     /// There is nobody to press a key.
     #[error("pid {0} has no terminal: approve from a terminal of your own")]
     NoTerminal(u32),
     /// It is gone, or hides.
     #[error("cannot check pid {0}: approve from a terminal of your own")]
     Unknown(u32),
+    /// The same at the other end of a connection.
+    #[error("cannot check which program is answering: use a terminal of your own")]
+    UnknownClient,
 }
 
 /// Who asks for something that is not for an agent to do to itself.
@@ -211,6 +217,21 @@ impl Engine {
         self.decider(wait, peer, about, Some(door))
     }
 
+    /// Whoever is at the other end of a connection of this door's, as a client of it, unless it is hosted or hides: why not
+    /// goes on record. May wait for the disk.
+    pub fn client(&self, wait: &MayWait, caller: &Caller, about: &str, protocol: &str) -> Result<By, String> {
+        let why = match (self.locked(), caller) {
+            (Some(locked), _) => locked.to_owned(),
+            (None, Caller::Free | Caller::Elsewhere) => {
+                return Ok(By::Client { door: protocol.to_owned(), uid: rustix::process::geteuid().as_raw() });
+            }
+            (None, Caller::Hosted(host)) => NotAPlace::HostedClient(host.clone()).to_string(),
+            (None, Caller::Unknown) => NotAPlace::UnknownClient.to_string(),
+        };
+        self.refused(wait, about, format!("a client of {protocol}"), &why);
+        Err(why)
+    }
+
     fn decider(&self, wait: &MayWait, peer: Option<&Peer>, about: &str, door: Option<&str>) -> Result<By, String> {
         let locked = self.locked().map(str::to_owned);
         let (who, why) = match peer.map(|peer| (peer, peer.place())) {
@@ -227,10 +248,15 @@ impl Engine {
             }
             None => ("nobody known".to_owned(), "the system does not say who is calling".to_owned()),
         };
-        if let Err(error) = self.inbox().attempted(wait, about, who, why.clone()) {
+        self.refused(wait, about, who, &why);
+        Err(why)
+    }
+
+    /// An attempt to decide that was refused goes on record.
+    fn refused(&self, wait: &MayWait, about: &str, who: String, why: &str) {
+        if let Err(error) = self.inbox().attempted(wait, about, who, why.to_owned()) {
             tracing::error!("a refused attempt to decide could not be recorded: {error}");
         }
-        Err(why)
     }
 }
 

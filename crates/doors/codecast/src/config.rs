@@ -2,15 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use crate::yaml;
 
 /// Where clients look first.
 const PORT: u16 = 9100;
-/// How many ports above it are tried; clients look at the first twenty.
-const TRIES: u16 = 100;
 
 /// Where to listen, and with what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,22 +108,8 @@ impl Config {
 
     /// Listens on the first free port from the wished one on.
     pub fn listen(&self) -> io::Result<TcpListener> {
-        let last = self.port.saturating_add(TRIES);
-        let mut busy = None;
-        for port in self.port..=last {
-            match TcpListener::bind(SocketAddr::new(self.bind, port)) {
-                Ok(listener) => return Ok(listener),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => busy = Some(error),
-                Err(error) => return Err(named(SocketAddr::new(self.bind, port), &error)),
-            }
-        }
-        let error = busy.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
-        Err(io::Error::new(error.kind(), format!("no free port on {} from {} to {last}", self.bind, self.port)))
+        ostler_door_web::listen(self.bind, self.port)
     }
-}
-
-fn named(address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{address}: {error}"))
 }
 
 #[cfg(test)]

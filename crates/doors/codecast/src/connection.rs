@@ -5,31 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use ostler_door_web::{Arrived, BodyLimits, ResponseBody, Tokens, admit, read_body};
 
 use crate::envelope::{self, NotARequest, Params, RpcError};
-use crate::guard::{self, Peer};
 use crate::methods::{self, Reply};
-use crate::response_body::{Meter, ResponseBody};
-use crate::tokens::Tokens;
 use crate::{DoorState, stream};
 
 /// 2 MiB: what clients of this protocol know as too large beyond it.
-const BODY_MAX: usize = 2 << 20;
-/// A client that takes longer to send that much has stopped.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+const BODY: BodyLimits = BodyLimits { size: 2 << 20, within: Duration::from_secs(30) };
 
 /// What a request is served with.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) shared: Arc<DoorState>,
     pub(crate) tokens: Option<Arc<Tokens>>,
-    pub(crate) peer: Peer,
-    pub(crate) meter: Arc<Meter>,
+    pub(crate) arrived: Arrived,
 }
 
 impl Connection {
@@ -40,18 +35,18 @@ impl Connection {
 }
 
 async fn serve(State(connection): State<Connection>, request: Request) -> Response {
-    if let Err(refused) = guard::admit(connection.peer, request.uri(), request.headers(), connection.tokens.as_deref())
-    {
-        tracing::warn!("codecast: {}: {refused}", connection.peer.address);
+    let peer = connection.arrived.peer;
+    if let Err(refused) = admit(peer, request.uri(), request.headers(), connection.tokens.as_deref()) {
+        tracing::warn!("codecast: {}: {refused}", peer.address);
         return plain(refused.status(), refused.to_string());
     }
     if !is_json(request.headers()) {
         let what = "Expected request with `Content-Type: application/json`";
         return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, what.to_owned());
     }
-    let body = match body(request).await {
+    let body = match read_body(request, BODY).await {
         Ok(body) => body,
-        Err((status, why)) => return plain(status, why.to_owned()),
+        Err(error) => return plain(error.status(), error.to_string()),
     };
     let request = match envelope::Request::read(&body) {
         Ok(request) => request,
@@ -65,14 +60,14 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
             Ok(response) => return response,
             Err(error) => Reply::Result(Err(error)),
         },
-        Some(method) => methods::call(&connection.shared, connection.peer, method, &params).await,
+        Some(method) => methods::call(&connection.shared, peer, method, &params).await,
     };
     match reply {
         Reply::Result(result) => json(envelope::answer(&result, false, request.id).into()),
         Reply::Health(result) => json(envelope::answer(&Ok(result), true, request.id).into()),
         Reply::Owed(session, owed) => {
             let whole = envelope::answer(&Ok(owed.result()), false, request.id);
-            let (response, body) = ResponseBody::new(Arc::clone(&connection.meter));
+            let (response, body) = ResponseBody::new(Arc::clone(&connection.arrived.meter));
             tokio::spawn(methods::hand_over(Arc::clone(&connection.shared), session, owed, whole, response));
             json(body)
         }
@@ -81,28 +76,15 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
 
 fn send(connection: &Connection, params: &Params) -> Result<Response, RpcError> {
     let [id, message] = params.need(["sessionId", "message"])?;
-    let (response, body) = ResponseBody::new(Arc::clone(&connection.meter));
-    tokio::spawn(stream::serve(Arc::clone(&connection.shared), id.to_owned(), message.to_owned(), response));
+    let (response, body) = ResponseBody::new(Arc::clone(&connection.arrived.meter));
+    let (shared, from) = (Arc::clone(&connection.shared), connection.arrived.peer);
+    tokio::spawn(stream::serve(shared, from, id.to_owned(), message.to_owned(), response));
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
-}
-
-async fn body(request: Request) -> Result<Bytes, (StatusCode, &'static str)> {
-    const TOO_LARGE: (StatusCode, &str) = (StatusCode::PAYLOAD_TOO_LARGE, "length limit exceeded");
-    let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: u64| length > BODY_MAX as u64) {
-        return Err(TOO_LARGE);
-    }
-    match tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), BODY_MAX)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) if length.is_none() => Err(TOO_LARGE),
-        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "the request body broke off")),
-        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the request body took too long")),
-    }
 }
 
 /// `application/json`, or JSON of a more special kind, with or without parameters.

@@ -6,23 +6,17 @@
 mod answer;
 mod config;
 mod connection;
+mod door;
 mod envelope;
 mod event;
-mod guard;
-mod guests;
-mod listener;
 mod memory;
 mod methods;
 mod paths;
-mod peer;
 mod read_position;
 mod reader;
-mod response_body;
 mod skills;
 mod stream;
 mod subscribers;
-mod tls;
-mod tokens;
 mod translate;
 mod yaml;
 
@@ -38,7 +32,7 @@ use ostler_engine::{Engine, MayWait};
 use tokio::sync::watch;
 
 pub use config::{Config, ConfigError};
-pub use listener::{Door, Ready};
+pub use door::{Door, Ready};
 
 use envelope::RpcError;
 use read_position::{ReadPosition, Stretch};
@@ -72,7 +66,7 @@ pub(crate) struct DoorState {
     /// How many events wait, so that looking again costs nothing; never more than there are sessions.
     counts: Mutex<HashMap<String, Counted>>,
     /// The door is being closed: streams end.
-    stop: watch::Sender<bool>,
+    stop: watch::Receiver<bool>,
 }
 
 /// What waited for a session's clients when it was last counted.
@@ -82,7 +76,7 @@ struct Counted {
 }
 
 impl DoorState {
-    fn new(engine: Engine, settings: Settings) -> Self {
+    fn new(engine: Engine, settings: Settings, stop: watch::Receiver<bool>) -> Self {
         Self {
             engine,
             settings,
@@ -92,7 +86,7 @@ impl DoorState {
             locks: Default::default(),
             spread: RandomState::new(),
             counts: Mutex::default(),
-            stop: watch::channel(false).0,
+            stop,
         }
     }
 

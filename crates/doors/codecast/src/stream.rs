@@ -8,17 +8,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_door_web::{Gone, Peer, ResponseBody};
 use ostler_engine::MayWait;
 use ostler_engine::approval::{Approval, AskKind};
 use ostler_engine::session::{Prompt, PromptError, Session, Status};
-use ostler_story::{By, Decision, ToolContent};
+use ostler_story::{Decision, ToolContent};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::event::{DONE, Event, frame};
 use crate::methods::known;
 use crate::reader::Reader;
-use crate::response_body::{Gone, ResponseBody};
 use crate::subscribers::Subscriber;
 use crate::{DOOR, DoorState, answer};
 
@@ -58,8 +58,8 @@ struct Batch {
 }
 
 /// Serves one message to its end, or its client's.
-pub(crate) async fn serve(shared: Arc<DoorState>, id: String, message: String, response: ResponseBody) {
-    let mut stream = Stream { shared, response, pinged: Instant::now(), hung_up: false };
+pub(crate) async fn serve(shared: Arc<DoorState>, from: Peer, id: String, message: String, response: ResponseBody) {
+    let mut stream = Stream { shared, from, response, pinged: Instant::now(), hung_up: false };
     // A client that is gone is noticed again at the next turn of whatever is done.
     if let Ok(End::BrokenOff) = stream.message(&id, message).await {
         stream.response.break_off().await;
@@ -68,6 +68,8 @@ pub(crate) async fn serve(shared: Arc<DoorState>, id: String, message: String, r
 
 struct Stream {
     shared: Arc<DoorState>,
+    /// Who sent the message.
+    from: Peer,
     response: ResponseBody,
     pinged: Instant,
     /// The client sends no more.
@@ -85,8 +87,8 @@ impl Stream {
         }
         self.ping().await?;
         let sent = {
-            let (shared, session) = (Arc::clone(&self.shared), session.clone());
-            MayWait::run(move |wait| Ok::<_, io::Error>(send(wait, &shared, &session, message))).await
+            let (shared, from, session) = (Arc::clone(&self.shared), self.from, session.clone());
+            MayWait::run(move |wait| Ok::<_, io::Error>(send(wait, &shared, from, &session, message))).await
         };
         match sent {
             Ok(Sent::From(record)) => self.follow(session, record).await,
@@ -155,7 +157,7 @@ impl Stream {
             Err(error) => return Ok(End::Failed(error.to_string())),
         };
         let mut changes = self.shared.engine.sessions().revision();
-        let mut stop = self.shared.stop.subscribe();
+        let mut stop = self.shared.stop.clone();
         let (mut reached, mut noted) = (0, 0);
         loop {
             // Looked at before reading: what was said before the door was closed is told.
@@ -264,9 +266,9 @@ fn question(shared: &DoorState, session: &Session) -> Option<Approval> {
 }
 
 /// Hands the message over. May wait for the disk.
-fn send(wait: &MayWait, shared: &DoorState, session: &Session, message: String) -> Sent {
+fn send(wait: &MayWait, shared: &DoorState, from: Peer, session: &Session, message: String) -> Sent {
     if let Some(asked) = question(shared, session)
-        && let Some(sent) = reply(wait, shared, session, &asked, &message)
+        && let Some(sent) = reply(wait, shared, from, session, &asked, &message)
     {
         return sent;
     }
@@ -279,12 +281,23 @@ fn send(wait: &MayWait, shared: &DoorState, session: &Session, message: String) 
     }
 }
 
-/// Answers a question with the message; nothing if it was answered elsewhere meanwhile.
-fn reply(wait: &MayWait, shared: &DoorState, session: &Session, asked: &Approval, message: &str) -> Option<Sent> {
+/// Answers a question with the message, if whoever sent it may: nobody that ostler hosts. Nothing if it was answered elsewhere
+/// meanwhile.
+fn reply(
+    wait: &MayWait,
+    shared: &DoorState,
+    from: Peer,
+    session: &Session,
+    asked: &Approval,
+    message: &str,
+) -> Option<Sent> {
     let content: ToolContent = serde_json::from_str(&asked.ask.content).ok()?;
     let answers = answer::answers(&content.questions, message);
     let before = session.view().last;
-    let by = By::Client { door: DOOR.to_owned(), uid: rustix::process::geteuid().as_raw() };
+    let by = match shared.engine.client(wait, &from.caller(&shared.engine), &asked.id, DOOR) {
+        Ok(by) => by,
+        Err(why) => return Some(Sent::Refused(why)),
+    };
     match shared.engine.inbox().decide_here(wait, &asked.id, &asked.hash, Decision::Answers { answers }, by) {
         Ok(()) => Some(Sent::From(before)),
         Err(error) => {

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use ostler_door_web::Tokens;
 use saphyr::{LoadableYamlNode, Yaml};
 
 /// Far more than either file needs.
@@ -29,8 +30,15 @@ pub(crate) fn settings<const N: usize>(text: &str, names: [&str; N]) -> Result<[
     Ok(names.map(|name| top.as_mapping_get(name).and_then(scalar)))
 }
 
+/// The tokens of a file, which may be missing: then nobody comes in without being our own user.
+pub(crate) fn read_tokens(path: &Path) -> io::Result<Tokens> {
+    let Some(text) = read(path)? else { return Ok(Tokens::default()) };
+    let tokens = tokens(&text).map_err(|why| io::Error::other(format!("{}: {why}", path.display())))?;
+    Ok(Tokens::of(tokens.iter().map(String::as_str)))
+}
+
 /// The tokens of `tokens: [{token, label, created}]`.
-pub(crate) fn tokens(text: &str) -> Result<Vec<String>, String> {
+fn tokens(text: &str) -> Result<Vec<String>, String> {
     let documents = Yaml::load_from_str(text).map_err(|error| error.to_string())?;
     let Some(top) = documents.first().filter(|top| !top.is_null()) else { return Ok(Vec::new()) };
     let list = top.as_mapping_get("tokens").ok_or("expected a list named tokens")?;
@@ -76,5 +84,27 @@ mod tests {
         assert_eq!(tokens("tokens:\n- label: x\n- token: a\n- 7\n").unwrap(), ["a"]);
         assert!(tokens("tokens:\n").unwrap().is_empty());
         assert!(tokens("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_file_of_tokens_as_the_head_node_writes_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens.yaml");
+        assert!(read_tokens(&path).unwrap().is_empty());
+        std::fs::write(
+            &path,
+            "tokens:\n- token: ccast_ab\n  label: t\n  created: '2026-01-01T00:00:00+00:00'\n- token: second\n",
+        )
+        .unwrap();
+        let tokens = read_tokens(&path).unwrap();
+        assert!(tokens.know(b"ccast_ab") && tokens.know(b"second") && !tokens.know(b"t"));
+    }
+
+    #[test]
+    fn a_file_that_does_not_read_is_an_error_not_an_open_door() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens.yaml");
+        std::fs::write(&path, "tokens: [").unwrap();
+        assert!(read_tokens(&path).is_err());
     }
 }

@@ -11,7 +11,8 @@ use tokio::task::JoinError;
 use crate::connection_slots::{self, ConnectionSlot};
 use crate::delivery::{Delivery, OUT_HIGH, OUT_LOW, Read, Reading, SharedDelivery};
 use crate::signal::Signal;
-use crate::socket::{Arrival, Socket};
+use crate::socket::Socket;
+use crate::transport::{Arrival, Transport, TryWrite};
 use crate::{Flow, Later, LineBuffer, Outbox, Session, TooLong};
 
 /// The bounds of one connection.
@@ -52,12 +53,19 @@ pub async fn serve<S: Session + 'static>(stream: UnixStream, session: S, limits:
 where
     S::Tag: 'static,
 {
+    serve_over(Socket::new(stream)?, session, limits).await
+}
+
+/// The same over anything that carries lines.
+pub async fn serve_over<T: Transport, S: Session + 'static>(socket: T, session: S, limits: Limits) -> io::Result<()>
+where
+    S::Tag: 'static,
+{
     // One place per answer in flight, and one more for the line that reached the limit.
     let (sender, answers) = mpsc::channel(limits.in_flight + limits.input.pieces + 1);
     let (signal, slot) = (Arc::new(Signal::default()), Arc::new(connection_slots::take()));
     let out = Outbox::new(sender, Arc::clone(&signal));
     let input = LineBuffer::new(limits.line);
-    let socket = Socket::new(stream)?;
     let delivery = Delivery::new(session, out, limits, socket.writer(), Arc::clone(&signal), Arc::clone(&slot));
     let delivery = SharedDelivery::new(delivery);
     let served = Connection { socket, delivery, answers, signal, input, reading: None, half_closed: false, slot }.run();
@@ -67,9 +75,9 @@ where
     }
 }
 
-struct Connection<S: Session> {
-    socket: Socket,
-    delivery: Arc<SharedDelivery<S>>,
+struct Connection<T: Transport, S: Session> {
+    socket: T,
+    delivery: Arc<SharedDelivery<S, T::Writer>>,
     answers: mpsc::Receiver<Later<S::Tag>>,
     signal: Arc<Signal>,
     input: LineBuffer,
@@ -105,7 +113,7 @@ enum Event {
     Leave,
 }
 
-impl<S: Session + 'static> Connection<S>
+impl<T: Transport, S: Session + 'static> Connection<T, S>
 where
     S::Tag: 'static,
 {
@@ -200,8 +208,8 @@ where
     }
 }
 
-fn handle_lines<S: Session>(
-    delivery: &mut Delivery<S>,
+fn handle_lines<S: Session, W: TryWrite>(
+    delivery: &mut Delivery<S, W>,
     input: &mut LineBuffer,
     half_closed: bool,
     slot: &ConnectionSlot,

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::connection_slots::ConnectionSlot;
 use crate::reader::{Found, Reader};
 use crate::signal::Signal;
-use crate::socket::Writer;
+use crate::transport::TryWrite;
 use crate::{Flow, Later, Limits, Outbox, Session, Watch};
 
 /// Frames are added while less than this waits to be written: several frames a write, and no more than that in memory.
@@ -47,14 +47,14 @@ enum Added {
 
 /// What goes out to one client. The lock is held for as long as it takes to encode and to offer the kernel a few frames,
 /// never while somebody waits.
-pub(crate) struct Delivery<S: Session> {
+pub(crate) struct Delivery<S: Session, W> {
     pub(crate) session: S,
     pub(crate) out: Outbox<S::Tag>,
     /// The connection's task waits for input and has nothing else to see to: what a process said last may be written
     /// without it.
     pub(crate) at_rest: bool,
     limits: Limits,
-    writer: Writer,
+    writer: W,
     signal: Arc<Signal>,
     slot: Arc<ConnectionSlot>,
     /// How much of `out.ready` has been written.
@@ -65,7 +65,7 @@ pub(crate) struct Delivery<S: Session> {
     next: usize,
 }
 
-impl<S: Session> Delivery<S>
+impl<S: Session, W: TryWrite> Delivery<S, W>
 where
     S::Tag: 'static,
 {
@@ -73,7 +73,7 @@ where
         session: S,
         out: Outbox<S::Tag>,
         limits: Limits,
-        writer: Writer,
+        writer: W,
         signal: Arc<Signal>,
         slot: Arc<ConnectionSlot>,
     ) -> Self {
@@ -82,7 +82,7 @@ where
     }
 
     pub(crate) fn pending(&self) -> usize {
-        self.out.ready.len() - self.written
+        self.out.ready.len() - self.written + self.writer.unsent()
     }
 
     pub(crate) fn accepts_lines(&self) -> bool {
@@ -258,8 +258,9 @@ where
 
     pub(crate) fn write(&mut self) -> io::Result<()> {
         while self.pending() > 0 {
-            match self.writer.try_write(self.out.ready.get(self.written..).unwrap_or_default())? {
-                Some(0) => return Err(io::ErrorKind::WriteZero.into()),
+            let rest = self.out.ready.get(self.written..).unwrap_or_default();
+            match self.writer.try_write(rest)? {
+                Some(0) if !rest.is_empty() => return Err(io::ErrorKind::WriteZero.into()),
                 Some(count) => self.written += count,
                 None => break,
             }
@@ -289,12 +290,12 @@ fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
 }
 
 /// One delivery, of whoever has something for the client.
-pub(crate) struct SharedDelivery<S: Session>(Mutex<Delivery<S>>);
+pub(crate) struct SharedDelivery<S: Session, W>(Mutex<Delivery<S, W>>);
 
-impl<S: Session + 'static> SharedDelivery<S> {
+impl<S: Session + 'static, W: TryWrite> SharedDelivery<S, W> {
     /// Makes it, and has answers and the ends of processes brought to it. Neither ever waits: whoever has it is the task, which
     /// then looks once more.
-    pub(crate) fn new(delivery: Delivery<S>) -> Arc<Self> {
+    pub(crate) fn new(delivery: Delivery<S, W>) -> Arc<Self> {
         let signal = Arc::clone(&delivery.signal);
         let shared = Arc::new(Self(Mutex::new(delivery)));
         let weak = Arc::downgrade(&shared);
@@ -313,7 +314,7 @@ impl<S: Session + 'static> SharedDelivery<S> {
         shared
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Delivery<S>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Delivery<S, W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -329,7 +330,8 @@ mod tests {
 
     use super::*;
     use crate::signal::Bell;
-    use crate::socket::Socket;
+    use crate::socket::{Socket, Writer};
+    use crate::transport::Transport as _;
     use crate::{InputLimits, connection_slots};
 
     /// Every record is the last.
@@ -355,7 +357,7 @@ mod tests {
     }
 
     struct Stage {
-        shared: Arc<SharedDelivery<Door>>,
+        shared: Arc<SharedDelivery<Door, Writer>>,
         client: UnixStream,
         end: Bell,
         answers: mpsc::Receiver<Later<()>>,
@@ -409,7 +411,7 @@ mod tests {
 
     #[test]
     fn an_end_is_left_to_the_task_where_that_has_more_to_see_to() {
-        let busy: [fn(&mut Delivery<Door>); 3] = [
+        let busy: [fn(&mut Delivery<Door, Writer>); 3] = [
             |delivery| delivery.at_rest = false,
             |delivery| drop(delivery.out.later()),
             |delivery| delivery.out.watches.iter_mut().for_each(|watch| watch.reader = None),
@@ -445,7 +447,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_left_to_the_task_where_that_has_more_to_see_to() {
-        let busy: [fn(&mut Delivery<Door>); 2] =
+        let busy: [fn(&mut Delivery<Door, Writer>); 2] =
             [|delivery| delivery.at_rest = false, |delivery| drop(delivery.out.later())];
         for make in busy {
             let mut stage = stage();

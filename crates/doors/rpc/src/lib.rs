@@ -1,4 +1,5 @@
-//! What newline-delimited doors share: lines in, replies and stream frames out, over one bounded connection.
+//! What doors that speak in lines share: lines in, replies and stream frames out, over one bounded connection, whatever
+//! carries it.
 //!
 //! # Theory of operation
 //! A connection is one task. It reads lines and hands them to its door's [`Session`]; the session answers at once, or
@@ -26,11 +27,12 @@ mod shown;
 mod signal;
 mod slots;
 mod socket;
+mod transport;
 mod watch;
 
 pub use accept::{Listener, accept_each};
 pub use called::called;
-pub use connection::{InputLimits, Limits, serve};
+pub use connection::{InputLimits, Limits, serve, serve_over};
 pub use fitting::{escaped, fitting, fitting_pieces};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
@@ -38,6 +40,7 @@ pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use shown::{is_hidden, is_plain};
 pub use slots::{Slot, Slots};
+pub use transport::{Arrival, Transport, TryWrite};
 pub use watch::Watch;
 
 use ostler_engine::{EventHead, FrameHead, Missing};

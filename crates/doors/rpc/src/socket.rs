@@ -13,6 +13,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{Interest, Ready};
 use tokio::net::UnixStream;
 
+use crate::transport::{Arrival, Transport, TryWrite};
+
 /// Both ways of one connection. Only `wait` waits.
 pub(crate) struct Socket {
     fd: Arc<OwnedFd>,
@@ -23,20 +25,10 @@ pub(crate) struct Socket {
 /// One way of a connection.
 pub(crate) struct Writer(Arc<OwnedFd>);
 
-impl Writer {
-    /// How much the kernel took just now; nothing when it has no room.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+impl TryWrite for Writer {
+    fn try_write(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         unless_empty(|| rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL))
     }
-}
-
-/// What a wait was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Arrival {
-    /// So many bytes have come; none: the client sends no more.
-    Input(usize),
-    /// More can be written.
-    Room,
 }
 
 impl Socket {
@@ -44,26 +36,42 @@ impl Socket {
         Ok(Self { fd: Arc::new(OwnedFd::from(stream.into_std()?)), watch: None })
     }
 
-    /// Appends what has arrived to the room that `buffer` has; nothing when nothing has, and 0 at the end.
-    pub(crate) fn try_read(&self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe; what it asks for holds: the descriptor is owned, and shared"
+    )]
+    fn watch(&mut self, interest: Interest) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
+        let watch = match self.watch.take() {
+            Some((watched, watch)) if watched == interest => watch,
+            other => {
+                // The kernel keeps one watch for a descriptor. A new one tells at once what is so already.
+                drop(other);
+                AsyncFd::with_interest(Arc::clone(&self.fd), interest)?
+            }
+        };
+        Ok(&self.watch.insert((interest, watch)).1)
+    }
+}
+
+impl Transport for Socket {
+    type Writer = Writer;
+
+    fn try_read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
         try_read(&self.fd, buffer)
     }
 
-    /// The side that is written to.
-    pub(crate) fn writer(&self) -> Writer {
+    fn writer(&self) -> Writer {
         Writer(Arc::clone(&self.fd))
     }
 
-    /// Whether the other end is closed, both ways: nobody reads what is written from here on.
-    pub(crate) fn is_gone(&self) -> bool {
+    fn is_gone(&self) -> bool {
         let mut fds = [PollFd::new(&self.fd, PollFlags::empty())];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         let hung = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         poll(&mut fds, Some(&now)).is_ok() && fds.iter().any(hung)
     }
 
-    /// Waits for input, if there is a buffer for it, or for room. Cancelled, it has read nothing.
-    pub(crate) async fn wait(&mut self, mut buffer: Option<&mut Vec<u8>>, room: bool) -> io::Result<Arrival> {
+    async fn wait(&mut self, mut buffer: Option<&mut Vec<u8>>, room: bool) -> io::Result<Arrival> {
         let watch = self.watch(if room { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE })?;
         let wanted = match (&buffer, room) {
             (Some(_), true) => Interest::READABLE | Interest::WRITABLE,
@@ -87,22 +95,6 @@ impl Socket {
                 return Ok(Arrival::Input(count));
             }
         }
-    }
-
-    #[expect(
-        deprecated,
-        reason = "its successor is unsafe; what it asks for holds: the descriptor is owned, and shared"
-    )]
-    fn watch(&mut self, interest: Interest) -> io::Result<&AsyncFd<Arc<OwnedFd>>> {
-        let watch = match self.watch.take() {
-            Some((watched, watch)) if watched == interest => watch,
-            other => {
-                // The kernel keeps one watch for a descriptor. A new one tells at once what is so already.
-                drop(other);
-                AsyncFd::with_interest(Arc::clone(&self.fd), interest)?
-            }
-        };
-        Ok(&self.watch.insert((interest, watch)).1)
     }
 }
 

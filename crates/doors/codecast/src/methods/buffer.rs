@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
+use ostler_door_web::ResponseBody;
 use ostler_engine::MayWait;
 use ostler_engine::session::Session;
 
@@ -10,7 +11,6 @@ use super::failed;
 use crate::envelope::{Params, RpcError};
 use crate::read_position::Stretch;
 use crate::reader::Reader;
-use crate::response_body::ResponseBody;
 use crate::subscribers::Subscriber;
 use crate::{Counted, DoorState};
 

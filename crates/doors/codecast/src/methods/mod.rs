@@ -6,13 +6,13 @@ mod session;
 
 use std::sync::Arc;
 
+use ostler_door_web::Peer;
 use ostler_engine::session::Session;
 
 pub(crate) use buffer::{Owed, hand_over};
 
 use crate::DoorState;
 use crate::envelope::{Params, RpcError};
-use crate::guard::Peer;
 
 /// What a method answers.
 pub(crate) enum Reply {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_door_web::Peer;
 use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
-use ostler_engine::{Caller, MayWait};
+use ostler_engine::MayWait;
 use ostler_story::{Agent, Autonomy, Lifetime};
 
 use super::{failed, known};
 use crate::envelope::{Params, RpcError, missing};
-use crate::guard::Peer;
-use crate::{DOOR, DoorState, paths, peer, skills};
+use crate::{DOOR, DoorState, paths, skills};
 
 /// TERM, five seconds, KILL, and a moment. Clients wait for 30 s.
 const GONE_WITHIN: Duration = Duration::from_secs(12);
@@ -66,7 +66,7 @@ pub(super) async fn resume(shared: &Arc<DoorState>, from: Peer, params: &Params)
         let fallback = view.lost.is_some() && view.lost.as_ref() == wanted;
         if let Some(given) = given.filter(|_| !fallback) {
             let change = Change { agent_session: Some(Some(given)), ..Change::default() };
-            session.change(wait, change, || caller(&shared, from)).map_err(failed)?;
+            session.change(wait, change, || from.caller(&shared.engine)).map_err(failed)?;
         }
         shared.place(wait, &session, |place| place.here()).map_err(failed)?;
         Ok(format!(r#"{{"ok":true,"fallback":{fallback}}}"#))
@@ -99,15 +99,10 @@ pub(super) async fn set_model(shared: &Arc<DoorState>, from: Peer, params: &Para
     change(shared, from, id, Change { model: Some(model), ..Change::default() }).await
 }
 
-/// Who is at the other end. Looks at every process of the machine.
-fn caller(shared: &DoorState, from: Peer) -> Caller {
-    peer::caller(from.address, from.own, |inode, uid| shared.engine.caller_holding(inode, uid))
-}
-
 async fn change(shared: &Arc<DoorState>, from: Peer, id: &str, change: Change) -> Result<String, RpcError> {
     let (session, shared) = (known(shared, id)?, Arc::clone(shared));
     let id = id.to_owned();
-    MayWait::run(move |wait| match session.change(wait, change, || caller(&shared, from)) {
+    MayWait::run(move |wait| match session.change(wait, change, || from.caller(&shared.engine)) {
         Ok(()) => Ok(OK.to_owned()),
         Err(ChangeError::Closed) => Err(RpcError::no_session(&id)),
         Err(error) => Err(failed(error)),

@@ -1,46 +1,44 @@
-//! Who may speak to this door: our own user on this machine, or whoever shows a token.
+//! Whose requests are served: those of our own user on this machine, or of whoever shows a token.
 //!
 //! A browser is a program of our user too, and any page can make it connect here. What only a browser or a proxy would
 //! send (a foreign Host, an Origin, a forwarding header) is therefore refused where no token vouches for the request.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 
-use crate::tokens::Tokens;
-
-/// Where a connection comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
-    /// Our end.
-    pub(crate) own: SocketAddr,
-    /// A program of our own user, on this machine.
-    pub(crate) ours: bool,
-}
+use crate::{Peer, Tokens};
 
 /// Why a request is not served.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
+pub enum Refused {
+    /// Two hosts, or none.
     #[error("Bad Request: one Host header, and the same host in the request line if it names one")]
     Form,
+    /// Nothing to vouch for it.
     #[error("Unauthorized: missing Bearer token")]
     NoToken,
+    /// Nobody knows that token.
     #[error("Unauthorized: invalid token")]
     BadToken,
+    /// Another user.
     #[error("Forbidden: this daemon serves its own user only")]
     Stranger,
+    /// Meant for another machine.
     #[error("Forbidden: the Host header names another machine")]
     Host,
+    /// From a page of another site.
     #[error("Forbidden: requests from web pages are not served")]
     Origin,
+    /// Passed on by somebody.
     #[error("Forbidden: forwarded requests need a token")]
     Forwarded,
 }
 
 impl Refused {
-    pub(crate) fn status(&self) -> StatusCode {
+    /// What HTTP calls it.
+    pub fn status(&self) -> StatusCode {
         match self {
             Self::Form => StatusCode::BAD_REQUEST,
             Self::NoToken | Self::BadToken => StatusCode::UNAUTHORIZED,
@@ -50,46 +48,63 @@ impl Refused {
 }
 
 /// Lets a request in, or says why not. `tokens` is there in auth mode only.
-pub(crate) fn admit(peer: Peer, uri: &Uri, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
+pub fn admit(peer: Peer, uri: &Uri, headers: &HeaderMap, tokens: Option<&Tokens>) -> Result<(), Refused> {
     let host = the_host(uri, headers).ok_or(Refused::Form)?;
     if let Some(tokens) = tokens {
-        match headers.get(header::AUTHORIZATION).map(|value| bearer(value.as_bytes())) {
-            Some(Some(token)) if tokens.know(token) => return Ok(()),
-            Some(Some(_)) if !peer.ours => return Err(Refused::BadToken),
-            _ if !peer.ours => return Err(Refused::NoToken),
+        match bearer(headers) {
+            Some(token) if tokens.know(token) => return Ok(()),
+            Some(_) if !peer.ours => return Err(Refused::BadToken),
+            None if !peer.ours => return Err(Refused::NoToken),
             _ => {}
         }
     }
+    from_here(peer, host, headers)
+}
+
+/// What our own user's programs send, and neither a browser for another site nor a proxy.
+pub(crate) fn from_here(peer: Peer, host: &str, headers: &HeaderMap) -> Result<(), Refused> {
     if !peer.ours {
         return Err(Refused::Stranger);
     }
     if !is_loopback(host) {
         return Err(Refused::Host);
     }
+    own_origin(headers, |origin| origin.split_once("://").is_some_and(|(_, own)| own == host))?;
+    not_forwarded(headers)
+}
+
+pub(crate) fn not_forwarded(headers: &HeaderMap) -> Result<(), Refused> {
+    if headers.keys().any(|name| forwards(name.as_str())) { Err(Refused::Forwarded) } else { Ok(()) }
+}
+
+/// The client, as the last proxy before us names it: what stands before that anybody can have written.
+pub(crate) fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
+    let last = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;
+    last.rsplit(',').next()?.trim().parse().ok()
+}
+
+/// A page is one of our own, if it is a page that asks.
+pub(crate) fn own_origin(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> Result<(), Refused> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
-    if let Some(origin) = origins.next() {
-        let own = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-        if own.is_none_or(|(_, own)| own != host) || origins.next().is_some() {
-            return Err(Refused::Origin);
-        }
+    match (origins.next(), origins.next()) {
+        (None, _) => Ok(()),
+        (Some(origin), None) if origin.to_str().is_ok_and(is_own) => Ok(()),
+        _ => Err(Refused::Origin),
     }
-    if headers.keys().any(|name| forwards(name.as_str())) {
-        return Err(Refused::Forwarded);
-    }
-    Ok(())
 }
 
 /// The host that a request is for, which is said once, or twice in the same words: else whoever stands between a client and us
 /// may have understood another one.
-fn the_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+pub(crate) fn the_host<'a>(uri: &Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next()?.to_str().ok()?;
     let same = |named: &Authority| named.as_str().eq_ignore_ascii_case(host);
     (hosts.next().is_none() && uri.authority().is_none_or(same)).then_some(host)
 }
 
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
+/// The token that a request shows.
+pub fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
@@ -98,20 +113,24 @@ fn forwards(name: &str) -> bool {
 }
 
 /// `localhost`, or an address of the loopback, with or without a port.
-fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((name, "")) => name,
-            Some((name, port)) if port.strip_prefix(':').is_some_and(is_port) => name,
-            _ => return false,
+pub(crate) fn is_loopback(host: &str) -> bool {
+    without_port(host).is_some_and(|name| {
+        name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+    })
+}
+
+/// A host without its port and brackets; nothing where that is no host.
+pub(crate) fn without_port(host: &str) -> Option<&str> {
+    match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']')? {
+            (name, "") => Some(name),
+            (name, port) => port.strip_prefix(':').is_some_and(is_port).then_some(name),
         },
         None => match host.split_once(':') {
-            Some((name, port)) if is_port(port) => name,
-            Some(_) => return false,
-            None => host,
+            Some((name, port)) => is_port(port).then_some(name),
+            None => Some(host),
         },
-    };
-    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
+    }
 }
 
 fn is_port(text: &str) -> bool {

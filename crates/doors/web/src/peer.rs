@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 
-use ostler_engine::Caller;
+use ostler_engine::{Caller, Engine};
 
 /// The table is read up to here; a machine with more connections than that has to wait for a quieter moment.
 const TABLE_MAX: u64 = 64 << 20;
@@ -21,14 +21,30 @@ struct Owned {
     inode: u64,
 }
 
+/// Where a connection comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its end.
+    pub address: SocketAddr,
+    /// Our end.
+    pub own: SocketAddr,
+    /// A program of our own user, on this machine.
+    pub ours: bool,
+}
+
+impl Peer {
+    /// The program at the other end, as the engine judges it. Waits for the kernel, and looks at every process of the machine.
+    pub fn caller(&self, engine: &Engine) -> Caller {
+        caller(self.address, self.own, |inode, uid| engine.caller_holding(inode, uid))
+    }
+}
+
 /// The user whose socket is connected from `peer` to `own`, both on this machine. Waits for the kernel.
 pub(crate) fn uid(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> {
     Ok(owner(peer, own)?.map(|owned| owned.uid))
 }
 
-/// The program that is connected from `peer` to `own`, as the engine judges it. Waits for the kernel, and looks at every
-/// process of the machine.
-pub(crate) fn caller(peer: SocketAddr, own: SocketAddr, holding: impl FnOnce(u64, u32) -> Caller) -> Caller {
+fn caller(peer: SocketAddr, own: SocketAddr, holding: impl FnOnce(u64, u32) -> Caller) -> Caller {
     match owner(peer, own) {
         Ok(Some(Owned { uid, inode })) => holding(inode, uid),
         // From an address of this machine's, too, it would be in the table: somebody elsewhere, who was let in by a token.

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 
 /// Counts what went into a socket, and knows whether anybody is at its other end.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     socket: TcpStream,
     written: AtomicU64,
     moved: Notify,
@@ -107,23 +107,23 @@ impl AsyncWrite for Metered {
 
 /// The client is gone.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub struct Gone;
 
 /// What a stream writes to.
-pub(crate) struct ResponseBody {
+pub struct ResponseBody {
     frames: mpsc::Sender<io::Result<Bytes>>,
     meter: Arc<Meter>,
 }
 
 impl ResponseBody {
     /// An outlet, and the body that carries what it is given.
-    pub(crate) fn new(meter: Arc<Meter>) -> (Self, Body) {
+    pub fn new(meter: Arc<Meter>) -> (Self, Body) {
         let (frames, taken) = mpsc::channel(1);
         (Self { frames, meter }, Body::new(Frames(taken)))
     }
 
     /// Hands a frame over and waits until the socket has it.
-    pub(crate) async fn deliver(&self, frame: String) -> Result<(), Gone> {
+    pub async fn deliver(&self, frame: String) -> Result<(), Gone> {
         let before = self.meter.written.load(Ordering::Acquire);
         let length = frame.len() as u64;
         self.frames.send(Ok(frame.into())).await.map_err(|_| Gone)?;
@@ -145,19 +145,19 @@ impl ResponseBody {
     }
 
     /// Breaks the connection where it stands: without its last chunk nobody takes what came for all there is.
-    pub(crate) async fn break_off(self) {
+    pub async fn break_off(self) {
         let why = io::Error::other("the rest of the stream is somebody else's to tell");
         // A client that is gone misses nothing.
         let _ = self.frames.send(Err(why)).await;
     }
 
     /// Resolves when the client sends no more; it may still read.
-    pub(crate) async fn hung_up(&self) {
+    pub async fn hung_up(&self) {
         self.meter.hung_up().await;
     }
 
     /// Resolves when the client is gone.
-    pub(crate) async fn gone(&self) {
+    pub async fn gone(&self) {
         tokio::select! {
             () = self.frames.closed() => {}
             () = self.meter.broken() => {}

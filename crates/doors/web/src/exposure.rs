@@ -1,0 +1,209 @@
+//! Under which names a listener for devices may be reached, and from where. A request that names another host is refused,
+//! whoever sends it: that is what a page does whose name was bound to our address.
+//!
+//! A token or a key vouches for the device behind a request; nothing here does.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri};
+
+use crate::guard::{self, Refused};
+use crate::{Peer, Tls};
+
+/// Where a tunnel or a proxy in front of us is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExternalUrl {
+    /// `https://host:port`, as a browser writes it.
+    origin: String,
+    /// As a client writes it into `Host`.
+    host: String,
+}
+
+/// It is no such address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected https://NAME, or http://NAME, and nothing after it")]
+pub struct NotAnOrigin;
+
+impl FromStr for ExternalUrl {
+    type Err = NotAnOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+        let text = text.strip_suffix('/').unwrap_or(text).to_ascii_lowercase();
+        let (scheme, rest) = text.split_once("://").ok_or(NotAnOrigin)?;
+        let usual = match scheme {
+            "https" => ":443",
+            "http" => ":80",
+            _ => return Err(NotAnOrigin),
+        };
+        let authority: Authority = rest.parse().map_err(|_| NotAnOrigin)?;
+        let is_plain = !authority.host().is_empty() && !rest.contains(['@', '*', '?', '#', '/']);
+        let host = rest.strip_suffix(usual).unwrap_or(rest).to_owned();
+        is_plain.then(|| Self { origin: format!("{scheme}://{host}"), host }).ok_or(NotAnOrigin)
+    }
+}
+
+impl ExternalUrl {
+    /// As it is shown to people.
+    pub fn as_str(&self) -> &str {
+        &self.origin
+    }
+}
+
+/// Who can reach a listener, and under which names, beside our own user at a loopback name.
+#[derive(Clone, Default)]
+pub struct Exposure {
+    /// Whoever comes through a tunnel or a proxy.
+    pub external: Option<ExternalUrl>,
+    /// Whoever knows a name that the user's own certificate is for.
+    pub certificate: Option<Tls>,
+    /// Whoever knows our address, in the clear: said out loud.
+    pub insecure_lan: bool,
+}
+
+/// A request that came to one of our names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The name.
+    pub host: String,
+    /// The client's address, as the proxy that it came through says; none where it came by itself.
+    pub forwarded: Option<IpAddr>,
+}
+
+impl Exposure {
+    /// Whether others than our own user may connect at all.
+    pub fn is_open(&self) -> bool {
+        self.external.is_some() || self.certificate.is_some() || self.insecure_lan
+    }
+
+    /// Lets a request in as far as to show who it is from, or says why not.
+    pub fn admit(&self, peer: Peer, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Refused> {
+        let host = guard::the_host(uri, headers).ok_or(Refused::Form)?;
+        let admitted = |forwarded| Admitted { host: host.to_owned(), forwarded };
+        if let Some(external) = self.external.as_ref().filter(|external| external.host.eq_ignore_ascii_case(host)) {
+            guard::own_origin(headers, |origin| origin.eq_ignore_ascii_case(&external.origin))?;
+            return Ok(admitted(guard::forwarded_for(headers)));
+        }
+        if guard::is_loopback(host) {
+            return guard::from_here(peer, host, headers).map(|()| admitted(None));
+        }
+        guard::not_forwarded(headers)?;
+        if !self.is_ours(host, peer) {
+            return Err(Refused::Host);
+        }
+        guard::own_origin(headers, |origin| {
+            origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host))
+        })?;
+        Ok(admitted(None))
+    }
+
+    /// Whether this is a name of ours. In the clear only the address itself is: a name can be bound to it by anybody.
+    fn is_ours(&self, host: &str, peer: Peer) -> bool {
+        let Some(name) = guard::without_port(host) else { return false };
+        let certified = self.certificate.as_ref().is_some_and(|tls| tls.is_for(name));
+        let own = || name.parse().is_ok_and(|address: IpAddr| address.to_canonical() == peer.own.ip().to_canonical());
+        certified || (self.insecure_lan && own())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::{HeaderName, HeaderValue};
+
+    fn peer(ours: bool) -> Peer {
+        Peer { address: "192.0.2.9:1".parse().unwrap(), own: "192.0.2.1:8767".parse().unwrap(), ours }
+    }
+
+    fn admit(
+        exposure: &Exposure,
+        ours: bool,
+        pairs: &[(&'static str, &'static str)],
+    ) -> Result<Option<IpAddr>, Refused> {
+        let headers =
+            pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        exposure.admit(peer(ours), &Uri::from_static("/rpc"), &headers.collect()).map(|admitted| admitted.forwarded)
+    }
+
+    fn behind(url: &str) -> Exposure {
+        Exposure { external: Some(url.parse().unwrap()), ..Exposure::default() }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_host_and_nothing_else() {
+        for (text, origin) in [
+            ("https://Box.Example", "https://box.example"),
+            ("https://box.example:443/", "https://box.example"),
+            ("http://box:8080", "http://box:8080"),
+            ("https://[2001:db8::1]:9", "https://[2001:db8::1]:9"),
+        ] {
+            assert_eq!(text.parse::<ExternalUrl>().map(|url| url.origin), Ok(origin.to_owned()), "{text}");
+        }
+        for bad in
+            ["box.example", "ftp://x", "https://", "https://x/y", "https://a@b", "https://x?y", "https://*.x", ""]
+        {
+            assert_eq!(bad.parse::<ExternalUrl>(), Err(NotAnOrigin), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_passes_on_is_taken_under_the_external_name_only() {
+        let exposure = behind("https://box.example");
+        let forwarded = ("x-forwarded-for", "203.0.113.5, 198.51.100.7");
+        assert_eq!(admit(&exposure, false, &[("host", "box.example"), forwarded]), Ok("198.51.100.7".parse().ok()));
+        assert_eq!(admit(&exposure, false, &[("host", "BOX.example")]), Ok(None));
+        for host in ["localhost:8767", "192.0.2.1:8767", "evil.example", "box.example:8767", "box.example.evil.example"]
+        {
+            assert!(admit(&exposure, true, &[("host", host), forwarded]).is_err(), "{host}");
+        }
+        assert_eq!(admit(&exposure, false, &[("host", "localhost:8767")]), Err(Refused::Stranger));
+        assert_eq!(admit(&exposure, true, &[("host", "localhost:8767")]), Ok(None));
+    }
+
+    #[test]
+    fn a_page_is_served_only_if_it_came_from_the_same_name() {
+        let exposure = behind("https://box.example");
+        let from = |origin| admit(&exposure, false, &[("host", "box.example"), ("origin", origin)]);
+        assert_eq!(from("https://box.example"), Ok(None));
+        for origin in ["http://box.example", "https://evil.example", "null", "https://box.example:8443", ""] {
+            assert_eq!(from(origin), Err(Refused::Origin), "{origin}");
+        }
+    }
+
+    #[test]
+    fn an_own_certificate_is_for_its_names() {
+        let dir = tempfile::tempdir().unwrap();
+        // Made for localhost and 127.0.0.1: as good a name as any.
+        let tls = Tls::made(&dir.path().join("c.pem"), &dir.path().join("k.pem")).unwrap();
+        let exposure = Exposure { certificate: Some(tls), ..Exposure::default() };
+        assert!(exposure.is_ours("localhost:8767", peer(false)) && !exposure.is_ours("evil.example:8767", peer(false)));
+        assert_eq!(admit(&exposure, false, &[("host", "evil.example")]), Err(Refused::Host));
+        assert_eq!(admit(&exposure, false, &[("host", "192.0.2.1:8767")]), Err(Refused::Host));
+    }
+
+    #[test]
+    fn in_the_clear_only_the_address_itself_is_a_name() {
+        let exposure = Exposure { insecure_lan: true, ..Exposure::default() };
+        assert_eq!(
+            admit(&exposure, false, &[("host", "192.0.2.1:8767"), ("origin", "http://192.0.2.1:8767")]),
+            Ok(None)
+        );
+        for host in ["box.lan:8767", "192.0.2.2:8767", "evil.example", "192.0.2.1:x"] {
+            assert_eq!(admit(&exposure, false, &[("host", host)]), Err(Refused::Host), "{host}");
+        }
+        let evil = [("host", "192.0.2.1:8767"), ("origin", "http://evil.example")];
+        assert_eq!(admit(&exposure, false, &evil), Err(Refused::Origin));
+        let through = [("host", "192.0.2.1:8767"), ("x-forwarded-for", "1.2.3.4")];
+        assert_eq!(admit(&exposure, false, &through), Err(Refused::Forwarded));
+    }
+
+    #[test]
+    fn without_any_of_them_only_our_own_user_is_served() {
+        let closed = Exposure::default();
+        assert!(!closed.is_open());
+        assert_eq!(admit(&closed, true, &[("host", "localhost:8767")]), Ok(None));
+        assert_eq!(admit(&closed, false, &[("host", "localhost:8767")]), Err(Refused::Stranger));
+        assert_eq!(admit(&closed, true, &[("host", "192.0.2.1:8767")]), Err(Refused::Host));
+    }
+}

@@ -1,0 +1,26 @@
+//! What HTTP and WebSocket doors share: one listener that looks at every connection before it may say anything, the rules by
+//! which a request is let in, bounds on everything that a client can make grow, and an end that breaks nobody off.
+//!
+//! This crate knows no protocol beyond HTTP and WebSocket: what a request means is its door's, and what a token is worth
+//! the engine's. It never trusts an address: loopback is not a user, and a browser is a program of our user that does what
+//! any page tells it.
+
+mod body;
+mod exposure;
+mod guard;
+mod guests;
+mod listener;
+mod peer;
+mod response_body;
+mod tls;
+mod tokens;
+pub mod websocket;
+
+pub use body::{BodyError, BodyLimits, read_body};
+pub use exposure::{Admitted, Exposure, ExternalUrl, NotAnOrigin};
+pub use guard::{Refused, admit, bearer};
+pub use listener::{Arrived, Web, listen};
+pub use peer::Peer;
+pub use response_body::{Gone, Meter, ResponseBody};
+pub use tls::Tls;
+pub use tokens::Tokens;

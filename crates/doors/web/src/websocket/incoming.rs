@@ -1,0 +1,155 @@
+//! What a client says, put together from the frames in which it came. No more than one message and what was read along with
+//! it is ever held.
+
+use super::frame::{Opcode, Violation, read_head, unmask};
+
+/// One read's worth.
+const CHUNK: usize = 16 * 1024;
+/// A buffer that grew for one long message is given back.
+const KEEP: usize = 64 * 1024;
+
+/// Bytes that have come, and the message that they make.
+pub(super) struct Incoming {
+    raw: Vec<u8>,
+    /// How much of `raw` has been taken.
+    taken: usize,
+    message: Vec<u8>,
+    /// The message has begun, and its end has not come.
+    begun: bool,
+    /// The longest message.
+    max: usize,
+}
+
+/// Something whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Text(Vec<u8>),
+    Ping(Vec<u8>),
+    Pong,
+    Close,
+}
+
+impl Incoming {
+    pub(super) fn new(max: usize) -> Self {
+        Self { raw: Vec::new(), taken: 0, message: Vec::new(), begun: false, max }
+    }
+
+    /// Adds what was read.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.raw.drain(..self.taken);
+            self.taken = 0;
+        }
+        if self.raw.is_empty() && self.raw.capacity() > KEEP {
+            self.raw = Vec::new();
+        }
+        self.raw.extend_from_slice(bytes);
+    }
+
+    /// How much is read at once.
+    pub(super) const fn chunk() -> usize {
+        CHUNK
+    }
+
+    /// The next whole thing; nothing while there is none.
+    pub(super) fn next(&mut self) -> Result<Option<Heard>, Violation> {
+        loop {
+            let fresh = self.raw.get_mut(self.taken..).unwrap_or_default();
+            let Some(head) = read_head(fresh, self.max)? else { return Ok(None) };
+            let Some(payload) = fresh.get_mut(head.size..head.size + head.length) else { return Ok(None) };
+            unmask(head.mask, payload);
+            self.taken += head.size + head.length;
+            match head.opcode {
+                Opcode::Ping => return Ok(Some(Heard::Ping(payload.to_vec()))),
+                Opcode::Pong => return Ok(Some(Heard::Pong)),
+                Opcode::Close => return Ok(Some(Heard::Close)),
+                Opcode::Binary => return Err(Violation::NotText),
+                Opcode::Text if self.begun => return Err(Violation::Protocol),
+                Opcode::Continue if !self.begun => return Err(Violation::Protocol),
+                Opcode::Text | Opcode::Continue => {}
+            }
+            if self.message.len() + payload.len() > self.max {
+                return Err(Violation::TooLong);
+            }
+            self.message.extend_from_slice(payload);
+            self.begun = !head.is_final;
+            if head.is_final {
+                let message = std::mem::take(&mut self.message);
+                return match std::str::from_utf8(&message) {
+                    Ok(_) => Ok(Some(Heard::Text(message))),
+                    Err(_) => Err(Violation::NotUtf8),
+                };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client's frame.
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![first, 0x80 | u8::try_from(payload.len()).unwrap(), 9, 8, 7, 6];
+        let mut payload = payload.to_vec();
+        unmask([9, 8, 7, 6], &mut payload);
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn all(incoming: &mut Incoming) -> Vec<Heard> {
+        std::iter::from_fn(|| incoming.next().unwrap()).collect()
+    }
+
+    fn text(text: &str) -> Heard {
+        Heard::Text(text.into())
+    }
+
+    #[test]
+    fn messages_come_out_whole_however_they_arrive() {
+        let bytes = [
+            frame(0x81, b"one"),
+            frame(0x01, b"t"),
+            frame(0x89, b"there?"),
+            frame(0x00, b"w"),
+            frame(0x80, b"o"),
+            frame(0x88, b""),
+        ]
+        .concat();
+        for piece in [1, 3, 7, bytes.len()] {
+            let mut incoming = Incoming::new(100);
+            let mut heard = Vec::new();
+            for bytes in bytes.chunks(piece) {
+                incoming.add(bytes);
+                heard.extend(all(&mut incoming));
+            }
+            assert_eq!(heard, [text("one"), Heard::Ping(b"there?".to_vec()), text("two"), Heard::Close], "{piece}");
+        }
+    }
+
+    #[test]
+    fn the_longest_message_is_taken_and_one_byte_more_is_not_also_in_pieces() {
+        let after = |frames: &[Vec<u8>]| {
+            let mut incoming = Incoming::new(4);
+            incoming.add(&frames.concat());
+            incoming.next()
+        };
+        assert_eq!(after(&[frame(0x81, b"1234")]), Ok(Some(text("1234"))));
+        assert_eq!(after(&[frame(0x81, b"12345")]), Err(Violation::TooLong));
+        assert_eq!(after(&[frame(0x01, b"12"), frame(0x80, b"34")]), Ok(Some(text("1234"))));
+        assert_eq!(after(&[frame(0x01, b"12"), frame(0x80, b"345")]), Err(Violation::TooLong));
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let after = |bytes: Vec<u8>| {
+            let mut incoming = Incoming::new(100);
+            incoming.add(&bytes);
+            incoming.next()
+        };
+        assert_eq!(after(frame(0x82, b"x")), Err(Violation::NotText));
+        assert_eq!(after(frame(0x81, b"\xff")), Err(Violation::NotUtf8));
+        assert_eq!(after(frame(0x80, b"x")), Err(Violation::Protocol));
+        assert_eq!(after([frame(0x01, b"x"), frame(0x81, b"y")].concat()), Err(Violation::Protocol));
+    }
+}
