@@ -5,11 +5,11 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use ostler_api::client::{Client, Incoming};
 use ostler_api::{
     Lifetime, Notification, PromptParams, SessionCreateParams, SessionEvents, SessionInfo, SessionListParams,
-    WatchParams, methods,
+    SessionReadParams, WatchParams, methods,
 };
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -270,11 +270,11 @@ fn first_screen(bench: &Bench) -> Result<Row> {
         talk.daemon.start()?;
         let started = Instant::now();
         let mut client = connect(&instance)?;
-        let last =
-            client.call::<methods::SessionGet>(&ostler_api::SessionIdParams { id: talk.session.id.clone() })?.last;
-        let from = Some(last.saturating_sub(SCREEN));
-        client.call::<methods::SessionWatch>(&WatchParams { id: talk.session.id.clone(), from, prompts: None })?;
-        while next(&mut client)?.record < last {}
+        let newest = SessionReadParams { id: talk.session.id.clone(), before: None, limit: Some(SCREEN) };
+        let page = client.call::<methods::SessionRead>(&newest)?;
+        if page.records.last().map(|record| record.record) != Some(page.last) {
+            bail!("the newest record is not on the first page");
+        }
         times.push(started.elapsed().as_secs_f64() * 1e3);
     }
     talk.daemon.stop()?;

@@ -5,6 +5,7 @@
 //! and starts no thread: the command line links it and nothing else of the daemon.
 
 mod approval;
+mod arrival;
 pub mod client;
 mod device;
 mod error;
@@ -19,6 +20,7 @@ mod session;
 mod time;
 
 pub use approval::*;
+pub use arrival::*;
 pub use device::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use feed::*;

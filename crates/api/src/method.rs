@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, device, feed, hosted, instance, process, session};
+use crate::{approval, arrival, device, feed, hosted, instance, process, session};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -158,6 +158,8 @@ pub mod methods {
         SessionWatch = "session.watch" (session::WatchParams) -> session::Watching;
         /// Ends a watch; the session is not touched.
         SessionUnwatch = "session.unwatch" (session::UnwatchParams) -> instance::Empty;
+        /// Records of a session from the newest backwards, a page at a time.
+        SessionRead = "session.read" (session::SessionReadParams) -> session::SessionPage;
         /// The line of the agent that a record was made from.
         SessionRaw = "session.raw" (session::SessionRawParams) -> session::SessionRaw;
         /// Changes of the whole instance after a position, in one order.
@@ -204,6 +206,18 @@ pub mod methods {
         DeviceRevoke = "device.revoke" (device::DeviceRevokeParams) -> device::DeviceRevoked;
         /// Lets suspended devices count again. Only a person's place may.
         DeviceAffirm = "device.affirm" (device::DeviceAffirmParams) -> device::DeviceNames;
+        /// Exchanges a code for a link. Like the next five only on a WebSocket of the web port, before anything else.
+        DeviceCode = "device.code" (arrival::DeviceCodeParams) -> arrival::DeviceTicket;
+        /// Claims an offer by its link: paired, or a person is asked.
+        DeviceRedeem = "device.redeem" (arrival::DeviceRedeemParams) -> arrival::DeviceRedeemed;
+        /// New tokens for a refresh token, which is used up.
+        DeviceRefresh = "device.refresh" (arrival::DeviceRefreshParams) -> arrival::DeviceTokens;
+        /// Something to sign, for a device with a key.
+        DeviceChallenge = "device.challenge" (instance::Empty) -> arrival::DeviceChallenge;
+        /// Shows by a signature which device this is.
+        DeviceProve = "device.prove" (arrival::DeviceProveParams) -> arrival::DeviceCame;
+        /// Shows by a token which device this is.
+        DeviceShow = "device.show" (arrival::DeviceShowParams) -> arrival::DeviceCame;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

@@ -351,6 +351,35 @@ wire! {
         pub events: Vec<Value>,
     }
 
+    /// Records from the newest backwards, a page at a time: what a screen shows first.
+    pub struct SessionReadParams {
+        pub id: String,
+        /// Only records before this one; left out, the newest.
+        #[serde(default)]
+        pub before: Option<u64>,
+        /// At most so many, 200 unless told; fewer come where they are long.
+        #[serde(default)]
+        pub limit: Option<u64>,
+    }
+
+    pub struct SessionPage {
+        /// In the order in which they were made.
+        pub records: Vec<SessionRecord>,
+        /// There are older ones, before the first of these.
+        pub more: bool,
+        /// The newest record at this moment: a watch from the next one goes on after it.
+        pub last: u64,
+    }
+
+    /// One record of a session's journal, as `session.events` tells it.
+    pub struct SessionRecord {
+        pub record: u64,
+        pub time: Timestamp,
+        pub source: u32,
+        pub src_end: u64,
+        pub events: Vec<Value>,
+    }
+
     /// Records before `first` are missing; the watch goes on there.
     pub struct SessionGap {
         pub watch: u64,

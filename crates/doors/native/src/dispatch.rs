@@ -1,6 +1,7 @@
 //! From a line to the method it asks for. What is quick is answered here and now, what may wait runs beside the
 //! connection, and stdin is handed over in the order of its lines.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,7 +14,9 @@ use crate::approval::Personal;
 use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
-use crate::{DoorState, approval, device, feed, frame, hosted, instance, process, record, rights, rules, session};
+use crate::{
+    DoorState, approval, arrival, device, feed, frame, hosted, instance, page, process, record, rights, rules, session,
+};
 
 /// What a watch is on, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,20 @@ pub(crate) struct Call<'a> {
     params: Option<&'a RawValue>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The method that a line asks for, and the call; nothing, and the answer, where it asks for none.
+    pub(crate) fn read(line: &'a [u8], out: &mut Out) -> Option<(Cow<'a, str>, Self)> {
+        let request: Request<'_> = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(error) => {
+                let error = RpcError::new(ErrorKind::Invalid, format!("not a request: {error}"));
+                out.ready.extend(Head::unreadable(error));
+                return None;
+            }
+        };
+        Some((request.method, Self { head: Head::of(request.id), params: request.params }))
+    }
+
     /// The parameters, as this method means them; none at all are as good as an empty object.
     pub(crate) fn params<M: Method>(&self) -> Result<M::Params, RpcError> {
         let text = self.params.map_or("{}", RawValue::get);
@@ -117,6 +133,7 @@ impl Client {
             methods::SessionForget::NAME => self.reaching::<methods::SessionForget>(call, out, session::forget),
             methods::SessionWatch::NAME => session::watch(self, call, out),
             methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
+            methods::SessionRead::NAME => self.reaching::<methods::SessionRead>(call, out, page::read),
             methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
             methods::FeedRead::NAME => self.reaching::<methods::FeedRead>(call, out, feed::read),
             methods::FeedFollow::NAME => feed::follow(self, call, out),
@@ -144,6 +161,12 @@ impl Client {
             methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
             methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
             methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
+            methods::DeviceCode::NAME
+            | methods::DeviceRedeem::NAME
+            | methods::DeviceRefresh::NAME
+            | methods::DeviceChallenge::NAME
+            | methods::DeviceProve::NAME
+            | methods::DeviceShow::NAME => Err(arrival::too_late()),
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
                 let program = self.shared.instance.identity().program;
@@ -239,17 +262,9 @@ impl Session for Client {
 
     fn line(&mut self, line: &[u8], out: &mut Out) -> Flow {
         self.shared.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let request: Request<'_> = match serde_json::from_slice(line) {
-            Ok(request) => request,
-            Err(error) => {
-                let error = RpcError::new(ErrorKind::Invalid, format!("not a request: {error}"));
-                out.ready.extend(Head::unreadable(error));
-                return Flow::Continue;
-            }
-        };
-        let call = Call { head: Head::of(request.id), params: request.params };
+        let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };
         if let Who::Device(guest) = &self.who
-            && let Err(error) = rights::check(&self.shared.engine, guest, &request.method)
+            && let Err(error) = rights::check(&self.shared.engine, guest, &method)
         {
             // Who was refused goes on record, which may wait for the disk.
             let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(guest));
@@ -259,7 +274,7 @@ impl Session for Client {
             });
             return Flow::Continue;
         }
-        if let Err(error) = self.call(&request.method, &call, out) {
+        if let Err(error) = self.call(&method, &call, out) {
             out.ready.extend(call.head.answer(&Err::<(), _>(error)));
         }
         Flow::Continue

@@ -1,9 +1,10 @@
-//! The native door: JSON-RPC 2.0 over an owner-only unix socket, whose methods are named after the engine's nouns.
+//! The native door: JSON-RPC 2.0 over an owner-only unix socket, and for devices over a WebSocket, whose methods are named after the engine's nouns.
 //!
 //! It translates and decides nothing. What only the program around it knows, its doors and how it ends, it asks of an
 //! [`Instance`]. Every watch is a cursor into a journal; nothing here outlives a connection but counters.
 
 mod approval;
+mod arrival;
 mod counters;
 mod device;
 mod dispatch;
@@ -12,6 +13,7 @@ mod frame;
 mod hosted;
 mod info;
 mod instance;
+mod page;
 mod process;
 mod reach;
 mod record;
@@ -21,6 +23,7 @@ mod rules;
 mod session;
 mod signed;
 mod watches;
+mod web;
 mod who;
 
 pub use instance::agent_info;
@@ -30,7 +33,6 @@ use std::time::Duration;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{InputLimits, Limits};
-use ostler_engine::access::device::Guest;
 use ostler_engine::{Engine, MayWait, Observer, Origin, Peer};
 
 use counters::Counters;
@@ -90,12 +92,6 @@ impl Door {
         Self { shared: Arc::new(DoorState { engine, instance, counters, _observer: observer }) }
     }
 
-    /// What answers a device that has shown who it is, whatever carries its lines; and the bounds of such a connection. Each
-    /// request is held to the device's rights. Whoever carries it ends it when [`Engine::until_revoked`] says so.
-    pub fn device(&self, guest: Guest) -> (impl ostler_door_rpc::Session + use<>, Limits) {
-        (dispatch::Client::new(Arc::clone(&self.shared), who::Who::Device(Arc::new(guest))), limits())
-    }
-
     /// Serves a client that has come. Others than the daemon's own user are turned away.
     pub fn admit(&self, stream: tokio::net::UnixStream) {
         match ostler_door_rpc::is_ours(&stream) {
@@ -105,7 +101,7 @@ impl Door {
     }
 }
 
-/// What one connection may have under way.
+/// What one connection may have under way, whatever it runs over.
 fn limits() -> Limits {
     Limits {
         line: ostler_api::LINE_MAX,

@@ -18,15 +18,19 @@ pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mu
         r#"{{"jsonrpc":"2.0","method":"session.events","params":{{"watch":{watch},"record":{},"time":"{time}","source":{},"src_end":{},"events":["#,
         head.record, head.source, head.src_end
     );
-    let objects = payload.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    for (index, object) in objects.enumerate() {
+    for (index, object) in objects(payload).enumerate() {
         if index > 0 {
             out.push(b',');
         }
-        let inner = object.strip_prefix(SAID).and_then(|rest| rest.strip_suffix(b"}"));
-        out.extend_from_slice(inner.unwrap_or(object));
+        out.extend_from_slice(object);
     }
     out.extend_from_slice(b"]}}\n");
+}
+
+/// The objects of a payload, in the agents' own words.
+pub(crate) fn objects(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = payload.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| line.strip_prefix(SAID).and_then(|rest| rest.strip_suffix(b"}")).unwrap_or(line))
 }
 
 pub(crate) fn push_gap(watch: u64, first: u64, missing: Missing, out: &mut Vec<u8>) {

@@ -26,7 +26,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         InstanceStatus::NAME | InstanceAgents::NAME | InstanceMetrics::NAME => right(Right::View),
         HostedList::NAME | ProcessList::NAME | ProcessGet::NAME => right(Right::View),
         ProcessAttach::NAME | ProcessDetach::NAME => right(Right::View),
-        SessionList::NAME | SessionGet::NAME | SessionRaw::NAME => right(Right::View),
+        SessionList::NAME | SessionGet::NAME | SessionRead::NAME | SessionRaw::NAME => right(Right::View),
         SessionWatch::NAME | SessionUnwatch::NAME => right(Right::View),
         FeedRead::NAME | FeedFollow::NAME | FeedUnfollow::NAME => right(Right::View),
         ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME | ApprovalShown::NAME => right(Right::View),
@@ -51,6 +51,9 @@ pub(crate) fn need(method: &str) -> Option<Need> {
 
         DeviceOffer::NAME | DeviceOffers::NAME | DeviceAdmit::NAME | DeviceRefuse::NAME => right(Right::AdmitDevices),
         DeviceList::NAME => right(Right::AdmitDevices),
+        // How it came in; answered before anybody asks for rights.
+        DeviceCode::NAME | DeviceRedeem::NAME | DeviceRefresh::NAME => Some(Need::Nothing),
+        DeviceChallenge::NAME | DeviceProve::NAME | DeviceShow::NAME => Some(Need::Nothing),
         // Itself always; the engine asks about others.
         DeviceRevoke::NAME => Some(Need::Nothing),
 

@@ -67,6 +67,8 @@ pub struct Exposure {
 pub struct Admitted {
     /// The name.
     pub host: String,
+    /// It is the name of a tunnel or proxy in front of us.
+    pub external: bool,
     /// The client's address, as the proxy that it came through says; none where it came by itself.
     pub forwarded: Option<IpAddr>,
 }
@@ -80,13 +82,13 @@ impl Exposure {
     /// Lets a request in as far as to show who it is from, or says why not.
     pub fn admit(&self, peer: Peer, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Refused> {
         let host = guard::the_host(uri, headers).ok_or(Refused::Form)?;
-        let admitted = |forwarded| Admitted { host: host.to_owned(), forwarded };
+        let admitted = || Admitted { host: host.to_owned(), external: false, forwarded: None };
         if let Some(external) = self.external.as_ref().filter(|external| external.host.eq_ignore_ascii_case(host)) {
             guard::own_origin(headers, |origin| origin.eq_ignore_ascii_case(&external.origin))?;
-            return Ok(admitted(guard::forwarded_for(headers)));
+            return Ok(Admitted { external: true, forwarded: guard::forwarded_for(headers), ..admitted() });
         }
         if guard::is_loopback(host) {
-            return guard::from_here(peer, host, headers).map(|()| admitted(None));
+            return guard::from_here(peer, host, headers).map(|()| admitted());
         }
         guard::not_forwarded(headers)?;
         if !self.is_ours(host, peer) {
@@ -95,7 +97,7 @@ impl Exposure {
         guard::own_origin(headers, |origin| {
             origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host))
         })?;
-        Ok(admitted(None))
+        Ok(admitted())
     }
 
     /// Whether this is a name of ours. In the clear only the address itself is: a name can be bound to it by anybody.

@@ -5,6 +5,7 @@
 //! the engine's. It never trusts an address: loopback is not a user, and a browser is a program of our user that does what
 //! any page tells it.
 
+mod answer;
 mod body;
 mod exposure;
 mod guard;
@@ -16,6 +17,7 @@ mod tls;
 mod tokens;
 pub mod websocket;
 
+pub use answer::answer;
 pub use body::{BodyError, BodyLimits, read_body};
 pub use exposure::{Admitted, Exposure, ExternalUrl, NotAnOrigin};
 pub use guard::{Refused, admit, bearer};

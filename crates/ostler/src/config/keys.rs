@@ -1,6 +1,10 @@
 //! Every setting there is: name, default, meaning, and how its text becomes a value.
 
+use std::net::IpAddr;
+use std::path::PathBuf;
+
 use ostler_door_sudo_proxy::Writable;
+use ostler_door_web::NotAnOrigin;
 use tracing_subscriber::filter::ParseError;
 
 use super::{Config, DetachKey, Forward, parse_duration, parse_size};
@@ -24,7 +28,9 @@ impl Key {
     pub(crate) fn loosens(&self, text: &str) -> bool {
         match self.name {
             "approvals.writable_programs" => text != self.default,
-            "daemon.core_dumps" => parse_bool(text) == Ok(true),
+            "daemon.core_dumps" | "web.insecure_lan" => parse_bool(text) == Ok(true),
+            "web.bind" => text.parse().is_ok_and(|bind: IpAddr| !bind.to_canonical().is_loopback()),
+            "web.url" => !text.is_empty(),
             _ => false,
         }
     }
@@ -115,6 +121,58 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.zeroclaw = value),
     },
     Key {
+        name: "doors.web",
+        default: "true",
+        doc: "Serve paired phones and browsers, on `web.port` of localhost or the next free one.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.web = value),
+    },
+    Key {
+        name: "web.port",
+        default: "8767",
+        doc: "The first port to try for phones and browsers.",
+        apply: |config, text| {
+            config.web.port = text.parse().map_err(|_| "expected a port (0 to 65535)".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "web.bind",
+        default: "127.0.0.1",
+        doc: "The address of that port. One that other machines reach also needs web.url, web.certificate or web.insecure_lan, and `ostler config confirm`.",
+        apply: |config, text| {
+            config.web.bind = text.parse().map_err(|_| "expected an IP address, such as 0.0.0.0".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "web.url",
+        default: "",
+        doc: "Where a tunnel or proxy in front of that port is found, such as https://box.example. Needs `ostler config confirm`.",
+        apply: |config, text| {
+            let url = (!text.is_empty()).then(|| text.parse()).transpose();
+            config.web.url = url.map_err(|error: NotAnOrigin| error.to_string())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "web.certificate",
+        default: "",
+        doc: "A TLS certificate of your own for that port, as a PEM file.",
+        apply: |config, text| absolute(text).map(|path| config.web.certificate = path),
+    },
+    Key {
+        name: "web.key",
+        default: "",
+        doc: "The key of web.certificate, as a PEM file.",
+        apply: |config, text| absolute(text).map(|path| config.web.key = path),
+    },
+    Key {
+        name: "web.insecure_lan",
+        default: "false",
+        doc: "Let other machines use that port without encryption: everybody on the network can read along. Needs `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.web.insecure_lan = value),
+    },
+    Key {
         name: "doors.drop_in",
         default: "false",
         doc: "Always start with --drop-in.",
@@ -176,13 +234,7 @@ pub(crate) const KEYS: &[Key] = &[
         name: "approvals.socket",
         default: "",
         doc: "Path of the sudo-proxy socket; `approvals.requesters` need access to its folder.",
-        apply: |config, text| {
-            if !text.is_empty() && !text.starts_with('/') {
-                return Err("expected an absolute path".to_owned());
-            }
-            config.approvals.socket = (!text.is_empty()).then(|| text.into());
-            Ok(())
-        },
+        apply: |config, text| absolute(text).map(|path| config.approvals.socket = path),
     },
     Key {
         name: "sessions.idle_stop",
@@ -244,6 +296,15 @@ pub(crate) const KEYS: &[Key] = &[
         },
     },
 ];
+
+/// A path, if there is any.
+fn absolute(text: &str) -> Result<Option<PathBuf>, String> {
+    match text {
+        "" => Ok(None),
+        path if path.starts_with('/') => Ok(Some(path.into())),
+        _ => Err("expected an absolute path".to_owned()),
+    }
+}
 
 fn parse_bool(text: &str) -> Result<bool, String> {
     match text {

@@ -9,9 +9,11 @@ mod file;
 mod keys;
 mod value;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ostler_door_web::ExternalUrl;
 use ostler_engine::{Retention, SessionConfig};
 use tracing_subscriber::filter::Targets;
 
@@ -80,6 +82,7 @@ pub(crate) struct Config {
     pub(crate) process: Process,
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
+    pub(crate) web: Web,
     pub(crate) approvals: Approvals,
     pub(crate) sessions: SessionConfig,
     pub(crate) daemon: Daemon,
@@ -136,9 +139,52 @@ pub(crate) struct Doors {
     pub(crate) sudo_proxy: bool,
     /// Whether `up` opens the zeroclaw door in its own runtime folder.
     pub(crate) zeroclaw: bool,
+    /// Whether `up` serves devices on its port or the next free one.
+    pub(crate) web: bool,
     /// Whether `up` takes other products' own places without `--drop-in`.
     pub(crate) drop_in: bool,
 }
+
+/// Where devices reach us, and what protects what they say.
+#[derive(Clone, Debug)]
+pub(crate) struct Web {
+    /// The first port to try.
+    pub(crate) port: u16,
+    pub(crate) bind: IpAddr,
+    /// Where a tunnel or a proxy in front of us is found.
+    pub(crate) url: Option<ExternalUrl>,
+    /// A certificate of the user's own.
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    /// Other machines may speak in the clear.
+    pub(crate) insecure_lan: bool,
+}
+
+impl Default for Web {
+    fn default() -> Self {
+        let bind = Ipv4Addr::LOCALHOST.into();
+        Self { port: 0, bind, url: None, certificate: None, key: None, insecure_lan: false }
+    }
+}
+
+impl Web {
+    /// Whether other machines could connect and nothing was chosen to protect what they say.
+    pub(crate) fn is_unprotected(&self) -> bool {
+        let chosen = self.url.is_some() || self.certificate.is_some() || self.insecure_lan;
+        !self.bind.to_canonical().is_loopback() && !chosen
+    }
+
+    /// What cannot be meant, and the setting that says it.
+    fn problem(&self) -> Option<(&'static str, &'static str)> {
+        if self.certificate.is_some() != self.key.is_some() {
+            return Some(("web.certificate", "web.certificate and web.key belong together: set both"));
+        }
+        self.is_unprotected().then_some(("web.bind", UNPROTECTED))
+    }
+}
+
+const UNPROTECTED: &str = "other machines could connect, and nothing would protect what they say. Choose one: \
+    web.url (a tunnel or proxy in front of ostler), web.certificate and web.key (your own), or web.insecure_lan = true";
 
 /// Who may ask for a decision, and for what.
 #[derive(Clone, Debug, Default)]
@@ -215,6 +261,7 @@ impl Config {
             process: Process::default(),
             attach: Attach::default(),
             doors: Doors::default(),
+            web: Web::default(),
             approvals: Approvals::default(),
             sessions: SessionConfig { oneshot: oneshot(), agents: own, ..SessionConfig::default() },
             daemon: Daemon::default(),
@@ -238,6 +285,12 @@ impl Config {
                     }
                 }
             }
+        }
+        if let Some((name, reason)) = config.web.problem()
+            && let Some(Setting { key, text, origin }) = config.settings.iter().find(|setting| setting.key.name == name)
+        {
+            let (at, key, text) = (origin.clone(), key.name.to_owned(), text.clone());
+            problems.push(ConfigError::Bad { at, key, text, reason: reason.to_owned() });
         }
         (config, problems)
     }
@@ -332,6 +385,25 @@ mod tests {
         let (config, _) = load("", &[("OSTLER_DAEMON_CORE_DUMPS", "on")]);
         assert_eq!(config.loosening(), [("daemon.core_dumps".to_owned(), "on".to_owned())]);
         assert!(!config.clone().without(&config.loosening()).daemon.core_dumps);
+    }
+
+    #[test]
+    fn other_machines_need_a_way_that_was_chosen() {
+        let problems = |text: &str| load(&format!("[web]\nbind = \"0.0.0.0\"\n{text}"), &[]).1;
+        let refused = problems("");
+        assert!(refused[0].starts_with("FILE:2: web.bind = 0.0.0.0: other machines could connect"), "{refused:?}");
+        for way in ["web.url", "web.certificate", "web.insecure_lan"] {
+            assert!(refused[0].contains(way), "{way}");
+        }
+        for way in ["url = \"https://box.example\"", "certificate = \"/c\"\nkey = \"/k\"", "insecure_lan = true"] {
+            assert!(problems(way).is_empty(), "{way}: {:?}", problems(way));
+        }
+        assert!(load("[web]\nbind = \"::1\"\n", &[]).1.is_empty());
+        assert!(problems("certificate = \"/c\"\n")[0].contains("belong together"));
+        let (config, _) = load("[web]\nbind = \"0.0.0.0\"\ninsecure_lan = true\nurl = \"https://x\"\n", &[]);
+        let names: Vec<String> = config.loosening().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["web.bind", "web.url", "web.insecure_lan"], "an agent can write the file");
+        assert!(config.clone().without(&config.loosening()).web.bind.is_loopback());
     }
 
     #[test]

@@ -46,6 +46,11 @@ impl Native {
         Ok(Self { socket, door, asked })
     }
 
+    /// A handle of it, for other entrances.
+    pub(crate) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
     /// Opens it beside the door of a stand-in, whose clients do not need it and never fail for it.
     pub(crate) fn beside(host: &Host, own: DoorRecord) -> Option<Self> {
         Self::open(host, vec![own]).inspect_err(|error| tracing::warn!("native door: {error}")).ok()

@@ -96,9 +96,10 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
     super::service::tell_ready();
     host.extract_login_path();
     super::forward(host.engine(), host.dir(), &options.config.audit.forward);
+    let door = native.door();
     let asked = tokio::select! {
         asked = native.serve() => asked,
-        () = doors.serve(&host) => Asked::Stop,
+        () = doors.serve(&host, &door) => Asked::Stop,
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_door_web::Peer;
-use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
 use ostler_engine::MayWait;
+use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
 use ostler_story::{Agent, Autonomy, Lifetime};
 
 use super::{failed, known};

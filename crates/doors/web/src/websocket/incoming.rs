@@ -1,6 +1,9 @@
 //! What a client says, put together from the frames in which it came. No more than one message and what was read along with
 //! it is ever held.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::frame::{Opcode, Violation, read_head, unmask};
 
 /// One read's worth.
@@ -16,8 +19,27 @@ pub(super) struct Incoming {
     message: Vec<u8>,
     /// The message has begun, and its end has not come.
     begun: bool,
-    /// The longest message.
-    max: usize,
+    max: MessageMax,
+}
+
+/// The longest message that is taken from a client; more, once it is known who that is.
+#[derive(Debug, Clone)]
+pub struct MessageMax(Arc<AtomicUsize>);
+
+impl MessageMax {
+    /// So many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(bytes)))
+    }
+
+    /// So many from the next message on.
+    pub fn raise(&self, bytes: usize) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Something whole.
@@ -30,7 +52,7 @@ pub(super) enum Heard {
 }
 
 impl Incoming {
-    pub(super) fn new(max: usize) -> Self {
+    pub(super) fn new(max: MessageMax) -> Self {
         Self { raw: Vec::new(), taken: 0, message: Vec::new(), begun: false, max }
     }
 
@@ -55,7 +77,7 @@ impl Incoming {
     pub(super) fn next(&mut self) -> Result<Option<Heard>, Violation> {
         loop {
             let fresh = self.raw.get_mut(self.taken..).unwrap_or_default();
-            let Some(head) = read_head(fresh, self.max)? else { return Ok(None) };
+            let Some(head) = read_head(fresh, self.max.get())? else { return Ok(None) };
             let Some(payload) = fresh.get_mut(head.size..head.size + head.length) else { return Ok(None) };
             unmask(head.mask, payload);
             self.taken += head.size + head.length;
@@ -68,7 +90,7 @@ impl Incoming {
                 Opcode::Continue if !self.begun => return Err(Violation::Protocol),
                 Opcode::Text | Opcode::Continue => {}
             }
-            if self.message.len() + payload.len() > self.max {
+            if self.message.len() + payload.len() > self.max.get() {
                 return Err(Violation::TooLong);
             }
             self.message.extend_from_slice(payload);
@@ -117,7 +139,7 @@ mod tests {
         ]
         .concat();
         for piece in [1, 3, 7, bytes.len()] {
-            let mut incoming = Incoming::new(100);
+            let mut incoming = Incoming::new(MessageMax::new(100));
             let mut heard = Vec::new();
             for bytes in bytes.chunks(piece) {
                 incoming.add(bytes);
@@ -130,7 +152,7 @@ mod tests {
     #[test]
     fn the_longest_message_is_taken_and_one_byte_more_is_not_also_in_pieces() {
         let after = |frames: &[Vec<u8>]| {
-            let mut incoming = Incoming::new(4);
+            let mut incoming = Incoming::new(MessageMax::new(4));
             incoming.add(&frames.concat());
             incoming.next()
         };
@@ -143,7 +165,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_refused() {
         let after = |bytes: Vec<u8>| {
-            let mut incoming = Incoming::new(100);
+            let mut incoming = Incoming::new(MessageMax::new(100));
             incoming.add(&bytes);
             incoming.next()
         };

@@ -6,18 +6,24 @@ mod handshake;
 mod incoming;
 mod transport;
 
-use hyper::upgrade::OnUpgrade;
+pub use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ostler_door_rpc::{Limits, Session, serve_over};
 
 pub use handshake::{NotAWebSocket, accept};
+pub use incoming::MessageMax;
 pub use transport::{WebSocket, Writer};
 
 use crate::Arrived;
 
 /// Serves a session over what a connection has become, until the client goes, the session closes, or the listener does.
-pub async fn serve<S: Session + 'static>(arrived: Arrived, upgraded: OnUpgrade, session: S, limits: Limits)
-where
+pub async fn serve<S: Session + 'static>(
+    arrived: Arrived,
+    upgraded: OnUpgrade,
+    session: S,
+    limits: Limits,
+    max: MessageMax,
+) where
     S::Tag: 'static,
 {
     let address = arrived.peer.address;
@@ -25,7 +31,7 @@ where
         Ok(stream) => TokioIo::new(stream),
         Err(error) => return tracing::debug!("{address}: no WebSocket after all: {error}"),
     };
-    let socket = WebSocket::new(stream, limits.line);
+    let socket = WebSocket::new(stream, max);
     let farewell = socket.farewell();
     let mut stop = arrived.stop.clone();
     tokio::select! {

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::frame::{Opcode, push};
-use super::incoming::{Heard, Incoming};
+use super::incoming::{Heard, Incoming, MessageMax};
 
 /// Lines are put into frames while less than this waits for the socket.
 const OUT: usize = 64 * 1024;
@@ -52,7 +52,7 @@ struct Line<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     /// Over a stream whose handshake is done, for messages of at most `max` bytes.
-    pub fn new(stream: S, max: usize) -> Self {
+    pub fn new(stream: S, max: MessageMax) -> Self {
         let line = Line { stream, out: Vec::new(), written: 0, flushing: false, closed: false };
         Self {
             line: Arc::new(Mutex::new(line)),
@@ -313,7 +313,7 @@ mod tests {
     fn served(buffer: usize) -> (DuplexStream, JoinHandle<io::Result<()>>) {
         let (client, server) = tokio::io::duplex(buffer);
         let limits = Limits { line: MAX, in_flight: 4, in_flight_bytes: MAX, input: InputLimits::default() };
-        (client, tokio::spawn(serve_over(WebSocket::new(server, MAX), Echo, limits)))
+        (client, tokio::spawn(serve_over(WebSocket::new(server, MessageMax::new(MAX)), Echo, limits)))
     }
 
     async fn say(client: &mut DuplexStream, opcode: u8, payload: &[u8]) {
@@ -389,7 +389,7 @@ mod tests {
     #[tokio::test]
     async fn a_silent_client_is_asked_whether_it_is_there() {
         let (mut client, server) = tokio::io::duplex(1 << 16);
-        let mut socket = WebSocket::new(server, MAX);
+        let mut socket = WebSocket::new(server, MessageMax::new(MAX));
         socket.ask_at = Instant::now();
         let mut lines = Vec::new();
         let waiting = tokio::time::timeout(Duration::from_millis(50), socket.wait(Some(&mut lines), false));
@@ -400,7 +400,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_answers_stays_and_one_that_does_not_is_let_go() {
         let (mut client, server) = tokio::io::duplex(1 << 16);
-        let mut socket = WebSocket::new(server, MAX);
+        let mut socket = WebSocket::new(server, MessageMax::new(MAX));
         for _ in 0..3 {
             socket.ask();
             say(&mut client, 10, b"").await;

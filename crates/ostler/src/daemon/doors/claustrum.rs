@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ostler_door_claustrum as claustrum;
 use ostler_workspace::read_small;
 
-use super::{Doing, Door};
+use super::{Doing, Door, native};
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
 use crate::daemon::{Options, write_private};
@@ -52,7 +52,7 @@ impl Door for Claustrum {
     }
 
     /// A client that asks this door to shut down ends what came through this door; the daemon belongs to the others too.
-    fn serve<'a>(&'a mut self, host: &'a Host) -> Doing<'a> {
+    fn serve<'a>(&'a mut self, host: &'a Host, _: &'a native::Door) -> Doing<'a> {
         let Self { socket, config, .. } = self;
         Box::pin(async move {
             loop {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use ostler_door_codecast::{self as codecast, Config, Ready, Settings};
 use tokio::net::TcpListener;
 
-use super::{Doing, Door};
+use super::{Doing, Door, native};
 use crate::daemon::host::{Host, HostError};
 use crate::daemon::{Options, PortFile, put_up_port_sign};
 use crate::instances::DoorRecord;
@@ -51,7 +51,7 @@ impl Door for Codecast {
         }
     }
 
-    fn serve<'a>(&'a mut self, _: &'a Host) -> Doing<'a> {
+    fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
         Box::pin(self.door.serve(&self.listener))
     }
 

@@ -5,9 +5,12 @@
 mod claustrum;
 mod codecast;
 mod sudo_proxy;
+mod web;
 mod zeroclaw;
 
 use std::pin::Pin;
+
+use ostler_door_native as native;
 
 use super::Options;
 use super::host::{Host, HostError};
@@ -36,8 +39,8 @@ pub(super) trait Door: Send {
     /// What it is called, where it is, and how to connect.
     fn describe(&self) -> DoorRecord;
 
-    /// Serves whoever comes.
-    fn serve<'a>(&'a mut self, host: &'a Host) -> Doing<'a>;
+    /// Serves whoever comes; `native` is the door of the command line, which may have another entrance here.
+    fn serve<'a>(&'a mut self, host: &'a Host, native: &'a native::Door) -> Doing<'a>;
 
     /// Lets nobody in any more, and ends what its clients still read.
     fn close(self: Box<Self>) -> Doing<'static> {
@@ -68,6 +71,7 @@ const DOORS: &[Kind] = &[
     kind::<claustrum::Claustrum>("claustrum"),
     kind::<codecast::Codecast>("codecast"),
     kind::<sudo_proxy::SudoProxy>("sudo-proxy"),
+    kind::<web::WebPort>("web"),
     kind::<zeroclaw::Zeroclaw>("zeroclaw"),
 ];
 
@@ -96,8 +100,8 @@ impl Doors {
     }
 
     /// Serves at all of them, until one ends.
-    pub(super) async fn serve(&mut self, host: &Host) {
-        let mut serving: Vec<Doing<'_>> = self.0.iter_mut().map(|door| door.serve(host)).collect();
+    pub(super) async fn serve(&mut self, host: &Host, native: &native::Door) {
+        let mut serving: Vec<Doing<'_>> = self.0.iter_mut().map(|door| door.serve(host, native)).collect();
         std::future::poll_fn(|context| match serving.iter_mut().any(|door| door.as_mut().poll(context).is_ready()) {
             true => std::task::Poll::Ready(()),
             false => std::task::Poll::Pending,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ostler_door_sudo_proxy::{self as sudo_proxy, End, Question, Request, Settings, Surface};
 use ostler_engine::Terminal;
 
-use super::{Doing, Door};
+use super::{Doing, Door, native};
 use crate::config::Approvals;
 use crate::daemon::Options;
 use crate::daemon::door_socket::{DoorSocket, Folder};
@@ -68,7 +68,7 @@ impl Door for SudoProxy {
         }
     }
 
-    fn serve<'a>(&'a mut self, _: &'a Host) -> Doing<'a> {
+    fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
         let Self { socket, door } = self;
         Box::pin(socket.serve("sudo-proxy:", |stream| door.admit(stream)))
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ostler_door_zeroclaw::{self as zeroclaw, Settings};
 
-use super::{Doing, Door};
+use super::{Doing, Door, native};
 use crate::daemon::Options;
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
@@ -50,7 +50,7 @@ impl Door for Zeroclaw {
         DoorRecord { name: "zeroclaw".into(), address, connect: self.connect.clone() }
     }
 
-    fn serve<'a>(&'a mut self, _: &'a Host) -> Doing<'a> {
+    fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
         let Self { socket, door, .. } = self;
         Box::pin(socket.serve("zeroclaw door:", |stream| door.admit(stream)))
     }

@@ -1,0 +1,119 @@
+//! The native door on a web listener: one WebSocket, at `/rpc`. Whoever comes is nobody until it shows a device's token or
+//! signs with its key; then it is served as at the socket, as far as the device's rights go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use ostler_door_web::websocket::{self, MessageMax};
+use ostler_door_web::{Admitted, Arrived, Exposure, Peer, Refused, answer, bearer};
+use ostler_engine::access::device::{Guest, Visitor};
+use ostler_engine::{Caller, Engine, MayWait};
+use tokio::sync::watch;
+
+use crate::arrival::Arrival;
+use crate::{Door, DoorState};
+
+/// Who does not say who they are by then come again: a person who is asked about them takes longer than that too.
+const SHOWN_WITHIN: Duration = Duration::from_secs(60);
+/// Codes, links, tokens and signatures are short; of nobody known no more is read.
+const NOBODYS_MAX: usize = 16 * 1024;
+
+/// What a request is served with.
+#[derive(Clone)]
+struct Served {
+    shared: Arc<DoorState>,
+    exposure: Arc<Exposure>,
+    arrived: Arrived,
+}
+
+impl Door {
+    /// What answers the requests of a connection to a listener of this exposure.
+    pub fn router(&self, exposure: Arc<Exposure>, arrived: Arrived) -> Router {
+        let served = Served { shared: Arc::clone(&self.shared), exposure, arrived };
+        Router::new().route("/rpc", any(rpc)).fallback(nothing).with_state(served)
+    }
+}
+
+/// Every other path: whether somebody may come in is nothing to be found out by trying.
+async fn nothing(State(served): State<Served>, request: Request) -> Response {
+    match served.admit(&request) {
+        Ok(_) => answer(axum::http::StatusCode::NOT_FOUND, "there is nothing here but a WebSocket at /rpc"),
+        Err(refused) => served.refuse(&refused),
+    }
+}
+
+async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
+    let admitted = match served.admit(&request) {
+        Ok(admitted) => admitted,
+        Err(refused) => return served.refuse(&refused),
+    };
+    let token = bearer(request.headers()).map(|token| String::from_utf8_lossy(token).into_owned());
+    let (response, upgraded) = match websocket::accept(&mut request) {
+        Ok(accepted) => accepted,
+        Err(error) => return answer(error.status(), &error.to_string()),
+    };
+    let (engine, peer) = (served.shared.engine.clone(), served.arrived.peer);
+    // Looks at every process of the machine, and at the disk.
+    let known = MayWait::pool(move |wait| {
+        let visitor = visitor(&engine, peer, &admitted);
+        let guest = token.map(|token| engine.authenticate(wait, &token, &visitor)).transpose();
+        guest.map(|guest| (visitor, admitted.host, guest))
+    });
+    match known.await {
+        Ok(Ok((visitor, host, guest))) => {
+            tokio::spawn(served.serve(upgraded, visitor, host, guest));
+            response
+        }
+        Ok(Err(error)) => {
+            tracing::info!("web: {}: {error}", served.arrived.peer.address);
+            served.refuse(&Refused::BadToken)
+        }
+        Err(lost) => answer(axum::http::StatusCode::INTERNAL_SERVER_ERROR, &lost.to_string()),
+    }
+}
+
+impl Served {
+    fn admit(&self, request: &Request) -> Result<Admitted, Refused> {
+        self.exposure.admit(self.arrived.peer, request.uri(), request.headers())
+    }
+
+    fn refuse(&self, refused: &Refused) -> Response {
+        tracing::warn!("web: {}: {refused}", self.arrived.peer.address);
+        answer(refused.status(), &refused.to_string())
+    }
+
+    async fn serve(self, upgraded: websocket::OnUpgrade, visitor: Visitor, host: String, guest: Option<Guest>) {
+        let Self { shared, arrived, .. } = self;
+        let present = shared.counters.connected();
+        let (came, mut who) = watch::channel(guest.map(Arc::new));
+        let max = MessageMax::new(if who.borrow().is_some() { ostler_api::LINE_MAX } else { NOBODYS_MAX });
+        let session = Arrival::new(Arc::clone(&shared), visitor, host, came, max.clone());
+        let serving = websocket::serve(arrived, upgraded, session, crate::limits(), max);
+        // A device that was put out is gone at once; one that never says who it is soon.
+        let ended = async {
+            let shown = tokio::time::timeout(SHOWN_WITHIN, who.wait_for(Option::is_some)).await;
+            let guest = shown.ok().and_then(|shown| shown.ok().and_then(|guest| guest.clone()));
+            if let Some(guest) = guest {
+                shared.engine.until_revoked(&guest).await;
+            }
+        };
+        tokio::select! {
+            () = serving => {}
+            () = ended => {}
+        }
+        drop(present);
+    }
+}
+
+/// Who is at the other end. Through a tunnel or a proxy that is somebody elsewhere, unless a hosted program plays the proxy.
+fn visitor(engine: &Engine, peer: Peer, admitted: &Admitted) -> Visitor {
+    let caller = match peer.caller(engine) {
+        Caller::Free if admitted.external => Caller::Elsewhere,
+        caller => caller,
+    };
+    Visitor { address: admitted.forwarded.unwrap_or(peer.address.ip()), caller }
+}
