@@ -68,6 +68,7 @@ fn run(mut args: Args) -> Result<u8> {
         Some("child") => child::run(args),
         Some("fuzz") => fuzz::run(args),
         Some("flood") => flood::run(args),
+        Some("offer") => rows::offer(args),
         Some("raw") => raw::run(args),
         Some("sessions") => sessions::run(args),
         Some("stamp") => rows::stamp(args),

@@ -7,6 +7,7 @@ mod encode;
 mod keeper;
 mod replay;
 mod stream;
+pub(crate) mod websocket;
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
         "stream" => stream::run(&socket, args)?,
         "adopt" => adopt::run(&socket, args)?,
         "replay" => replay::run(&socket, args)?,
+        "websocket" => websocket::run(&socket, args)?,
         _ => bail!("no raw limit is called {name}"),
     }
     Ok(0)

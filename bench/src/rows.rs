@@ -10,6 +10,7 @@ mod slow_reader;
 mod spawn;
 mod start;
 mod stream;
+mod web;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use crate::table::{self, Row, Target};
 
 pub(crate) use decisions::stamp;
 pub(crate) use sessions::agent;
+pub(crate) use web::offer;
 
 /// What every family gets.
 pub(crate) struct Bench {
@@ -48,8 +50,9 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 10] = [
+const FAMILIES: [(&str, Family); 11] = [
     ("rpc", rpc::rows),
+    ("web", web::rows),
     ("stream", stream::rows),
     ("replay", replay::rows),
     ("spawn", spawn::rows),
