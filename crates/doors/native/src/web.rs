@@ -52,7 +52,7 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
         Err(refused) => return served.refuse(&refused),
     };
     let token = bearer(request.headers()).map(|token| String::from_utf8_lossy(token).into_owned());
-    let (response, upgraded) = match websocket::accept(&mut request) {
+    let (response, upgrading) = match websocket::accept(&mut request, false) {
         Ok(accepted) => accepted,
         Err(error) => return answer(error.status(), &error.to_string()),
     };
@@ -65,7 +65,7 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
     });
     match known.await {
         Ok(Ok((visitor, host, guest))) => {
-            tokio::spawn(served.serve(upgraded, visitor, host, guest));
+            tokio::spawn(served.serve(upgrading, visitor, host, guest));
             response
         }
         Ok(Err(error)) => {
@@ -86,13 +86,13 @@ impl Served {
         answer(refused.status(), &refused.to_string())
     }
 
-    async fn serve(self, upgraded: websocket::OnUpgrade, visitor: Visitor, host: String, guest: Option<Guest>) {
+    async fn serve(self, upgrading: websocket::Upgrading, visitor: Visitor, host: String, guest: Option<Guest>) {
         let Self { shared, arrived, .. } = self;
         let present = shared.counters.connected();
         let (came, mut who) = watch::channel(guest.map(Arc::new));
         let max = MessageMax::new(if who.borrow().is_some() { ostler_api::LINE_MAX } else { NOBODYS_MAX });
         let session = Arrival::new(Arc::clone(&shared), visitor, host, came, max.clone());
-        let serving = websocket::serve(arrived, upgraded, session, crate::limits(), max);
+        let serving = websocket::serve(arrived, upgrading, session, crate::limits(), max);
         // A device that was put out is gone at once; one that never says who it is soon.
         let ended = async {
             let shown = tokio::time::timeout(SHOWN_WITHIN, who.wait_for(Option::is_some)).await;

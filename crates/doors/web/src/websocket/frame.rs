@@ -8,6 +8,7 @@ const EIGHT_BYTES: u8 = 127;
 const FINAL: u8 = 0x80;
 const MASKED: u8 = 0x80;
 const RESERVED: u8 = 0x70;
+const COMPRESSED: u8 = 0x40;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ impl Opcode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) is_final: bool,
+    /// The message that begins with it is.
+    pub(super) is_compressed: bool,
     pub(super) opcode: Opcode,
     pub(super) mask: [u8; 4],
     /// Of the payload.
@@ -51,8 +54,9 @@ pub(super) enum Violation {
     TooLong = 1009,
 }
 
-/// The head of a client's frame with at most `max` bytes; nothing while it is not whole.
-pub(super) fn read_head(bytes: &[u8], max: usize) -> Result<Option<Head>, Violation> {
+/// The head of a client's frame with at most `max` bytes; nothing while it is not whole. Compressed ones only where that was
+/// agreed on.
+pub(super) fn read_head(bytes: &[u8], max: usize, deflate: bool) -> Result<Option<Head>, Violation> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let opcode = match first & 0xf {
         0 => Opcode::Continue,
@@ -65,8 +69,10 @@ pub(super) fn read_head(bytes: &[u8], max: usize) -> Result<Option<Head>, Violat
     };
     let is_final = first & FINAL != 0;
     let short = second & !MASKED;
-    // Clients mask what they send; what is reserved is for extensions, and none was agreed on.
-    let is_odd = first & RESERVED != 0 || second & MASKED == 0;
+    // Clients mask what they send; what is reserved is for extensions.
+    let is_compressed = deflate && opcode == Opcode::Text && first & COMPRESSED != 0;
+    let reserved = first & RESERVED & if is_compressed { !COMPRESSED } else { RESERVED };
+    let is_odd = reserved != 0 || second & MASKED == 0;
     if is_odd || (opcode.is_control() && (!is_final || usize::from(short) > CONTROL_MAX)) {
         return Err(Violation::Protocol);
     }
@@ -80,12 +86,21 @@ pub(super) fn read_head(bytes: &[u8], max: usize) -> Result<Option<Head>, Violat
     };
     let length = usize::try_from(length).ok().filter(|length| *length <= max).ok_or(Violation::TooLong)?;
     let [a, b, c, d, ..] = rest else { return Ok(None) };
-    Ok(Some(Head { is_final, opcode, mask: [*a, *b, *c, *d], length, size: 2 + extra + 4 }))
+    Ok(Some(Head { is_final, is_compressed, opcode, mask: [*a, *b, *c, *d], length, size: 2 + extra + 4 }))
 }
 
 /// Adds a whole frame of ours; servers do not mask.
 pub(super) fn push(opcode: Opcode, payload: &[u8], out: &mut Vec<u8>) {
-    out.push(FINAL | opcode as u8);
+    push_with(FINAL | opcode as u8, payload, out);
+}
+
+/// Adds a text that was compressed.
+pub(super) fn push_compressed(payload: &[u8], out: &mut Vec<u8>) {
+    push_with(FINAL | COMPRESSED | Opcode::Text as u8, payload, out);
+}
+
+fn push_with(first: u8, payload: &[u8], out: &mut Vec<u8>) {
+    out.push(first);
     match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
         (Ok(short), _) if usize::from(short) <= CONTROL_MAX => out.push(short),
         (_, Ok(length)) => {
@@ -122,10 +137,17 @@ mod tests {
         {
             let bytes = [vec![0x81], form, vec![1, 2, 3, 4]].concat();
             for short in 0..bytes.len() {
-                assert_eq!(read_head(&bytes[..short], MAX), Ok(None), "{length}: {short}");
+                assert_eq!(read_head(&bytes[..short], MAX, false), Ok(None), "{length}: {short}");
             }
-            let head = Head { is_final: true, opcode: Opcode::Text, mask: [1, 2, 3, 4], length, size: bytes.len() };
-            assert_eq!(read_head(&bytes, MAX), Ok(Some(head)));
+            let head = Head {
+                is_final: true,
+                is_compressed: false,
+                opcode: Opcode::Text,
+                mask: [1, 2, 3, 4],
+                length,
+                size: bytes.len(),
+            };
+            assert_eq!(read_head(&bytes, MAX, false), Ok(Some(head)));
         }
     }
 
@@ -138,13 +160,21 @@ mod tests {
             ([0x09, 0x85], "a control frame in pieces"),
             ([0x89, 0xfe], "a long control frame"),
         ] {
-            assert_eq!(read_head(&bytes, MAX), Err(Violation::Protocol), "{why}");
+            assert_eq!(read_head(&bytes, MAX, false), Err(Violation::Protocol), "{why}");
         }
         assert_eq!(
-            read_head(&[0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], MAX),
+            read_head(&[0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], MAX, false),
             Err(Violation::TooLong)
         );
-        assert_eq!(read_head(&[0x81, 0x86], 5), Err(Violation::TooLong));
+        assert_eq!(read_head(&[0x81, 0x86], 5, false), Err(Violation::TooLong));
+    }
+
+    #[test]
+    fn a_compressed_text_is_taken_where_that_was_agreed_on_and_no_other_frame() {
+        assert!(read_head(&[0xc1, 0x80, 1, 2, 3, 4], MAX, true).unwrap().unwrap().is_compressed);
+        for first in [0xe1, 0xc0, 0xc9, 0xd1] {
+            assert_eq!(read_head(&[first, 0x80, 1, 2, 3, 4], MAX, true), Err(Violation::Protocol), "{first:x}");
+        }
     }
 
     #[test]

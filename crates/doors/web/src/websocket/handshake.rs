@@ -8,6 +8,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hyper::upgrade::OnUpgrade;
 
+use super::deflate::{AGREED, is_offered};
+
 /// What a key is answered with, by the RFC.
 const MAGIC: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Sixteen bytes in base64.
@@ -38,9 +40,18 @@ impl NotAWebSocket {
     }
 }
 
-/// The answer that makes a WebSocket of this connection, and what it becomes once that was sent.
-pub fn accept(request: &mut Request) -> Result<(Response, OnUpgrade), NotAWebSocket> {
+/// What a connection becomes once the answer was sent.
+pub struct Upgrading {
+    pub(super) upgraded: OnUpgrade,
+    /// Messages may be compressed.
+    pub(super) deflate: bool,
+}
+
+/// The answer that makes a WebSocket of this connection. Messages are compressed where the door asks for it and the client
+/// offers it.
+pub fn accept(request: &mut Request, deflate: bool) -> Result<(Response, Upgrading), NotAWebSocket> {
     let answer = answer(request.method(), request.headers())?;
+    let deflate = deflate && is_offered(request.headers());
     let upgraded = hyper::upgrade::on(request);
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -48,7 +59,10 @@ pub fn accept(request: &mut Request) -> Result<(Response, OnUpgrade), NotAWebSoc
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::SEC_WEBSOCKET_ACCEPT, answer);
-    Ok((response, upgraded))
+    if deflate {
+        headers.insert(header::SEC_WEBSOCKET_EXTENSIONS, AGREED);
+    }
+    Ok((response, Upgrading { upgraded, deflate }))
 }
 
 fn answer(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, NotAWebSocket> {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::deflate::inflate;
 use super::frame::{Opcode, Violation, read_head, unmask};
 
 /// One read's worth.
@@ -19,6 +20,9 @@ pub(super) struct Incoming {
     message: Vec<u8>,
     /// The message has begun, and its end has not come.
     begun: bool,
+    /// It is compressed, as may be where that was agreed on.
+    compressed: bool,
+    deflate: bool,
     max: MessageMax,
 }
 
@@ -52,8 +56,8 @@ pub(super) enum Heard {
 }
 
 impl Incoming {
-    pub(super) fn new(max: MessageMax) -> Self {
-        Self { raw: Vec::new(), taken: 0, message: Vec::new(), begun: false, max }
+    pub(super) fn new(max: MessageMax, deflate: bool) -> Self {
+        Self { raw: Vec::new(), taken: 0, message: Vec::new(), begun: false, compressed: false, deflate, max }
     }
 
     /// Adds what was read.
@@ -77,7 +81,7 @@ impl Incoming {
     pub(super) fn next(&mut self) -> Result<Option<Heard>, Violation> {
         loop {
             let fresh = self.raw.get_mut(self.taken..).unwrap_or_default();
-            let Some(head) = read_head(fresh, self.max.get())? else { return Ok(None) };
+            let Some(head) = read_head(fresh, self.max.get(), self.deflate)? else { return Ok(None) };
             let Some(payload) = fresh.get_mut(head.size..head.size + head.length) else { return Ok(None) };
             unmask(head.mask, payload);
             self.taken += head.size + head.length;
@@ -94,9 +98,13 @@ impl Incoming {
                 return Err(Violation::TooLong);
             }
             self.message.extend_from_slice(payload);
+            self.compressed |= head.is_compressed;
             self.begun = !head.is_final;
             if head.is_final {
-                let message = std::mem::take(&mut self.message);
+                let mut message = std::mem::take(&mut self.message);
+                if std::mem::take(&mut self.compressed) {
+                    message = inflate(&message, self.max.get())?;
+                }
                 return match std::str::from_utf8(&message) {
                     Ok(_) => Ok(Some(Heard::Text(message))),
                     Err(_) => Err(Violation::NotUtf8),
@@ -139,7 +147,7 @@ mod tests {
         ]
         .concat();
         for piece in [1, 3, 7, bytes.len()] {
-            let mut incoming = Incoming::new(MessageMax::new(100));
+            let mut incoming = Incoming::new(MessageMax::new(100), false);
             let mut heard = Vec::new();
             for bytes in bytes.chunks(piece) {
                 incoming.add(bytes);
@@ -152,7 +160,7 @@ mod tests {
     #[test]
     fn the_longest_message_is_taken_and_one_byte_more_is_not_also_in_pieces() {
         let after = |frames: &[Vec<u8>]| {
-            let mut incoming = Incoming::new(MessageMax::new(4));
+            let mut incoming = Incoming::new(MessageMax::new(4), false);
             incoming.add(&frames.concat());
             incoming.next()
         };
@@ -163,9 +171,22 @@ mod tests {
     }
 
     #[test]
+    fn a_compressed_message_is_bounded_by_what_comes_out_of_it() {
+        let short = super::super::deflate::deflate(&[b'x'; 2000]).unwrap();
+        let after = |max| {
+            let mut incoming = Incoming::new(MessageMax::new(max), true);
+            let (first, rest) = short.split_at(5);
+            incoming.add(&[frame(0x41, first), frame(0x80, rest), frame(0x81, b"plain")].concat());
+            incoming.next().map(|heard| (heard, incoming.next()))
+        };
+        assert_eq!(after(2000), Ok((Some(text(&"x".repeat(2000))), Ok(Some(text("plain"))))));
+        assert_eq!(after(1999), Err(Violation::TooLong));
+    }
+
+    #[test]
     fn what_is_no_text_is_refused() {
         let after = |bytes: Vec<u8>| {
-            let mut incoming = Incoming::new(MessageMax::new(100));
+            let mut incoming = Incoming::new(MessageMax::new(100), false);
             incoming.add(&bytes);
             incoming.next()
         };

@@ -12,7 +12,8 @@ use ostler_door_rpc::{Arrival, Transport, TryWrite};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::frame::{Opcode, push};
+use super::deflate::deflate;
+use super::frame::{Opcode, push, push_compressed};
 use super::incoming::{Heard, Incoming, MessageMax};
 
 /// Lines are put into frames while less than this waits for the socket.
@@ -23,6 +24,8 @@ const PONGS: usize = 4 * 1024;
 const ASK_EVERY: Duration = Duration::from_secs(30);
 /// Messages are taken while fewer bytes of them wait to be served.
 const IN: usize = 64 * 1024;
+/// Shorter texts are sent as they are.
+const DEFLATE_FROM: usize = 256;
 const GOING_AWAY: u16 = 1001;
 const NORMAL: u16 = 1000;
 
@@ -47,16 +50,18 @@ struct Line<S> {
     written: usize,
     /// The stream has taken all of it and may hold some.
     flushing: bool,
+    /// Long texts are compressed.
+    deflate: bool,
     closed: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
-    /// Over a stream whose handshake is done, for messages of at most `max` bytes.
-    pub fn new(stream: S, max: MessageMax) -> Self {
-        let line = Line { stream, out: Vec::new(), written: 0, flushing: false, closed: false };
+    /// Over a stream whose handshake is done, for messages of at most `max` bytes, compressed where that was agreed on.
+    pub fn new(stream: S, max: MessageMax, deflate: bool) -> Self {
+        let line = Line { stream, out: Vec::new(), written: 0, flushing: false, deflate, closed: false };
         Self {
             line: Arc::new(Mutex::new(line)),
-            incoming: Incoming::new(max),
+            incoming: Incoming::new(max, deflate),
             ask_at: Instant::now() + ASK_EVERY,
             asked: false,
             ended: false,
@@ -172,6 +177,14 @@ impl<S> Line<S> {
     fn unsent(&self) -> usize {
         self.out.len() - self.written + usize::from(self.flushing)
     }
+
+    fn say(&mut self, text: &[u8]) {
+        let worth = self.deflate && text.len() >= DEFLATE_FROM;
+        match worth.then(|| deflate(text)).flatten() {
+            Some(short) => push_compressed(&short, &mut self.out),
+            None => push(Opcode::Text, text, &mut self.out),
+        }
+    }
 }
 
 impl<S: AsyncWrite + Unpin> Line<S> {
@@ -255,7 +268,7 @@ impl<S: AsyncWrite + Unpin + Send + 'static> TryWrite for Writer<S> {
         }
         let mut taken = 0;
         for text in bytes.split_inclusive(|byte| *byte == b'\n') {
-            push(Opcode::Text, text.strip_suffix(b"\n").unwrap_or(text), &mut line.out);
+            line.say(text.strip_suffix(b"\n").unwrap_or(text));
             taken += text.len();
             if line.out.len() >= OUT {
                 break;
@@ -297,7 +310,7 @@ mod tests {
         fn line(&mut self, line: &[u8], out: &mut Outbox<()>) -> Flow {
             let again = [line, b"\n"].concat();
             out.ready.extend_from_slice(&again);
-            out.spawn_blocking(move || ostler_door_rpc::Later::reply(again));
+            out.spawn_blocking(move |_| ostler_door_rpc::Later::reply(again));
             Flow::Continue
         }
 
@@ -313,7 +326,7 @@ mod tests {
     fn served(buffer: usize) -> (DuplexStream, JoinHandle<io::Result<()>>) {
         let (client, server) = tokio::io::duplex(buffer);
         let limits = Limits { line: MAX, in_flight: 4, in_flight_bytes: MAX, input: InputLimits::default() };
-        (client, tokio::spawn(serve_over(WebSocket::new(server, MessageMax::new(MAX)), Echo, limits)))
+        (client, tokio::spawn(serve_over(WebSocket::new(server, MessageMax::new(MAX), false), Echo, limits)))
     }
 
     async fn say(client: &mut DuplexStream, opcode: u8, payload: &[u8]) {
@@ -374,6 +387,23 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn where_it_was_agreed_on_long_texts_are_compressed_both_ways() {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let limits = Limits { line: MAX, in_flight: 4, in_flight_bytes: MAX, input: InputLimits::default() };
+        tokio::spawn(serve_over(WebSocket::new(server, MessageMax::new(MAX), true), Echo, limits));
+        let long = vec![b'x'; 5000];
+        let short = crate::websocket::deflate::deflate(&long).unwrap();
+        say(&mut client, 0x41, &short).await;
+        assert_eq!(
+            (client.read_u8().await.unwrap(), usize::from(client.read_u8().await.unwrap())),
+            (0xc1, short.len())
+        );
+        let mut heard = vec![0; short.len()];
+        client.read_exact(&mut heard).await.unwrap();
+        assert_eq!(crate::websocket::deflate::inflate(&heard, MAX).unwrap(), long);
+    }
+
+    #[tokio::test]
     async fn who_breaks_the_protocol_is_told_how_and_let_go() {
         for (opcode, payload, code) in [(2, &b"x"[..], 1003u16), (1, b"\xff", 1007), (3, b"", 1002)] {
             let (mut client, serving) = served(1 << 16);
@@ -389,7 +419,7 @@ mod tests {
     #[tokio::test]
     async fn a_silent_client_is_asked_whether_it_is_there() {
         let (mut client, server) = tokio::io::duplex(1 << 16);
-        let mut socket = WebSocket::new(server, MessageMax::new(MAX));
+        let mut socket = WebSocket::new(server, MessageMax::new(MAX), false);
         socket.ask_at = Instant::now();
         let mut lines = Vec::new();
         let waiting = tokio::time::timeout(Duration::from_millis(50), socket.wait(Some(&mut lines), false));
@@ -400,7 +430,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_answers_stays_and_one_that_does_not_is_let_go() {
         let (mut client, server) = tokio::io::duplex(1 << 16);
-        let mut socket = WebSocket::new(server, MessageMax::new(MAX));
+        let mut socket = WebSocket::new(server, MessageMax::new(MAX), false);
         for _ in 0..3 {
             socket.ask();
             say(&mut client, 10, b"").await;
