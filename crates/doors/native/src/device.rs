@@ -8,7 +8,7 @@ use ostler_api::{
     Timestamp, methods,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::access::device::{HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Terms};
+use ostler_engine::access::device::{Asks, HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Terms};
 use ostler_engine::{Engine, MayWait, Origin, Target};
 
 use crate::DoorState;
@@ -36,7 +36,7 @@ pub(crate) fn offer(
         rights,
         stands_ms: millis(STANDS),
         code: params.code,
-        ask: params.code,
+        asks: if params.code { Asks::Always } else { Asks::Elsewhere },
         lifetimes: Lifetimes::default(),
     };
     let offered = shared.engine.offer(wait, who.admitter(), terms).map_err(|error| refusal(&error))?;

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use guest::{Guest, SignedAnswer, Visitor};
 pub use key::{Challenge, PublicKey};
-pub use offers::{Introduction, OfferError, OfferView, Offered, Standing, Terms};
+pub use offers::{Asks, Introduction, OfferError, OfferView, Offered, Standing, Terms};
 pub(crate) use pairing::Pairing;
 pub use pairing::{Admitter, Paired, Redeemed};
 pub use rights::{NoRight, Preset, Right, Rights};

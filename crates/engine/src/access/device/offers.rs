@@ -18,6 +18,17 @@ const OFFERS_MAX: usize = 8;
 /// How long a settled offer can still be asked about.
 const SETTLED_MS: u64 = 60_000;
 
+/// When a person is asked whether the device that came is theirs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Whatever it is.
+    Always,
+    /// Where it is no program of this machine.
+    Elsewhere,
+    /// Not at all: only for a protocol whose user said that.
+    Never,
+}
+
 /// What is offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms {
@@ -29,8 +40,8 @@ pub struct Terms {
     pub stands_ms: u64,
     /// Whether there is a code to be typed. A link there is always.
     pub code: bool,
-    /// Whether a person is asked once more when the device is there, also where it is a program of this machine.
-    pub ask: bool,
+    /// When a person is asked once more, once the device is there.
+    pub asks: Asks,
     /// How long its tokens are good for, if it has no key.
     pub lifetimes: Lifetimes,
 }
@@ -206,7 +217,11 @@ impl Offers {
             None => {
                 offer.came = Some((who.clone(), address.to_owned()));
                 // The person who made the link sits at this machine; whoever is elsewhere could be anybody who read it.
-                let asked = offer.terms.ask || !here;
+                let asked = match offer.terms.asks {
+                    Asks::Always => true,
+                    Asks::Elsewhere => !here,
+                    Asks::Never => false,
+                };
                 offer.standing = if asked { Standing::Claimed } else { Standing::Admitted };
                 offer.code = None;
             }

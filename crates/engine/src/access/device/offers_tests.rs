@@ -12,9 +12,9 @@ fn me() -> By {
     By::Terminal { uid: 0, pid: Some(1), tty: "test".into() }
 }
 
-fn terms(ask: bool) -> Terms {
-    let rights = Preset::Answer.rights();
-    Terms { name: None, rights, stands_ms: STANDS, code: true, ask, lifetimes: Lifetimes::default() }
+fn terms(always: bool) -> Terms {
+    let (rights, asks) = (Preset::Answer.rights(), if always { Asks::Always } else { Asks::Elsewhere });
+    Terms { name: None, rights, stands_ms: STANDS, code: true, asks, lifetimes: Lifetimes::default() }
 }
 
 fn phone() -> Introduction {
