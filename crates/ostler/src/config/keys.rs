@@ -127,6 +127,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.doors.web = value),
     },
     Key {
+        name: "doors.drop_in",
+        default: "false",
+        doc: "Always start with --drop-in.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
         name: "web.port",
         default: "8767",
         doc: "The first port to try for phones and browsers.",
@@ -171,12 +177,6 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         doc: "Let other machines use that port without encryption: everybody on the network can read along. Needs `ostler config confirm`.",
         apply: |config, text| parse_bool(text).map(|value| config.web.insecure_lan = value),
-    },
-    Key {
-        name: "doors.drop_in",
-        default: "false",
-        doc: "Always start with --drop-in.",
-        apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
     },
     Key {
         name: "daemon.restart",
