@@ -144,6 +144,8 @@ struct Offer {
     until: u64,
     standing: Standing,
     came: Option<(Introduction, String)>,
+    /// It is being written down: nobody else gets it meanwhile.
+    taken: bool,
 }
 
 /// All of them.
@@ -172,6 +174,7 @@ impl Offers {
             by,
             standing: Standing::Open,
             came: None,
+            taken: false,
         });
         Ok(offered)
     }
@@ -228,11 +231,11 @@ impl Offers {
         }
         match offer.standing {
             Standing::Claimed => Ok(Claim::Waits { offer: offer.id.clone(), left_ms: offer.until.saturating_sub(now) }),
-            Standing::Admitted => {
+            Standing::Admitted if !offer.taken => {
                 Ok(Claim::Goes { offer: offer.id.clone(), terms: offer.terms.clone(), by: offer.by.clone() })
             }
             Standing::Refused => Err(OfferError::Refused),
-            Standing::Open | Standing::Paired(_) | Standing::Expired => Err(OfferError::Nobody),
+            Standing::Admitted | Standing::Open | Standing::Paired(_) | Standing::Expired => Err(OfferError::Nobody),
         }
     }
 
@@ -271,11 +274,16 @@ impl Offers {
     /// Whether this may still be paired: asked again while the device is being written down, so that it happens once.
     pub(super) fn take(&mut self, id: &str) -> bool {
         let Ok(offer) = self.find(id) else { return false };
-        let goes = offer.standing == Standing::Admitted;
-        if goes {
-            offer.standing = Standing::Expired;
-        }
+        let goes = offer.standing == Standing::Admitted && !offer.taken;
+        offer.taken |= goes;
         goes
+    }
+
+    /// It could not be written down: the device may try again.
+    pub(super) fn give_back(&mut self, id: &str) {
+        if let Ok(offer) = self.find(id) {
+            offer.taken = false;
+        }
     }
 
     pub(super) fn views(&self, now: u64) -> Vec<OfferView> {

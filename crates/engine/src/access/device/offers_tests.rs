@@ -64,6 +64,8 @@ fn who_claims_waits_until_a_person_has_decided_and_is_let_in_once() {
     offers.admit(&offered.id, me(), Rights::all(), 4).unwrap();
     assert!(matches!(ask(&mut offers, 5), Ok(Claim::Goes { .. })));
     assert!(offers.take(&offered.id) && !offers.take(&offered.id));
+    assert_eq!(offers.views(5)[0].standing, Standing::Admitted, "a person who looks meanwhile sees that it goes on");
+    assert_eq!(ask(&mut offers, 5), Err(OfferError::Nobody), "nobody else gets it meanwhile");
     offers.paired(&offered.id, "d1".into(), 6);
     assert_eq!(ask(&mut offers, 7), Err(OfferError::Nobody));
     assert_eq!(offers.views(7)[0].standing, Standing::Paired("d1".into()));

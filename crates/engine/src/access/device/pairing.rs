@@ -173,8 +173,9 @@ impl Engine {
             return Err(OfferError::Nobody.into());
         }
         let paired = self.pair(wait, terms, by, who, address);
-        if let Ok(paired) = &paired {
-            pairing.offers().paired(&offer, paired.id.clone(), now);
+        match &paired {
+            Ok(paired) => pairing.offers().paired(&offer, paired.id.clone(), now),
+            Err(_) => pairing.offers().give_back(&offer),
         }
         pairing.changed();
         paired.map(Redeemed::Paired)
