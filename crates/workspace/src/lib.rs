@@ -3,6 +3,7 @@
 //! Plain blocking functions with typed results and errors; whoever calls them chooses the thread and
 //! words the errors. Nothing here knows a protocol, a session or a process of the engine.
 
+pub mod beneath;
 pub mod extract;
 pub mod files;
 pub mod git;
