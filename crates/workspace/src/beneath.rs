@@ -21,6 +21,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, statat};
 
 pub use error::BeneathError;
 pub use hash::content_hash;
+pub(crate) use hash::hash_of;
 pub use kind::{FileKind, media_type};
 pub use list::{Count, LIST_MAX, Listed, ListedPage, Stated};
 pub use read::{Content, READ_MAX, Range, Shown};

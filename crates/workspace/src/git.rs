@@ -11,6 +11,7 @@ mod info;
 mod run;
 mod slug;
 mod status;
+pub mod work;
 mod worktree;
 
 use std::ffi::{OsStr, OsString};

@@ -11,7 +11,7 @@ impl RunGit for Forker {
             args: command.args,
             env: command.env,
             cwd: command.cwd,
-            stdin: Vec::new(),
+            stdin: command.stdin,
             with_stderr: command.with_stderr,
             within: command.within,
             grace: command.grace,

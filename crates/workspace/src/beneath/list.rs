@@ -88,6 +88,28 @@ impl Root {
     }
 }
 
+impl Root {
+    /// What a path itself is: a link as a link.
+    pub(crate) fn lstat(&self, path: &Path) -> Result<Stated, BeneathError> {
+        self.one(path)?.stat.ok_or_else(|| BeneathError::Missing(path.to_owned()))
+    }
+
+    /// Where a link leads, as it says; nothing for what is no link.
+    pub(crate) fn link(&self, path: &Path) -> Result<Option<OsString>, BeneathError> {
+        let listed = self.one(path)?;
+        match listed.stat {
+            None => Err(BeneathError::Missing(path.to_owned())),
+            Some(_) => Ok(listed.target),
+        }
+    }
+
+    fn one(&self, path: &Path) -> Result<Listed, BeneathError> {
+        let name = path.file_name().ok_or_else(|| BeneathError::Folder(path.to_owned()))?.to_owned();
+        let folder = self.at(path.parent().unwrap_or(Path::new("")), OFlags::PATH | OFlags::DIRECTORY)?;
+        Ok(look(folder.as_fd(), name, false))
+    }
+}
+
 /// The first so many names behind one, and one more if there is one; and how many there are of all.
 fn page(folder: BorrowedFd<'_>, after: Option<&OsStr>, limit: usize) -> Result<(BTreeSet<OsString>, u64), Errno> {
     let (mut smallest, mut total) = (BTreeSet::new(), 0_u64);

@@ -3,15 +3,18 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, openat, renameat_with, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, fchmod, mkdirat, openat, renameat_with, statat, symlinkat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::git_folder::is_gits;
+use super::hash::hash_of;
 use super::walk::Walk;
 use super::{BeneathError, Root, content_hash};
 
@@ -56,12 +59,24 @@ impl Root {
             let (size, limit) = (content.len() as u64, WRITE_MAX as u64);
             return Err(BeneathError::TooLarge { path: path.to_owned(), size, limit });
         }
+        self.put(path, content, expected, None)
+    }
+
+    /// Writes a file of any size, with these permissions or those of the file that was there.
+    pub(crate) fn put(
+        &self,
+        path: &Path,
+        content: &[u8],
+        expected: Expected<'_>,
+        mode: Option<u32>,
+    ) -> Result<Written, BeneathError> {
         let failed = |errno: Errno| BeneathError::of(path, errno);
         let (walk, name) = self.place(path)?;
-        let mode = match expected {
+        let before = match expected {
             Expected::Absent => None,
             Expected::Hash(hash) => Some(seen(walk.here(), name, hash, path)?),
         };
+        let mode = mode.map(Mode::from_raw_mode).or(before);
         let draft = draft(walk.here(), content, mode).map_err(failed)?;
         match expected {
             Expected::Absent => {
@@ -70,6 +85,25 @@ impl Root {
             Expected::Hash(hash) => exchange(walk.here(), &draft, name, hash, path)?,
         }
         Ok(Written { hash: content_hash(content) })
+    }
+
+    /// Makes a link where nothing is.
+    pub(crate) fn put_link(&self, path: &Path, target: &OsStr) -> Result<(), BeneathError> {
+        let (walk, name) = self.place(path)?;
+        symlinkat(target, walk.here(), name).map_err(|errno| BeneathError::of(path, errno))
+    }
+
+    /// Makes the folders above a path that are missing.
+    pub(crate) fn make_folders(&self, path: &Path) -> Result<(), BeneathError> {
+        let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
+        for folder in above.into_iter().rev() {
+            let (walk, name) = self.place(folder)?;
+            match mkdirat(walk.here(), name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(BeneathError::of(folder, errno)),
+            }
+        }
+        Ok(())
     }
 
     /// Removes one file or link, if it is no folder and not git's.
@@ -118,11 +152,8 @@ fn is_still(dir: BorrowedFd<'_>, name: &OsStr, hash: &str) -> Result<bool, Errno
     if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
         return Ok(false);
     }
-    let mut content = Vec::new();
-    let most = WRITE_MAX as u64 + 1;
-    let read = File::from(file).take(most).read_to_end(&mut content);
-    read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    Ok(content.len() <= WRITE_MAX && content_hash(&content) == hash)
+    let found = hash_of(File::from(file)).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(found == hash)
 }
 
 /// The content under a name that nobody else takes, on the disk.

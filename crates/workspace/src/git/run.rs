@@ -49,6 +49,8 @@ pub struct GitCommand {
     pub env: Vec<(OsString, OsString)>,
     /// Where it runs.
     pub cwd: PathBuf,
+    /// What it can read.
+    pub stdin: Vec<u8>,
     /// What it says on stderr counts too.
     pub with_stderr: bool,
     /// How long it may take.
@@ -68,7 +70,7 @@ pub struct GitRan {
     pub output: Vec<u8>,
 }
 
-/// Runs git: without input and terminal, in a group of its own, ended with all that it started when it is over its bounds.
+/// Runs git: with no input but what it is given and no terminal, in a group of its own, ended with all that it started when it is over its bounds.
 pub trait RunGit: std::fmt::Debug + Send + Sync {
     /// Runs a command to its end; what it leaves in the background is not waited for.
     fn run_git(&self, command: GitCommand) -> Result<GitRan, RunError>;
@@ -116,6 +118,7 @@ impl Git {
             args: here.into_iter().chain(args.into_iter().map(|arg| arg.as_ref().to_owned())).collect(),
             env: self.env.clone(),
             cwd,
+            stdin: Vec::new(),
             with_stderr: false,
             within: DEADLINE,
             grace: GRACE,

@@ -5,24 +5,27 @@ use super::*;
 
 /// Runs git as a child of the test.
 #[derive(Debug)]
-struct Plain;
+pub(super) struct Plain;
 
 impl RunGit for Plain {
     fn run_git(&self, command: GitCommand) -> Result<GitRan, RunError> {
         let mut git = Command::new(command.program);
         git.args(command.args).env_clear().envs(command.env).current_dir(command.cwd);
-        let ran = git.stdin(std::process::Stdio::null()).output()?;
+        let mut input = tempfile::tempfile()?;
+        std::io::Write::write_all(&mut input, &command.stdin)?;
+        std::io::Seek::rewind(&mut input)?;
+        let ran = git.stdin(input).output()?;
         let said = if command.with_stderr { ran.stderr } else { Vec::new() };
         Ok(GitRan { success: ran.status.success(), output: [said, ran.stdout].concat() })
     }
 }
 
 /// A repository in a temporary directory, and a git that knows nothing of the machine it runs on.
-struct Repo {
+pub(super) struct Repo {
     base: tempfile::TempDir,
 }
 
-fn env(home: &Path) -> Vec<(OsString, OsString)> {
+pub(super) fn env(home: &Path) -> Vec<(OsString, OsString)> {
     [
         ("HOME", home.as_os_str()),
         ("GIT_CONFIG_NOSYSTEM", OsStr::new("1")),
@@ -37,14 +40,14 @@ fn env(home: &Path) -> Vec<(OsString, OsString)> {
 }
 
 impl Repo {
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         let repo = Repo { base: tempfile::tempdir().expect("a temporary directory") };
         fs::create_dir(repo.dir()).expect("made");
         repo.git(&["init", "-q", "-b", "main"]);
         repo
     }
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let repo = Repo::empty();
         fs::write(repo.dir().join("a.txt"), "1\n").expect("written");
         repo.git(&["add", "-A"]);
@@ -52,19 +55,19 @@ impl Repo {
         repo
     }
 
-    fn base(&self) -> PathBuf {
+    pub(super) fn base(&self) -> PathBuf {
         self.base.path().canonicalize().expect("there")
     }
 
-    fn dir(&self) -> PathBuf {
+    pub(super) fn dir(&self) -> PathBuf {
         self.base().join("proj")
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         self.git_with(args, &[])
     }
 
-    fn git_with(&self, args: &[&str], more: &[(&str, &str)]) -> String {
+    pub(super) fn git_with(&self, args: &[&str], more: &[(&str, &str)]) -> String {
         let output = Command::new("git")
             .current_dir(self.dir())
             .args(["-c", "commit.gpgsign=false"])
@@ -79,12 +82,12 @@ impl Repo {
         String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
     }
 
-    fn at(&self, dir: &Path) -> Git {
+    pub(super) fn at(&self, dir: &Path) -> Git {
         let path = std::env::var_os("PATH").unwrap_or_default();
         Git::new(dir, &path, &env(&self.base()), Arc::new(Plain))
     }
 
-    fn here(&self) -> Git {
+    pub(super) fn here(&self) -> Git {
         self.at(&self.dir())
     }
 

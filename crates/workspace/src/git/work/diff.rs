@@ -1,0 +1,247 @@
+//! Differences, file by file, as git draws them. One run of git tells which files and how: what stands between two heads of a
+//! patch is a file's, and no name can look like a head, because names are quoted there. What is too much is left out and said so.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::patch::{self, unquoted};
+use super::path::checked;
+use super::{GitError, RunError, WorkTree};
+
+/// No program that anybody named draws it, nothing runs in another repository, and no colours are in it.
+pub(super) const PLAIN: [&str; 4] = ["--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
+/// As every user's configuration leaves it.
+const FORM: [&str; 6] =
+    ["--src-prefix=a/", "--dst-prefix=b/", "--find-renames", "--submodule=short", "--unified=3", "--relative"];
+
+/// 512 KiB: nobody reads more of one file.
+pub const DIFF_FILE_MAX: usize = 512 << 10;
+/// 3 MiB: with escapes still a message that a client can take.
+pub const DIFF_MAX: usize = 3 << 20;
+/// Files that are listed.
+const FILES_MAX: usize = 5000;
+/// New files that are drawn; of the rest, nobody reads more than the name.
+const NEW_MAX: usize = 200;
+
+/// What is compared with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DiffOf {
+    /// The work tree with the index; new files too.
+    Unstaged,
+    /// The index with the last commit.
+    Staged,
+    /// A commit with the one before it.
+    Commit(OsString),
+    /// The work tree, staged or not, with a commit; new files too.
+    Since(OsString),
+}
+
+/// The difference of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDiff {
+    /// From the root on.
+    pub path: PathBuf,
+    /// Where it was before.
+    pub from: Option<PathBuf>,
+    /// Git's letter: A, M, D, R, C, T or U; `?` for a file that git does not know.
+    pub letter: u8,
+    /// It is a submodule: the difference is that of its commits.
+    pub submodule: bool,
+    /// What changed in it.
+    pub patch: Patch,
+}
+
+/// What changed in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Patch {
+    /// Lines, in git's own form.
+    Text {
+        /// With its head.
+        text: Vec<u8>,
+        /// Lines that came.
+        added: u64,
+        /// Lines that went.
+        removed: u64,
+    },
+    /// It is no text.
+    Binary,
+    /// More than is given; so many bytes where that is known.
+    Cut(Option<u64>),
+}
+
+/// Differences of several files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diffs {
+    /// In git's order, new files last.
+    pub files: Vec<FileDiff>,
+    /// There are more files than are listed.
+    pub cut: bool,
+}
+
+impl WorkTree {
+    /// The difference of everything, or of one path and what is beneath it.
+    pub fn diff(&self, of: &DiffOf, path: Option<&Path>) -> Result<Diffs, GitError> {
+        let path = path.map(checked).transpose()?;
+        let (command, with_new) = self.command(of)?;
+        let behind: Vec<OsString> =
+            std::iter::once("--".into()).chain(path.map(|path| path.as_os_str().to_owned())).collect();
+        let args = |form: &[&str]| {
+            let form = PLAIN.iter().chain(&FORM).chain(form).map(OsString::from);
+            command.iter().cloned().chain(form).chain(behind.iter().cloned()).collect::<Vec<_>>()
+        };
+        let mut diffs = match self.look("diff", &args(&["--raw", "--abbrev=40", "--patch"])) {
+            Ok(text) => read(&text),
+            // More than anybody could want: the names alone.
+            Err(GitError::Run(RunError::TooMuchOutput)) => read(&self.look("diff", &args(&["--raw", "--abbrev=40"]))?),
+            Err(error) => return Err(error),
+        };
+        if with_new {
+            self.add_new(&mut diffs, path)?;
+        }
+        diffs.bound();
+        Ok(diffs)
+    }
+
+    /// The command that compares, and whether files that git does not know belong to it.
+    fn command(&self, of: &DiffOf) -> Result<(Vec<OsString>, bool), GitError> {
+        let words =
+            |words: &[&str]| ["-c", "core.quotePath=false"].iter().chain(words).map(OsString::from).collect::<Vec<_>>();
+        Ok(match of {
+            DiffOf::Unstaged => (words(&["diff"]), true),
+            DiffOf::Staged => (words(&["diff", "--cached"]), false),
+            DiffOf::Commit(name) => {
+                let commit = self.commit(name)?;
+                // Against the first commit before it; the first of all against nothing.
+                (words(&["diff-tree", "-r", "--root", "--no-commit-id", "-m", "--first-parent", &commit]), false)
+            }
+            DiffOf::Since(name) => (words(&["diff", &self.commit(name)?]), true),
+        })
+    }
+
+    /// Files that git does not know: their names are git's answer, their content is read beneath the root.
+    fn add_new(&self, diffs: &mut Diffs, path: Option<&Path>) -> Result<(), GitError> {
+        let args = ["ls-files", "--others", "--exclude-standard", "-z", "--"].map(OsString::from);
+        let args: Vec<OsString> = args.into_iter().chain(path.map(|path| path.as_os_str().to_owned())).collect();
+        let listed = self.look("ls-files", &args)?;
+        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        for (drawn, name) in names.enumerate() {
+            if diffs.files.len() >= FILES_MAX {
+                diffs.cut = true;
+                break;
+            }
+            let path = super::path_of(name);
+            // A repository in the repository ends with a slash.
+            let patch = match drawn < NEW_MAX && !name.ends_with(b"/") {
+                true => patch::of_new(self.root(), &path),
+                false => Some(Patch::Cut(None)),
+            };
+            // Gone meanwhile: it is not new any more.
+            let Some(patch) = patch else { continue };
+            diffs.files.push(FileDiff { path, from: None, letter: b'?', submodule: false, patch });
+        }
+        Ok(())
+    }
+}
+
+impl Diffs {
+    /// Leaves out what is too much.
+    fn bound(&mut self) {
+        let mut room = DIFF_MAX;
+        for file in &mut self.files {
+            let Patch::Text { text, .. } = &file.patch else { continue };
+            if text.len() > DIFF_FILE_MAX.min(room) {
+                file.patch = Patch::Cut(Some(text.len() as u64));
+            } else {
+                room -= text.len();
+            }
+        }
+        self.cut |= self.files.len() > FILES_MAX;
+        self.files.truncate(FILES_MAX);
+    }
+}
+
+/// How the head of a file in conflict begins.
+const CONFLICT: &[u8] = b"diff --cc ";
+
+/// A file as the raw lines tell it, and how its head looks in the patch.
+struct Raw {
+    file: FileDiff,
+    head: Vec<u8>,
+}
+
+/// What `git diff --raw --patch` prints.
+fn read(text: &[u8]) -> Diffs {
+    let mut raws: Vec<Raw> = Vec::new();
+    let mut rest = text;
+    while let Some((line, behind)) = cut_line(rest).filter(|(line, _)| line.first() == Some(&b':')) {
+        raws.extend(raw(line));
+        rest = behind;
+    }
+    let mut at = None;
+    let mut section: Vec<u8> = Vec::new();
+    while let Some((line, behind)) = cut_line(rest) {
+        if line.starts_with(b"diff --git ") || line.starts_with(CONFLICT) {
+            close(&mut raws, at, &mut section);
+            let from = at.unwrap_or(0);
+            // A change of a file's kind has two heads that are the same.
+            let found = raws.iter().enumerate().skip(from).find(|(_, raw)| raw.head == line);
+            at = found.map(|(index, _)| index).or(at);
+        }
+        if at.is_some() {
+            section.extend_from_slice(line);
+            section.push(b'\n');
+        }
+        rest = behind;
+    }
+    close(&mut raws, at, &mut section);
+    Diffs { files: raws.into_iter().map(|raw| raw.file).collect(), cut: false }
+}
+
+fn close(raws: &mut [Raw], at: Option<usize>, section: &mut Vec<u8>) {
+    let Some(raw) = at.and_then(|at| raws.get_mut(at)) else { return };
+    let mut whole = match std::mem::replace(&mut raw.file.patch, Patch::Binary) {
+        Patch::Text { text, .. } => text,
+        Patch::Binary | Patch::Cut(_) => Vec::new(),
+    };
+    whole.append(section);
+    raw.file.patch = patch::of_text(whole);
+}
+
+/// `:MODE MODE HASH HASH LETTER[SCORE]\tPATH[\tNEW PATH]`, paths quoted where they must be; a file in conflict is compared with
+/// several, and has a colon, a mode and a hash for each.
+fn raw(line: &[u8]) -> Option<Raw> {
+    let sides = line.iter().take_while(|byte| **byte == b':').count();
+    let mut fields = line.get(sides..)?.split(|byte| *byte == b'\t');
+    let mut words = fields.next()?.split(|byte| *byte == b' ');
+    let modes: Vec<&[u8]> = words.by_ref().take(sides + 1).collect();
+    let letter = words.nth(sides + 1)?.first()?;
+    let first = fields.next()?;
+    let second = fields.next();
+    let path = unquoted(second.unwrap_or(first));
+    let (letter, head) = match sides {
+        1 => {
+            let (old, new) = (quoted_with(b"a/", first), quoted_with(b"b/", second.unwrap_or(first)));
+            (*letter, [b"diff --git ", old.as_slice(), b" ", &new].concat())
+        }
+        _ => (b'U', [CONFLICT, first].concat()),
+    };
+    let submodule = modes.contains(&b"160000".as_slice());
+    let (path, from) = (super::path_of(&path), second.map(|_| super::path_of(&unquoted(first))));
+    Some(Raw { file: FileDiff { path, from, letter, submodule, patch: Patch::Cut(None) }, head })
+}
+
+/// A name as it stands in a raw line, with a prefix as it stands in a head.
+fn quoted_with(prefix: &[u8], name: &[u8]) -> Vec<u8> {
+    match name.strip_prefix(b"\"") {
+        Some(rest) => [b"\"", prefix, rest].concat(),
+        None => [prefix, name].concat(),
+    }
+}
+
+fn cut_line(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    if text.is_empty() {
+        return None;
+    }
+    let end = text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
+    Some((text.get(..end)?, text.get(end + 1..).unwrap_or_default()))
+}
