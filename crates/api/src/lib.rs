@@ -6,32 +6,40 @@
 
 mod approval;
 mod arrival;
+mod changes;
 pub mod client;
 mod device;
 mod error;
 mod feed;
+mod git;
 mod hosted;
 mod instance;
 mod method;
 mod openrpc;
+mod path;
 mod process;
 mod schema;
 mod session;
 mod time;
+mod workspace;
 
 pub use approval::*;
 pub use arrival::*;
 pub use device::*;
+pub use changes::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use feed::*;
+pub use git::*;
 pub use hosted::*;
 pub use instance::*;
 pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};
 pub use openrpc::document;
+pub use path::FilePath;
 pub use process::*;
 pub use schema::Schema;
 pub use session::*;
 pub use time::Timestamp;
+pub use workspace::*;
 
 /// The version of this protocol, agreed in `instance.hello`. It grows when a peer must know of a change;
 /// new optional fields and methods do not count, because unknown fields are ignored.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, arrival, device, feed, hosted, instance, process, session};
+use crate::{approval, arrival, changes, device, feed, git, hosted, instance, process, session, workspace};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -162,6 +162,68 @@ pub mod methods {
         SessionRead = "session.read" (session::SessionReadParams) -> session::SessionPage;
         /// The line of the agent that a record was made from.
         SessionRaw = "session.raw" (session::SessionRawParams) -> session::SessionRaw;
+        /// What a session changed, turn by turn, from its tools and from git.
+        SessionChanges = "session.changes" (changes::SessionChangesParams) -> changes::SessionChanges;
+        /// The names in a folder of a workspace, a page at a time.
+        WorkspaceList = "workspace.list" (workspace::WorkspaceListParams) -> workspace::WorkspaceList;
+        /// A folder of a workspace and what is beneath it, to a depth.
+        WorkspaceTree = "workspace.tree" (workspace::WorkspaceTreeParams) -> workspace::WorkspaceTree;
+        /// A file of a workspace, whole or a range of it.
+        WorkspaceRead = "workspace.read" (workspace::WorkspaceReadParams) -> workspace::WorkspaceFile;
+        /// Writes one file: makes it, or replaces the content that was read. Not for hosted processes.
+        WorkspaceWrite = "workspace.write" (workspace::WorkspaceWriteParams) -> workspace::WorkspaceWritten;
+        /// How a work tree stands: branch, and what is staged, not staged, not known, in conflict.
+        GitStatus = "git.status" (git::GitStatusParams) -> git::GitStatus;
+        /// Differences, file by file.
+        GitDiff = "git.diff" (git::GitDiffParams) -> git::GitDiff;
+        /// Commits, newest first.
+        GitLog = "git.log" (git::GitLogParams) -> git::GitLog;
+        /// Branches, here and of remotes.
+        GitBranches = "git.branches" (git::GitParams) -> git::GitBranchList;
+        /// Remotes.
+        GitRemotes = "git.remotes" (git::GitParams) -> git::GitRemoteList;
+        /// Changes that were put aside.
+        GitStashes = "git.stashes" (git::GitParams) -> git::GitStashList;
+        /// Work trees of the repository, with the sessions that work in them.
+        GitWorktrees = "git.worktrees" (git::GitParams) -> git::GitWorktreeList;
+        /// Takes paths into the index. Like all that follow, not for hosted processes.
+        GitStage = "git.stage" (git::GitPathsParams) -> instance::Empty;
+        /// Takes paths back out of the index.
+        GitUnstage = "git.unstage" (git::GitPathsParams) -> instance::Empty;
+        /// Takes the hunks of a patch into the index, or back out of it.
+        GitStagePatch = "git.stage_patch" (git::GitPatchParams) -> instance::Empty;
+        /// Throws changes away; they are kept for a day.
+        GitDiscard = "git.discard" (git::GitDiscardParams) -> git::GitDiscarded;
+        /// What was thrown away and can be put back.
+        GitKept = "git.kept" (git::GitParams) -> git::GitKeptList;
+        /// Puts back what was thrown away.
+        GitRestore = "git.restore" (git::GitRestoreParams) -> git::GitPaths;
+        /// Makes a branch; it is not checked out.
+        GitBranchCreate = "git.branch_create" (git::GitBranchCreateParams) -> instance::Empty;
+        /// Deletes a branch.
+        GitBranchDelete = "git.branch_delete" (git::GitBranchDeleteParams) -> instance::Empty;
+        /// Puts all changes aside.
+        GitStash = "git.stash" (git::GitStashParams) -> instance::Empty;
+        /// Puts changes back that were put aside, or forgets them.
+        GitStashTake = "git.stash_take" (git::GitStashTakeParams) -> instance::Empty;
+        /// Goes back to before a merge that is not over.
+        GitMergeAbort = "git.merge_abort" (git::GitParams) -> instance::Empty;
+        /// Adds a remote.
+        GitRemoteAdd = "git.remote_add" (git::GitRemoteAddParams) -> instance::Empty;
+        /// Removes a remote.
+        GitRemoteRemove = "git.remote_remove" (git::GitRemoteRemoveParams) -> instance::Empty;
+        /// Commits what is staged, as a hosted process: with hooks, and an output to watch.
+        GitCommit = "git.commit" (git::GitCommitParams) -> process::ProcessInfo;
+        /// Sends commits, as a hosted process.
+        GitPush = "git.push" (git::GitPushParams) -> process::ProcessInfo;
+        /// Fetches and takes in, as a hosted process.
+        GitPull = "git.pull" (git::GitPullParams) -> process::ProcessInfo;
+        /// Fetches, as a hosted process.
+        GitFetch = "git.fetch" (git::GitFetchParams) -> process::ProcessInfo;
+        /// Checks something else out, as a hosted process.
+        GitSwitch = "git.switch" (git::GitSwitchParams) -> process::ProcessInfo;
+        /// Takes another branch in, as a hosted process.
+        GitMerge = "git.merge" (git::GitMergeParams) -> process::ProcessInfo;
         /// Changes of the whole instance after a position, in one order.
         FeedRead = "feed.read" (feed::FeedReadParams) -> feed::FeedPage;
         /// Changes of the whole instance as they come, from any position.

@@ -28,6 +28,7 @@ mod retention;
 pub mod session;
 mod stats;
 mod terminal;
+pub mod workspace;
 
 use std::io;
 use std::path::PathBuf;

@@ -53,6 +53,9 @@ impl Retention {
 impl Engine {
     /// Deletes what retention no longer keeps. Blocks on the disk.
     pub fn prune(&self, wait: &MayWait, dry_run: bool) -> PruneReport {
+        if let (false, Err(error)) = (dry_run, self.discarded(wait)) {
+            tracing::warn!("{}: {error}", self.discarded_folder().display());
+        }
         let retention = &self.inner.config.retention;
         let now = SystemTime::now();
         let mut ended: Vec<(SystemTime, u64, Process)> = self

@@ -10,6 +10,7 @@
 
 mod agent;
 mod block;
+mod changed;
 mod content;
 mod decision;
 mod diff;
@@ -23,6 +24,7 @@ mod tool;
 
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
+pub use changed::{ToolChanged, TurnChanged};
 pub use content::ToolContent;
 pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, unwrapped};
 pub use diff::{Diff, Mark, take_diffs};

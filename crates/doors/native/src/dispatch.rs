@@ -11,11 +11,13 @@ use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target
 use serde_json::value::RawValue;
 
 use crate::approval::Personal;
+use crate::git::{change, hosted as git_hosted, look};
 use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, device, feed, frame, hosted, instance, page, process, record, rights, rules, session,
+    DoorState, approval, arrival, changes, device, feed, frame, hosted, instance, page, process, record, rights, rules,
+    session, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -173,6 +175,50 @@ impl Client {
                 out.ready.extend(call.head.answer(&Ok(ostler_api::document(&program))));
                 Ok(())
             }
+            _ => self.workspace_call(method, call, out),
+        }
+    }
+
+    /// Methods about files and git, and what a session did to them.
+    fn workspace_call(&self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+        match method {
+            methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
+            methods::WorkspaceList::NAME => self.reaching::<methods::WorkspaceList>(call, out, workspace::list),
+            methods::WorkspaceTree::NAME => self.reaching::<methods::WorkspaceTree>(call, out, workspace::tree),
+            methods::WorkspaceRead::NAME => self.reaching::<methods::WorkspaceRead>(call, out, workspace::read),
+            methods::WorkspaceWrite::NAME => self.reaching::<methods::WorkspaceWrite>(call, out, workspace::write),
+            methods::GitStatus::NAME => self.reaching::<methods::GitStatus>(call, out, look::status),
+            methods::GitDiff::NAME => self.reaching::<methods::GitDiff>(call, out, look::diff),
+            methods::GitLog::NAME => self.reaching::<methods::GitLog>(call, out, look::log),
+            methods::GitBranches::NAME => self.reaching::<methods::GitBranches>(call, out, look::branches),
+            methods::GitRemotes::NAME => self.reaching::<methods::GitRemotes>(call, out, look::remotes),
+            methods::GitStashes::NAME => self.reaching::<methods::GitStashes>(call, out, look::stashes),
+            methods::GitWorktrees::NAME => self.reaching::<methods::GitWorktrees>(call, out, look::worktrees),
+            methods::GitKept::NAME => self.reaching::<methods::GitKept>(call, out, look::kept),
+            methods::GitStage::NAME => self.reaching::<methods::GitStage>(call, out, change::stage),
+            methods::GitUnstage::NAME => self.reaching::<methods::GitUnstage>(call, out, change::unstage),
+            methods::GitStagePatch::NAME => self.reaching::<methods::GitStagePatch>(call, out, change::stage_patch),
+            methods::GitDiscard::NAME => self.reaching::<methods::GitDiscard>(call, out, change::discard),
+            methods::GitRestore::NAME => self.reaching::<methods::GitRestore>(call, out, change::restore),
+            methods::GitBranchCreate::NAME => {
+                self.reaching::<methods::GitBranchCreate>(call, out, change::branch_create)
+            }
+            methods::GitBranchDelete::NAME => {
+                self.reaching::<methods::GitBranchDelete>(call, out, change::branch_delete)
+            }
+            methods::GitStash::NAME => self.reaching::<methods::GitStash>(call, out, change::stash),
+            methods::GitStashTake::NAME => self.reaching::<methods::GitStashTake>(call, out, change::stash_take),
+            methods::GitMergeAbort::NAME => self.reaching::<methods::GitMergeAbort>(call, out, change::merge_abort),
+            methods::GitRemoteAdd::NAME => self.reaching::<methods::GitRemoteAdd>(call, out, change::remote_add),
+            methods::GitRemoteRemove::NAME => {
+                self.reaching::<methods::GitRemoteRemove>(call, out, change::remote_remove)
+            }
+            methods::GitCommit::NAME => git_hosted::start::<methods::GitCommit>(self, call, out),
+            methods::GitPush::NAME => git_hosted::start::<methods::GitPush>(self, call, out),
+            methods::GitPull::NAME => git_hosted::start::<methods::GitPull>(self, call, out),
+            methods::GitFetch::NAME => git_hosted::start::<methods::GitFetch>(self, call, out),
+            methods::GitSwitch::NAME => git_hosted::start::<methods::GitSwitch>(self, call, out),
+            methods::GitMerge::NAME => git_hosted::start::<methods::GitMerge>(self, call, out),
             _ => {
                 Err(RpcError::new(ErrorKind::UnknownMethod, format!("no method `{method}`"))
                     .hint("list them: ostler api"))

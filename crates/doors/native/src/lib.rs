@@ -5,15 +5,18 @@
 
 mod approval;
 mod arrival;
+mod changes;
 mod counters;
 mod device;
 mod dispatch;
 mod feed;
 mod frame;
+mod git;
 mod hosted;
 mod info;
 mod instance;
 mod page;
+mod place;
 mod process;
 mod reach;
 mod record;
@@ -25,6 +28,7 @@ mod signed;
 mod watches;
 mod web;
 mod who;
+mod workspace;
 
 pub use instance::agent_info;
 

@@ -97,7 +97,7 @@ pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
     Ok(())
 }
 
-fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) -> RpcError {
+pub(crate) fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) -> RpcError {
     match error {
         SpawnError::Refused { program, in_cwd: true, source } => RpcError::new(ErrorKind::Failed, {
             let cwd = cwd.unwrap_or("/");

@@ -12,7 +12,7 @@ pub(crate) fn check(shared: &DoorState, origin: &Origin, target: Target<'_>) -> 
     shared.engine.may_touch(origin, target).map_err(|error| refusal(&error))
 }
 
-fn refusal(error: &OutOfReach) -> RpcError {
+pub(crate) fn refusal(error: &OutOfReach) -> RpcError {
     let hint = match error {
         OutOfReach::Others { process: Some(id), .. } => {
             format!("to allow it, in a terminal of your own: ostler set {id} --access all")

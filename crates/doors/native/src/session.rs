@@ -35,7 +35,7 @@ const NAME_MAX: usize = 128;
 /// One line of an agent and some more.
 const RAW_MAX: u64 = 16 * 1024 * 1024;
 
-fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
+pub(crate) fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
     shared.engine.sessions().resolve(id).map_err(|error| match error {
         SessionError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no session `{id}`")).hint("list them: ostler sessions --all")

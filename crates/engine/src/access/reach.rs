@@ -4,6 +4,8 @@
 //! A person may open everything to one process, from a place of theirs; that is kept in memory only, so that nobody writes
 //! it into a file, and is in the audit.
 
+use std::path::{Path, PathBuf};
+
 use ostler_keeper::procfs;
 use ostler_story::By;
 
@@ -103,6 +105,34 @@ impl Engine {
             return Ok(());
         }
         Err(OutOfReach::Others { what: what(), host: host.clone(), process: process.clone() })
+    }
+
+    /// Whether a caller may look at what is beneath a folder: a hosted one at its own session's workspace. May wait for the disk.
+    pub fn may_look_into(&self, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+        let own = self.owner_for(origin).and_then(|id| self.sessions().get(&id)).is_some_and(|session| {
+            let view = session.view();
+            let real = |path: PathBuf| path.canonicalize().ok();
+            let folders = [Some(view.workspace), view.worktree].into_iter().flatten().filter_map(real);
+            folders.into_iter().any(|workspace| folder.starts_with(workspace))
+        });
+        if own { Ok(()) } else { self.is_free(origin, || folder.display().to_string()) }
+    }
+
+    /// Whether a caller may change files and git: nobody hosted, also not its own.
+    pub fn may_change(&self, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+        self.is_free(origin, || format!("changing {}", folder.display()))
+    }
+
+    /// Not hosted, or opened to by a person.
+    fn is_free(&self, origin: &Origin, what: impl Fn() -> String) -> Result<(), OutOfReach> {
+        match origin {
+            Origin::Free => Ok(()),
+            Origin::Unknown => Err(OutOfReach::Unknown { what: what() }),
+            Origin::Hosted { process: Some(id), .. } if self.inner.is_open_to(id) => Ok(()),
+            Origin::Hosted { process, host } => {
+                Err(OutOfReach::Others { what: what(), host: host.clone(), process: process.clone() })
+            }
+        }
     }
 
     /// To whom belongs what this caller starts: its session, or else its process; to nobody where it is not hosted here.

@@ -86,6 +86,8 @@ pub(crate) struct Registry {
     /// What everybody who watches the whole is told.
     pub(crate) feed: Feed,
     pub(crate) pairing: crate::access::device::Pairing,
+    /// Who changes which git repository.
+    pub(crate) writers: crate::workspace::Writers,
 }
 
 #[derive(Default)]
@@ -153,6 +155,7 @@ impl Registry {
             open_to: Mutex::default(),
             feed: Feed::default(),
             pairing: Default::default(),
+            writers: crate::workspace::Writers::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod called;
 mod cursor;
+mod difference;
 mod error;
 pub(crate) mod escape;
 mod nearest;
@@ -13,6 +14,7 @@ mod when;
 
 pub(crate) use called::Called;
 pub(crate) use cursor::has_cursor;
+pub(crate) use difference::difference_paint;
 pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};

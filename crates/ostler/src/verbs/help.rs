@@ -20,7 +20,7 @@ const DAILY: &[(&str, &[&str])] = &[
 const MORE: &[(&str, &[&str])] = &[
     ("Start", &["start", "restart", "service"]),
     ("Talk", &["tui", "interrupt", "set", "wait"]),
-    ("Look", &["sessions", "status", "export", "events", "audit", "metrics", "doctor"]),
+    ("Look", &["sessions", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
     ("Decide", &["rules", "pair", "web", "devices", "mcp"]),
     ("Manage", &["close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];

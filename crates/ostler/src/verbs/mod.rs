@@ -19,6 +19,7 @@ mod demo;
 mod deny;
 mod devices;
 mod devices_affirm;
+mod diff;
 mod doctor;
 mod down;
 mod events;
@@ -123,6 +124,7 @@ pub(crate) enum Verb {
     Set(set::Set),
     Interrupt(interrupt::Interrupt),
     Close(close::Close),
+    Diff(diff::Diff),
     Export(export::Export),
     Prune(prune::Prune),
     Forget(forget::Forget),
@@ -180,6 +182,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Set(verb) => verb.run(context),
         Verb::Interrupt(verb) => verb.run(context),
         Verb::Close(verb) => verb.run(context),
+        Verb::Diff(verb) => verb.run(context),
         Verb::Export(verb) => verb.run(context),
         Verb::Prune(verb) => verb.run(context),
         Verb::Forget(verb) => verb.run(context),

@@ -34,7 +34,7 @@ pub struct Changes {
 
 /// Where the work tree stood.
 #[derive(Debug, PartialEq, Eq)]
-enum Stood {
+pub(super) enum Stood {
     At(String),
     /// There was no commit yet.
     Unborn,
@@ -65,7 +65,7 @@ impl Git {
 
     /// The newest place of HEAD that is not younger than that. What has another history than HEAD has now (another branch, a
     /// rebase) is not a place that anything can be counted from.
-    fn stood_at(&self, second: u64) -> Stood {
+    pub(super) fn stood_at(&self, second: u64) -> Stood {
         let reflog = ["--walk-reflogs", "--date=unix", "-n", MOVES, "--format=%gd%x09%H%x09%gs", "HEAD", "--"];
         let Ok(ran) = self.query(LIST.into_iter().chain(reflog)) else { return Stood::Unknown };
         let text = String::from_utf8_lossy(&ran.output);

@@ -112,7 +112,7 @@ impl WorkTree {
     }
 
     /// A path from the top of the work tree on, as one from the root on; nothing outside of it.
-    fn from_top(&self, path: &[u8]) -> Option<PathBuf> {
+    fn beneath_root(&self, path: &[u8]) -> Option<PathBuf> {
         path.strip_prefix(self.prefix.as_slice()).map(|path| PathBuf::from(OsStr::from_bytes(path)))
     }
 

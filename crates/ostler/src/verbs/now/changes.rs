@@ -10,7 +10,7 @@ use ostler_engine::Forker;
 use ostler_workspace::git::{Changes, Git};
 
 use super::pager::Pager;
-use crate::output::{Paint, visible, visible_lines};
+use crate::output::{Paint, difference_paint, visible, visible_lines};
 use crate::request::Row;
 
 /// More than this nobody reads on a screen.
@@ -89,23 +89,11 @@ fn listed(changes: &Changes) -> Vec<Row> {
 
 fn difference(diff: &[u8]) -> Vec<Row> {
     let text = String::from_utf8_lossy(diff.get(..SHOWN).unwrap_or(diff));
-    let mut rows: Vec<Row> = text.lines().map(|line| Row::ours(paint(line), visible_lines(line))).collect();
+    let mut rows: Vec<Row> = text.lines().map(|line| Row::ours(difference_paint(line), visible_lines(line))).collect();
     if diff.len() > SHOWN {
         rows.push(Row::ours(Paint::Warn, format!("({} more bytes)", diff.len() - SHOWN)));
     }
     rows
-}
-
-fn paint(line: &str) -> Paint {
-    match line.as_bytes() {
-        [b'd', b'i', b'f', b'f', b' ', ..] => Paint::Head,
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Paint::Dim,
-        [b'+', ..] => Paint::Good,
-        [b'-', ..] => Paint::Bad,
-        [b'@', ..] => Paint::Warn,
-        [b' ', ..] => Paint::Plain,
-        _ => Paint::Dim,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Differences, file by file, as git draws them. One run of git tells which files and how: what stands between two heads of a
 //! patch is a file's, and no name can look like a head, because names are quoted there. What is too much is left out and said so.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::patch::{self, unquoted};
@@ -32,8 +32,10 @@ pub enum DiffOf {
     Staged,
     /// A commit with the one before it.
     Commit(OsString),
-    /// The work tree, staged or not, with a commit; new files too.
+    /// The work tree, staged or not, with a commit or a tree; new files too.
     Since(OsString),
+    /// One commit with another, both by their hashes.
+    Between(String, String),
 }
 
 /// The difference of one file.
@@ -114,7 +116,15 @@ impl WorkTree {
                 // Against the first commit before it; the first of all against nothing.
                 (words(&["diff-tree", "-r", "--root", "--no-commit-id", "-m", "--first-parent", &commit]), false)
             }
+            DiffOf::Since(name) if *name == *self.nothing()? => (words(&["diff", &self.nothing()?]), true),
             DiffOf::Since(name) => (words(&["diff", &self.commit(name)?]), true),
+            DiffOf::Between(old, new) => {
+                let hash = |text: &str| text.len() >= 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+                if !hash(old) || !hash(new) {
+                    return Err(GitError::name("commit", OsStr::new(if hash(old) { new } else { old })));
+                }
+                (words(&["diff", old, new]), false)
+            }
         })
     }
 

@@ -82,7 +82,7 @@ impl WorkTree {
         let odd = || GitError::Failed { what: "status", said: "it printed what this program does not know".into() };
         let status = Porcelain::read(&text).ok_or_else(odd)?;
         let wanted = |path: &[u8]| {
-            let path = self.from_top(path)?;
+            let path = self.beneath_root(path)?;
             paths.iter().any(|chosen| path.starts_with(chosen)).then_some(path)
         };
         let mut plan = Plan::default();

@@ -205,8 +205,9 @@ impl WorkTree {
     /// Refuses where a file is not as the discarding left it: as git has it, or not there.
     fn unchanged(&self, paths: &[PathBuf]) -> Result<(), GitError> {
         let status = self.status(super::Untracked::All)?;
-        let dirty = status.changed.iter().chain(&status.conflicted).map(|change| &change.path).chain(&status.untracked);
-        match dirty.filter(|dirty| paths.contains(dirty)).next() {
+        let mut dirty =
+            status.changed.iter().chain(&status.conflicted).map(|change| &change.path).chain(&status.untracked);
+        match dirty.find(|dirty| paths.contains(dirty)) {
             Some(path) => Err(BeneathError::Changed(path.clone()).into()),
             None => Ok(()),
         }

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use super::super::changes::Stood;
 use super::path::checked;
 use super::{GitError, WorkTree};
 
@@ -51,8 +52,31 @@ impl WorkTree {
                 found => found?,
             },
         };
+        self.commits(&from, path, skip, limit)
+    }
+
+    /// Where the work tree stood at a second of the Unix clock, as far back as git wrote that down and its history is still ours;
+    /// `None` where that is not known. Before the first commit it stood at the tree without anything in it.
+    pub fn stood_at(&self, second: u64) -> Result<Option<String>, GitError> {
+        match self.looks.stood_at(second) {
+            Stood::At(commit) => Ok(Some(commit)),
+            Stood::Unborn => self.nothing().map(Some),
+            Stood::Unknown => Ok(None),
+        }
+    }
+
+    /// Commits that led to one and not to another, newest first.
+    pub fn log_between(&self, old: &str, new: &str) -> Result<Vec<LogEntry>, GitError> {
+        let range = match old == self.nothing()? {
+            true => new.to_owned(),
+            false => format!("{old}..{new}"),
+        };
+        self.commits(&range, None, 0, LOG_MAX)
+    }
+
+    fn commits(&self, range: &str, path: Option<&Path>, skip: u64, limit: usize) -> Result<Vec<LogEntry>, GitError> {
         let (skip, limit) = (format!("--skip={skip}"), format!("--max-count={}", limit.clamp(1, LOG_MAX)));
-        let args = ["log", "-z", "--no-show-signature", "--no-color", "--encoding=UTF-8", FORMAT, &skip, &limit, &from];
+        let args = ["log", "-z", "--no-show-signature", "--no-color", "--encoding=UTF-8", FORMAT, &skip, &limit, range];
         let args: Vec<OsString> = args.iter().map(OsString::from).chain(["--".into()]).collect();
         let path = path.map(checked).transpose()?.map(|path| path.as_os_str().to_owned());
         let here = || self.here().iter().map(OsString::from);

@@ -88,7 +88,7 @@ impl WorkTree {
             shallow: self.common_dir.join("shallow").exists(),
             changed: within(changed),
             conflicted: within(conflicted),
-            untracked: untracked.iter().filter_map(|path| self.from_top(path)).collect(),
+            untracked: untracked.iter().filter_map(|path| self.beneath_root(path)).collect(),
             filters_left_out: self.filters_left_out.clone(),
         })
     }
@@ -110,7 +110,7 @@ impl WorkTree {
 
     fn within(&self, change: Change<Vec<u8>>) -> Option<Change<PathBuf>> {
         let Change { path, from, index, work, submodule } = change;
-        let (path, from) = (self.from_top(&path)?, from.and_then(|from| self.from_top(&from)));
+        let (path, from) = (self.beneath_root(&path)?, from.and_then(|from| self.beneath_root(&from)));
         Some(Change { path, from, index, work, submodule })
     }
 }
