@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ostler_api::{
-    ChangedFile, FileEdit, FilePath, RpcError, SessionChanges, SessionChangesParams, Timestamp, TurnChanges,
+    ChangedFile, ErrorKind, FileEdit, FilePath, RpcError, SessionChanges, SessionChangesParams, Timestamp, TurnChanges,
 };
 use ostler_engine::Origin;
 use ostler_engine::session::ChangedTurn;
-use ostler_engine::workspace::work::{DiffOf, GitError, LogEntry, WorkTree};
+use ostler_engine::workspace::work::{DiffOf, Diffs, GitError, LogEntry, WorkTree};
 use ostler_story::{Diff, ToolChanged};
 
 use crate::DoorState;
@@ -26,48 +26,44 @@ pub(crate) fn changes(
 ) -> Result<SessionChanges, RpcError> {
     let session = own(shared, origin, &params.id)?;
     let view = session.view();
-    let found =
-        session.changes(params.turn).map_err(|error| disk(&shared.engine, "what was said cannot be read", &error))?;
+    let unread = |error| disk(&shared.engine, "what was said cannot be read", &error);
+    let found = session.changes(params.turn).map_err(unread)?;
     if let Some(turn) = params.turn.filter(|_| found.turns.is_empty()) {
         let message = format!("{} has no turn {turn}", crate::info::of_session(&session));
-        return Err(RpcError::new(ostler_api::ErrorKind::NotFound, message));
+        return Err(RpcError::new(ErrorKind::NotFound, message));
     }
     let roots = [Some(view.workspace.clone()), view.workspace.canonicalize().ok()];
     let roots: Vec<PathBuf> = roots.into_iter().flatten().collect();
-    let mut told: Vec<TurnChanges> = found.turns.iter().map(|turn| turn_changes(turn, &roots)).collect();
-    let mut answer = SessionChanges { turns: Vec::new(), diff: None, since_known: false, cut: found.cut };
+    let turns = found.turns.iter().map(|turn| turn_changes(turn, &roots)).collect();
+    let mut answer = SessionChanges { turns, diff: None, since_known: false, cut: found.cut };
     if params.git
         && let Some(tree) = work_tree(shared, &view.workspace)?
     {
-        let failed = |error| of_git(shared, error);
-        for (turn, of) in told.iter_mut().zip(&found.turns) {
-            let commits = commits(&tree, of).map_err(failed)?;
-            turn.commits = commits.into_iter().map(look::commit).collect();
+        let only = params.turn.and(found.turns.first());
+        let of_git = |error| of_git(shared, error);
+        for (told, turn) in answer.turns.iter_mut().zip(&found.turns) {
+            told.commits = commits(&tree, turn).map_err(of_git)?.into_iter().map(look::commit).collect();
         }
-        let began = params.turn.and(found.turns.first()).map_or(view.created_ms / 1000, |turn| turn.began / MICROS);
-        let since = tree.stood_at(began).map_err(failed)?;
+        let began = only.map_or(view.created_ms / 1000, |turn| turn.began / MICROS);
+        let since = tree.stood_at(began).map_err(of_git)?;
         answer.since_known = since.is_some();
-        let of = match (params.turn, since) {
-            (None, Some(commit)) => Some(DiffOf::Since(commit.into())),
-            (None, None) => Some(DiffOf::Since("HEAD".into())),
-            (Some(_), Some(old)) => match found
-                .turns
-                .first()
-                .and_then(|turn| end_of(&tree, turn).transpose())
-                .transpose()
-                .map_err(failed)?
-            {
-                Some(new) => Some(DiffOf::Between(old, new)),
-                None => None,
-            },
-            (Some(_), None) => None,
-        };
-        answer.diff =
-            of.map(|of| tree.diff(&of, None)).transpose().map_err(failed)?.map(|diffs| look::differences(&diffs));
+        answer.diff = difference(&tree, since, only).map_err(of_git)?.as_ref().map(look::differences);
     }
-    told.retain(|turn| params.turn.is_some() || !turn.files.is_empty() || !turn.commits.is_empty());
-    answer.turns = told;
+    answer.turns.retain(|turn| params.turn.is_some() || !turn.files.is_empty() || !turn.commits.is_empty());
     Ok(answer)
+}
+
+/// Everything since then, committed or not; of one turn, what was committed in it.
+fn difference(tree: &WorkTree, since: Option<String>, only: Option<&ChangedTurn>) -> Result<Option<Diffs>, GitError> {
+    let of = match (only, since) {
+        (None, since) => DiffOf::Since(since.unwrap_or_else(|| "HEAD".to_owned()).into()),
+        (Some(turn), Some(old)) => match end_of(tree, turn)? {
+            Some(new) => DiffOf::Between(old, new),
+            None => return Ok(None),
+        },
+        (Some(_), None) => return Ok(None),
+    };
+    tree.diff(&of, None).map(Some)
 }
 
 /// The work tree of a session that is still there and is one.

@@ -253,7 +253,7 @@ fn an_unreadable_folder_is_said_to_be_one() {
     }
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("closed")).unwrap();
-    fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(dir.path().join("closed"), fs::Permissions::from_mode(0o000)).unwrap();
     let root = Root::open(dir.path()).unwrap();
     let page = root.list(Path::new(""), None, 10, true).unwrap();
     assert_eq!(page.entries[0].count, Some(Count::Unreadable));

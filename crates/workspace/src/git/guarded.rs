@@ -53,10 +53,19 @@ impl Git {
         if self.guarded {
             return Ok(self.clone());
         }
-        let listed = self.query(["config", "--show-scope", "-z", "--get-regexp", NAMING])?;
-        let mut git = self.with_settings(&overrides(&listed.output));
+        Ok(self.guarded_against(&self.named_programs()?))
+    }
+
+    /// Every setting that names a program, as git lists it with its scope.
+    pub(super) fn named_programs(&self) -> Result<Vec<u8>, RunError> {
+        Ok(self.query(["config", "--show-scope", "-z", "--get-regexp", NAMING])?.output)
+    }
+
+    /// The same git, which runs nothing that the repository's own configuration names in that list.
+    pub(super) fn guarded_against(&self, named: &[u8]) -> Git {
+        let mut git = self.with_settings(&overrides(named));
         git.guarded = true;
-        Ok(git)
+        git
     }
 
     /// Settings that are stronger than every file's, handed over in the environment, where programs that git starts find

@@ -75,24 +75,10 @@ impl WorkTree {
             set(&mut looks.env, name, value);
         }
         let acts = looks.clone();
-        let place = ["rev-parse", "--is-inside-work-tree", "--is-bare-repository"];
-        let said = tell(&looks, "rev-parse", &place).map_err(|error| error.not_a_repository(root.path()))?;
-        match said.as_slice() {
-            b"true\nfalse\n" => {}
-            b"false\ntrue\n" => return Err(GitError::Bare(root.path().to_owned())),
-            _ => return Err(GitError::NotARepository(root.path().to_owned())),
-        }
-        // One by one: a path may hold a line end.
-        let line = |what: &str| {
-            let args = ["rev-parse", "--path-format=absolute", what];
-            tell(&looks, "rev-parse", &args).map(|said| said.strip_suffix(b"\n").unwrap_or(&said).to_vec())
-        };
-        let path = |what: &str| line(what).map(|said| PathBuf::from(OsString::from_vec(said)));
-        let (top, git_dir, common_dir) =
-            (path("--show-toplevel")?, path("--absolute-git-dir")?, path("--git-common-dir")?);
-        let prefix = line("--show-prefix")?;
-        let filters_left_out = looks.filters_of_the_repository()?;
-        let looks = looks.guarded()?;
+        let Place { top, git_dir, common_dir, prefix } = Place::find(&looks, root.path())?;
+        let named = looks.named_programs()?;
+        let filters_left_out = status::filters_of_the_repository(&named);
+        let looks = looks.guarded_against(&named);
         Ok(Self { looks, acts, root, top, prefix, git_dir, common_dir, filters_left_out })
     }
 
@@ -137,6 +123,49 @@ impl WorkTree {
     /// Changes something, with what git may read.
     fn act<S: AsRef<OsStr>>(&self, what: &'static str, args: &[S], stdin: Vec<u8>) -> Result<Vec<u8>, GitError> {
         act(&self.acts, what, args, stdin)
+    }
+}
+
+/// Where git finds the work tree around a folder.
+struct Place {
+    top: PathBuf,
+    git_dir: PathBuf,
+    common_dir: PathBuf,
+    prefix: Vec<u8>,
+}
+
+impl Place {
+    fn find(git: &Git, root: &Path) -> Result<Self, GitError> {
+        const WHAT: [&str; 4] = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix"];
+        const IS: [&str; 4] = ["rev-parse", "--path-format=absolute", "--is-inside-work-tree", "--is-bare-repository"];
+        let ran = run(git, &[IS, WHAT].concat(), |command| GitCommand { within: LOOK, ..command })?;
+        let lines: Vec<&[u8]> = ran.output.split(|byte| *byte == b'\n').collect();
+        let told = match lines.as_slice() {
+            &[b"true", b"false", top, git_dir, common_dir, prefix, b""] if ran.success => {
+                [top, git_dir, common_dir, prefix].map(<[u8]>::to_vec)
+            }
+            _ => Self::one_by_one(git, root, WHAT)?,
+        };
+        let [top, git_dir, common_dir, prefix] = told;
+        let path = |bytes| PathBuf::from(OsString::from_vec(bytes));
+        Ok(Self { top: path(top), git_dir: path(git_dir), common_dir: path(common_dir), prefix })
+    }
+
+    /// There is none, or one of its paths holds a line end.
+    fn one_by_one(git: &Git, root: &Path, what: [&str; 4]) -> Result<[Vec<u8>; 4], GitError> {
+        let is = ["rev-parse", "--is-inside-work-tree", "--is-bare-repository"];
+        let said = tell(git, "rev-parse", &is).map_err(|error| error.not_a_repository(root))?;
+        match said.as_slice() {
+            b"true\nfalse\n" => {}
+            b"false\ntrue\n" => return Err(GitError::Bare(root.to_owned())),
+            _ => return Err(GitError::NotARepository(root.to_owned())),
+        }
+        let line = |what: &str| -> Result<Vec<u8>, GitError> {
+            let said = tell(git, "rev-parse", &["rev-parse", "--path-format=absolute", what])?;
+            Ok(said.strip_suffix(b"\n").unwrap_or(&said).to_vec())
+        };
+        let [top, git_dir, common_dir, prefix] = what.map(line);
+        Ok([top?, git_dir?, common_dir?, prefix?])
     }
 }
 

@@ -166,10 +166,10 @@ fn hostile_names_of_branches_are_made_switched_to_and_deleted_or_refused() {
         }
         assert!(!there());
     }
-    let message = Some("-F/etc/passwd \"quoted\"\nsecond line");
+    let message = "-F/etc/passwd \"quoted\"\nsecond line";
     fs::write(repo.dir().join("a.txt"), "x\n").unwrap();
     tree.stage(&["a.txt".into()]).unwrap();
-    let commit = tree.commit_command(&Commit { message, ..Commit::default() }).unwrap();
+    let commit = tree.commit_command(&Commit { message: Some(message), ..Commit::default() }).unwrap();
     assert!(host(&repo, &commit).0);
-    assert_eq!(repo.git(&["log", "-1", "--format=%B"]), message.unwrap());
+    assert_eq!(repo.git(&["log", "-1", "--format=%B"]), message);
 }

@@ -58,6 +58,9 @@ impl WorkTree {
     /// Where the work tree stood at a second of the Unix clock, as far back as git wrote that down and its history is still ours;
     /// `None` where that is not known. Before the first commit it stood at the tree without anything in it.
     pub fn stood_at(&self, second: u64) -> Result<Option<String>, GitError> {
+        if self.asks(&["rev-parse", "--verify", "--quiet", "HEAD"])?.is_none() {
+            return self.nothing().map(Some);
+        }
         match self.looks.stood_at(second) {
             Stood::At(commit) => Ok(Some(commit)),
             Stood::Unborn => self.nothing().map(Some),

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use super::porcelain::{Branch, Change, Porcelain};
 use super::{GitError, WorkTree};
-use crate::git::Git;
 
 /// How paths that git does not know are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,26 +130,21 @@ pub(super) fn counts(text: &[u8]) -> LineCounts {
     counts
 }
 
-impl Git {
-    /// Filters that only the repository's own configuration names.
-    pub(super) fn filters_of_the_repository(&self) -> Result<Vec<String>, super::RunError> {
-        let args = ["config", "--show-scope", "-z", "--get-regexp", r"^filter\..*\.(smudge|clean|process)$"];
-        let listed = self.query(args)?.output;
-        let mut words = listed.split(|byte| *byte == 0);
-        let (mut names, mut users): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-        while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
-            let name = setting.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            let name = String::from_utf8_lossy(name).into_owned();
-            let name =
-                name.strip_prefix("filter.").and_then(|name| name.rsplit_once('.')).map(|(name, _)| name.to_owned());
-            let Some(name) = name else { continue };
-            let known = if matches!(scope, b"local" | b"worktree") { &mut names } else { &mut users };
-            if !known.contains(&name) {
-                known.push(name);
-            }
+/// Filters that only the repository's own configuration names, of the settings that name programs.
+pub(super) fn filters_of_the_repository(named: &[u8]) -> Vec<String> {
+    let (mut theirs, mut users): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut words = named.split(|byte| *byte == 0);
+    while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
+        let key = setting.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let key = String::from_utf8_lossy(key);
+        let filter = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
+        let Some((name, _)) = filter.filter(|(_, what)| *what != "required") else { continue };
+        let known = if matches!(scope, b"local" | b"worktree") { &mut theirs } else { &mut users };
+        if !known.iter().any(|known| known == name) {
+            known.push(name.to_owned());
         }
-        // What the user names as well is run as the user says.
-        names.retain(|name| !users.contains(name));
-        Ok(names)
     }
+    // What the user names as well is run as the user says.
+    theirs.retain(|name| !users.contains(name));
+    theirs
 }

@@ -130,6 +130,8 @@ fn unborn_detached_shallow_and_unfinished_are_told() {
     let unborn = open(&repo, "").status(Untracked::All).unwrap();
     assert_eq!((unborn.branch.commit, unborn.branch.name.as_deref()), (None, Some(b"main".as_slice())));
     assert_eq!(open(&repo, "").log(None, None, 0, 10).unwrap(), []);
+    let nothing = open(&repo, "").stood_at(u64::MAX).unwrap().unwrap();
+    assert!(open(&repo, "").diff(&DiffOf::Since(nothing.into()), None).unwrap().files.is_empty());
     write(&repo, "f", "1\n");
     open(&repo, "").stage(&["f".into()]).unwrap();
     open(&repo, "").unstage(&["f".into()]).unwrap();
@@ -398,4 +400,44 @@ fn names_that_are_options_or_paths_are_no_branches_and_no_commits() {
         assert!(tree.switch_command(SwitchTo::New { name: OsStr::new(name), start: None }).is_err(), "{name:?}");
     }
     assert_eq!((repo.git(&["rev-parse", "HEAD"]), repo.git(&["branch", "--show-current"])), (head, "main".to_owned()));
+}
+
+#[test]
+fn a_folder_with_a_line_end_in_its_name_is_a_work_tree_too() {
+    let repo = Repo::new();
+    repo.git(&["clone", "-q", ".", "../line\nend"]);
+    let tree = try_open(&repo, &repo.base().join("line\nend")).unwrap();
+    assert_eq!(tree.top(), repo.base().join("line\nend"));
+    fs::write(tree.top().join("a.txt"), "2\n").unwrap();
+    assert_eq!(letters(&tree.status(Untracked::All).unwrap()), [".M a.txt"]);
+}
+
+#[test]
+fn where_it_stood_is_known_and_what_was_committed_since() {
+    let repo = Repo::new();
+    let at = |second: u64| [("GIT_COMMITTER_DATE", format!("{second} +0000"))];
+    let commit = |second: u64, message: &str| {
+        write(&repo, message, "x\n");
+        repo.git(&["add", "-A"]);
+        let date = at(second);
+        let more: Vec<(&str, &str)> = date.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        repo.git_with(&["commit", "-qm", message], &more);
+        repo.git(&["rev-parse", "HEAD"])
+    };
+    let later = 4_000_000_000;
+    let (one, two) = (commit(later, "one"), commit(later + 100, "two"));
+    let tree = open(&repo, "");
+    assert_eq!(tree.stood_at(later + 50).unwrap(), Some(one.clone()));
+    assert_eq!(tree.stood_at(u64::MAX).unwrap(), Some(two.clone()));
+    let between = tree.log_between(&one, &two).unwrap();
+    assert_eq!(between.iter().map(|entry| entry.subject.as_str()).collect::<Vec<_>>(), ["two"]);
+    let diff = tree.diff(&DiffOf::Between(one, two), None).unwrap();
+    assert_eq!(diff.files.iter().map(|file| file.path.as_path()).collect::<Vec<_>>(), [Path::new("two")]);
+    assert!(tree.diff(&DiffOf::Between("--output=/x".into(), "HEAD".into()), None).is_err());
+    // Before the first commit there was nothing, and everything has come since.
+    assert_eq!(tree.stood_at(1).unwrap(), Some(tree.nothing().unwrap()));
+    assert_eq!(
+        tree.log_between(&tree.nothing().unwrap(), &tree.stood_at(u64::MAX).unwrap().unwrap()).unwrap().len(),
+        3
+    );
 }
