@@ -2,7 +2,7 @@
 //! what git says of it, is the crate below. Here is what only the engine knows: who forks git, who writes now, and where what was
 //! discarded is kept.
 //!
-//! What runs hooks is a hosted process like any other. Everything else here may wait for the disk.
+//! What runs hooks is a hosted process like any other.
 
 mod writers;
 
@@ -20,7 +20,7 @@ use beneath::{BeneathError, Root};
 use ostler_workspace::git::Git;
 use work::{GitError, HostedGit, KeptChanges, WorkTree};
 
-use crate::{Engine, Process, SpawnError, SpawnRequest};
+use crate::{Engine, MayWait, Process, SpawnError, SpawnRequest};
 
 /// Where an instance keeps what was discarded.
 pub const DISCARDED: &str = "discarded";
@@ -38,12 +38,12 @@ pub struct GitProcess {
 
 impl Engine {
     /// The folder at this absolute path.
-    pub fn root(&self, path: &Path) -> Result<Root, BeneathError> {
+    pub fn root(&self, _wait: &MayWait, path: &Path) -> Result<Root, BeneathError> {
         Root::open(path)
     }
 
     /// The work tree around a folder. Git is forked by the keeper.
-    pub fn work_tree(&self, root: Root) -> Result<WorkTree, GitError> {
+    pub fn work_tree(&self, _wait: &MayWait, root: Root) -> Result<WorkTree, GitError> {
         let environment = self.environment();
         let runner = Arc::new(self.forker());
         let git = Git::new(root.path(), &environment.path(), &environment.snapshot(), runner);
@@ -51,7 +51,7 @@ impl Engine {
     }
 
     /// The right to change a repository, alone until it is dropped. `what` is told to those who wait.
-    pub fn write_turn(&self, tree: &WorkTree, what: &str) -> Result<Turn, Busy> {
+    pub fn write_turn(&self, _wait: &MayWait, tree: &WorkTree, what: &str) -> Result<Turn, Busy> {
         self.inner.writers.take(tree.repository(), what)
     }
 
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// What was discarded and can be put back, newest first; what is too old goes.
-    pub fn discarded(&self) -> std::io::Result<Vec<KeptChanges>> {
+    pub fn discarded(&self, _wait: &MayWait) -> std::io::Result<Vec<KeptChanges>> {
         KeptChanges::list(&self.discarded_folder())
     }
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use ostler_api::{
     ChangedFile, ErrorKind, FileEdit, FilePath, RpcError, SessionChanges, SessionChangesParams, Timestamp, TurnChanges,
 };
-use ostler_engine::Origin;
 use ostler_engine::session::ChangedTurn;
 use ostler_engine::workspace::work::{DiffOf, Diffs, GitError, LogEntry, WorkTree};
+use ostler_engine::{MayWait, Origin};
 use ostler_story::{Diff, ToolChanged};
 
 use crate::DoorState;
@@ -20,6 +20,7 @@ use crate::session::own;
 const MICROS: u64 = 1_000_000;
 
 pub(crate) fn changes(
+    wait: &MayWait,
     shared: &DoorState,
     origin: &Origin,
     params: SessionChangesParams,
@@ -27,7 +28,7 @@ pub(crate) fn changes(
     let session = own(shared, origin, &params.id)?;
     let view = session.view();
     let unread = |error| disk(&shared.engine, "what was said cannot be read", &error);
-    let found = session.changes(params.turn).map_err(unread)?;
+    let found = session.changes(wait, params.turn).map_err(unread)?;
     if let Some(turn) = params.turn.filter(|_| found.turns.is_empty()) {
         let message = format!("{} has no turn {turn}", crate::info::of_session(&session));
         return Err(RpcError::new(ErrorKind::NotFound, message));
@@ -37,7 +38,7 @@ pub(crate) fn changes(
     let turns = found.turns.iter().map(|turn| turn_changes(turn, &roots)).collect();
     let mut answer = SessionChanges { turns, diff: None, since_known: false, cut: found.cut };
     if params.git
-        && let Some(tree) = work_tree(shared, &view.workspace)?
+        && let Some(tree) = work_tree(wait, shared, &view.workspace)?
     {
         let only = params.turn.and(found.turns.first());
         let of_git = |error| of_git(shared, error);
@@ -67,9 +68,9 @@ fn difference(tree: &WorkTree, since: Option<String>, only: Option<&ChangedTurn>
 }
 
 /// The work tree of a session that is still there and is one.
-fn work_tree(shared: &DoorState, workspace: &Path) -> Result<Option<WorkTree>, RpcError> {
-    let Ok(root) = shared.engine.root(workspace) else { return Ok(None) };
-    match shared.engine.work_tree(root) {
+fn work_tree(wait: &MayWait, shared: &DoorState, workspace: &Path) -> Result<Option<WorkTree>, RpcError> {
+    let Ok(root) = shared.engine.root(wait, workspace) else { return Ok(None) };
+    match shared.engine.work_tree(wait, root) {
         Ok(tree) => Ok(Some(tree)),
         Err(GitError::NotARepository(_) | GitError::Bare(_)) => Ok(None),
         Err(error) => Err(of_git(shared, error)),

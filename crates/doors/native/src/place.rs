@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use ostler_api::{ErrorKind, FilePath, RpcError, Timestamp};
-use ostler_engine::Origin;
 use ostler_engine::workspace::Busy;
 use ostler_engine::workspace::beneath::{BeneathError, Root};
 use ostler_engine::workspace::work::{GitError, WorkTree};
+use ostler_engine::{MayWait, Origin};
 
 use crate::DoorState;
 use crate::info::disk;
@@ -57,26 +57,36 @@ placed!(
 );
 
 /// The folder, for who may look into it.
-pub(crate) fn seen(shared: &DoorState, origin: &Origin, request: &impl Placed) -> Result<Root, RpcError> {
+pub(crate) fn seen(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    request: &impl Placed,
+) -> Result<Root, RpcError> {
     let path = match request.place() {
         (Some(root), None) => root.into(),
         (None, Some(id)) => crate::session::find(shared, id)?.view().workspace,
         _ => return Err(bad("give either `root` or `session`")),
     };
-    let root = shared.engine.root(&path).map_err(|error| of_file(&error))?;
-    shared.engine.may_look_into(origin, root.path()).map_err(|error| refusal(&error))?;
+    let root = shared.engine.root(wait, &path).map_err(|error| of_file(&error))?;
+    shared.engine.may_look_into(wait, origin, root.path()).map_err(|error| refusal(&error))?;
     Ok(root)
 }
 
 /// The folder, for who may change it.
-pub(crate) fn owned(shared: &DoorState, origin: &Origin, request: &impl Placed) -> Result<Root, RpcError> {
-    let root = seen(shared, origin, request)?;
+pub(crate) fn owned(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    request: &impl Placed,
+) -> Result<Root, RpcError> {
+    let root = seen(wait, shared, origin, request)?;
     shared.engine.may_change(origin, root.path()).map_err(|error| refusal(&error))?;
     Ok(root)
 }
 
-pub(crate) fn tree(shared: &DoorState, root: Root) -> Result<WorkTree, RpcError> {
-    shared.engine.work_tree(root).map_err(|error| of_git(shared, error))
+pub(crate) fn tree(wait: &MayWait, shared: &DoorState, root: Root) -> Result<WorkTree, RpcError> {
+    shared.engine.work_tree(wait, root).map_err(|error| of_git(shared, error))
 }
 
 pub(crate) fn bad(message: impl Into<String>) -> RpcError {

@@ -107,8 +107,8 @@ impl Engine {
         Err(OutOfReach::Others { what: what(), host: host.clone(), process: process.clone() })
     }
 
-    /// Whether a caller may look at what is beneath a folder: a hosted one at its own session's workspace. May wait for the disk.
-    pub fn may_look_into(&self, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+    /// Whether a caller may look at what is beneath a folder: a hosted one at its own session's workspace.
+    pub fn may_look_into(&self, _wait: &MayWait, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
         let own = self.owner_for(origin).and_then(|id| self.sessions().get(&id)).is_some_and(|session| {
             let view = session.view();
             let real = |path: PathBuf| path.canonicalize().ok();

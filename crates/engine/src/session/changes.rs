@@ -5,6 +5,7 @@ use std::io;
 use ostler_story::{Piece, Story, TurnChanged, said};
 
 use super::Session;
+use crate::MayWait;
 
 /// Turns that are told at once; the oldest are left out.
 const TURNS_MAX: usize = 500;
@@ -33,11 +34,11 @@ pub struct SessionChanged {
 
 impl Session {
     /// What its turns changed, or only this one. Waits for the disk.
-    pub fn changes(&self, only: Option<u64>) -> io::Result<SessionChanged> {
+    pub fn changes(&self, wait: &MayWait, only: Option<u64>) -> io::Result<SessionChanged> {
         let last = self.view().last;
         let (mut story, mut all) =
-            (Story::default(), SessionChanged { cut: self.bounds()?.first > 1, ..Default::default() });
-        self.events(0)?.read_upto(last, |head, payload| {
+            (Story::default(), SessionChanged { cut: self.bounds(wait)?.first > 1, ..Default::default() });
+        self.events(wait, 0)?.read_upto(last, |head, payload| {
             let time = head.time_ns / 1000;
             let at_end = head.source != 0 && head.src_end == u64::MAX;
             for said in said(head.source, payload) {

@@ -8,11 +8,11 @@ use ostler_api::{
     GitSwitchParams, Method, ProcessInfo, RpcError,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::Origin;
 use ostler_engine::workspace::work::{
     Commit, Fetch, GitError, HostedGit, Merge, Pull, PullHow, Push, SwitchTo, WorkTree,
 };
 use ostler_engine::workspace::{GitProcess, Turn};
+use ostler_engine::{MayWait, Origin};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out};
@@ -52,7 +52,7 @@ async fn started<P: Hosted + Send + 'static>(
     let key = params.key().map(|key| format!("{}:{key}", P::WHAT));
     let owner = shared.engine.owner_for(&origin);
     let (looked, again) = (Arc::clone(&shared), key.clone());
-    let made = tokio::task::spawn_blocking(move || prepared(&looked, &origin, &params, again.as_deref())).await;
+    let made = MayWait::pool(move |wait| prepared(wait, &looked, &origin, &params, again.as_deref())).await;
     let made = made.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let (command, turn) = match made {
         Made::Before(info) => return Ok(*info),
@@ -71,19 +71,25 @@ enum Made {
     Now(HostedGit, Turn),
 }
 
-fn prepared(shared: &DoorState, origin: &Origin, params: &impl Hosted, key: Option<&str>) -> Result<Made, RpcError> {
-    let root = owned(shared, origin, params)?;
+fn prepared(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: &impl Hosted,
+    key: Option<&str>,
+) -> Result<Made, RpcError> {
+    let root = owned(wait, shared, origin, params)?;
     if let Some(process) = key.and_then(|key| shared.engine.started_under(key)) {
         return Ok(Made::Before(Box::new(describe(&process))));
     }
-    let tree = tree(shared, root)?;
-    let turn = write_turn(shared, &tree, params)?;
+    let tree = tree(wait, shared, root)?;
+    let turn = write_turn(wait, shared, &tree, params)?;
     let command = params.command(&tree).map_err(|error| of_git(shared, error))?;
     Ok(Made::Now(command, turn))
 }
 
-fn write_turn<P: Hosted>(shared: &DoorState, tree: &WorkTree, _: &P) -> Result<Turn, RpcError> {
-    shared.engine.write_turn(tree, P::WHAT).map_err(|busy| of_busy(&busy))
+fn write_turn<P: Hosted>(wait: &MayWait, shared: &DoorState, tree: &WorkTree, _: &P) -> Result<Turn, RpcError> {
+    shared.engine.write_turn(wait, tree, P::WHAT).map_err(|busy| of_busy(&busy))
 }
 
 fn name(text: &Option<String>) -> Option<&OsStr> {

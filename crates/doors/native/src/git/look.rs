@@ -9,12 +9,12 @@ use ostler_api::{
     GitKeptList, GitLog, GitLogParams, GitOperation, GitParams, GitRemote, GitRemoteList, GitStashList, GitStashed,
     GitStatus, GitStatusParams, GitUntracked, GitWorktree, GitWorktreeList, RpcError,
 };
-use ostler_engine::Origin;
 use ostler_engine::session::Status as SessionStatus;
 use ostler_engine::workspace::work::{
     BranchInfo, Change, DiffOf, Diffs, FileDiff, KEEP_FOR, KeptChanges, LineCounts, LogEntry, Operation, Patch,
     Untracked, WorkTree,
 };
+use ostler_engine::{MayWait, Origin};
 
 use crate::DoorState;
 use crate::info::disk;
@@ -25,12 +25,17 @@ const LIST_MAX: usize = 10_000;
 /// Commits of a page, when nobody says how many.
 const LOG_USUALLY: usize = 50;
 
-fn tree(shared: &DoorState, origin: &Origin, params: &impl Placed) -> Result<WorkTree, RpcError> {
-    crate::place::tree(shared, seen(shared, origin, params)?)
+fn tree(wait: &MayWait, shared: &DoorState, origin: &Origin, params: &impl Placed) -> Result<WorkTree, RpcError> {
+    crate::place::tree(wait, shared, seen(wait, shared, origin, params)?)
 }
 
-pub(crate) fn status(shared: &DoorState, origin: &Origin, params: GitStatusParams) -> Result<GitStatus, RpcError> {
-    let tree = tree(shared, origin, &params)?;
+pub(crate) fn status(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitStatusParams,
+) -> Result<GitStatus, RpcError> {
+    let tree = tree(wait, shared, origin, &params)?;
     let untracked = match params.untracked.unwrap_or(GitUntracked::Folders) {
         GitUntracked::No => Untracked::No,
         GitUntracked::Folders => Untracked::Folders,
@@ -92,8 +97,13 @@ fn changed(change: &Change<PathBuf>, status: String, lines: &LineCounts) -> GitC
     }
 }
 
-pub(crate) fn diff(shared: &DoorState, origin: &Origin, params: GitDiffParams) -> Result<GitDiff, RpcError> {
-    let tree = tree(shared, origin, &params)?;
+pub(crate) fn diff(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitDiffParams,
+) -> Result<GitDiff, RpcError> {
+    let tree = tree(wait, shared, origin, &params)?;
     let of = match (params.of.unwrap_or(GitDiffOf::Unstaged), params.commit) {
         (GitDiffOf::Unstaged, None) => DiffOf::Unstaged,
         (GitDiffOf::Staged, None) => DiffOf::Staged,
@@ -138,8 +148,13 @@ fn difference(file: &FileDiff) -> GitFileDiff {
     told
 }
 
-pub(crate) fn log(shared: &DoorState, origin: &Origin, params: GitLogParams) -> Result<GitLog, RpcError> {
-    let tree = tree(shared, origin, &params)?;
+pub(crate) fn log(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitLogParams,
+) -> Result<GitLog, RpcError> {
+    let tree = tree(wait, shared, origin, &params)?;
     let limit = if params.limit == 0 { LOG_USUALLY } else { params.limit as usize };
     let from = params.from.as_deref().map(OsStr::new);
     let path = params.path.as_ref().map(|path| path.0.as_path());
@@ -152,8 +167,13 @@ pub(crate) fn commit(entry: LogEntry) -> GitCommit {
     GitCommit { commit, parents, author, email, time: second(time), committed: second(committed), subject, body }
 }
 
-pub(crate) fn branches(shared: &DoorState, origin: &Origin, params: GitParams) -> Result<GitBranchList, RpcError> {
-    let mut branches = tree(shared, origin, &params)?.branches().map_err(|error| of_git(shared, error))?;
+pub(crate) fn branches(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitParams,
+) -> Result<GitBranchList, RpcError> {
+    let mut branches = tree(wait, shared, origin, &params)?.branches().map_err(|error| of_git(shared, error))?;
     branches.truncate(LIST_MAX);
     Ok(GitBranchList { branches: branches.into_iter().map(branch).collect() })
 }
@@ -172,8 +192,13 @@ fn branch(branch: BranchInfo) -> GitBranch {
     }
 }
 
-pub(crate) fn remotes(shared: &DoorState, origin: &Origin, params: GitParams) -> Result<GitRemoteList, RpcError> {
-    let remotes = tree(shared, origin, &params)?.remotes().map_err(|error| of_git(shared, error))?;
+pub(crate) fn remotes(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitParams,
+) -> Result<GitRemoteList, RpcError> {
+    let remotes = tree(wait, shared, origin, &params)?.remotes().map_err(|error| of_git(shared, error))?;
     let remote = remotes.into_iter().map(|remote| GitRemote {
         name: path(remote.name.as_ref()),
         url: remote.url,
@@ -182,8 +207,13 @@ pub(crate) fn remotes(shared: &DoorState, origin: &Origin, params: GitParams) ->
     Ok(GitRemoteList { remotes: remote.collect() })
 }
 
-pub(crate) fn stashes(shared: &DoorState, origin: &Origin, params: GitParams) -> Result<GitStashList, RpcError> {
-    let stashes = tree(shared, origin, &params)?.stashes().map_err(|error| of_git(shared, error))?;
+pub(crate) fn stashes(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitParams,
+) -> Result<GitStashList, RpcError> {
+    let stashes = tree(wait, shared, origin, &params)?.stashes().map_err(|error| of_git(shared, error))?;
     let stash = stashes.into_iter().take(LIST_MAX).map(|stash| GitStashed {
         commit: stash.commit,
         time: second(stash.time),
@@ -193,8 +223,13 @@ pub(crate) fn stashes(shared: &DoorState, origin: &Origin, params: GitParams) ->
 }
 
 /// The work trees, each with the sessions whose workspace is in it.
-pub(crate) fn worktrees(shared: &DoorState, origin: &Origin, params: GitParams) -> Result<GitWorktreeList, RpcError> {
-    let trees = tree(shared, origin, &params)?.trees().map_err(|error| of_git(shared, error))?;
+pub(crate) fn worktrees(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitParams,
+) -> Result<GitWorktreeList, RpcError> {
+    let trees = tree(wait, shared, origin, &params)?.trees().map_err(|error| of_git(shared, error))?;
     let sessions = shared.engine.sessions().list();
     let open: Vec<(String, PathBuf)> = sessions
         .iter()
@@ -220,9 +255,14 @@ pub(crate) fn worktrees(shared: &DoorState, origin: &Origin, params: GitParams) 
 }
 
 /// What was discarded in this workspace and can be put back.
-pub(crate) fn kept(shared: &DoorState, origin: &Origin, params: GitParams) -> Result<GitKeptList, RpcError> {
-    let root = seen(shared, origin, &params)?;
-    let all = shared.engine.discarded().map_err(|error| disk(&shared.engine, "nothing was found", &error))?;
+pub(crate) fn kept(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: GitParams,
+) -> Result<GitKeptList, RpcError> {
+    let root = seen(wait, shared, origin, &params)?;
+    let all = shared.engine.discarded(wait).map_err(|error| disk(&shared.engine, "nothing was found", &error))?;
     let here = all.into_iter().filter(|kept| kept.root == root.path());
     Ok(GitKeptList { kept: here.map(|kept| kept_changes(&kept)).collect() })
 }
