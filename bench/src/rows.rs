@@ -11,6 +11,7 @@ mod spawn;
 mod start;
 mod stream;
 mod web;
+mod workspace;
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -50,7 +51,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 11] = [
+const FAMILIES: [(&str, Family); 12] = [
     ("rpc", rpc::rows),
     ("web", web::rows),
     ("stream", stream::rows),
@@ -61,6 +62,7 @@ const FAMILIES: [(&str, Family); 11] = [
     ("start", start::rows),
     ("decisions", decisions::rows),
     ("sessions", sessions::rows),
+    ("workspace", workspace::rows),
     ("agents", agents::rows),
 ];
 

@@ -131,10 +131,12 @@ def git(t):
         repo.write("a.txt", "2\n")
         status = repo.good("git.status", untracked="all", lines=True)
         t.eq("a-status", (status["branch"], [(c["path"], c["status"], c["added"], c["removed"]) for c in status["unstaged"]], sorted(status["untracked"])), ("main", [("a.txt", "M", 1, 1)], sorted(ODD)))
+        staged = []
         for name in ODD:
             repo.good("git.stage", paths=[name])
-            t.eq("exactly-it-is-staged", [c["path"] for c in repo.good("git.status")["staged"]], [name])
+            staged.append([c["path"] for c in repo.good("git.status")["staged"]])
             repo.good("git.unstage", paths=[name])
+        t.eq("exactly-it-is-staged", staged, [[name] for name in ODD])
         patch = repo.good("git.diff", path="a.txt")["files"][0]
         t.ok("a-difference-in-gits-form", patch["patch"].startswith("diff --git a/a.txt b/a.txt\n") and patch["added"] == 1, patch)
         repo.good("git.stage_patch", patch=patch["patch"])
