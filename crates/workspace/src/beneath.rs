@@ -14,7 +14,7 @@ mod tree;
 mod walk;
 mod write;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, statat};
@@ -44,11 +44,12 @@ impl Root {
         if !path.is_absolute() {
             return Err(BeneathError::NotAbsolute(path.to_owned()));
         }
-        let real = path.canonicalize().map_err(|error| BeneathError::of(path, error))?;
+        let failed = |errno| BeneathError::of(path, errno);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(&real, flags, Mode::empty()).map_err(|errno| BeneathError::of(path, errno))?;
-        let resolver = Resolver::of(dir.as_fd()).map_err(|errno| BeneathError::of(path, errno))?;
-        Ok(Self { dir, path: real, resolver })
+        let dir = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
+        let resolver = Resolver::of(dir.as_fd()).map_err(failed)?;
+        let path = real_path(dir.as_fd(), path)?;
+        Ok(Self { dir, path, resolver })
     }
 
     /// The same root on a kernel that cannot resolve beneath a directory, or is not let.
@@ -78,6 +79,20 @@ impl Root {
         let file = self.at(path, OFlags::PATH)?;
         let stat = statat(&file, "", AtFlags::EMPTY_PATH).map_err(|errno| BeneathError::of(path, errno))?;
         Ok(Stated::from(&stat))
+    }
+}
+
+/// Where an open directory is: what is judged by its path must be the one that was opened, whatever leads there by now.
+fn real_path(dir: BorrowedFd<'_>, named: &Path) -> Result<PathBuf, BeneathError> {
+    let own = format!("/proc/self/fd/{}", dir.as_raw_fd());
+    let real = std::fs::read_link(own).or_else(|_| named.canonicalize());
+    let real = real.map_err(|error| BeneathError::of(named, error))?;
+    let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+    let same = rustix::fs::stat(&real).and_then(|there| Ok(identity(there) == identity(rustix::fs::fstat(dir)?)));
+    match same {
+        Ok(true) => Ok(real),
+        // Deleted or moved meanwhile.
+        _ => Err(BeneathError::Missing(named.to_owned())),
     }
 }
 

@@ -7,9 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, OFlags, readlinkat, statat};
 use rustix::io::Errno;
 
+use super::resolve::Resolver;
 use super::{BeneathError, FileKind, Root};
 
 /// Names of one page.
@@ -83,6 +84,7 @@ impl Root {
         })?;
         let more = names.len() > limit.clamp(1, LIST_MAX);
         let entries = names.into_iter().take(limit.clamp(1, LIST_MAX));
+        let counts = counts.then_some(&self.resolver);
         let entries = entries.map(|name| look(folder.as_fd(), name, counts)).collect();
         Ok(ListedPage { entries, total, more })
     }
@@ -106,7 +108,7 @@ impl Root {
     fn one(&self, path: &Path) -> Result<Listed, BeneathError> {
         let name = path.file_name().ok_or_else(|| BeneathError::Folder(path.to_owned()))?.to_owned();
         let folder = self.at(path.parent().unwrap_or(Path::new("")), OFlags::PATH | OFlags::DIRECTORY)?;
-        Ok(look(folder.as_fd(), name, false))
+        Ok(look(folder.as_fd(), name, None))
     }
 }
 
@@ -146,19 +148,21 @@ pub(super) fn each_name(
     Ok(())
 }
 
-pub(super) fn look(folder: BorrowedFd<'_>, name: OsString, counts: bool) -> Listed {
+/// One name; with a resolver also how many names a folder has.
+pub(super) fn look(folder: BorrowedFd<'_>, name: OsString, counts: Option<&Resolver>) -> Listed {
     let stat = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Stated::from(&stat));
     let is = |kind| stat.is_some_and(|stat| stat.kind == kind);
     let target = is(FileKind::Link).then(|| readlinkat(folder, &name, Vec::new()).ok()).flatten();
     let target = target.map(|target| OsStr::from_bytes(target.as_bytes()).to_owned());
-    let count = (counts && is(FileKind::Folder)).then(|| count(folder, &name));
+    let count = counts.filter(|_| is(FileKind::Folder)).map(|resolver| count(resolver, folder, &name));
     Listed { name, stat, target, count }
 }
 
-fn count(folder: BorrowedFd<'_>, name: &OsStr) -> Count {
+/// Not behind a mount: what answers there may be anybody.
+fn count(resolver: &Resolver, folder: BorrowedFd<'_>, name: &OsStr) -> Count {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut names = 0;
-    let counted = openat(folder, name, flags, Mode::empty()).and_then(|inner| {
+    let counted = resolver.open(folder, Path::new(name), flags).and_then(|inner| {
         each_name(inner.as_fd(), |_| {
             names += 1;
             Ok(names <= COUNT_MAX)

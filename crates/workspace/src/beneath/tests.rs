@@ -117,6 +117,9 @@ fn a_mount_beneath_the_root_is_not_entered() {
             assert!(matches!(said, Err(BeneathError::Outside(_))), "{path}: {said:?}");
         }
         assert!(root.stat(Path::new("etc/passwd")).is_ok());
+        let page = root.list(Path::new(""), None, 1000, true).unwrap();
+        let proc = page.entries.iter().find(|entry| entry.name == "proc").unwrap();
+        assert_eq!(proc.count, Some(Count::Unreadable), "nor counted");
     }
 }
 

@@ -86,7 +86,7 @@ impl Growing<'_> {
                 self.tree.cut = true;
                 return Ok(true);
             }
-            let listed = look(folder.as_fd(), name.clone(), false);
+            let listed = look(folder.as_fd(), name.clone(), None);
             let Some(stat) = listed.stat else { continue };
             let path = below.join(&name);
             let at = self.tree.entries.len();
