@@ -25,8 +25,8 @@ mod workspace;
 
 pub use approval::*;
 pub use arrival::*;
-pub use device::*;
 pub use changes::*;
+pub use device::*;
 pub use error::{ErrorData, ErrorKind, RpcError};
 pub use feed::*;
 pub use git::*;

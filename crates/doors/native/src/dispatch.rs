@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_engine::access::device::Right;
 use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
 use serde_json::value::RawValue;
 
@@ -16,7 +17,8 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, frame, hosted, instance, page, process, record, rights, rules,
+    DoorState, approval, arrival, changes, device, feed, frame, hosted, instance, page, place, process, record, rights,
+    rules,
     session, workspace,
 };
 
@@ -181,6 +183,10 @@ impl Client {
 
     /// Methods about files and git, and what a session did to them.
     fn workspace_call(&self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+        // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
+        if place::names_a_folder(call.params.map_or("{}", RawValue::get)) {
+            self.who.needs(&self.shared, Right::TypeIntoTerminals)?;
+        }
         match method {
             methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
             methods::WorkspaceList::NAME => self.reaching::<methods::WorkspaceList>(call, out, workspace::list),

@@ -31,6 +31,9 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         FeedRead::NAME | FeedFollow::NAME | FeedUnfollow::NAME => right(Right::View),
         ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME | ApprovalShown::NAME => right(Right::View),
         RuleList::NAME | AuditRead::NAME | AuditVerify::NAME => right(Right::View),
+        SessionChanges::NAME | WorkspaceList::NAME | WorkspaceTree::NAME | WorkspaceRead::NAME => right(Right::View),
+        GitStatus::NAME | GitDiff::NAME | GitLog::NAME | GitBranches::NAME | GitRemotes::NAME => right(Right::View),
+        GitStashes::NAME | GitWorktrees::NAME | GitKept::NAME => right(Right::View),
         // Which answers it may give, the inbox says.
         ApprovalDecide::NAME => right(Right::View),
 
@@ -48,6 +51,14 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         ProcessSpawn::NAME | ProcessStdin::NAME | ProcessCloseStdin::NAME => right(Right::TypeIntoTerminals),
         ProcessSignal::NAME | ProcessKill::NAME | ProcessResize::NAME => right(Right::TypeIntoTerminals),
         ProcessRename::NAME | SessionScreen::NAME => right(Right::TypeIntoTerminals),
+
+        // Of a session's workspace; of any other folder, also what starting a command needs.
+        WorkspaceWrite::NAME | GitStage::NAME | GitUnstage::NAME | GitStagePatch::NAME => right(Right::WriteFiles),
+        GitDiscard::NAME | GitRestore::NAME | GitStash::NAME | GitStashTake::NAME => right(Right::WriteFiles),
+        GitBranchCreate::NAME | GitBranchDelete::NAME | GitMergeAbort::NAME => right(Right::WriteFiles),
+        GitRemoteAdd::NAME | GitRemoteRemove::NAME => right(Right::WriteFiles),
+        GitCommit::NAME | GitPush::NAME | GitPull::NAME | GitFetch::NAME => right(Right::WriteFiles),
+        GitSwitch::NAME | GitMerge::NAME => right(Right::WriteFiles),
 
         DeviceOffer::NAME | DeviceOffers::NAME | DeviceAdmit::NAME | DeviceRefuse::NAME => right(Right::AdmitDevices),
         DeviceList::NAME => right(Right::AdmitDevices),
@@ -126,6 +137,7 @@ mod tests {
         for name in ["session.prompt", "process.spawn", "session.create", "rule.add", "device.offer", "instance.stop"] {
             assert!(!watch.contains(&name), "{name}");
         }
+        assert!(watch.contains(&"git.diff") && !watch.contains(&"workspace.write") && !watch.contains(&"git.commit"));
         let answer = open(Preset::Answer);
         assert!(answer.contains(&"session.prompt") && answer.contains(&"approval.decide"));
         for name in ["process.stdin", "process.spawn", "session.screen", "rule.add", "device.admit", "process.kill"] {
