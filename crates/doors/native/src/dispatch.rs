@@ -18,8 +18,7 @@ use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
     DoorState, approval, arrival, changes, device, feed, frame, hosted, instance, page, place, process, record, rights,
-    rules,
-    session, workspace,
+    rules, session, workspace,
 };
 
 /// What a watch is on, and its number.
