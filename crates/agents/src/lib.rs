@@ -26,6 +26,7 @@ mod probe;
 mod rpc;
 mod screen;
 mod setup;
+pub mod transcript;
 
 pub use adapter::{Adapter, AnswerError, Lined, PromptError, open};
 pub use lines::{MAX_LINE, Piece, Splitter};

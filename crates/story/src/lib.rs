@@ -14,6 +14,7 @@ mod changed;
 mod content;
 mod decision;
 mod diff;
+mod element;
 mod event;
 mod exit;
 mod fact;
@@ -28,6 +29,7 @@ pub use changed::{ToolChanged, TurnChanged};
 pub use content::ToolContent;
 pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, unwrapped};
 pub use diff::{Diff, Mark, take_diffs};
+pub use element::{Element, Message, Speaker};
 pub use event::{
     Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,
 };

@@ -246,7 +246,7 @@ fn progress(line: &Json) -> Option<Event> {
     Some(Event::ToolUpdate { id: json::text_or_empty(line, &["tool_use_id"]), output_delta, name })
 }
 
-fn assistant(line: &Json) -> Vec<Event> {
+pub(crate) fn assistant(line: &Json) -> Vec<Event> {
     let parent = json::text(line, &["parent_tool_use_id"]).map(str::to_owned);
     let failed = json::yes(line, &["is_api_error_message"]);
     let mut events = Vec::new();
@@ -285,7 +285,7 @@ fn plan(input: &Json) -> Event {
     Event::Plan { entries: json::list(input, &["todos"]).iter().map(entry).collect() }
 }
 
-fn results(line: &Json) -> Vec<Event> {
+pub(crate) fn results(line: &Json) -> Vec<Event> {
     let result = |block: &Json| {
         let id = json::text(block, &["tool_use_id"])?.to_owned();
         Some(Event::tool_result(id, output(block.get("content")?), json::yes(block, &["is_error"])))
@@ -293,7 +293,7 @@ fn results(line: &Json) -> Vec<Event> {
     json::list(line, &["message", "content"]).iter().filter_map(result).collect()
 }
 
-fn output(content: &Json) -> String {
+pub(crate) fn output(content: &Json) -> String {
     match content {
         Json::String(text) => text.clone(),
         Json::Array(blocks) => {

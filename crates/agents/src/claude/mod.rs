@@ -5,7 +5,7 @@
 
 mod control;
 pub(crate) mod launch;
-mod lines;
+pub(crate) mod lines;
 mod offers;
 
 use ostler_story::{Block, Decision, Event, Json};

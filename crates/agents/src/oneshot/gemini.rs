@@ -72,7 +72,7 @@ fn end(line: &Json, events: &mut Vec<Event>) {
     });
 }
 
-fn kind_of(tool: &str) -> ToolKind {
+pub(crate) fn kind_of(tool: &str) -> ToolKind {
     match tool {
         "run_shell_command" => ToolKind::Execute,
         "write_file" | "replace" => ToolKind::Edit,

@@ -4,9 +4,9 @@
 //! and changes nothing.
 
 mod codex;
-mod gemini;
+pub(crate) mod gemini;
 mod launch;
-mod opencode;
+pub(crate) mod opencode;
 
 use ostler_story::{Agent, Block, Decision, EndReason, Event, Json};
 

@@ -7,7 +7,7 @@ use crate::json;
 
 /// What has been told so far.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     pub(super) blocks: Blocks,
     started: bool,
     /// What its steps have used together.
@@ -59,7 +59,7 @@ impl Lines {
         }
     }
 
-    fn tool(&mut self, part: &Json, events: &mut Vec<Event>) {
+    pub(crate) fn tool(&mut self, part: &Json, events: &mut Vec<Event>) {
         self.blocks.close(events);
         let state = part.get("state").filter(|state| state.is_object());
         let status = state.map_or(json::text(part, &["state"]), |state| json::text(state, &["status"]));
@@ -103,7 +103,7 @@ impl Lines {
     }
 }
 
-fn kind_of(tool: &str) -> ToolKind {
+pub(crate) fn kind_of(tool: &str) -> ToolKind {
     match tool {
         "bash" => ToolKind::Execute,
         "edit" | "write" | "patch" | "multiedit" => ToolKind::Edit,
