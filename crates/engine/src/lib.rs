@@ -15,6 +15,7 @@ mod command;
 mod disk;
 mod environment;
 pub mod feed;
+pub mod history;
 mod id;
 mod instance;
 mod keys;

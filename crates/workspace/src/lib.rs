@@ -7,6 +7,7 @@ pub mod beneath;
 pub mod extract;
 pub mod files;
 pub mod git;
+pub mod history;
 mod lexical;
 mod path_error;
 mod replace;

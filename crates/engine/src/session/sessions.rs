@@ -473,6 +473,10 @@ impl Sessions {
         for process in keys.filter_map(|key| engine.inner.by_key(&key)) {
             engine.forget(wait, &process);
         }
+        if let Some(id) = session.view().agent_session {
+            let config = &self.shared.registry.config;
+            crate::history::transcripts(&config.dir, &config.environment).forget(&id);
+        }
         match fs::remove_dir_all(&session.inner.folder.dir) {
             Ok(()) => self.shared.feed().session_forgotten(session.id()),
             Err(error) => tracing::warn!("{}: {error}", session.id()),

@@ -298,6 +298,7 @@ fn prune_regularly(engine: Engine) {
             let _ = MayWait::pool(move |wait| {
                 engine.prune(wait, false);
                 engine.sessions().tidy(wait);
+                engine.history(wait).tidy();
             })
             .await;
         }
