@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, arrival, changes, device, feed, git, hosted, instance, process, session, workspace};
+use crate::{approval, arrival, changes, device, feed, git, history, hosted, instance, process, session, workspace};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -230,6 +230,14 @@ pub mod methods {
         FeedFollow = "feed.follow" (feed::FeedFollowParams) -> feed::FeedFollowing;
         /// Ends a watch of the feed.
         FeedUnfollow = "feed.unfollow" (feed::FeedUnfollowParams) -> instance::Empty;
+        /// Lists every conversation that was had here: sessions, and what agents recorded in a terminal.
+        HistoryList = "history.list" (history::HistoryListParams) -> history::HistoryList;
+        /// One conversation, with its messages counted and whether somebody is at it elsewhere.
+        HistoryGet = "history.get" (history::HistoryIdParams) -> history::HistoryEntry;
+        /// Messages of a conversation, from either end or any place, and as they come.
+        HistoryMessages = "history.messages" (history::HistoryMessagesParams) -> history::HistoryMessages;
+        /// Looks for words in every conversation.
+        HistorySearch = "history.search" (history::HistorySearchParams) -> history::HistoryFound;
         /// Lists requests that wait for a person, oldest first.
         ApprovalList = "approval.list" (approval::ApprovalListParams) -> approval::ApprovalList;
         /// One request.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
 use ostler_door_rpc::{Flow, Later, Outbox, Session};
@@ -17,8 +17,8 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, frame, hosted, instance, page, place, process, record, rights,
-    rules, session, workspace,
+    DoorState, approval, arrival, changes, device, feed, frame, history, hosted, instance, page, place, process, record,
+    rights, rules, session, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -40,6 +40,9 @@ type ReachingNow<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
 /// A method that asks what its caller may touch.
 type Reaching<P, R> = fn(&MayWait, &DoorState, &Origin, P) -> Result<R, RpcError>;
 
+/// The same, with a way to ask whether anybody still waits.
+type Long<P, R> = fn(&MayWait, &DoorState, &Origin, P, &dyn Fn() -> bool) -> Result<R, RpcError>;
+
 /// One connection's session.
 pub(crate) struct Client {
     pub(crate) shared: Arc<DoorState>,
@@ -52,6 +55,14 @@ pub(crate) struct Client {
     pub(crate) watches: Watches,
     /// What it follows of the feed.
     pub(crate) follows: feed::Follows,
+    /// Set when the connection has ended: nobody waits any more for what is worked on.
+    gone: Arc<AtomicBool>,
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.gone.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A request on its way to its method.
@@ -91,6 +102,7 @@ impl Client {
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
+            gone: Arc::default(),
         }
     }
 
@@ -141,6 +153,10 @@ impl Client {
             methods::FeedRead::NAME => self.reaching::<methods::FeedRead>(call, out, feed::read),
             methods::FeedFollow::NAME => feed::follow(self, call, out),
             methods::FeedUnfollow::NAME => feed::unfollow(self, call, out),
+            methods::HistoryList::NAME => self.reaching::<methods::HistoryList>(call, out, history::list),
+            methods::HistoryGet::NAME => self.reaching::<methods::HistoryGet>(call, out, history::get),
+            methods::HistoryMessages::NAME => self.long::<methods::HistoryMessages>(call, out, history::messages),
+            methods::HistorySearch::NAME => self.long::<methods::HistorySearch>(call, out, history::search),
             methods::ApprovalList::NAME => self.blocking::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
@@ -269,6 +285,26 @@ impl Client {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         let origin = Arc::clone(&self.origin);
         out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, &origin, params))));
+        Ok(())
+    }
+
+    /// The same, for what may take long: it is told when nobody waits for the answer any more.
+    fn long<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Out,
+        answer: Long<M::Params, M::Result>,
+    ) -> Result<(), RpcError>
+    where
+        M::Params: Send + 'static,
+        M::Result: 'static,
+    {
+        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+        let (origin, gone) = (Arc::clone(&self.origin), Arc::clone(&self.gone));
+        out.spawn_blocking(move |wait| {
+            let gone = || gone.load(Ordering::Relaxed);
+            Later::reply(head.answer(&answer(wait, &shared, &origin, params, &gone)))
+        });
         Ok(())
     }
 

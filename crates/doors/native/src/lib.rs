@@ -12,6 +12,7 @@ mod dispatch;
 mod feed;
 mod frame;
 mod git;
+mod history;
 mod hosted;
 mod info;
 mod instance;

@@ -29,6 +29,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         SessionList::NAME | SessionGet::NAME | SessionRead::NAME | SessionRaw::NAME => right(Right::View),
         SessionWatch::NAME | SessionUnwatch::NAME => right(Right::View),
         FeedRead::NAME | FeedFollow::NAME | FeedUnfollow::NAME => right(Right::View),
+        HistoryList::NAME | HistoryGet::NAME | HistoryMessages::NAME | HistorySearch::NAME => right(Right::View),
         ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME | ApprovalShown::NAME => right(Right::View),
         RuleList::NAME | AuditRead::NAME | AuditVerify::NAME => right(Right::View),
         SessionChanges::NAME | WorkspaceList::NAME | WorkspaceTree::NAME | WorkspaceRead::NAME => right(Right::View),

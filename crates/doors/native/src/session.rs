@@ -475,7 +475,7 @@ fn first(wait: &MayWait, shared: &DoorState, verb: &str, id: &str, key: Option<&
     key.is_none_or(|key| shared.engine.first_use(wait, &format!("session {verb} {id} {key}")))
 }
 
-fn status_of(status: Status) -> SessionStatus {
+pub(crate) fn status_of(status: Status) -> SessionStatus {
     match status {
         Status::Idle => SessionStatus::Idle,
         Status::Running => SessionStatus::Running,
@@ -528,7 +528,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
     }
 }
 
-fn usage_of(spent: Spent) -> SessionUsage {
+pub(crate) fn usage_of(spent: Spent) -> SessionUsage {
     let Spent { input_tokens, output_tokens, cached_tokens, cost_usd, context_used, context_size } = spent;
     SessionUsage { input_tokens, output_tokens, cached_tokens, cost_usd, context_used, context_size }
 }
