@@ -19,8 +19,8 @@ const DAILY: &[(&str, &[&str])] = &[
 /// Where the other verbs belong. One that is in no group is listed last.
 const MORE: &[(&str, &[&str])] = &[
     ("Start", &["start", "restart", "service"]),
-    ("Talk", &["tui", "interrupt", "set", "wait"]),
-    ("Look", &["sessions", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
+    ("Talk", &["resume", "tui", "interrupt", "set", "wait"]),
+    ("Look", &["sessions", "history", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
     ("Decide", &["rules", "pair", "web", "devices", "mcp"]),
     ("Manage", &["close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];

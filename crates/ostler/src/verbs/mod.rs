@@ -26,6 +26,7 @@ mod events;
 mod export;
 mod forget;
 mod help;
+mod history;
 mod interrupt;
 mod kill;
 mod link;
@@ -40,6 +41,7 @@ mod pair;
 mod prune;
 mod ps;
 mod restart;
+mod resume;
 mod rules;
 mod rules_affirm;
 mod run;
@@ -120,6 +122,8 @@ pub(crate) enum Verb {
     Send(send::Send),
     Watch(watch::Watch),
     Sessions(sessions::SessionsVerb),
+    History(history::History),
+    Resume(resume::Resume),
     Tui(tui::Tui),
     Set(set::Set),
     Interrupt(interrupt::Interrupt),
@@ -178,6 +182,8 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Send(verb) => verb.run(context),
         Verb::Watch(verb) => verb.run(context),
         Verb::Sessions(verb) => verb.run(context),
+        Verb::History(verb) => verb.run(context),
+        Verb::Resume(verb) => verb.run(context),
         Verb::Tui(verb) => verb.run(context),
         Verb::Set(verb) => verb.run(context),
         Verb::Interrupt(verb) => verb.run(context),

@@ -133,6 +133,18 @@ impl New {
         }
     }
 
+    /// A conversation of an agent that goes on here.
+    pub(super) fn resuming(
+        agent: String,
+        path: PathBuf,
+        conversation: String,
+        name: Option<String>,
+        autonomy: Free,
+        message: Option<String>,
+    ) -> Self {
+        Self { resume: Some(conversation), name, autonomy, message, ..Self::plain(agent, path) }
+    }
+
     /// Makes the session.
     pub(super) fn begin(self, context: &Context) -> Result<(Reached, SessionInfo), CommandError> {
         let params = self.params()?;
