@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import clis
 import codecast
 import screens
+import terminal
 from kit import Fail, House, Session, alive, wait_for
 
 AREAS = []
@@ -362,6 +363,11 @@ def states(run):
 @area("tui")
 def tui(run):
     screens.taken_up(run)
+
+
+@area("history")
+def history(run):
+    terminal.history(run)
 
 
 @area("oneshot")

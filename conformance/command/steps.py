@@ -330,11 +330,11 @@ def decisions(work):
     return battery(work, "approvals", "--runs", kills(200, 2000), "--kills", kills(20, 200), "--seed", "1")
 
 
-@step("fuzz", "hostile lines, damaged journals, a hostile client: half a minute each (--full: 10 minutes)", BUILT)
+@step("fuzz", "hostile lines, damaged journals, transcripts, a hostile client: 20 to 30 seconds each (--full: 10 minutes)", BUILT)
 def fuzz(work):
     total = Counts()
-    for target in ("lines", "journal", "daemon"):
-        total.add(work.plain([places.BENCH, "fuzz", "--target", target, "--seconds", kills(30, 600)]))
+    for target, seconds in (("lines", 30), ("journal", 30), ("transcripts", 20), ("daemon", 30)):
+        total.add(work.plain([places.BENCH, "fuzz", "--target", target, "--seconds", kills(seconds, 600)]))
     return total
 
 

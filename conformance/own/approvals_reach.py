@@ -13,6 +13,7 @@ TOUCHING = {
     "session.prompt": {"text": "obey"}, "session.interrupt": {}, "session.watch": {}, "session.close": {}, "session.forget": {},
     "session.raw": {"source": 1, "from": 0, "to": 1}, "session.change": {"name": "stolen"},
     "instance.stop": {}, "instance.leave": {}, "instance.prune": {"dry_run": False}, "audit.read": {"after": 0}, "feed.read": {}, "feed.follow": {}, "device.list": {}, "device.offers": {},
+    "history.get": {}, "history.messages": {}, "history.search": {"query": "secret"},
 }
 
 
@@ -35,7 +36,7 @@ def reach(t):
             raise Fail("it says nothing")
         for method, params in TOUCHING.items():
             if not method.startswith("instance") and not method.startswith("audit"):
-                params = dict(params, id=session if method.startswith("session") else other)
+                params = dict(params, id=session if method.startswith(("session", "history")) else other)
             said = called(house, method, params)
             t.ok("%s-is-refused" % method, '"refused"' in said and "only reach their own" in said, said)
             t.ok("%s-names-the-setting" % method, re.search(r"ostler set p\w+ --access all", said), said)
@@ -49,6 +50,9 @@ def reach(t):
         t.ok("what-there-is-may-be-seen", other in said and session in said, said)
         said = called(house, "hosted.list", {"all": True, "lines": 5})
         t.ok("but-not-what-it-says", other in said and "a secret" not in said.replace("echo a secret of another", ""), said)
+        house.good("send", "talk", "a secret of this conversation")
+        said = called(house, "history.list", {}) + called(house, "history.search", {"query": "conversation"})
+        t.ok("nor-any-conversation-of-others", '"total":0' in said and '"searched":0' in said and "a secret" not in said, said)
         said = called(house, "process.spawn", {"program": "true", "env": [["A=B", "c"]]}) + called(house, "process.spawn", {"program": "true", "env": [["", "c"]]})
         t.ok("no-variable-has-such-a-name", said.count("no variable can be called") == 2, said)
         own(t, house, o)
