@@ -6,6 +6,7 @@ mod examples;
 pub(crate) mod journal;
 pub(crate) mod lines;
 mod mutate;
+pub(crate) mod transcripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -38,12 +39,16 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
             let workshop = journal::Workshop::new().context("a folder for journals")?;
             (examples::journals(), Box::new(move |input| workshop.check(input).map_err(anyhow::Error::msg)))
         }
+        "transcripts" => {
+            let home = transcripts::Home::new().context("a folder for transcripts")?;
+            (examples::transcripts(), Box::new(move |input| home.check(input).map_err(anyhow::Error::msg)))
+        }
         "daemon" => {
             let bin = bin.map_or_else(instance::default_binary, Ok)?;
             let mut daemon = daemon::Daemon::start(&bin)?;
             (examples::requests(), Box::new(move |input| daemon.check(input)))
         }
-        _ => bail!("no target is called {name}; there are lines, journal, daemon"),
+        _ => bail!("no target is called {name}; there are lines, journal, transcripts, daemon"),
     };
     let count = watch(&name);
     let mut mutator = Mutator::new(seed, examples);

@@ -2,6 +2,7 @@
 
 mod agents;
 mod decisions;
+mod history;
 mod memory;
 mod replay;
 mod rpc;
@@ -51,7 +52,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 12] = [
+const FAMILIES: [(&str, Family); 13] = [
     ("rpc", rpc::rows),
     ("web", web::rows),
     ("stream", stream::rows),
@@ -63,6 +64,7 @@ const FAMILIES: [(&str, Family); 12] = [
     ("decisions", decisions::rows),
     ("sessions", sessions::rows),
     ("workspace", workspace::rows),
+    ("history", history::rows),
     ("agents", agents::rows),
 ];
 

@@ -55,6 +55,23 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
     all
 }
 
+/// Transcripts as agents write them, behind a byte that says whose; some lines of each, and some whole.
+pub(crate) fn transcripts() -> Vec<Vec<u8>> {
+    let recorded = [
+        include_str!("../../../crates/agents/src/transcript/recorded/claude.jsonl"),
+        include_str!("../../../crates/agents/src/transcript/recorded/codex.jsonl"),
+        include_str!("../../../crates/agents/src/transcript/recorded/gemini.jsonl"),
+    ];
+    let mut all = Vec::new();
+    for (whose, text) in (0_u8..).zip(recorded) {
+        all.push([&[whose], text.as_bytes()].concat());
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        all.extend(lines.chunks(6).map(|lines| [&[whose], lines.concat().as_bytes()].concat()));
+    }
+    all.push(b"\x00\n\n{}\n[[[[\n".to_vec());
+    all
+}
+
 /// Scripts for the journal target: see there for what a byte means.
 pub(crate) fn journals() -> Vec<Vec<u8>> {
     vec![
