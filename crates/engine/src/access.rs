@@ -14,7 +14,7 @@ mod reach;
 mod terminal;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use ostler_keeper::procfs::{self, Stat, Variable};
@@ -110,7 +110,11 @@ pub enum Caller {
 impl Caller {
     /// What a process is.
     fn of(pid: u32) -> Self {
-        match host_of(pid) {
+        Self::hosted(host_of(pid))
+    }
+
+    fn hosted(by: Result<Option<String>, NotAPlace>) -> Self {
+        match by {
             Ok(Some(host)) => Self::Hosted(host),
             Ok(None) => Self::Free,
             Err(_) => Self::Unknown,
@@ -150,6 +154,13 @@ impl Peer {
     /// What it is, for what is not for an agent to do to itself.
     pub fn caller(&self) -> Caller {
         let caller = Caller::of(self.pid);
+        if self.lives() { caller } else { Caller::Unknown }
+    }
+
+    /// The same of one that hides, and hands over its environment as [`ostler_keeper::shield::environ`] has it: an orphan could
+    /// not be known otherwise.
+    pub fn caller_showing(&self, environ: impl AsFd) -> Caller {
+        let caller = Caller::hosted(host_of_showing(self.pid, Some(environ.as_fd())));
         if self.lives() { caller } else { Caller::Unknown }
     }
 
@@ -277,6 +288,11 @@ pub fn own_host() -> Option<String> {
 /// above it whose environment can be read, or a process of another user (an `sshd`), which nobody hosted gets for a parent. An
 /// orphan that hides is nobody: the child of a keeper that is gone would look like that.
 fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
+    host_of_showing(pid, None)
+}
+
+/// The same of a process that handed over its environment.
+fn host_of_showing(pid: u32, environ: Option<BorrowedFd<'_>>) -> Result<Option<String>, NotAPlace> {
     let mut mark = None;
     let mut hides = true;
     for (depth, step) in lineage(pid).enumerate() {
@@ -288,7 +304,7 @@ fn host_of(pid: u32) -> Result<Option<String>, NotAPlace> {
         if stat.name == ostler_keeper::NAME {
             return Ok(Some(mark.unwrap_or_else(|| format!("ostler, pid {current}"))));
         }
-        mark = match cookie(current).ok_or(NotAPlace::Unknown(pid))? {
+        mark = match cookie(current, environ.filter(|_| depth == 0)).ok_or(NotAPlace::Unknown(pid))? {
             Cookie::Hidden => {
                 hides &= is_ours(current);
                 // Entered from outside, into a container: it has no parent here.
@@ -340,9 +356,14 @@ fn is_ours(pid: u32) -> bool {
     procfs::user(pid) == Some(rustix::process::geteuid().as_raw())
 }
 
-/// What the environment of a process says; nothing at all where that cannot be said yet.
-fn cookie(pid: u32) -> Option<Cookie> {
-    let value = match procfs::variable(pid, ostler_keeper::COOKIE) {
+/// What the environment of a process says, or the one that it handed over; nothing at all where that cannot be said yet.
+fn cookie(pid: u32, environ: Option<BorrowedFd<'_>>) -> Option<Cookie> {
+    let shown = || environ.and_then(|environ| ostler_keeper::shield::shown(environ, pid, ostler_keeper::COOKIE));
+    let variable = match procfs::variable(pid, ostler_keeper::COOKIE) {
+        Variable::Hidden => shown().unwrap_or(Variable::Hidden),
+        seen => seen,
+    };
+    let value = match variable {
         Variable::Is(value) => value,
         Variable::Unset => return Some(Cookie::Is(None)),
         Variable::Hidden => return Some(Cookie::Hidden),

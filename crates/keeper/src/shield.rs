@@ -69,13 +69,13 @@ fn file_at(link: &str) -> Option<(u64, u64)> {
 }
 
 /// Our environment, for somebody who has to see it and can not.
-pub(crate) fn environ() -> Option<BorrowedFd<'static>> {
+pub fn environ() -> Option<BorrowedFd<'static>> {
     ENVIRON.get().map(AsFd::as_fd)
 }
 
 /// A variable of the process `pid`, read from the descriptor that it handed over; nothing if that is of anything but the
 /// environment of that very process.
-pub(crate) fn shown(environ: impl AsFd, pid: u32, name: &str) -> Option<Variable> {
+pub fn shown(environ: impl AsFd, pid: u32, name: &str) -> Option<Variable> {
     let link = std::fs::read_link(format!("/proc/self/fd/{}", environ.as_fd().as_raw_fd())).ok()?;
     let is_proc = rustix::fs::fstatfs(&environ).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC);
     if !is_proc || link.to_str()? != format!("/proc/{pid}/environ") {

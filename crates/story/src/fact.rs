@@ -65,6 +65,9 @@ pub struct Created {
     /// The session or process that it was made from, if that is hosted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// The program with an environment of its own that it was made through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joiner: Option<String>,
     /// What can change later.
     pub settings: Settings,
 }

@@ -157,6 +157,20 @@ impl Engine {
         self.kill_all(self.list().into_iter().filter(|process| process.is_running() && is_at(process)).collect()).await;
     }
 
+    /// Lets go of every process that was started through `endpoint`: it goes on without its pipes, and nobody knows of it.
+    /// How many ran.
+    pub fn abandon_all_at(&self, endpoint: &str) -> usize {
+        let is_at = |process: &Process| process.about().alias.as_ref().is_some_and(|alias| alias.space == endpoint);
+        let mut running = 0;
+        for process in self.list().iter().filter(|process| is_at(process)) {
+            running += usize::from(process.is_running());
+            if process.is_running() || process.is_lingering() {
+                self.inner.abandon(process);
+            }
+        }
+        running
+    }
+
     async fn kill_all(&self, running: Vec<Process>) {
         for process in &running {
             process.kill(KILL);

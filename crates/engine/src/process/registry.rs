@@ -88,6 +88,8 @@ pub(crate) struct Registry {
     pub(crate) pairing: crate::access::device::Pairing,
     /// Who changes which git repository.
     pub(crate) writers: crate::workspace::Writers,
+    /// Programs that opened their doors here.
+    pub(crate) joiners: crate::joiner::Joiners,
 }
 
 #[derive(Default)]
@@ -156,6 +158,7 @@ impl Registry {
             feed: Feed::default(),
             pairing: Default::default(),
             writers: crate::workspace::Writers::default(),
+            joiners: crate::joiner::Joiners::default(),
         })
     }
 
@@ -595,10 +598,5 @@ impl Engine {
     /// Who forks short helpers of this engine.
     pub fn forker(&self) -> crate::brief::Forker {
         crate::brief::Forker::keeper(Arc::downgrade(&self.inner))
-    }
-
-    /// What children inherit.
-    pub fn environment(&self) -> &Arc<crate::Environment> {
-        &self.inner.config.environment
     }
 }

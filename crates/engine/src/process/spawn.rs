@@ -144,21 +144,24 @@ impl Engine {
         // After the key: who asks again is told of the process that has the name.
         let given = request.name.as_deref().filter(|_| asks_for_name);
         let given = given.map(|name| self.take_name(name, None)).transpose()?;
-        registry.config.environment.settled().await;
-        let program = lookup::executable(&request.program, &registry.config.environment.path())
+        let inherited = self.environment();
+        inherited.settled().await;
+        let program = lookup::executable(&request.program, &inherited.path())
             .map_err(|lookup::NotInPath(name)| SpawnError::NotInPath(name))?;
         check(&request, &program)?;
-        let environment = registry.config.environment.merged(&request.env);
-        let about = describe(&request).map_err(SpawnError::Journal)?;
+        let environment = inherited.merged(&request.env);
+        let joiner = self.joiner();
+        let folder = request.cwd.clone().or_else(|| joiner.map(|joiner| joiner.cwd.clone()));
+        let about = describe(&request, folder.unwrap_or_else(own_folder)).map_err(SpawnError::Journal)?;
         let spec = SpawnSpec {
             program: program.clone(),
             argv: std::iter::once(request.shown_as.unwrap_or(request.program)).chain(request.args).collect(),
             env: environment,
             cwd: about.cwd.clone(),
             stdio: stdio(request.tty, request.relayed_terminal),
-            umask: None,
+            umask: joiner.map(|joiner| joiner.umask),
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
-            nofile: registry.config.child_nofile,
+            nofile: joiner.map(|joiner| joiner.nofile).or(registry.config.child_nofile),
             void_exit: request.void_exit,
             within: None,
             meta: about.for_keeper(),
@@ -390,12 +393,8 @@ fn check(request: &SpawnRequest, program: &Path) -> Result<(), SpawnError> {
     }
 }
 
-fn describe(request: &SpawnRequest) -> io::Result<About> {
+fn describe(request: &SpawnRequest, cwd: PathBuf) -> io::Result<About> {
     let text = |bytes: &OsString| bytes.to_string_lossy().into_owned();
-    let cwd = match &request.cwd {
-        Some(cwd) => cwd.clone(),
-        None => own_folder(),
-    };
     let mut about = About::new(id::process()?, text(&request.program), request.args.iter().map(text).collect(), cwd);
     about.alias.clone_from(&request.alias);
     about.name.clone_from(&request.name);

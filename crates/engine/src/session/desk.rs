@@ -22,6 +22,8 @@ pub(super) struct Current {
     pub(super) process: Option<String>,
     /// Whoever closes this session wants its process gone.
     pub(super) end: bool,
+    /// Nothing more begins until the program that it was made through is here again, or somebody prompts it.
+    pub(super) waits: bool,
 }
 
 pub(super) struct Desk {
@@ -33,7 +35,8 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(state: State) -> Self {
-        let current = Current { state, driven: false, env: Vec::new(), process: None, end: false };
+        let waits = state.created.joiner.is_some();
+        let current = Current { state, driven: false, env: Vec::new(), process: None, end: false, waits };
         Self { turn: Mutex::default(), current: RwLock::new(current) }
     }
 

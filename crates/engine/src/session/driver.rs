@@ -94,7 +94,8 @@ impl Driver<'_> {
     /// Ends the thread if nothing is left to do.
     fn leave(&mut self, shared: &SessionsInner) -> bool {
         let mut desk = self.session.pen(self.wait);
-        let more = desk.state.is_busy() && !desk.state.held && !desk.state.closed && !shared.is_halting();
+        let held = desk.state.held || desk.waits;
+        let more = desk.state.is_busy() && !held && !desk.state.closed && !shared.is_halting();
         if self.running.is_some() || desk.state.living.is_some() || more {
             return false;
         }
@@ -193,6 +194,7 @@ impl Driver<'_> {
         let mut desk = session.pen(self.wait);
         if desk.state.turn.is_none()
             && !desk.state.held
+            && !desk.waits
             && !desk.state.closed
             && !shared.is_halting()
             && let Some(next) = desk.state.queue.front().map(|queued| queued.number)
@@ -214,7 +216,8 @@ impl Driver<'_> {
         }
         let (number, blocks) = (turn.prompt.number, turn.prompt.blocks.clone());
         let Some(running) = &mut self.running else {
-            if shared.is_halting() {
+            let joiner = desk.state.created.joiner.as_deref();
+            if shared.is_halting() || desk.waits || joiner.is_some_and(|name| shared.registry.joiners.may_come(name)) {
                 return Ok(());
             }
             drop(desk);

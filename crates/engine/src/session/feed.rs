@@ -59,7 +59,7 @@ struct Behind {
 impl Behind {
     fn sessions(&self) -> io::Result<Sessions> {
         let shared = self.shared.upgrade().ok_or_else(|| io::Error::other("the daemon is ending"))?;
-        Ok(Sessions { shared })
+        Ok(Sessions { shared, joiner: None })
     }
 }
 

@@ -67,7 +67,7 @@ pub use sessions::{NoProgram, SessionError, Sessions};
 pub use spent::Spent;
 pub use state::Status;
 pub use stop::{CLOSED, Interrupt, Stopped};
-pub use store::LoadError;
+pub use store::{LoadError, open_in};
 pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
 
 use crate::MayWait;

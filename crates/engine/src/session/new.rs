@@ -154,6 +154,7 @@ pub(super) fn begin(
     new: NewSession,
     worktree: Option<PathBuf>,
     (id, uuid): (String, String),
+    joiner: Option<String>,
     oneshot: bool,
 ) -> Result<State, CreateError> {
     let bad = |why: String| CreateError::Workspace { path: new.workspace.clone(), why };
@@ -192,6 +193,7 @@ pub(super) fn begin(
         alias,
         worktree,
         owner: new.owner,
+        joiner,
         settings,
     };
     check(&created, &created.settings, oneshot)?;

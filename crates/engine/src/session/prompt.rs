@@ -115,9 +115,10 @@ impl Session {
         let (number, position) = (state.prompts + 1, if state.is_busy() { state.queue.len() + 1 } else { 0 });
         let Prompt { blocks, key, door, env, .. } = prompt;
         let record = self.tell(&mut desk, Fact::Prompt { number, key, blocks, door })?;
-        if let Some(env) = env {
-            desk.change(|desk| desk.env = env);
-        }
+        desk.change(|desk| {
+            desk.waits = false;
+            desk.env = env.unwrap_or_else(|| std::mem::take(&mut desk.env));
+        });
         if position == 0 {
             // Its turn begins here and now, so that whoever comes next is told the right place. It is accepted either way:
             // if the disk is full in this very moment, the driver begins it.

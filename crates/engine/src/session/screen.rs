@@ -136,7 +136,6 @@ impl Session {
         self.inner.bell.ring();
         let left = shared.runtime.block_on(async { tokio::time::timeout(LEFT_WITHIN, self.gone()).await });
         left.map_err(|_| ScreenError::Stays)?;
-        shared.settle_path(wait);
         let (created, settings, env) = {
             let desk = self.look();
             (desk.state.created.clone(), desk.state.settings.clone(), desk.env.clone())
@@ -144,7 +143,9 @@ impl Session {
         // Read again: the turn that was stopped may have been its first, or have lost it.
         let conversation = settings.agent_session.clone().ok_or(ScreenError::NothingSaid)?;
         let launch = ostler_agents::screen(&setup(&created, &settings, None, ""), &conversation)?;
-        let path = shared.path();
+        let engine = shared.engine_of(created.joiner.as_deref());
+        shared.runtime.block_on(engine.environment().settled());
+        let path = engine.environment().wide_path();
         let bare = OsString::from(&launch.program);
         let program = crate::lookup::executable(&bare, &path).map_or(bare, PathBuf::into_os_string);
         let own = launch.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
@@ -159,7 +160,7 @@ impl Session {
             screen_of: Some(self.inner.id.clone()),
             ..SpawnRequest::default()
         };
-        Ok(shared.runtime.block_on(shared.engine().spawn(request))?)
+        Ok(shared.runtime.block_on(engine.spawn(request))?)
     }
 
     /// The session goes on when the screen has ended.

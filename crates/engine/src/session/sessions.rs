@@ -1,7 +1,7 @@
 //! Every session of the instance.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,7 +26,7 @@ use crate::brief::Forker;
 use crate::feed::Feed;
 use crate::names::{Bearer, Given};
 use crate::process::Registry;
-use crate::{Engine, Inbox, MayWait, id};
+use crate::{Engine, Environment, Inbox, Joiner, MayWait, id};
 
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
@@ -39,6 +39,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Clone)]
 pub struct Sessions {
     pub(super) shared: Arc<SessionsInner>,
+    /// The program whose clients look at them.
+    pub(crate) joiner: Option<Arc<Joiner>>,
 }
 
 pub(super) struct SessionsInner {
@@ -84,7 +86,14 @@ pub enum SessionError {
 impl SessionsInner {
     pub(super) fn engine(self: &Arc<Self>) -> Engine {
         let (inner, inbox) = (Arc::clone(&self.registry), self.inbox.clone());
-        Engine { inner, inbox, sessions: Sessions { shared: Arc::clone(self) } }
+        Engine { inner, inbox, sessions: Sessions { shared: Arc::clone(self), joiner: None } }
+    }
+
+    /// The engine as the clients of the program know it through which a session was made.
+    pub(super) fn engine_of(self: &Arc<Self>, joiner: Option<&str>) -> Engine {
+        let mut engine = self.engine();
+        engine.sessions.joiner = joiner.and_then(|name| self.registry.joiners.get(name));
+        engine
     }
 
     pub(super) fn changed(&self) {
@@ -108,18 +117,8 @@ impl SessionsInner {
     }
 
     /// The way an agent is driven here. The first look at a program may take a minute.
-    pub(super) fn drive_of(&self, _wait: &MayWait, agent: &Agent, program: Option<&str>) -> Drive {
-        self.finder.find(agent, program, &self.path()).drive
-    }
-
-    /// Waits until it is known where agents are looked for: a login shell may still be asked.
-    pub(super) fn settle_path(&self, _wait: &MayWait) {
-        self.runtime.block_on(self.registry.config.environment.settled());
-    }
-
-    /// Where agents are looked for.
-    pub(super) fn path(&self) -> OsString {
-        self.registry.config.environment.wide_path()
+    pub(super) fn drive_of(&self, _wait: &MayWait, agent: &Agent, program: Option<&str>, path: &OsStr) -> Drive {
+        self.finder.find(agent, program, path).drive
     }
 
     /// This program, which is also the echo agent's.
@@ -128,10 +127,10 @@ impl SessionsInner {
     }
 
     /// The work trees of sessions.
-    pub(super) fn trees(&self) -> Trees<'_> {
+    pub(super) fn trees<'a>(&'a self, environment: &'a Environment) -> Trees<'a> {
         Trees {
             instance: &self.registry.config.dir,
-            environment: &self.registry.config.environment,
+            environment,
             forker: Forker::keeper(Arc::downgrade(&self.registry)),
         }
     }
@@ -194,7 +193,7 @@ impl Sessions {
             boot: crate::approval::boot_id(),
             registry,
         });
-        let sessions = Self { shared };
+        let sessions = Self { shared, joiner: None };
         sessions.load(wait);
         sessions.begin_feed(wait);
         sessions.go_on(wait);
@@ -282,6 +281,21 @@ impl Sessions {
         }));
     }
 
+    /// The same as the clients of a program that joined know them.
+    pub(crate) fn of(&self, joiner: Arc<Joiner>) -> Self {
+        Self { shared: Arc::clone(&self.shared), joiner: Some(joiner) }
+    }
+
+    /// What agents inherit.
+    fn environment(&self) -> &Arc<Environment> {
+        self.joiner.as_ref().map_or(&self.shared.registry.config.environment, |joiner| &joiner.environment)
+    }
+
+    /// Waits until it is known where agents are looked for: a login shell may still be asked.
+    fn settle_path(&self, _wait: &MayWait) {
+        self.shared.runtime.block_on(self.environment().settled());
+    }
+
     /// The agent that people call this.
     pub fn agent(&self, name: &str) -> Result<Agent, UnknownAgent> {
         self.shared.config().agent(name)
@@ -295,7 +309,7 @@ impl Sessions {
         }
         if new.program_there {
             if new.agent != Agent::Echo {
-                self.shared.settle_path(wait);
+                self.settle_path(wait);
             }
             self.is_there(&new.agent, new.program.as_deref())?;
         }
@@ -305,7 +319,7 @@ impl Sessions {
             Err(known) => return Ok(known),
         };
         let Some(wanted) = &new.worktree else { return self.store(wait, new, None) };
-        let trees = self.shared.trees();
+        let trees = self.shared.trees(self.environment());
         let made = trees.make(wait, &new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
         new.workspace = made.workspace;
         let created = self.store(wait, new, Some(made.path.clone()));
@@ -348,7 +362,8 @@ impl Sessions {
             return Ok(open.clone());
         }
         let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
-        let state = new::begin(new, worktree, (id.clone(), uuid), shared.registry.config.sessions.oneshot)?;
+        let joiner = self.joiner.as_ref().map(|joiner| joiner.name.clone());
+        let state = new::begin(new, worktree, (id.clone(), uuid), joiner, shared.registry.config.sessions.oneshot)?;
         let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
         let made = folder.create().and_then(|journal| {
             let created = Fact::Created(Box::new(state.created.clone()));
@@ -381,7 +396,7 @@ impl Sessions {
             (None, Agent::Acp { command, .. }) => command.first().map_or("", String::as_str),
             (None, other) => other.name(),
         };
-        let path = self.shared.path();
+        let path = self.environment().wide_path();
         match crate::lookup::executable(name.as_ref(), &path) {
             Ok(file) if file.exists() => Ok(()),
             _ => Err(NoProgram { name: name.to_owned(), path: path.to_string_lossy().into_owned() }),
@@ -432,7 +447,7 @@ impl Sessions {
 
     /// Every agent by its name, and whether its program is where the daemon looks for it. May wait for a login shell.
     pub fn agents(&self, wait: &MayWait) -> Vec<(String, bool)> {
-        self.shared.settle_path(wait);
+        self.settle_path(wait);
         let config = self.shared.config();
         let names = Agent::KNOWN.into_iter().chain(config.agents.keys().map(String::as_str));
         let there = |name: &str| config.agent(name).is_ok_and(|agent| self.is_there(&agent, None).is_ok());
@@ -442,8 +457,8 @@ impl Sessions {
     /// The agents of this instance, in the environment that they get. May wait for a login shell, and if they are asked, for
     /// the agents.
     pub fn agents_here(&self, wait: &MayWait, ask: bool) -> Vec<AgentHere> {
-        self.shared.settle_path(wait);
-        agents_here(&self.shared.finder, &self.shared.registry.config.environment, self.shared.config(), ask)
+        self.settle_path(wait);
+        agents_here(&self.shared.finder, self.environment(), self.shared.config(), ask)
     }
 
     /// Changes whenever any session does.
@@ -508,10 +523,47 @@ impl Sessions {
         self.shared.halting.store(true, Ordering::Release);
     }
 
-    /// Ends every agent's process; the sessions stay, and go on when a daemon is there again.
+    /// Ends every agent's process; the sessions stay, and go on when a daemon is there again. Those of a program that joined:
+    /// only its own, and they go on when it is there again, or when somebody prompts them.
     pub async fn end_processes(&self) {
-        self.halt();
-        let driven: Vec<Session> = self.list().into_iter().filter(|session| session.look().driven).collect();
+        let own = self.own();
+        if self.joiner.is_some() {
+            let waiting = own.clone();
+            let hold = move |wait: &MayWait| {
+                waiting.iter().for_each(|session| session.pen(wait).change(|desk| desk.waits = true));
+            };
+            // One whose disk hangs holds up the others for no longer than all may take to end.
+            let _ = tokio::time::timeout(ENDED_WITHIN, MayWait::pool_of(&self.shared.runtime, hold)).await;
+        } else {
+            self.halt();
+        }
+        self.end(own).await;
+    }
+
+    /// Every session that is known, oldest first; of a program that joined, only those that were made through it.
+    pub fn own(&self) -> Vec<Session> {
+        let mut own = self.list();
+        if let Some(joiner) = &self.joiner {
+            own.retain(|session| session.look().state.created.joiner.as_ref() == Some(&joiner.name));
+        }
+        own
+    }
+
+    /// The program is here: what waited for it goes on.
+    pub(crate) fn go_on_joined(&self) {
+        for session in self.own() {
+            let go_on = move |wait: &MayWait| {
+                session.pen(wait).change(|desk| desk.waits = false);
+                if session.look().state.has_work() {
+                    session.drive(wait);
+                }
+            };
+            drop(MayWait::pool_of(&self.shared.runtime, go_on));
+        }
+    }
+
+    async fn end(&self, mut driven: Vec<Session>) {
+        driven.retain(|session| session.look().driven);
         for session in driven.iter().cloned() {
             let end = move |wait: &MayWait| {
                 session.pen(wait).change(|desk| desk.end = true);

@@ -27,18 +27,19 @@ impl Driver<'_> {
             Ok(agent) => agent,
             Err(vanished) => return fail(&session, &mut session.pen(self.wait), vanished.to_string()),
         };
-        shared.settle_path(self.wait);
-        let echo = shared.runner();
+        let engine = shared.engine_of(created.joiner.as_deref());
+        shared.runtime.block_on(engine.environment().settled());
+        let (echo, path) = (shared.runner(), engine.environment().wide_path());
         let resume = settings.agent_session.clone();
         let setup = setup(&created, &settings, resume.clone(), &echo);
-        let drive = shared.drive_of(self.wait, &created.agent, created.program.as_deref());
+        let drive = shared.drive_of(self.wait, &created.agent, created.program.as_deref(), &path);
         let mut adapter = match open(&setup, drive) {
             Ok(adapter) => adapter,
             Err(error) => return fail(&session, &mut session.pen(self.wait), error.to_string()),
         };
         session.tell(&mut session.pen(self.wait), Fact::Process { source, drive, resume, settings })?;
         hook!("session.process");
-        let (launch, path) = (adapter.launch(), shared.path());
+        let launch = adapter.launch();
         // Under its bare name if it is nowhere, which is then said.
         let bare = OsString::from(&launch.program);
         let program = crate::lookup::executable(&bare, &path).map_or(bare, PathBuf::into_os_string);
@@ -57,7 +58,6 @@ impl Driver<'_> {
             session: Some(created.id),
             ..SpawnRequest::default()
         };
-        let engine = shared.engine();
         match shared.runtime.block_on(engine.spawn_own(request)) {
             Ok(process) => {
                 hook!("session.started");

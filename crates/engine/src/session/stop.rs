@@ -86,7 +86,8 @@ impl Session {
         let session = self.clone();
         let leave = move |wait: &MayWait| {
             let (shared, path) = (session.inner.shared.upgrade()?, session.look().state.created.worktree.clone()?);
-            shared.trees().leave(wait, &path, ended)
+            let engine = shared.engine_of(session.look().state.created.joiner.as_deref());
+            shared.trees(engine.environment()).leave(wait, &path, ended)
         };
         MayWait::pool(leave).await.map_err(io::Error::other)
     }

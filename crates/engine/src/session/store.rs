@@ -178,3 +178,16 @@ pub(super) fn folders(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
+
+/// How many sessions of the instance in `dir` are open, as far as that shows without its daemon: one that tells nothing counts.
+pub fn open_in(_wait: &MayWait, dir: &Path) -> usize {
+    #[derive(Deserialize)]
+    struct Closed {
+        closed: bool,
+    }
+    let is_open = |dir: &PathBuf| {
+        let bytes = fs::read(dir.join(SNAPSHOT)).unwrap_or_default();
+        !serde_json::from_slice::<Snapshot<Closed>>(&bytes).is_ok_and(|snapshot| snapshot.state.closed)
+    };
+    folders(&dir.join("sessions")).iter().filter(|dir| is_open(dir)).count()
+}
