@@ -148,7 +148,7 @@ fn remove_temporary(dir: &Path) {
 /// Whether a socket of this name is that of a door beside the native one, and so no instance.
 fn is_of_a_door(name: &str) -> bool {
     let of = |door| name.strip_suffix(door).is_some_and(|instance| instance.ends_with('-'));
-    crate::daemon::door_names().any(of)
+    crate::daemon::door_names().chain([crate::daemon::JOIN_SOCKET]).any(of)
 }
 
 /// Every instance of this user, by name; `only` narrows to one. By their folders, and by the sockets of those whose folder

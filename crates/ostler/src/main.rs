@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
     show_as(verb.as_deref());
     match rest.as_slice() {
-        [verb, port, daemon] if verb == daemon::SIGN_VERB => return daemon::show_port(port, daemon),
+        [verb, port, daemon, owner] if verb == daemon::SIGN_VERB => return daemon::show_port(port, daemon, owner),
         [verb, spec, sha256] if verb == "__stages" => {
             return ostler_stages::run(Path::new(spec), &sha256.to_string_lossy());
         }

@@ -133,7 +133,12 @@ impl Paths {
 
     /// Another door of an instance, where it is not at its usual place.
     pub(crate) fn door_socket(&self, name: &str, door: &str) -> PathBuf {
-        self.runtime.join(format!("{name}-{door}.sock"))
+        self.runtime.join(Self::door_socket_name(name, door))
+    }
+
+    /// What its file is called.
+    pub(crate) fn door_socket_name(name: &str, door: &str) -> String {
+        format!("{name}-{door}.sock")
     }
 
     /// Makes the state folder and this instance's folder, private, and returns the latter.

@@ -46,7 +46,7 @@ const IN_FLIGHT_BYTES: usize = 16 * 1024 * 1024;
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a door must be told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Config {
     /// What every request must carry. Empty: nobody gets in.
     pub token: String,

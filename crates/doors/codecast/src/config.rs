@@ -5,13 +5,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::yaml;
 
 /// Where clients look first.
 const PORT: u16 = 9100;
 
 /// Where to listen, and with what.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Config {
     /// The first port to try.
     pub port: u16,

@@ -29,6 +29,7 @@ use std::time::Instant;
 
 use ostler_engine::session::{Session, SessionError, Status};
 use ostler_engine::{Engine, MayWait};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 pub use config::{Config, ConfigError};
@@ -44,12 +45,14 @@ pub(crate) const DOOR: &str = "codecast";
 const LOCKS: usize = 16;
 
 /// What a door must be told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     /// The version that is reported to clients.
     pub version: String,
     /// The user's home folder.
     pub home: PathBuf,
+    /// The process that clients are told of.
+    pub pid: u32,
 }
 
 /// What all connections have in common.

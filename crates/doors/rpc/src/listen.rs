@@ -2,7 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,29 @@ const ADDRESS_MAX: usize = 107;
 /// Clients that connect in one burst wait here instead of being refused.
 const BACKLOG: i32 = 1024;
 
-/// A listening socket. Its file is removed with it, unless another socket has taken the place.
+/// A listening socket. Its file is removed with it, unless another socket has taken the place, or it is another process's.
 #[derive(Debug)]
 pub struct Bound {
     pub(crate) listener: UnixListener,
     path: PathBuf,
-    file: (u64, u64),
+    /// None where another process made it and looks after it.
+    file: Option<(u64, u64)>,
+}
+
+impl AsFd for Bound {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
 }
 
 impl Bound {
+    /// A listening socket that another process made at `path` and handed over. Needs a tokio runtime.
+    pub fn handed(socket: OwnedFd, path: &Path) -> io::Result<Self> {
+        let listener = std::os::unix::net::UnixListener::from(socket);
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener: UnixListener::from_std(listener)?, path: path.to_owned(), file: None })
+    }
+
     /// Where it listens.
     pub fn path(&self) -> &Path {
         &self.path
@@ -42,13 +56,14 @@ impl Bound {
 
     /// Whether the file at the path is still this socket's.
     pub fn is_in_place(&self) -> bool {
-        fs::symlink_metadata(&self.path).is_ok_and(|meta| identity(&meta) == self.file)
+        let is_in_place = |file| fs::symlink_metadata(&self.path).is_ok_and(|meta| identity(&meta) == file);
+        self.file.is_none_or(is_in_place)
     }
 }
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        if self.is_in_place() {
+        if self.file.is_some() && self.is_in_place() {
             // Somebody may have removed it in this very moment; either way it is gone.
             let _ = fs::remove_file(&self.path);
         }
@@ -96,7 +111,7 @@ pub fn bind(path: &Path) -> io::Result<Bound> {
     let file = identity(&fs::symlink_metadata(&address.path)?);
     rustix::net::listen(&socket, BACKLOG)?;
     let listener = UnixListener::from_std(socket.into())?;
-    Ok(Bound { listener, path: path.to_owned(), file })
+    Ok(Bound { listener, path: path.to_owned(), file: Some(file) })
 }
 
 /// Connects to the socket at `path`, however long that is.

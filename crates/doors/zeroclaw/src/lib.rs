@@ -23,9 +23,10 @@ use std::time::{Duration, Instant};
 use ostler_door_rpc::{InputLimits, Limits};
 use ostler_engine::session::{Session, SessionError, Status, View};
 use ostler_engine::{Engine, Peer};
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use connection::Client;
 use presence::Presence;
@@ -49,9 +50,11 @@ const IN_FLIGHT_BYTES: usize = 2 * FRAME_MAX;
 const CONNECTIONS: usize = 512;
 /// Whoever connects says who it is within this time.
 const GREETING: Duration = Duration::from_secs(30);
+/// How long connections may take to end when the door closes.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// What a door must be told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     /// The version that is reported to clients, some of which refuse any but their own.
     pub version: String,
@@ -61,6 +64,8 @@ pub struct Settings {
     pub config_dir: PathBuf,
     /// Where the door is.
     pub socket: PathBuf,
+    /// The process that clients are told of.
+    pub pid: u32,
 }
 
 /// An open door; a cheap handle.
@@ -77,6 +82,8 @@ pub(crate) struct DoorState {
     pub(crate) presence: Presence,
     pub(crate) counts: history::Counts,
     connections: Arc<Semaphore>,
+    /// True when every connection is to end. Whoever serves one listens, so that it can be waited for.
+    closing: watch::Sender<bool>,
 }
 
 impl Door {
@@ -84,7 +91,8 @@ impl Door {
     pub fn new(engine: Engine, settings: Settings) -> Self {
         let (started, connections) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
         let (presence, counts) = (Presence::default(), history::Counts::default());
-        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, connections }) }
+        let closing = watch::Sender::new(false);
+        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, connections, closing }) }
     }
 
     /// Serves a client that has come. Others than the daemon's own user are turned away.
@@ -95,6 +103,12 @@ impl Door {
         // Counted from here on, not from when its task first runs.
         let here = self.shared.presence.enter();
         drop(tokio::spawn(client(Arc::clone(&self.shared), stream, here)));
+    }
+
+    /// Ends every connection, and waits until they have ended, if that is soon.
+    pub async fn close(&self) {
+        self.shared.closing.send_replace(true);
+        let _ = tokio::time::timeout(CLOSE_WITHIN, self.shared.closing.closed()).await;
     }
 
     /// Resolves when clients have been here and the last of them has been gone for so long.
@@ -116,9 +130,13 @@ async fn client(shared: Arc<DoorState>, mut stream: UnixStream, here: presence::
         in_flight_bytes: IN_FLIGHT_BYTES,
         input: InputLimits::default(),
     };
+    let mut closing = shared.closing.subscribe();
     let client = Client::new(shared, peer, here.number());
     let greeted = client.greeted();
     let served = tokio::select! {
+        // First: a client that came just now must not be heard any more.
+        biased;
+        _ = closing.wait_for(|closing| *closing) => Ok(()),
         served = ostler_door_rpc::serve(stream, client, limits) => served,
         () = silent(greeted) => Err(io::Error::other("a client said nothing about itself in time")),
     };

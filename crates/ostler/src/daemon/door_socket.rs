@@ -1,6 +1,7 @@
 //! A socket that stays where it was announced: a logout may sweep the runtime folder, and the door opens again.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) enum Folder {
         /// Users who may connect beside our own.
         guests: Vec<u32>,
     },
+    /// Another process's, which made the socket and looks after it.
+    Handed,
 }
 
 /// A door's socket.
@@ -36,6 +39,11 @@ impl DoorSocket {
     pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, HostError> {
         let listener = listen(path, &folder)?;
         Ok(Self { path: path.to_owned(), folder, listener })
+    }
+
+    /// The same with a socket that another process listens at.
+    pub(crate) fn handed(socket: OwnedFd, path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), folder: Folder::Handed, listener: Bound::handed(socket, path)? })
     }
 
     /// Where it is.
@@ -55,14 +63,14 @@ impl DoorSocket {
     }
 
     /// Resolves when somebody has removed the socket.
-    async fn swept(&self) {
+    pub(crate) async fn swept(&self) {
         while self.listener.is_in_place() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 
     /// Listens again.
-    async fn reopen(&mut self) {
+    pub(crate) async fn reopen(&mut self) {
         tracing::warn!("{} was removed; opening it again", self.path.display());
         loop {
             match listen(&self.path, &self.folder) {
@@ -77,12 +85,18 @@ impl DoorSocket {
     }
 }
 
+impl AsFd for DoorSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
 fn listen(path: &Path, folder: &Folder) -> Result<Bound, HostError> {
     let io = |source: io::Error| HostError::Io { path: path.to_owned(), source };
     match (path.parent(), folder) {
         (Some(dir), Folder::Ours) => ensure_private_dir(dir)?,
         (Some(dir), Folder::Anybodys { .. }) => make_dir(dir)?,
-        (None, _) => {}
+        (_, Folder::Handed) | (None, _) => {}
     }
     let bound = ostler_door_rpc::bind(path).map_err(io)?;
     if let Folder::Anybodys { guests } = folder

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use ostler_engine::{
 };
 use ostler_workspace::read_small;
 
+use super::Asked;
 use crate::config::Config;
 use crate::instances::{DoorRecord, InstanceRecord, RECORD_VERSION, start_ticks};
 use crate::paths::{Paths, PathsError};
@@ -26,6 +27,8 @@ const KILL_GRACE: Duration = Duration::from_secs(5);
 const REGISTER_EVERY: Duration = Duration::from_secs(2);
 /// A note holds a time.
 const NOTE_MAX: u64 = 256;
+/// In the folder of an instance: since when the names of its clients count.
+const EPOCH: &str = "epoch";
 /// How often ended processes are looked at for pruning.
 const PRUNE_EVERY: Duration = Duration::from_secs(300);
 
@@ -139,7 +142,7 @@ impl Host {
         &self.engine
     }
 
-    pub(crate) fn dir(&self) -> &std::path::Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -165,26 +168,16 @@ impl Host {
     /// The name space of a door's client ids. It outlives a crash, but not a stop that was asked for: whoever starts anew
     /// after that starts with nothing.
     pub(crate) fn endpoint(&self, door: &str) -> Result<String, HostError> {
-        let path = self.dir.join("epoch");
-        let io = |source| HostError::Io { path: path.clone(), source };
-        let epoch = match read_small(&path, NOTE_MAX) {
-            Ok(epoch) if !epoch.is_empty() => epoch,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => return self.fresh_endpoint(door),
-        };
-        Ok(format!("{door}@{epoch}"))
+        endpoint(&self.dir, door)
     }
 
     /// A name space with nothing in it.
     pub(crate) fn fresh_endpoint(&self, door: &str) -> Result<String, HostError> {
-        let path = self.dir.join("epoch");
-        let epoch = Timestamp::now().to_string();
-        super::write_private(&path, &epoch).map_err(|source| HostError::Io { path, source })?;
-        Ok(format!("{door}@{epoch}"))
+        fresh_endpoint(&self.dir, door)
     }
 
     /// Tells the command line where everything is.
-    pub(crate) fn register(&self, native: PathBuf, doors: Vec<DoorRecord>) -> Result<(), HostError> {
+    pub(crate) fn register(&self, native: PathBuf, doors: Vec<DoorRecord>) -> Result<InstanceRecord, HostError> {
         let pid = std::process::id();
         let record = InstanceRecord {
             version: RECORD_VERSION,
@@ -203,40 +196,17 @@ impl Host {
                     "{}: not entered in the register: {error}; the command line finds the socket all the same",
                     self.dir.display()
                 );
-                tokio::spawn(enter_later(record, self.dir.clone()));
-                Ok(())
+                tokio::spawn(enter_later(record.clone(), self.dir.clone()));
             }
-            written => written.map_err(|source| HostError::Io { path: self.dir.clone(), source }),
+            written => written.map_err(|source| HostError::Io { path: self.dir.clone(), source })?,
         }
-    }
-
-    /// Asks a login shell for its PATH, beside everything else; what is to be started from now on waits for it.
-    pub(crate) fn extract_login_path(&self) {
-        let (environment, forker) = (Arc::clone(self.engine.environment()), self.engine.forker());
-        let asking = environment.asking();
-        MayWait::pool(move |_| {
-            let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
-            match ostler_engine::login_path(&forker, &shell, &environment.snapshot()) {
-                LoginPath::Found(path) => {
-                    tracing::info!("[shellenv] Extracted shell PATH ({} chars)", path.len());
-                    environment.set_path(path);
-                }
-                LoginPath::Missing => tracing::warn!("[shellenv] PATH sentinel not found in shell output"),
-                LoginPath::Failed(why) => {
-                    tracing::warn!("[shellenv] Shell command exited with error (may still have PATH): {why}");
-                }
-            }
-            drop(asking);
-        });
+        Ok(record)
     }
 
     /// Ends the instance; gives back how many children were running.
     pub(crate) async fn stop(self, ending: Ending) -> usize {
         let running = self.engine.stop(ending).await;
-        if !matches!(ending, Ending::Leave | Ending::Keep) {
-            // The next start begins with an empty name space.
-            let _ = fs::remove_file(self.dir.join("epoch"));
-        }
+        forget_endpoint(&self.dir, ending);
         if let Err(error) = InstanceRecord::remove_own(&self.dir) {
             tracing::warn!("{}: record not removed: {error}", self.dir.display());
         }
@@ -244,7 +214,71 @@ impl Host {
     }
 }
 
+/// Asks a login shell for its PATH, beside everything else; what is to be started from now on waits for it.
+pub(crate) fn extract_login_path(engine: &Engine) {
+    let (environment, forker) = (Arc::clone(engine.environment()), engine.forker());
+    let asking = environment.asking();
+    MayWait::pool(move |_| {
+        let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+        match ostler_engine::login_path(&forker, &shell, &environment.snapshot()) {
+            LoginPath::Found(path) => {
+                tracing::info!("[shellenv] Extracted shell PATH ({} chars)", path.len());
+                environment.set_path(path);
+            }
+            LoginPath::Missing => tracing::warn!("[shellenv] PATH sentinel not found in shell output"),
+            LoginPath::Failed(why) => {
+                tracing::warn!("[shellenv] Shell command exited with error (may still have PATH): {why}");
+            }
+        }
+        drop(asking);
+    });
+}
+
+fn endpoint(dir: &Path, door: &str) -> Result<String, HostError> {
+    let path = dir.join(EPOCH);
+    match read_small(&path, NOTE_MAX) {
+        Ok(epoch) if !epoch.is_empty() => Ok(format!("{door}@{epoch}")),
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(HostError::Io { path, source }),
+        _ => fresh_endpoint(dir, door),
+    }
+}
+
+fn fresh_endpoint(dir: &Path, door: &str) -> Result<String, HostError> {
+    let (path, epoch) = (dir.join(EPOCH), Timestamp::now().to_string());
+    super::write_private(&path, &epoch).map_err(|source| HostError::Io { path, source })?;
+    Ok(format!("{door}@{epoch}"))
+}
+
+/// The next start begins with an empty name space, unless everything goes on.
+fn forget_endpoint(dir: &Path, ending: Ending) {
+    if !matches!(ending, Ending::Leave | Ending::Keep) {
+        let _ = fs::remove_file(dir.join(EPOCH));
+    }
+}
+
 impl Ours {
+    pub(crate) fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The name space of its door's client ids, in whichever engine.
+    pub(crate) fn endpoint(&self) -> Result<String, HostError> {
+        endpoint(&self.dir, &self.name)
+    }
+
+    /// It ends, and had its door in another engine.
+    pub(crate) fn left(self, asked: Asked) {
+        forget_endpoint(&self.dir, asked.ending());
+    }
+
     /// Starts the engine and takes up whatever the keeper holds.
     pub(crate) async fn open(self, plan: Plan) -> Result<Host, HostError> {
         let config = EngineConfig {

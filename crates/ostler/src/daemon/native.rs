@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::door_socket::{DoorSocket, Folder};
 use super::host::{Host, HostError};
+use super::open_doors::OpenDoors;
 use super::signals::Asked;
 use crate::instances::DoorRecord;
 
@@ -15,12 +16,13 @@ pub(crate) struct Native {
     socket: DoorSocket,
     door: Door,
     asked: watch::Receiver<Option<Asked>>,
+    doors: Arc<OpenDoors>,
 }
 
 /// What the door's clients may know and ask of the program around the engine.
 struct RunningInstance {
     identity: Identity,
-    doors: Vec<ostler_api::Door>,
+    doors: Arc<OpenDoors>,
     ask: watch::Sender<Option<Asked>>,
 }
 
@@ -35,15 +37,16 @@ impl Native {
             connect: "ostler ps, ostler run, ostler attach".into(),
         };
         let doors: Vec<DoorRecord> = std::iter::once(native).chain(others).collect();
-        host.register(path, doors.clone())?;
+        let doors = OpenDoors::new(host.dir().to_owned(), host.register(path, doors)?);
         let (ask, asked) = watch::channel(None);
-        let doors = doors
-            .into_iter()
-            .map(|door| ostler_api::Door { name: door.name, address: door.address, connect: door.connect })
-            .collect();
-        let door =
-            Door::new(host.engine().clone(), Arc::new(RunningInstance { identity: host.identity(), doors, ask }));
-        Ok(Self { socket, door, asked })
+        let instance = RunningInstance { identity: host.identity(), doors: Arc::clone(&doors), ask };
+        let door = Door::new(host.engine().clone(), Arc::new(instance));
+        Ok(Self { socket, door, asked, doors })
+    }
+
+    /// What it tells of the instance's doors.
+    pub(super) fn doors(&self) -> &Arc<OpenDoors> {
+        &self.doors
     }
 
     /// A handle of it, for other entrances.
@@ -66,7 +69,7 @@ impl Native {
 
     /// Serves until one of its clients asks the daemon to end.
     pub(crate) async fn serve(self) -> Asked {
-        let Self { mut socket, door, mut asked } = self;
+        let Self { mut socket, door, mut asked, .. } = self;
         tokio::select! {
             () = socket.serve("native door:", |stream| door.admit(stream)) => Asked::Stop,
             end = asked.wait_for(Option::is_some) => end.ok().and_then(|end| *end).unwrap_or(Asked::Stop),
@@ -80,7 +83,9 @@ impl Instance for RunningInstance {
     }
 
     fn doors(&self) -> Vec<ostler_api::Door> {
-        self.doors.clone()
+        let told =
+            |door: DoorRecord| ostler_api::Door { name: door.name, address: door.address, connect: door.connect };
+        self.doors.list().into_iter().map(told).collect()
     }
 
     fn end(&self, keep: bool) {

@@ -5,7 +5,9 @@
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::Engine;
@@ -39,16 +41,20 @@ const fn loopback(last: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))
 }
 
-/// Keeps such a process for a port, as long as this daemon lives.
-pub(crate) fn put_up(engine: &Engine, port: u16) {
+/// Such a process is there while this is, and while the daemon and the owner of the door live.
+pub(crate) struct PortSign(Arc<()>);
+
+/// Keeps such a process for a port of the process `owner`.
+pub(crate) fn put_up(engine: &Engine, port: u16, owner: u32) -> PortSign {
+    let sign = PortSign(Arc::default());
     if !ostler_keeper::shield::is_raised() || may_look_everywhere() {
-        return;
+        return sign;
     }
-    let forker = engine.forker();
+    let (forker, wanted) = (engine.forker(), Arc::downgrade(&sign.0));
     let started = std::thread::Builder::new().name("port-sign".into()).spawn(move || {
-        let (port, pid) = (port.to_string(), std::process::id().to_string());
-        loop {
-            let mut sign = Brief::new("/proc/self/exe", &[SIGN_VERB, &port, &pid], LASTS);
+        let (port, pid, owner) = (port.to_string(), std::process::id().to_string(), owner.to_string());
+        while wanted.strong_count() > 0 {
+            let mut sign = Brief::new("/proc/self/exe", &[SIGN_VERB, &port, &pid, &owner], LASTS);
             sign.env.clear();
             sign.cwd = "/".into();
             match forker.run(&sign) {
@@ -62,6 +68,7 @@ pub(crate) fn put_up(engine: &Engine, port: u16) {
     if let Err(error) = started {
         tracing::warn!("lsof will not find this daemon by its port: {error}");
     }
+    sign
 }
 
 fn may_look_everywhere() -> bool {
@@ -71,24 +78,28 @@ fn may_look_everywhere() -> bool {
     effective.is_some_and(|mask| mask & (1 << SYS_PTRACE) != 0)
 }
 
-/// Is such a process: listens and says nothing, until the daemon is gone.
-pub(crate) fn show_port(port: &OsStr, daemon: &OsStr) -> ExitCode {
+/// Is such a process: listens and says nothing, until the daemon or the owner of the door is gone.
+pub(crate) fn show_port(port: &OsStr, daemon: &OsStr, owner: &OsStr) -> ExitCode {
     let number = |text: &OsStr| text.to_str().and_then(|text| text.parse::<u32>().ok());
     let port = number(port).and_then(|port| u16::try_from(port).ok());
-    let pid = number(daemon).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let (Some(port), Some(pid)) = (port, pid) else { return ExitCode::from(2) };
-    let Ok(daemon) = pidfd_open(pid, PidfdFlags::empty()) else { return ExitCode::SUCCESS };
+    let process = |text| number(text).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    let (Some(port), Some(daemon), Some(owner)) = (port, process(daemon), process(owner)) else {
+        return ExitCode::from(2);
+    };
+    let open = |pid| pidfd_open(pid, PidfdFlags::empty());
+    let (Ok(daemon), Ok(owner)) = (open(daemon), open(owner)) else { return ExitCode::SUCCESS };
     let Some(listener) = ADDRESSES.iter().find_map(|address| TcpListener::bind((*address, port)).ok()) else {
         eprintln!("lsof will not find this daemon by its port: no other loopback address has it free");
         // Nobody frees one soon.
-        let _ = poll(&mut [PollFd::new(&daemon, PollFlags::IN)], None);
+        let _ = poll(&mut [&daemon, &owner].map(|process| PollFd::new(process, PollFlags::IN)), None);
         return ExitCode::FAILURE;
     };
     loop {
-        let mut watched = [PollFd::new(&daemon, PollFlags::IN), PollFd::new(&listener, PollFlags::IN)];
+        let mut watched =
+            [daemon.as_fd(), owner.as_fd(), listener.as_fd()].map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
         let _ = poll(&mut watched, None);
-        let [ended, came] = watched.map(|one| !one.revents().is_empty());
-        if ended {
+        let [ended, left, came] = watched.map(|one| !one.revents().is_empty());
+        if ended || left {
             return ExitCode::SUCCESS;
         }
         if came {

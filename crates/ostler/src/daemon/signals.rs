@@ -3,10 +3,12 @@
 use std::io;
 
 use ostler_engine::Ending;
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Asked {
     /// End, and end what this door's contract says ends with it.
     Stop,

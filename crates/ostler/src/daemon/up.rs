@@ -4,11 +4,13 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use ostler_engine::{Claim, Ending, Environment, GuardSpec, approval};
 
 use super::doors::{self, Doors};
 use super::host::{Host, HostError, Plan};
+use super::joining::Leases;
 use super::{Asked, LogWriter, Native, Signals};
 use crate::config::Config;
 use crate::paths::Paths;
@@ -85,7 +87,7 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
     let of_doors: Vec<_> = doors::loosening(&options).collect();
     options.config = super::confirmed(host.engine(), options.config, of_doors).await;
     host.engine().allow_core_dumps(options.config.daemon.core_dumps);
-    let (native, mut doors) = match open(&options, &host) {
+    let (native, mut doors, mut leases) = match open(&options, &host) {
         Ok(doors) => doors,
         Err(error) => {
             // Who started this hears why it failed and decides; only the keeper itself may try again.
@@ -94,23 +96,27 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
         }
     };
     super::service::tell_ready();
-    host.extract_login_path();
+    super::host::extract_login_path(host.engine());
     super::forward(host.engine(), host.dir(), &options.config.audit.forward);
     let door = native.door();
     let asked = tokio::select! {
         asked = native.serve() => asked,
         () = doors.serve(&host, &door) => Asked::Stop,
+        () = leases.serve() => Asked::Stop,
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };
+    leases.close(asked).await;
     doors.close().await;
     host.stop(asked.ending()).await;
     Ok(())
 }
 
-fn open(options: &Options, host: &Host) -> Result<(Native, Doors), HostError> {
+fn open(options: &Options, host: &Host) -> Result<(Native, Doors, Leases), HostError> {
     let doors = Doors::open(options, host)?;
-    Ok((Native::open(host, doors.describe())?, doors))
+    let native = Native::open(host, doors.describe())?;
+    let leases = Leases::open(host, &options.config.sessions, Arc::clone(native.doors()))?;
+    Ok((native, doors, leases))
 }
 
 /// How the keeper brings this daemon back when it dies unasked.

@@ -88,7 +88,7 @@ pub(super) fn health(shared: &DoorState) -> String {
         "memory": { "rss": memory.rss, "heapUsed": memory.heap_used, "heapTotal": memory.heap_total },
         "version": shared.settings.version,
         "rustVersion": RUSTC,
-        "pid": std::process::id(),
+        "pid": shared.settings.pid,
     })
     .to_string()
 }

@@ -48,7 +48,7 @@ pub(crate) fn initialize(shared: &DoorState, conn: &Conn, params: Map<String, Va
     Ok(json!({
         "protocol_version": PROTOCOL,
         "server_version": shared.settings.version,
-        "server_pid": std::process::id(),
+        "server_pid": shared.settings.pid,
         "tui_id": id,
         "capabilities": NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         "commands": [command("help"), json!({"id": "new", "name": "new", "aliases": ["new-session"]}), command("model")],

@@ -22,7 +22,7 @@ pub(super) fn health(shared: &DoorState) -> Value {
     let uptime = shared.started.elapsed().as_secs_f64();
     json!({
         "status": "ok",
-        "pid": std::process::id(),
+        "pid": shared.settings.pid,
         "uptime_seconds": uptime as u64,
         "process": {"cpu_percent": cpu_seconds().map(|used| used / uptime.max(0.001) * 100.0), "rss_bytes": rss_bytes()},
     })

@@ -4,12 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_door_claustrum as claustrum;
+use ostler_engine::Engine;
 use ostler_workspace::read_small;
 
-use super::{Doing, Door, native};
+use super::{Doing, Door, Ended, OwnDoor, Serving, native};
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
-use crate::daemon::{Options, write_private};
+use crate::daemon::{Asked, Options, write_private};
 use crate::instances::DoorRecord;
 
 /// Longer than any token.
@@ -85,4 +86,49 @@ fn token(path: &Path) -> io::Result<String> {
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     write_private(path, &format!("{token}\n"))?;
     Ok(token)
+}
+
+/// The door as `claustrum -serve` has it in somebody else's engine.
+pub(super) struct OwnClaustrum {
+    engine: Engine,
+    socket: DoorSocket,
+    door: claustrum::Door,
+    endpoint: String,
+    keep_children: bool,
+}
+
+impl OwnClaustrum {
+    pub(super) fn open(engine: Engine, socket: DoorSocket, config: claustrum::Config, keep_children: bool) -> Self {
+        let endpoint = config.endpoint.clone();
+        let door = claustrum::Door::new(engine.clone(), config);
+        crate::daemon::host::extract_login_path(&engine);
+        Self { engine, socket, door, endpoint, keep_children }
+    }
+}
+
+impl OwnDoor for OwnClaustrum {
+    fn serve(&mut self) -> Serving<'_> {
+        let Self { socket, door, .. } = self;
+        Box::pin(async move {
+            tokio::select! {
+                () = socket.serve("[Server]", |stream| door.admit(stream)) => {}
+                () = door.shutdown_requested() => {}
+            }
+            Asked::Stop
+        })
+    }
+
+    fn end(self: Box<Self>, asked: Asked) -> Ended {
+        let Self { engine, socket, door, endpoint, keep_children } = *self;
+        Box::pin(async move {
+            drop(socket);
+            door.close().await;
+            let abandoned = (asked == Asked::Stop && keep_children).then(|| engine.abandon_all_at(&endpoint));
+            if asked == Asked::Stop && !keep_children {
+                engine.end_all_at(&endpoint).await;
+            }
+            door.ended();
+            abandoned
+        })
+    }
 }

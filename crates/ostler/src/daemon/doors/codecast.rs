@@ -6,11 +6,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use ostler_door_codecast::{self as codecast, Config, Ready, Settings};
+use ostler_engine::Engine;
 use tokio::net::TcpListener;
 
-use super::{Doing, Door, native};
+use super::{Doing, Door, Ended, OwnDoor, Serving, native};
 use crate::daemon::host::{Host, HostError};
-use crate::daemon::{Options, PortFile, put_up_port_sign};
+use crate::daemon::{Asked, Options, PortFile, PortSign, put_up_port_sign};
 use crate::instances::DoorRecord;
 
 /// What the address in `~/.codecast/daemon.yaml` is called where it has to be confirmed: an agent can write that file and its
@@ -19,8 +20,7 @@ const BIND: &str = "codecast.bind";
 
 /// The door, open.
 pub(super) struct Codecast {
-    door: codecast::Door,
-    listener: TcpListener,
+    own: OwnCodecast,
     address: SocketAddr,
     port: Option<PortFile>,
 }
@@ -52,12 +52,12 @@ impl Door for Codecast {
     }
 
     fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
-        Box::pin(self.door.serve(&self.listener))
+        Box::pin(self.own.door.serve(&self.own.listener))
     }
 
     /// Streams end: as they should where their turn is over, broken off where that goes on.
     fn close(self: Box<Self>) -> Doing<'static> {
-        let door = self.door;
+        let door = self.own.door;
         Box::pin(async move { door.close().await })
     }
 }
@@ -73,12 +73,10 @@ impl Codecast {
         if config.is_open() && !host.engine().inbox().is_confirmed(&bind(&config)) {
             config.bind = Ipv4Addr::LOCALHOST.into();
         }
-        let settings = Settings { version: crate::names::codecast_version(), home };
-        let door = codecast::Door::new(host.engine().clone(), settings, Ready::read(&config)?);
-        let listener = config.listen()?;
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
-        let address = listener.local_addr()?;
+        let settings = Settings { version: crate::names::codecast_version(), home, pid: std::process::id() };
+        let ready = Ready::read(&config)?;
+        let own = OwnCodecast::open(host.engine().clone(), config.listen()?, settings, ready)?;
+        let address = own.listener.local_addr()?;
         let port = match options.drop_in {
             true => {
                 std::fs::create_dir_all(&folder)?;
@@ -86,11 +84,56 @@ impl Codecast {
             }
             false => None,
         };
-        put_up_port_sign(host.engine(), address.port());
-        Ok(Self { door, listener, address, port })
+        Ok(Self { own, address, port })
     }
 }
 
 fn bind(config: &Config) -> (String, String) {
     (BIND.to_owned(), config.bind.to_string())
+}
+
+/// The door as `codecast-daemon` has it.
+pub(crate) struct OwnCodecast {
+    engine: Engine,
+    door: codecast::Door,
+    listener: TcpListener,
+    _sign: PortSign,
+}
+
+impl OwnCodecast {
+    /// Opens it at a socket of the process that clients are told of.
+    pub(crate) fn open(
+        engine: Engine,
+        listener: std::net::TcpListener,
+        settings: Settings,
+        ready: Ready,
+    ) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        let sign = put_up_port_sign(&engine, listener.local_addr()?.port(), settings.pid);
+        let door = codecast::Door::new(engine.clone(), settings, ready);
+        Ok(Self { engine, door, listener, _sign: sign })
+    }
+}
+
+impl OwnDoor for OwnCodecast {
+    fn serve(&mut self) -> Serving<'_> {
+        Box::pin(async move {
+            self.door.serve(&self.listener).await;
+            Asked::Stop
+        })
+    }
+
+    fn end(self: Box<Self>, asked: Asked) -> Ended {
+        let Self { engine, door, listener, .. } = *self;
+        Box::pin(async move {
+            drop(listener);
+            if asked == Asked::Stop {
+                // Streams that are open tell how their turn ended.
+                engine.sessions().end_processes().await;
+            }
+            door.close().await;
+            None
+        })
+    }
 }

@@ -4,6 +4,7 @@
 
 mod claustrum;
 mod codecast;
+mod own;
 mod sudo_proxy;
 mod web;
 mod zeroclaw;
@@ -12,14 +13,23 @@ use std::pin::Pin;
 
 use ostler_door_native as native;
 
-use super::Options;
 use super::host::{Host, HostError};
+use super::{Asked, Options};
 use crate::instances::DoorRecord;
 
+pub(crate) use codecast::OwnCodecast;
+pub(crate) use own::{Handed, OwnDoor};
 pub(crate) use sudo_proxy::sudo_proxy_settings;
+pub(crate) use zeroclaw::OwnZeroclaw;
 
 /// What a door does until it is dropped.
 pub(super) type Doing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// The same, and what its clients ask of the program around it.
+pub(super) type Serving<'a> = Pin<Box<dyn Future<Output = Asked> + Send + 'a>>;
+
+/// The end of a program's own door, and how many processes it let go of.
+pub(super) type Ended = Pin<Box<dyn Future<Output = Option<usize>> + Send>>;
 
 /// An open door.
 pub(super) trait Door: Send {

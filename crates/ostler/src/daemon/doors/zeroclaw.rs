@@ -2,14 +2,20 @@
 //! when that is asked for.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ostler_door_zeroclaw::{self as zeroclaw, Settings};
+use ostler_engine::Engine;
+use ostler_engine::session::Status;
 
-use super::{Doing, Door, native};
-use crate::daemon::Options;
+use super::{Doing, Door, Ended, OwnDoor, Serving, native};
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
+use crate::daemon::{Asked, Options};
 use crate::instances::DoorRecord;
+
+/// How long a daemon that leaves with its last client waits for one to come back.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The door, open.
 pub(super) struct Zeroclaw {
@@ -40,6 +46,7 @@ impl Door for Zeroclaw {
             workspaces: folder.join("workspaces"),
             config_dir: theirs.unwrap_or(folder),
             socket: path,
+            pid: std::process::id(),
         };
         let door = zeroclaw::Door::new(host.engine().clone(), settings);
         Ok(Some(Self { socket, door, connect }))
@@ -53,5 +60,54 @@ impl Door for Zeroclaw {
     fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
         let Self { socket, door, .. } = self;
         Box::pin(socket.serve("zeroclaw door:", |stream| door.admit(stream)))
+    }
+}
+
+/// The door as `zeroclaw daemon` has it.
+pub(crate) struct OwnZeroclaw {
+    engine: Engine,
+    socket: DoorSocket,
+    door: zeroclaw::Door,
+    /// It leaves with its last client.
+    ephemeral: bool,
+}
+
+impl OwnZeroclaw {
+    pub(crate) fn open(engine: Engine, socket: DoorSocket, settings: Settings, ephemeral: bool) -> Self {
+        let door = zeroclaw::Door::new(engine.clone(), settings);
+        Self { engine, socket, door, ephemeral }
+    }
+}
+
+impl OwnDoor for OwnZeroclaw {
+    fn serve(&mut self) -> Serving<'_> {
+        let Self { engine, socket, door, ephemeral } = self;
+        Box::pin(async move {
+            tokio::select! {
+                () = socket.serve("zeroclaw door:", |stream| door.admit(stream)) => Asked::Stop,
+                () = door.abandoned(GRACE), if *ephemeral => left(engine),
+            }
+        })
+    }
+
+    fn end(self: Box<Self>, asked: Asked) -> Ended {
+        let Self { engine, socket, door, .. } = *self;
+        Box::pin(async move {
+            drop(socket);
+            if asked == Asked::Stop {
+                engine.sessions().end_processes().await;
+            }
+            door.close().await;
+            None
+        })
+    }
+}
+
+/// Everybody has left. A turn that is not over goes on, and the next daemon has what came of it.
+fn left(engine: &Engine) -> Asked {
+    let busy = |status: Status| matches!(status, Status::Running | Status::Waiting);
+    match engine.sessions().own().iter().any(|session| busy(session.view().status)) {
+        true => Asked::Keep,
+        false => Asked::Stop,
     }
 }

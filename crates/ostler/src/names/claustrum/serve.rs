@@ -15,7 +15,7 @@ use ostler_engine::{Claim, Ending, Environment};
 use super::flags::Flags;
 use super::token::Token;
 use super::{complain, fail, log, token, version};
-use crate::daemon::{Asked, Host, HostError, Launched, Native, Ours, Plan, Signals};
+use crate::daemon::{Asked, Handed, Host, HostError, Invitation, Launched, Native, Ours, Plan, Signals};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
@@ -107,13 +107,7 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     }
 }
 
-async fn host(
-    flags: &Flags,
-    mut token: Token,
-    given: &Path,
-    home: &Path,
-    mut launched: Launched,
-) -> Result<(), String> {
+async fn host(flags: &Flags, mut token: Token, given: &Path, home: &Path, launched: Launched) -> Result<(), String> {
     let paths = Paths::from_env().map_err(|error| error.to_string())?;
     let socket = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
     let instance = crate::daemon::instance_of_socket("claustrum", &socket);
@@ -124,13 +118,32 @@ async fn host(
         tracing::info!("[Server] taking over from pid {pid}");
     }
     let listener = ostler_door_rpc::bind(&socket).map_err(taken)?;
-    let host = lease
-        .open(Plan::of_stand_in(
-            "claustrum",
-            Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]),
-        ))
-        .await
-        .map_err(|error| error.to_string())?;
+    let own = DoorRecord {
+        name: "claustrum".into(),
+        address: socket.display().to_string(),
+        connect: format!("claustrum -bridge -socket {}", socket.display()),
+    };
+    let environment = || Environment::of_this_process(&[SENTINEL, CLIENT_TOKEN, "CLAUSTRUM_TOKEN_PIPE"]);
+    // Its counters are asked for here, and are not handed over.
+    let invitation = match flags.metrics_addr.is_empty() {
+        true => Invitation::find(&lease).await,
+        false => None,
+    };
+    if let Some(invitation) = invitation {
+        let endpoint = lease.endpoint().map_err(|error| error.to_string())?;
+        let config = Config { token: token.text.clone(), version: version(), endpoint, home: Some(home.to_owned()) };
+        let handed = Handed::Claustrum { config, keep_children: flags.keep_children };
+        if let Some(holder) = invitation.accept(None, &environment(), &listener, own.clone(), handed).await {
+            announce(flags, token, given, launched)?;
+            let over = holder.hold(listener, signals.next()).await?;
+            if let Some(running) = over.abandoned {
+                abandoned(running);
+            }
+            lease.left(over.asked);
+            return Ok(());
+        }
+    }
+    let host = lease.open(Plan::of_stand_in("claustrum", environment())).await.map_err(|error| error.to_string())?;
     let config = Config {
         token: std::mem::take(&mut token.text),
         version: version(),
@@ -141,24 +154,8 @@ async fn host(
     if !flags.metrics_addr.is_empty() {
         serve_metrics(&flags.metrics_addr, &door).await;
     }
-    if let Err(error) = token.used() {
-        return Err(format!(
-            "remove --token-file: {}: {}",
-            flags.token_file,
-            ostler_door_claustrum::errno_text(&error)
-        ));
-    }
-    // Launcher and reader may be gone; the daemon is there all the same.
-    let _ = writeln!(io::stdout(), "Claustrum remote server listening on {}", given.display());
-    let _ = io::stdout().flush();
-    let _ = launched.launcher().write_all(READY);
-    drop(launched);
-    host.extract_login_path();
-    let own = DoorRecord {
-        name: "claustrum".into(),
-        address: socket.display().to_string(),
-        connect: format!("claustrum -bridge -socket {}", socket.display()),
-    };
+    announce(flags, token, given, launched)?;
+    crate::daemon::extract_login_path(host.engine());
     let native = Native::beside(&host, own);
     let asked = tokio::select! {
         () = accept_each("[Server]", &listener, |stream| door.admit(stream)) => Asked::Stop,
@@ -173,8 +170,24 @@ async fn host(
     };
     let running = host.stop(ending).await;
     if ending == Ending::Abandon {
-        tracing::info!("[Server] -keep-children: leaving {running} running child process(es) alive across shutdown");
+        abandoned(running);
     }
+    Ok(())
+}
+
+fn abandoned(running: usize) {
+    tracing::info!("[Server] -keep-children: leaving {running} running child process(es) alive across shutdown");
+}
+
+/// The token is in use, and clients may come.
+fn announce(flags: &Flags, mut token: Token, given: &Path, mut launched: Launched) -> Result<(), String> {
+    token.used().map_err(|error| {
+        format!("remove --token-file: {}: {}", flags.token_file, ostler_door_claustrum::errno_text(&error))
+    })?;
+    // Launcher and reader may be gone; the daemon is there all the same.
+    let _ = writeln!(io::stdout(), "Claustrum remote server listening on {}", given.display());
+    let _ = io::stdout().flush();
+    let _ = launched.launcher().write_all(READY);
     Ok(())
 }
 

@@ -1,25 +1,23 @@
-//! The daemon: an engine of its own behind one socket. A second one at the same place is refused; a stop that was asked for
+//! The daemon: one socket, in front of the engine of `ostler up` where that runs, else of its own. A second one at the same place is refused; a stop that was asked for
 //! ends the agents, and their sessions are there again after the next start.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use ostler_door_zeroclaw::{Door, Settings};
-use ostler_engine::session::Status;
-use ostler_engine::{Claim, Ending, Engine};
+use ostler_door_zeroclaw::Settings;
+use ostler_engine::{Claim, Ending, Environment};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::endpoint::Endpoint;
 use super::{fail, version};
 use crate::config::Config;
-use crate::daemon::{Asked, DoorSocket, Folder, Host, HostError, LogWriter, Native, Plan, Signals};
+use crate::daemon::{
+    DoorSocket, Folder, Handed, Host, HostError, Invitation, LogWriter, Native, OwnDoor, OwnZeroclaw, Plan, Signals,
+};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
-/// How long a daemon that leaves with its last client waits for one to come back.
-const GRACE: Duration = Duration::from_secs(1);
 /// Anybody may make files in such a folder, and nobody touches another's: `/tmp`.
 const STICKY: u32 = 0o1000;
 
@@ -51,50 +49,53 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
     let config = Config::load(paths.config_file()).map_err(|error| text(&error))?;
     let socket = &endpoint.socket;
     let instance = crate::daemon::instance_of_socket("zeroclaw", socket);
-    let lease = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
+    let ours = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
         HostError::Held { pid, .. } => {
             let pid = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
             format!("a daemon is already serving {}{pid}", socket.display())
         }
         error => error.to_string(),
     })?;
-    let host = lease.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
+    if let Some(invitation) = Invitation::find(&ours).await {
+        let place = DoorSocket::open(socket, folder_of(socket)).map_err(|error| text(&error))?;
+        let handed = Handed::Zeroclaw { settings: settings(endpoint), ephemeral };
+        let environment = Environment::of_this_process(&["OSTLER_PROCESS"]);
+        if let Some(holder) =
+            invitation.accept(Some(&config.sessions), &environment, &place, record(socket), handed).await
+        {
+            tracing::info!("listening on {}", socket.display());
+            let over = holder.hold(place, signals.next()).await?;
+            ours.left(over.asked);
+            return Ok(());
+        }
+    }
+    let host = ours.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
     crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
-    let mut place = match DoorSocket::open(socket, folder_of(socket)) {
+    let place = match DoorSocket::open(socket, folder_of(socket)) {
         Ok(place) => place,
         Err(error) => {
             host.stop(Ending::Keep).await;
             return Err(error.to_string());
         }
     };
-    let door = Door::new(host.engine().clone(), settings(endpoint));
+    let mut door = OwnZeroclaw::open(host.engine().clone(), place, settings(endpoint), ephemeral);
     tracing::info!("listening on {}", socket.display());
-    let own = DoorRecord {
-        name: "zeroclaw".into(),
-        address: socket.display().to_string(),
-        connect: format!("ZEROCLAW_SOCKET={} zerocode", socket.display()),
-    };
-    let native = Native::beside(&host, own);
+    let native = Native::beside(&host, record(socket));
     let asked = tokio::select! {
-        () = place.serve("zeroclaw door:", |stream| door.admit(stream)) => Asked::Stop,
-        () = door.abandoned(GRACE), if ephemeral => left(host.engine()),
+        asked = door.serve() => asked,
         asked = Native::serve_beside(native) => asked,
         asked = signals.next() => asked,
     };
-    drop(place);
-    if asked == Asked::Stop {
-        host.engine().sessions().end_processes().await;
-    }
+    Box::new(door).end(asked).await;
     host.stop(asked.ending()).await;
     Ok(())
 }
 
-/// Everybody has left. A turn that is not over goes on, and the next daemon has what came of it.
-fn left(engine: &Engine) -> Asked {
-    let busy = |status: Status| matches!(status, Status::Running | Status::Waiting);
-    match engine.sessions().list().iter().any(|session| busy(session.view().status)) {
-        true => Asked::Keep,
-        false => Asked::Stop,
+fn record(socket: &Path) -> DoorRecord {
+    DoorRecord {
+        name: "zeroclaw".into(),
+        address: socket.display().to_string(),
+        connect: format!("ZEROCLAW_SOCKET={} zerocode", socket.display()),
     }
 }
 
@@ -113,5 +114,6 @@ fn settings(endpoint: &Endpoint) -> Settings {
         workspaces: endpoint.data_dir.join("workspaces"),
         config_dir: endpoint.config_dir.clone(),
         socket: endpoint.socket.clone(),
+        pid: std::process::id(),
     }
 }

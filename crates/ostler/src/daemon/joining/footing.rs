@@ -1,0 +1,119 @@
+//! What a program cannot hand over, so that it must be the same at both ends: what it sees of the system, its groups and
+//! limits, and the settings by which sessions go. The kernel knows who connects; this is what an honest program says of itself.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ostler_engine::SessionConfig;
+use rustix::process::{Resource, getrlimit};
+use serde::{Deserialize, Serialize};
+
+const NAMESPACES: [&str; 8] = ["mnt", "pid", "user", "net", "ipc", "uts", "cgroup", "time"];
+
+/// All but that of descriptors, which each child is given.
+const LIMITS: [(&str, Resource); 15] = [
+    ("address space", Resource::As),
+    ("core", Resource::Core),
+    ("cpu", Resource::Cpu),
+    ("data", Resource::Data),
+    ("file size", Resource::Fsize),
+    ("locks", Resource::Locks),
+    ("locked memory", Resource::Memlock),
+    ("message queue", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("processes", Resource::Nproc),
+    ("resident memory", Resource::Rss),
+    ("real-time priority", Resource::Rtprio),
+    ("real-time", Resource::Rttime),
+    ("signals", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// Where a process stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Footing {
+    /// By what the kernel calls them.
+    namespaces: Vec<String>,
+    /// Device and number of the root folder.
+    root: (u64, u64),
+    groups: Vec<u32>,
+    /// Soft and hard; nothing where there is none.
+    limits: Vec<(Option<u64>, Option<u64>)>,
+    /// The most descriptors that a child can be given.
+    descriptors: Option<u64>,
+    /// How sessions behave, in words that both ends find alike; nothing of a program that has none.
+    sessions: Option<String>,
+}
+
+impl Footing {
+    pub(super) fn of_this_process(sessions: Option<&SessionConfig>) -> Self {
+        let namespace = |name: &str| {
+            let link = std::fs::read_link(Path::new("/proc/self/ns").join(name));
+            link.map(|link| link.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let mut groups: Vec<u32> =
+            rustix::process::getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
+        groups.push(rustix::process::getegid().as_raw());
+        groups.sort_unstable();
+        groups.dedup();
+        let limit = |resource| {
+            let limit = getrlimit(resource);
+            (limit.current, limit.maximum)
+        };
+        Self {
+            namespaces: NAMESPACES.map(namespace).to_vec(),
+            root: std::fs::metadata("/").map(|root| (root.dev(), root.ino())).unwrap_or_default(),
+            groups,
+            limits: LIMITS.map(|(_, resource)| limit(resource)).to_vec(),
+            descriptors: limit(Resource::Nofile).1,
+            sessions: sessions.map(|sessions| format!("{sessions:?}")),
+        }
+    }
+
+    /// Why a program that stands like this can not live with a daemon that stands like `other`.
+    pub(super) fn differs(&self, other: &Self) -> Option<String> {
+        let mut namespaces = NAMESPACES.iter().zip(self.namespaces.iter().zip(&other.namespaces));
+        if let Some((name, _)) = namespaces.find(|(_, (ours, theirs))| ours != theirs) {
+            return Some(format!("another {name} namespace"));
+        }
+        if self.root != other.root {
+            return Some("another root folder".to_owned());
+        }
+        if self.groups != other.groups {
+            return Some("other groups".to_owned());
+        }
+        let mut limits = LIMITS.iter().zip(self.limits.iter().zip(&other.limits));
+        if let Some(((name, _), _)) = limits.find(|(_, (ours, theirs))| ours != theirs) {
+            return Some(format!("another limit of {name}"));
+        }
+        if self.descriptors.unwrap_or(u64::MAX) > other.descriptors.unwrap_or(u64::MAX) {
+            return Some("a higher limit of descriptors".to_owned());
+        }
+        (self.sessions.is_some() && self.sessions != other.sessions)
+            .then(|| "other settings of sessions than ostler was started with".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named_and_fewer_descriptors_are_no_difference() {
+        let here = Footing::of_this_process(Some(&SessionConfig::default()));
+        assert_eq!(here.differs(&here.clone()), None);
+        assert!(here.namespaces.iter().take(4).all(|name| !name.is_empty()), "{here:?}");
+        let mut other = here.clone();
+        other.namespaces[3] = "net:[1]".to_owned();
+        assert_eq!(other.differs(&here).unwrap(), "another net namespace");
+        let mut other = here.clone();
+        other.limits[14] = (Some(1), Some(1));
+        assert_eq!(other.differs(&here).unwrap(), "another limit of stack");
+        let mut other = here.clone();
+        other.descriptors = Some(16);
+        assert_eq!(other.differs(&here), None);
+        assert!(here.differs(&other).is_some());
+        let sessions = SessionConfig { oneshot: true, ..SessionConfig::default() };
+        assert!(Footing::of_this_process(Some(&sessions)).differs(&here).unwrap().contains("settings"));
+    }
+}
