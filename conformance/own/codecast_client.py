@@ -9,8 +9,10 @@ import subprocess
 import threading
 
 from account import Account
+from approvals_kit import approved
 from codecast_kit import LONG, kinds, partials, running, suite
 from lib import area, wait_for
+from sessions_kit import House
 from ssh import Sshd
 
 # Every method of the client, one after the other; prints one JSON object.
@@ -153,12 +155,12 @@ def left(t):
         t.ok("a-turn-that-was-ended-is-an-error-too", told[-1]["type"] == "error" and "before its answer was whole" in told[-1]["message"], told)
 
 
-@area("codecast-ssh")
-def ssh(t):
+def managed(t, home, then):
+    """The manager on a machine with this home; `then` gets what came of it, while the daemon runs that it started."""
     absent = [p for p in ("sshd", "ssh-keygen", "lsof", "curl", "pgrep") if not shutil.which(p)]
     if absent:
         return t.skip("all", "missing programs: %s" % " ".join(absent))
-    folder, home = t.tmp(), t.tmp()
+    folder = t.tmp()
     os.makedirs(home + "/.codecast/daemon")
     os.symlink(t.ostler(), home + "/.codecast/daemon/codecast-daemon")
     # The manager ends every program of the user that looks like its daemon: here it finds those of this home alone.
@@ -176,18 +178,48 @@ def ssh(t):
             return t.skip("all", "this sshd does not set PATH, and other daemons of this user would be ended")
         from t_life import free_port
         out = head(t, MANAGER, sshd.port, getpass.getuser(), folder + "/user", home + "/.codecast/daemon", free_port(), home)
-        if out is None:
-            return
-        t.ok("first-contact-starts-the-daemon-cleanly", out["first"]["health"]["ok"] and not out["first"]["upgraded"], out["first"])
-        t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
-        t.eq("a-mode-is-set-through-the-tunnel", out["mode"], True)
-        t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, out["first"]["health"]["pid"], True))
+        if out is not None:
+            then(out)
     finally:
         port = home + "/.codecast/daemon.port"
         if os.path.exists(port):
             os.kill(suite.Rpc(int(open(port).read())).ok("health.check", timeout=LONG)["pid"], signal.SIGTERM)
             wait_for(lambda: not os.path.exists(port), LONG)
         sshd.stop()
+
+
+@area("codecast-ssh")
+def ssh(t):
+    def then(out):
+        t.ok("first-contact-starts-the-daemon-cleanly", out["first"]["health"]["ok"] and not out["first"]["upgraded"], out["first"])
+        t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
+        t.eq("a-mode-is-set-through-the-tunnel", out["mode"], True)
+        t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, out["first"]["health"]["pid"], True))
+    managed(t, t.tmp(), then)
+
+
+@area("codecast-client-joined")
+def joined(t):
+    """The daemon that the manager starts joins `ostler up`, which offers the manager no port of its own."""
+    house = House(t, "[doors]\ncodecast = false\n")
+
+    def then(out):
+        pid, port = out["first"]["health"]["pid"], int(open(house.dir + "/.codecast/daemon.port").read())
+        doors = [d["connect"] for d in house.json("status")[0]["doors"] if d["name"] == "codecast"]
+        t.ok("its-door-is-that-of-the-daemon-it-started", len(doors) == 1 and "(pid %d)" % pid in doors[0], (pid, doors))
+        t.ok("a-turn-through-the-tunnel", "text" in out["events"] and out["events"][-1] == "result", out["events"])
+        t.eq("second-contact-finds-it", (out["second"]["upgraded"], out["second"]["health"]["pid"], out["kept"]), (False, pid, True))
+        session = house.json("sessions")[0]
+        t.eq("its-session-is-in-the-one-list", ([session["door"], session["instance"]], len(house.json("status"))), (["codecast", "main"], 1))
+        house.good("set", session["id"], "--autonomy", "ask")
+        told = []
+        talk = threading.Thread(target=lambda: told.append(head(t, LEFT, port, session["uuid"], "ASK")))
+        talk.start()
+        seen, code = approved(house, house.waiting(session["id"]))
+        talk.join(LONG)
+        t.ok("and-what-it-asks-is-answered-in-the-one-inbox", code == 0 and kinds(told[0] or [])[-1:] == ["result"], (code, told, seen))
+    managed(t, house.dir, then)
+    house.down()
 
 
 @area("codecast-ssh-ordinary")

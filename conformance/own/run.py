@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|codecast|codecast-client|sudo-clients|web|zeroclaw|setup|package] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|codecast|codecast-client|sudo-clients|web|zeroclaw|joining|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -24,6 +24,7 @@ SUITES = {
     "netns": ["netns"],
     "now": ["now"],
     "cli": ["cli", "endings", "readme"],
+    "joining": ["joining"],
     "daily": ["daily"],
     "ordinary": ["ordinary"],
     "hangup": ["hangup", "in_place"],
