@@ -17,8 +17,8 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, frame, history, hosted, instance, page, place, process, record,
-    rights, rules, session, workspace,
+    DoorState, approval, arrival, changes, device, feed, frame, history, hosted, instance, page, place, process,
+    record, rights, rules, session, workspace,
 };
 
 /// What a watch is on, and its number.
