@@ -46,6 +46,9 @@ fn read_here() -> BTreeSet<String> {
     members
 }
 
+/// Members that a door's own clients say, too: zeroclaw's answer to a form.
+const CLIENTS_OWN: [&str; 1] = ["action"];
+
 #[test]
 fn no_door_reads_an_agents_own_json() {
     let members = read_here();
@@ -59,7 +62,8 @@ fn no_door_reads_an_agents_own_json() {
     }
     for file in &files {
         let code = code(file);
-        let both: Vec<&str> = looked_up(&code).into_iter().filter(|name| members.contains(*name)).collect();
+        let own = |name: &&str| members.contains(*name) && !CLIENTS_OWN.contains(name);
+        let both: Vec<&str> = looked_up(&code).into_iter().filter(own).collect();
         assert!(both.is_empty(), "{} looks for {both:?}, as an agent would say it", file.display());
         if code.contains(".raw(") {
             raw.push(file.strip_prefix(&doors).unwrap().to_str().unwrap().to_owned());

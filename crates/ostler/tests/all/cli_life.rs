@@ -321,7 +321,8 @@ fn a_daemon_under_another_name_is_an_instance_like_any_other() {
     let args = ["-serve", "-socket", socket.to_str().unwrap(), "-token-file", token.to_str().unwrap()];
     // It keeps its launcher's standard output, as the program it stands in for does.
     let mut launcher = home.command(&["as", "claustrum"]);
-    let launched = launcher.args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    let launched =
+        launcher.args(args).env("OSTLER_JOIN", "never").stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
     assert!(launched.success());
     wait_for("both instances", || home.json(&["status"]).as_array().is_some_and(|all| all.len() == 2));
     let all = home.json(&["status"]);

@@ -64,7 +64,7 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     home.ok(&["new", "echo", "--name", "rests", "-m", "hello"]);
     home.start("build", "echo building; exec sleep 1000");
     home.start("over", "echo last words; exit 3");
-    put("ostler", now.after("", &["rests", "building", "exited 3", "│ hello", "Enter attach"]));
+    put("ostler", now.after("", &["rests", "building", "exited 3", "│ > hello", "│ hello", "Enter attach"]));
     put("ostler: ?", now.after("?", &["Keys", "q back"]));
     now.away("q", "q back");
     put("ostler: d", now.after("d", &["q back", "is not in a git repository"]));
