@@ -104,7 +104,7 @@ fn tidy(text: &str) -> String {
     let me = std::process::Command::new("id").arg("-un").output().unwrap().stdout;
     let me = String::from_utf8(me).unwrap();
     let (asked, answered) = (format!("asked by    {}", me.trim()), format!("by {} at", me.trim()));
-    let text = text.replace(&asked, "asked by    dev").replace(&answered, "by dev at");
+    let text = text.replace(&asked, "asked by    dev").replace(&answered, "by dev at").replace("just now", "1s ago");
     let mut tidy = String::new();
     for line in text.lines().filter(|line| !agents(line) && !line.trim().is_empty()) {
         let rule = line.trim_end().trim_end_matches('─');
