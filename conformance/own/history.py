@@ -247,7 +247,7 @@ def resume(t):
         old = time.time() - 3600
         for number in (1, 2):
             os.utime(house.claude(number, line(1, "hello", cwd=house.work)), (old, old))
-        agent = subprocess.Popen(["claude", "-c", "sleep 60; :", "--resume", uuid(1)], executable="/bin/sh")
+        agent = subprocess.Popen(["claude", "-c", "read line", "--resume", uuid(1)], executable="/bin/sh", stdin=subprocess.PIPE)
         try:
             named = lambda: uuid(1).encode() in open("/proc/%d/cmdline" % agent.pid, "rb").read()
             wait_for(named, LONG, 0)
@@ -257,7 +257,7 @@ def resume(t):
             t.ok("unless-forced", rc == 0 and "still has it open" in e and json.loads(o)["agent_session"] == uuid(1), (rc, o, e))
         finally:
             agent.kill()
-            agent.wait()
+            agent.communicate()
         made = json.loads(o)
         t.eq("a-session-where-it-began", (made["workspace"], made["agent"], made["status"]), (os.path.realpath(house.work), "claude", "idle"))
         rc, o, e = house("resume", uuid(1))

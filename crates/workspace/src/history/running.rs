@@ -125,7 +125,8 @@ mod tests {
         let mut other = start("grep");
         let mut shell = std::process::Command::new("sh");
         std::os::unix::process::CommandExt::arg0(&mut shell, "claude");
-        let mut agent = shell.args(["-c", "sleep 60; :", "--resume", id]).spawn().unwrap();
+        let shell = shell.args(["-c", "read line", "--resume", id]).stdin(std::process::Stdio::piped());
+        let mut agent = shell.spawn().unwrap();
         // A program that was just started has no command line for a moment.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
         let found = loop {
