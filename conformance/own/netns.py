@@ -6,6 +6,7 @@ import sys
 
 from kit import crash, parent_of
 from lib import area, b64, outp, pid_alive, wait_for
+from sessions_kit import House
 from t_git import Repo
 from t_process import sh
 
@@ -95,3 +96,18 @@ def netns(t):
         t.eq("%s-no-socket-of-any-network-family" % moment, listed(d.pid), [])
     c.post("server.shutdown")
     t.ok("ends", wait_for(lambda: not pid_alive(d.pid) and not pid_alive(pid), 10))
+    whole_instance(t)
+
+
+def whole_instance(t):
+    """`ostler up` with all that it opens, and a session: two ports on 127.0.0.1, the sign beside one, and nothing else."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    house = House(t)
+    house.good("new", "echo", "-m", "hello")
+    ports = sorted(int(d["address"].rsplit(":", 1)[1]) for d in house.json("up")["doors"] if d["address"].startswith("127.0.0.1:"))
+    found = [(family, row[1], row[3]) for family, row in listed(os.getpid()) if family != "netlink"]
+    # An address of IPv4 stands there backwards in hexadecimal; 0A is a socket that listens.
+    t.ok("up-listens-on-loopback-only", found and all(family == "tcp" and at.split(":")[0].endswith("7F") and state == "0A" for family, at, state in found), found)
+    ours = sorted(int(at.split(":")[1], 16) for _, at, _ in found if at.startswith("0100007F:"))
+    t.ok("two-ports", len(ports) == 2 and ours == ports, (ours, ports))
+    house.down()
