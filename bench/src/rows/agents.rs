@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use ostler_agents::{Launch, Setup, open};
 use ostler_api::client::{Client, Incoming};
-use ostler_api::{Lifetime, Notification, PromptParams, SessionCreateParams, SessionIdParams, WatchParams, methods};
+use ostler_api::{
+    Lifetime, Notification, PromptParams, SessionCreateParams, SessionEvent, SessionIdParams, WatchParams, methods,
+};
 use ostler_story::{Agent, Autonomy, Drive};
 use serde::Deserialize;
 
@@ -226,9 +228,10 @@ impl Talk {
         let (mut said, mut reason) = (String::new(), None);
         while reason.is_none() {
             for event in self.next()? {
-                match word(&event, "/type") {
-                    "text" => said.push_str(word(&event, "/text")),
-                    "turn_ended" => reason = Some(word(&event, "/reason").to_owned()),
+                let event = event.json();
+                match word(event, "/type") {
+                    "text" => said.push_str(word(event, "/text")),
+                    "turn_ended" => reason = Some(word(event, "/reason").to_owned()),
                     _ => {}
                 }
             }
@@ -245,7 +248,7 @@ impl Talk {
         Ok(Sample::of(took.as_secs_f64() * 1e3))
     }
 
-    fn next(&mut self) -> Result<Vec<serde_json::Value>> {
+    fn next(&mut self) -> Result<Vec<SessionEvent>> {
         loop {
             if let Some(Notification::Events(record)) = self.client.take_early() {
                 return Ok(record.events);

@@ -69,8 +69,8 @@ impl<'a> Talk<'a> {
         self.client.call::<methods::SessionPrompt>(&params)?;
         loop {
             for event in next(&mut self.client)?.events {
-                take(&event);
-                if word(&event, "/type") == "turn_ended" {
+                take(event.json());
+                if word(event.json(), "/type") == "turn_ended" {
                     return Ok(());
                 }
             }

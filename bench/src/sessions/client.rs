@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use ostler_api::client::{Client as Native, ClientError, Incoming};
 use ostler_api::{
-    Autonomy, Lifetime, Notification, PromptParams, SessionCreateParams, SessionEvents, WatchParams, methods,
+    Autonomy, Lifetime, Notification, PromptParams, SessionCreateParams, SessionEvent, SessionEvents, WatchParams,
+    methods,
 };
 
 use super::word;
@@ -121,7 +122,8 @@ impl Client {
 
     fn take(&mut self, notification: Notification) {
         if let Notification::Events(events) = notification {
-            let ends = |event: &&serde_json::Value| {
+            let ends = |event: &&SessionEvent| {
+                let event = event.json();
                 let said = word(event, "/type") == "said" && word(event, "/event/type") == "turn_ended";
                 said || word(event, "/type") == "turn_ended"
             };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ostler_api::AuditEntry;
+use ostler_api::{AuditEntry, SessionEvent};
 use serde_json::Value;
 
 use super::client::Log;
@@ -82,7 +82,7 @@ fn one(verdict: &mut Verdict, log: &Log) {
     }
     let (mut turns, mut order) = (HashMap::<u64, Turn>::new(), Vec::new());
     let (mut accepted, mut current) = (Vec::new(), None);
-    for event in log.records.iter().flat_map(|events| &events.events) {
+    for event in log.records.iter().flat_map(|events| &events.events).map(SessionEvent::json) {
         let event = event.get("event").filter(|_| word(event, "/type") == "said").unwrap_or(event);
         let text = || word(event, "/text");
         match word(event, "/type") {

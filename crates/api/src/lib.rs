@@ -21,6 +21,7 @@ mod path;
 mod process;
 mod schema;
 mod session;
+mod session_event;
 mod time;
 mod workspace;
 
@@ -40,6 +41,7 @@ pub use path::FilePath;
 pub use process::*;
 pub use schema::Schema;
 pub use session::*;
+pub use session_event::SessionEvent;
 pub use time::Timestamp;
 pub use workspace::*;
 

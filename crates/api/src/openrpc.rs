@@ -6,6 +6,7 @@ use crate::method::{METHODS, Notification};
 use crate::process::{Exited, Frame, Gap, Lost};
 use crate::schema::Schema;
 use crate::session::{SessionEvents, SessionGap, SessionLost};
+use crate::session_event;
 
 /// Describes every method of this protocol version. `program` is the version of the daemon's program.
 pub fn document(program: &str) -> Value {
@@ -24,6 +25,8 @@ pub fn document(program: &str) -> Value {
     ];
     let notifications: Vec<Value> =
         notifications.iter().map(|(name, summary, params)| describe(name, summary, params, None)).collect();
+    let mut schemas = session_event::schemas();
+    schemas.insert("Notification".into(), Notification::schema());
     json!({
         "openrpc": "1.3.2",
         "info": {
@@ -34,7 +37,7 @@ pub fn document(program: &str) -> Value {
         },
         "methods": methods,
         "x-notifications": notifications,
-        "components": { "schemas": { "Notification": Notification::schema() } },
+        "components": { "schemas": schemas },
     })
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Missing, WinSize};
 use crate::schema::{Schema, wire, words};
+use crate::session_event::SessionEvent;
 use crate::time::Timestamp;
 
 words! {
@@ -348,7 +349,7 @@ wire! {
         /// Where the line ended in what that process wrote; the largest number for what follows from the output's end.
         pub src_end: u64,
         /// None, one or several, told apart by their `type`.
-        pub events: Vec<Value>,
+        pub events: Vec<SessionEvent>,
     }
 
     /// Records from the newest backwards, a page at a time: what a screen shows first.
@@ -377,7 +378,7 @@ wire! {
         pub time: Timestamp,
         pub source: u32,
         pub src_end: u64,
-        pub events: Vec<Value>,
+        pub events: Vec<SessionEvent>,
     }
 
     /// Records before `first` are missing; the watch goes on there.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Which agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Agent {
     /// Claude Code.
@@ -68,6 +69,7 @@ impl Agent {
 
 /// How much an agent may do without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Autonomy {
     /// Everything: its requests are answered with yes by policy.
@@ -82,6 +84,7 @@ pub enum Autonomy {
 
 /// The way an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Drive {
     /// JSON lines both ways, with permission requests (claude).

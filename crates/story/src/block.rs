@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A piece of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Words.

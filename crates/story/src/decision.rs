@@ -13,6 +13,7 @@ pub type Answers = BTreeMap<String, Vec<String>>;
 
 /// What can be said to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Decision {
     /// Yes, this time.

@@ -9,6 +9,7 @@ use crate::Json;
 
 /// A change of one file, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Diff {
     /// The file.
     pub path: String,

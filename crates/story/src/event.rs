@@ -12,6 +12,7 @@ pub type Json = serde_json::Value;
 
 /// One thing that an agent said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The conversation is open. May come again at each turn.
@@ -140,6 +141,7 @@ pub enum Event {
 
 /// A step of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanEntry {
     /// What is to be done.
     pub text: String,
@@ -149,6 +151,7 @@ pub struct PlanEntry {
 
 /// How far a step of a plan is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlanStatus {
     /// Not begun.
@@ -161,6 +164,7 @@ pub enum PlanStatus {
 
 /// Figures, each only if the agent gave it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Usage {
     /// Tokens read in this turn.
@@ -211,6 +215,7 @@ impl Usage {
 
 /// A permission request or a question of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Asked {
     /// The agent's id of the request: what an answer names.
     pub request: String,
@@ -240,6 +245,7 @@ pub struct Asked {
 
 /// What an agent asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ask {
     /// May this tool run?
@@ -250,6 +256,7 @@ pub enum Ask {
 
 /// What an answer to this request can express. A door offers nothing else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Can {
     /// Yes for the rest of the session, by the agent's own memory.
@@ -264,6 +271,7 @@ pub struct Can {
 
 /// A question with choices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Question {
     /// What the answer is filed under.
     pub id: String,
@@ -282,6 +290,7 @@ pub struct Question {
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionOption {
     /// What is answered.
     pub label: String,
@@ -292,6 +301,7 @@ pub struct QuestionOption {
 
 /// Why a turn is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// The agent is done.
@@ -310,6 +320,7 @@ pub enum EndReason {
 
 /// What sort of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The model, the network, the agent itself.

@@ -44,7 +44,8 @@ pub(crate) mod exit_as_members {
     use super::Exit;
 
     #[derive(Serialize, Deserialize)]
-    struct Members {
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    pub(crate) struct Members {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<i32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

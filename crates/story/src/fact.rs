@@ -16,6 +16,7 @@ pub const VERSION: u32 = 1;
 
 /// How long an agent's process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Lifetime {
     /// One process for each prompt.
@@ -27,6 +28,7 @@ pub enum Lifetime {
 
 /// A name that the clients of a door chose: each space has its own, and what is closed gives its name back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alias {
     /// The door, or the part of it, whose clients know the name.
     pub space: String,
@@ -36,6 +38,7 @@ pub struct Alias {
 
 /// What a session was made as.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Created {
     /// Which [`VERSION`] of the words it is told in; 1 where nothing is said. An older program refuses a newer session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,6 +77,7 @@ pub struct Created {
 
 /// What can change during a session. It holds from the agent's next process on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settings {
     /// What the agent may do without asking.
     pub autonomy: Autonomy,
@@ -97,6 +101,7 @@ pub struct Settings {
 /// Bytes for an agent's stdin, written down before they are handed over: where they begin and how many they are, so that a
 /// daemon that finds the ledger shorter knows what is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Intent {
     /// The length of the stdin ledger before.
     pub at: u64,
@@ -106,6 +111,7 @@ pub struct Intent {
 
 /// What the engine itself says about a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Fact {
     /// The session begins.
@@ -181,6 +187,7 @@ pub enum Fact {
         decision: Decision,
         /// Who gave it.
         #[serde(with = "by_in_words")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         by: By,
         /// The bytes.
         #[serde(flatten)]
@@ -204,6 +211,7 @@ pub enum Fact {
         source: u32,
         /// How.
         #[serde(flatten, with = "exit_as_members")]
+        #[cfg_attr(feature = "schema", schemars(with = "exit_as_members::Members"))]
         exit: Exit,
         /// The end of what it wrote to stderr.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -229,6 +237,7 @@ pub enum Fact {
         number: u32,
         /// How.
         #[serde(flatten, with = "exit_as_members")]
+        #[cfg_attr(feature = "schema", schemars(with = "exit_as_members::Members"))]
         exit: Exit,
     },
     /// The session is over: no more prompts.

@@ -13,6 +13,7 @@ const ABOUT_MAX: usize = 512;
 /// What an agent offers. A list that is there is whole and takes the place of the one before; one that the agent did not tell
 /// is not there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Offers {
     /// Commands that a prompt may begin with, after a `/`.
@@ -40,6 +41,7 @@ pub struct Offers {
 
 /// One thing of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Offer {
     /// What it is called by.
     pub name: String,
@@ -70,6 +72,7 @@ impl Offer {
 
 /// A setting of an agent's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
     /// What it is called by.
     pub name: String,
@@ -79,6 +82,7 @@ pub struct Choice {
 
 /// An MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct McpServer {
     /// Its name.
     pub name: String,
@@ -156,6 +160,7 @@ fn cut(text: &mut String, max: usize) {
 
 /// How much of a limit of use is used up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limit {
     /// Which limit, in the agent's word.
     pub name: String,
@@ -171,6 +176,7 @@ pub struct Limit {
 
 /// How close a limit is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LimitState {
     /// Far off.

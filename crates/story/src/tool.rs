@@ -7,6 +7,7 @@ use crate::{Diff, Json};
 
 /// A tool is to be used. Whether it may is another matter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// The agent's id of the call.
     pub id: String,
@@ -96,6 +97,7 @@ const LOCATIONS_MAX: usize = 64;
 
 /// A place in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Location {
     /// The file.
     pub path: String,
@@ -106,6 +108,7 @@ pub struct Location {
 
 /// What sort of thing a tool does: decides icons, and what `edits` covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
     /// Reads files or data.

@@ -68,7 +68,7 @@ mod tests {
         let events = written("{\"type\":\"text\",\"text\":\"a\\nb\"}\n{\"type\":\"unknown\",\"kind\":\"x\"}\n");
         assert_eq!((events.watch, events.record, events.source, events.src_end), (3, 7, 2, 99));
         assert_eq!(events.time, Timestamp::from_micros(1500));
-        let types: Vec<_> = events.events.iter().filter_map(|event| event["type"].as_str()).collect();
+        let types: Vec<_> = events.events.iter().filter_map(|event| event.json()["type"].as_str()).collect();
         assert_eq!(types, ["text", "unknown"]);
         assert!(written("").events.is_empty());
     }
@@ -77,7 +77,8 @@ mod tests {
     fn what_the_daemon_says_for_the_agent_reads_like_the_agents_own() {
         let events =
             written("{\"type\":\"said\",\"event\":{\"type\":\"turn_ended\",\"reason\":\"interrupted\"}}\n").events;
-        assert_eq!(events, [serde_json::json!({"type": "turn_ended", "reason": "interrupted"})]);
+        let events: Vec<_> = events.iter().map(ostler_api::SessionEvent::json).collect();
+        assert_eq!(events, [&serde_json::json!({"type": "turn_ended", "reason": "interrupted"})]);
     }
 
     #[test]

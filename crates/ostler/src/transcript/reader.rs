@@ -1,7 +1,7 @@
 //! Records as they come from a daemon, told as pieces of the session's story.
 
-use ostler_api::SessionEvents;
-use ostler_story::{Piece, Said, Story};
+use ostler_api::{SessionEvent, SessionEvents};
+use ostler_story::{Piece, Story};
 
 /// One reader of one session. What a newer daemon says and this program has no word for is passed over.
 #[derive(Default)]
@@ -13,7 +13,7 @@ impl Reader {
     /// What a record adds to the story.
     pub(crate) fn record(&mut self, record: &SessionEvents) -> Vec<Piece> {
         let at_end = record.source != 0 && record.src_end == u64::MAX;
-        let said = record.events.iter().filter_map(Said::read);
+        let said = record.events.iter().filter_map(SessionEvent::said);
         said.flat_map(|said| self.story.take(said, at_end)).collect()
     }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_api::{Exit, ProcessInfo, SessionIdParams, SessionInfo, SessionStatus, methods};
+use ostler_api::{Exit, ProcessInfo, SessionEvent, SessionIdParams, SessionInfo, SessionStatus, methods};
 use ostler_story::{Event, Fact, Said};
 use serde_json::json;
 
@@ -152,7 +152,7 @@ fn wait_session(
             // It may have answered while nobody was connected.
             Came::Begun(watching) => Ok((!is_busy(&watching.session)).then_some(())),
             Came::Record(record) => {
-                Ok(record.events.iter().filter_map(Said::read).any(|said| may_end(&said)).then_some(()))
+                Ok(record.events.iter().filter_map(SessionEvent::said).any(|said| may_end(&said)).then_some(()))
             }
             Came::Notice(text) => {
                 context.screen.note(&format!("ostler: {text}"));

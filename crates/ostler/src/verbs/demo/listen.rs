@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use ostler_api::client::Client;
-use ostler_api::{IdParams, Notification, SessionIdParams, WatchParams, methods};
+use ostler_api::{IdParams, Notification, SessionEvent, SessionIdParams, WatchParams, methods};
+use ostler_story::{Event, Said};
 
 use super::super::Context;
 use super::super::connect::Reached;
@@ -65,14 +66,13 @@ impl<'a> Listener<'a> {
             match self.client.next_notification()? {
                 Notification::Events(record) => {
                     self.next = record.record + 1;
-                    for event in &record.events {
-                        match event.get("type").and_then(|kind| kind.as_str()) {
-                            Some("text_delta") => {
-                                let word = event.get("text").and_then(|text| text.as_str()).unwrap_or_default();
-                                self.lines.word(word)?;
-                                self.heard.push(word.to_owned());
+                    for said in record.events.iter().filter_map(SessionEvent::said) {
+                        match said {
+                            Said::Event(Event::TextDelta { text }) => {
+                                self.lines.word(&text)?;
+                                self.heard.push(text);
                             }
-                            Some("turn_ended") => self.over = true,
+                            Said::Event(Event::TurnEnded { .. }) => self.over = true,
                             _ => {}
                         }
                     }

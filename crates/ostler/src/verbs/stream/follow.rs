@@ -4,7 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use ostler_api::client::Incoming;
-use ostler_api::{Missing, Notification, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods};
+use ostler_api::{
+    Missing, Notification, SessionEvent, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods,
+};
 use ostler_story::{Fact, Said};
 use rustix::event::PollFlags;
 
@@ -124,7 +126,7 @@ impl<'a> Follow<'a> {
 
     /// The requests of this record that wait for somebody are put to whoever follows.
     fn ask<T>(&mut self, events: &SessionEvents) -> Result<Option<Followed<T>>, CommandError> {
-        for said in events.events.iter().filter_map(Said::read) {
+        for said in events.events.iter().filter_map(SessionEvent::said) {
             let Said::Fact(Fact::Approval { approval, .. }) = said else { continue };
             if (events.record > self.past || self.waiting.contains(&approval))
                 && let Some(gone) = self.with_the_terminal(|in_place| in_place.ask(&approval))?
