@@ -49,6 +49,14 @@ words! {
         DevicePaired = "device.paired",
         /// A device was put out.
         DeviceRevoked = "device.revoked",
+        /// A file of `workspace`, which somebody watches, is not what it was.
+        FileChanged = "workspace.file_changed",
+        /// Its differences are not what they were.
+        DiffChanged = "workspace.diff_changed",
+        /// Git stands elsewhere in `workspace`.
+        GitChanged = "workspace.git_changed",
+        /// Something was done with git in `workspace`, or could not be.
+        GitDone = "workspace.git_done",
         /// Another entry of the audit.
         AuditNoted = "audit.noted",
     }

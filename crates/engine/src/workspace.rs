@@ -4,12 +4,14 @@
 //!
 //! What runs hooks is a hosted process like any other.
 
+mod current;
 mod writers;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(crate) use current::Currents;
 pub use ostler_workspace::beneath;
 pub use ostler_workspace::git::RunError;
 pub use ostler_workspace::git::work;

@@ -205,6 +205,15 @@ pub enum Fact {
         /// All of them.
         settings: Settings,
     },
+    /// An agent's process wrote to stderr: whole lines, or the rest at its end. The bytes are in the journal of the process.
+    Stderr {
+        /// Which.
+        source: u32,
+        /// Where they begin.
+        from: u64,
+        /// Where they end.
+        to: u64,
+    },
     /// An agent's process is over and everything it said is in the journal.
     Exited {
         /// Which.

@@ -7,6 +7,7 @@ mod control;
 pub(crate) mod launch;
 pub(crate) mod lines;
 mod offers;
+pub mod said;
 
 use ostler_story::{Block, Decision, Event, Json};
 use serde_json::json;

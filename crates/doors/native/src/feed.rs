@@ -78,6 +78,10 @@ same_kinds!(
     ApprovalDone,
     DevicePaired,
     DeviceRevoked,
+    FileChanged,
+    DiffChanged,
+    GitChanged,
+    GitDone,
     AuditNoted
 );
 
@@ -171,7 +175,7 @@ fn missing_of(missing: Missing) -> ostler_api::Missing {
 }
 
 fn describe(change: Change) -> FeedChange {
-    let Change { position, kind, time_ns, session, process, approval, device, records, workspace } = change;
+    let Change { position, kind, time_ns, session, process, approval, device, records, workspace, .. } = change;
     let (record, last) = records.unzip();
     FeedChange {
         position: position.to_string(),

@@ -226,6 +226,10 @@ where
                 self.out.held_back -= watch.advance(head.record, ready);
                 !more
             }
+            Ok(Found::Lines) => {
+                ready.extend_from_slice(frame);
+                false
+            }
             Ok(Found::Gap(first, missing)) => {
                 self.session.gap(watch.tag(), first, missing, ready);
                 self.out.held_back -= watch.advance(first.saturating_sub(1), ready);
@@ -281,9 +285,9 @@ where
 
 fn read_from_disk<Tag>(watch: &mut Watch<Tag>) -> Option<Reading> {
     let mut reader = watch.reader.take()?;
-    let work = MayWait::pool(move |_| {
+    let work = MayWait::pool(move |wait| {
         let mut frame = Vec::new();
-        let found = reader.next_blocking(&mut frame);
+        let found = reader.next_blocking(wait, &mut frame);
         (reader, found, frame)
     });
     Some(Reading { of: watch.id().to_owned(), work })

@@ -38,6 +38,7 @@ pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
+pub use reader::LineSource;
 pub use shown::{is_hidden, is_plain};
 pub use slots::{Slot, Slots};
 pub use transport::{Arrival, Transport, TryWrite};

@@ -4,7 +4,20 @@
 use std::io;
 use std::sync::Arc;
 
-use ostler_engine::{Cursor, EventCursor, EventHead, EventStep, FrameHead, Missing, Step, Subscription, Wake};
+use ostler_engine::{Cursor, EventCursor, EventHead, EventStep, FrameHead, MayWait, Missing, Step, Subscription, Wake};
+
+/// Lines that are made of what is in several journals, or in files of others, by whoever may wait for them. It is a place, as a
+/// cursor is: what was not read yet costs nothing.
+pub trait LineSource: Send + 'static {
+    /// Whether there may be more. Never waits.
+    fn has_more(&mut self) -> bool;
+
+    /// Appends whole lines, not many more than fill a write. Nothing is appended when there is nothing yet.
+    fn read(&mut self, wait: &MayWait, lines: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Has `wake` called when there may be more; what it returns is armed again before each look.
+    fn begin(&mut self, wake: Arc<dyn Wake>) -> Option<Subscription>;
+}
 
 /// Where a watch stands.
 pub(crate) enum Reader {
@@ -12,12 +25,16 @@ pub(crate) enum Reader {
     Output(Cursor),
     /// In the events of a session.
     Events(EventCursor),
+    /// Wherever its lines come from.
+    Lines(Box<dyn LineSource>),
 }
 
 /// What a reader came upon.
 pub(crate) enum Found {
     Frame(FrameHead),
     Record(EventHead),
+    /// Lines, as they go out.
+    Lines,
     /// Something before this number is missing.
     Gap(u64, Missing),
     UpToDate,
@@ -31,21 +48,24 @@ impl Reader {
         match self {
             Self::Output(cursor) => cursor.try_next(buffer).map(Found::from),
             Self::Events(cursor) => cursor.try_next(buffer).map(Found::from),
+            Self::Lines(source) => Ok(if source.has_more() { Found::WouldBlock } else { Found::UpToDate }),
         }
     }
 
     /// As `try_next`, but waits for the disk.
-    pub(crate) fn next_blocking(&mut self, buffer: &mut Vec<u8>) -> io::Result<Found> {
+    pub(crate) fn next_blocking(&mut self, wait: &MayWait, buffer: &mut Vec<u8>) -> io::Result<Found> {
         match self {
             Self::Output(cursor) => cursor.next_blocking(buffer).map(Found::from),
             Self::Events(cursor) => cursor.next_blocking(buffer).map(Found::from),
+            Self::Lines(source) => source.read(wait, buffer).map(|()| Found::Lines),
         }
     }
 
-    pub(crate) fn subscribe(&self, wake: Arc<dyn Wake>) -> Subscription {
+    pub(crate) fn subscribe(&mut self, wake: Arc<dyn Wake>) -> Option<Subscription> {
         match self {
-            Self::Output(cursor) => cursor.journal().subscribe(wake),
-            Self::Events(cursor) => cursor.journal().subscribe(wake),
+            Self::Output(cursor) => Some(cursor.journal().subscribe(wake)),
+            Self::Events(cursor) => Some(cursor.journal().subscribe(wake)),
+            Self::Lines(source) => source.begin(wake),
         }
     }
 }

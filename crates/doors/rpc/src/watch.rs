@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ostler_engine::{EventCursor, Process, Subscription, Wake};
 
-use crate::reader::Reader;
+use crate::reader::{LineSource, Reader};
 use crate::signal::{Bell, Signal};
 
 /// Something whose journal this connection gets.
@@ -39,6 +39,11 @@ impl<Tag> Watch<Tag> {
     pub fn events(session: String, tag: Tag, cursor: EventCursor) -> Self {
         let position = cursor.position();
         Self::at(Of::Session(session), tag, Reader::Events(cursor), position)
+    }
+
+    /// Watches whatever this source makes lines of.
+    pub fn lines(id: String, tag: Tag, source: impl LineSource) -> Self {
+        Self::at(Of::Session(id), tag, Reader::Lines(Box::new(source)), 0)
     }
 
     fn at(of: Of, tag: Tag, reader: Reader, position: u64) -> Self {
@@ -92,7 +97,7 @@ impl<Tag> Watch<Tag> {
 
     pub(crate) fn begin(&mut self, signal: &Arc<Signal>) {
         let wake: Arc<dyn Wake> = Arc::new(Bell { signal: Arc::clone(signal), of: self.id().to_owned() });
-        self.subscription = self.reader.as_ref().map(|reader| reader.subscribe(wake));
+        self.subscription = self.reader.as_mut().and_then(|reader| reader.subscribe(wake));
     }
 
     pub(crate) fn arm(&self) {

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{After, Flow, InputLimits, Limits, Outbox, Session, Watch, serve};
-use ostler_engine::{EventCursor, EventHead, FrameHead};
+use ostler_door_rpc::{After, Flow, InputLimits, Limits, LineSource, Outbox, Session, Watch, serve};
+use ostler_engine::{EventCursor, EventHead, EventStep, FrameHead, MayWait, Subscription, Wake};
 use ostler_journal::EventJournal;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -27,6 +27,35 @@ struct Door {
     written: Arc<AtomicU64>,
 }
 
+/// Says every record of a journal twice, each on a line.
+struct Doubled {
+    cursor: EventCursor,
+    written: Arc<AtomicU64>,
+}
+
+impl LineSource for Doubled {
+    fn has_more(&mut self) -> bool {
+        self.cursor.position() < self.cursor.journal().bounds().last
+    }
+
+    fn read(&mut self, _: &MayWait, lines: &mut Vec<u8>) -> std::io::Result<()> {
+        let mut data = Vec::new();
+        if let EventStep::Event(head) = self.cursor.next_blocking(&mut data)? {
+            self.written.fetch_add(1, Ordering::Relaxed);
+            for _ in 0..2 {
+                lines.extend(format!("{} ", head.record).bytes());
+                lines.extend_from_slice(&data);
+                lines.push(b'\n');
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, wake: Arc<dyn Wake>) -> Option<Subscription> {
+        Some(self.cursor.journal().subscribe(wake))
+    }
+}
+
 impl Session for Door {
     type Tag = usize;
 
@@ -35,6 +64,11 @@ impl Session for Door {
         let (which, after) = text.split_once(' ').unwrap();
         if which == "hold" {
             out.reply_after(HELD.into(), &After { process: "s0".into(), seq: after.parse().unwrap() });
+            return Flow::Continue;
+        }
+        if which == "lines" {
+            let cursor = EventCursor::new(Arc::clone(&self.journals[0]), after.parse().unwrap());
+            out.watch(Watch::lines("lines".into(), 0, Doubled { cursor, written: Arc::clone(&self.written) }));
             return Flow::Continue;
         }
         let which: usize = which.parse().unwrap();
@@ -158,4 +192,33 @@ async fn replies_that_wait_for_a_frame_are_bounded_too() {
     let (records, held) = lines.split_at(200);
     assert!(records.iter().all(|record| record.starts_with("0 ")));
     assert!(held.len() >= asked && held.iter().all(|line| line == HELD.trim_end()), "{} of {asked}", held.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_made_come_as_they_are_and_only_as_fast_as_they_are_read() {
+    let stage = stage(1);
+    append(&stage.journals[0], 1000, 8192);
+    (&stage.client).write_all(b"lines 0\n").unwrap();
+    let until = Instant::now() + SOON;
+    loop {
+        let before = stage.written.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(200));
+        if before > 0 && stage.written.load(Ordering::Relaxed) == before {
+            break;
+        }
+        assert!(Instant::now() < until, "it never stops");
+    }
+    let buffered = stage.written.load(Ordering::Relaxed);
+    assert!(buffered < 100, "{buffered} records were taken for a client that reads none");
+    let mut lines = BufReader::new(&stage.client).lines();
+    let mut expect = |record: u64| {
+        for _ in 0..2 {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.starts_with(&format!("{record} ")), "{record}: {}", &line[..10]);
+        }
+    };
+    (1..=1000).for_each(&mut expect);
+    // At rest it is woken.
+    append(&stage.journals[0], 1, 10);
+    expect(1001);
 }

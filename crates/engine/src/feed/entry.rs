@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::position::Position;
-use super::{Kind, Sum};
+use super::{Happened, Kind, Sum};
 
 /// A process has two changes, which count like the records of a session.
 pub(super) const STARTED: u64 = 1;
@@ -32,6 +32,8 @@ pub(super) enum Entry {
     },
     /// Entries of the audit in a row.
     Audit { from: u64, of: Vec<Noted> },
+    /// What happened in a workspace; nothing else tells it.
+    Workspace { root: String, of: Vec<Happened> },
     /// What is deleted: nothing else says any more where it was.
     Forgotten {
         kind: Kind,
@@ -81,8 +83,19 @@ pub struct Change {
     pub device: Option<String>,
     /// Where it is told in full: records of the session, or the entry of the audit.
     pub records: Option<(u64, u64)>,
-    /// Where the session or process was, if it is deleted.
+    /// Where the session or process was, if it is deleted; the workspace in which something happened.
     pub workspace: Option<String>,
+    /// What happened there.
+    pub happened: Option<Happened>,
+}
+
+impl Change {
+    /// Where to go on after one of its records.
+    pub fn position_of(&self, record: u64) -> Position {
+        let behind = self.records.map_or(0, |(_, last)| last.saturating_sub(record));
+        let index = self.position.index.map(|index| index.saturating_sub(behind));
+        Position { index, ..self.position }
+    }
 }
 
 impl Entry {
@@ -108,6 +121,7 @@ impl Entry {
             device: None,
             records: None,
             workspace: None,
+            happened: None,
         };
         match self {
             Self::Session { id, from, to, kinds } => {
@@ -151,6 +165,14 @@ impl Entry {
                 let is_session = kind == Kind::SessionForgotten;
                 let (session, process) = if is_session { (Some(id), None) } else { (None, Some(id)) };
                 (begin == 0).then(|| Change { session, process, workspace, ..change(0, kind) }).into_iter().collect()
+            }
+            Self::Workspace { root, of } => {
+                let tell = |(index, happened): (u64, Happened)| Change {
+                    workspace: Some(root.clone()),
+                    happened: Some(happened.clone()),
+                    ..change(index, happened.kind())
+                };
+                (0..).zip(of).filter(|(index, _)| *index >= begin).map(tell).collect()
             }
             Self::Checkpoint(_) => Vec::new(),
         }

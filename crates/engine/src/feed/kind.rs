@@ -67,6 +67,14 @@ kinds! {
     DevicePaired = "device.paired",
     /// A device is not let in any more.
     DeviceRevoked = "device.revoked",
+    /// A file of a workspace that is watched is not what it was.
+    FileChanged = "workspace.file_changed",
+    /// Its differences are not what they were.
+    DiffChanged = "workspace.diff_changed",
+    /// Git stands elsewhere.
+    GitChanged = "workspace.git_changed",
+    /// Something was done with git, or could not be.
+    GitDone = "workspace.git_done",
     /// Another entry of the audit: rules, attempts, settings.
     AuditNoted = "audit.noted",
 }

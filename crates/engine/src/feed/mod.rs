@@ -13,6 +13,7 @@
 //! A reader is a cursor in that journal, never a queue; what it has not read yet costs nothing.
 
 mod entry;
+mod happened;
 mod kind;
 mod pending;
 mod position;
@@ -26,7 +27,7 @@ mod writer;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use ostler_journal::{EventJournal, Pumps};
@@ -35,6 +36,7 @@ use ostler_story::Said;
 pub use entry::Change;
 pub(crate) use entry::Noted;
 use entry::{ENDED, STARTED};
+pub use happened::{FileChange, FileIs, GitDone, GitStands, Happened};
 pub use kind::Kind;
 use pending::Pending;
 pub use position::{NoPosition, Position};
@@ -55,7 +57,12 @@ struct FeedInner {
     pending: Pending,
     /// Where sessions and processes work, for filters: readers must not wait for whoever holds a session.
     places: RwLock<HashMap<String, PathBuf>>,
+    /// Where git was last said to stand: whoever did something and whoever watches say the same once.
+    stands: Mutex<HashMap<PathBuf, GitStands>>,
 }
+
+/// Workspaces of which that is remembered.
+const STANDS_MAX: usize = 1024;
 
 impl Feed {
     /// A session's record of this number says this.
@@ -86,6 +93,22 @@ impl Feed {
     /// The audit has an entry with this number.
     pub(crate) fn audit(&self, seq: u64, noted: Noted) {
         self.note(Source::Audit, seq, What::Noted(noted));
+    }
+
+    /// Something happened in the workspace at this folder. Never waits; whoever follows is told once it is on the disk.
+    pub fn happened(&self, root: &Path, happened: Happened) {
+        if let Happened::Git(stands) = &happened {
+            let mut known = self.shared.stands.lock().unwrap_or_else(PoisonError::into_inner);
+            if known.get(root) == Some(stands) {
+                return;
+            }
+            if known.len() >= STANDS_MAX {
+                known.clear();
+            }
+            known.insert(root.to_owned(), stands.clone());
+        }
+        let root = root.to_string_lossy().into_owned();
+        self.note(Source::Workspace(root), 1, What::Happened(happened));
     }
 
     /// A session and what was said in it are deleted.

@@ -27,6 +27,14 @@ impl Position {
         Self { entry, index: Some(index), stamp: Some(stamp(time_ns)) }
     }
 
+    /// The place before what this one is after.
+    pub fn before(self) -> Self {
+        match self.index {
+            Some(index) if index > 0 => Self { index: Some(index - 1), ..self },
+            Some(_) | None => Self::after(self.entry.saturating_sub(1)),
+        }
+    }
+
     /// After the whole of this entry.
     pub fn after(entry: u64) -> Self {
         Self { entry, index: None, stamp: None }

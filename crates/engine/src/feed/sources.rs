@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{ENDED, Noted, STARTED};
 use super::sum::{News, Source, Sum, What};
-use super::{Kind, now_ns};
+use super::{Happened, Kind, now_ns};
 use crate::MayWait;
 
 /// How far each source was when the daemon began.
@@ -128,6 +128,8 @@ pub(super) fn behind(
             row
         }
         Source::Process(_) => vec![news(to, now_ns(), What::Process(None))],
+        // It was noted when there was no room, and nothing else tells it.
+        Source::Workspace(_) => vec![news(to, now_ns(), What::Happened(Happened::Missed {}))],
         Source::Audit => {
             let entries = sources.audit(wait, after, to)?;
             entries.into_iter().map(|(at, time_ns, noted)| news(at, time_ns, What::Noted(noted))).collect()

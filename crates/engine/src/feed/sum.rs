@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
 use super::entry::{Entry, Noted};
+use super::{Happened, Kind};
 
 /// One entry holds at most so many changes: a reader in the middle of it reads again what it has of it.
 const RUN_MAX: u64 = 1024;
+
+/// The same of what happened in a workspace, where each change is told in full.
+const HAPPENED_MAX: u64 = 64;
 
 /// Where changes come from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -17,6 +20,8 @@ pub(super) enum Source {
     Session(String),
     Process(String),
     Audit,
+    /// A folder that is watched. It counts nothing: what is noted is told, and what nobody noted is gone.
+    Workspace(String),
 }
 
 /// A change on its way into the feed.
@@ -36,6 +41,7 @@ pub(super) enum What {
     /// A process started or ended; the session whose agent it is.
     Process(Option<String>),
     Noted(Noted),
+    Happened(Happened),
     /// The source is gone, with everything that it said; this is where it was.
     Forgotten(Option<String>),
 }
@@ -57,6 +63,7 @@ impl Sum {
             Source::Session(id) => self.sessions.get(id).copied().unwrap_or(0),
             Source::Process(id) => self.processes.get(id).copied().unwrap_or(0),
             Source::Audit => self.audit,
+            Source::Workspace(_) => 0,
         }
     }
 
@@ -69,7 +76,7 @@ impl Sum {
         match source {
             Source::Session(id) => self.sessions.contains_key(id),
             Source::Process(id) => self.processes.contains_key(id),
-            Source::Audit => true,
+            Source::Audit | Source::Workspace(_) => true,
         }
     }
 
@@ -83,6 +90,7 @@ impl Sum {
                 self.sessions.remove(id);
                 self.processes.remove(id);
             }
+            Entry::Workspace { .. } => {}
             Entry::Checkpoint(checkpoint) => self.clone_from(&checkpoint.sum),
         }
     }
@@ -126,6 +134,10 @@ fn entry(source: Source, from: u64, to: u64, what: What) -> Entry {
             let session = if let What::Process(session) = what { session } else { None };
             Entry::Process { id, from, to, session }
         }
+        (Source::Workspace(root), what) => {
+            let happened = if let What::Happened(happened) = what { happened } else { Happened::Missed {} };
+            Entry::Workspace { root, of: vec![happened] }
+        }
         (Source::Audit, what) => {
             let unknown = || Noted { kind: Kind::AuditNoted, id: None, session: None };
             let mut of: Vec<Noted> = (from..to).map(|_| unknown()).collect();
@@ -141,6 +153,9 @@ fn joins(one: &Entry, two: &Entry) -> bool {
         (Entry::Session { id, from, .. }, Entry::Session { id: same, to, .. }) => id == same && to - from < RUN_MAX,
         (Entry::Process { id, .. }, Entry::Process { id: same, .. }) => id == same,
         (Entry::Audit { of, .. }, Entry::Audit { .. }) => (of.len() as u64) < RUN_MAX,
+        (Entry::Workspace { root, of }, Entry::Workspace { root: same, .. }) => {
+            root == same && (of.len() as u64) < HAPPENED_MAX
+        }
         _ => false,
     }
 }
@@ -154,6 +169,7 @@ fn join(one: &mut Entry, two: Entry) {
         }
         (Entry::Process { to, .. }, Entry::Process { to: end, .. }) => *to = end,
         (Entry::Audit { of, .. }, Entry::Audit { of: more, .. }) => of.extend(more),
+        (Entry::Workspace { of, .. }, Entry::Workspace { of: more, .. }) => of.extend(more),
         _ => {}
     }
 }

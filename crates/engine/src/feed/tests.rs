@@ -361,3 +361,65 @@ fn a_newer_feed_is_refused_and_left_as_it_is() {
     let disk = Disk { records: 3, entries: 0 };
     assert!(matches!(Writer::open(WAIT, dir.path(), &disk.found(), &disk), Err(Refused::Newer(2))));
 }
+
+fn happened(root: &str, happened: Happened) -> News {
+    News { source: Source::Workspace(root.into()), at: 1, time_ns: 0, what: What::Happened(happened) }
+}
+
+fn file(path: &str) -> Happened {
+    Happened::File(FileChange { path: path.into(), is: FileIs::Created, size: Some(3), was: None })
+}
+
+#[test]
+fn what_happens_in_a_workspace_is_told_in_full_and_survives_the_daemon() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    let done =
+        Happened::Done(GitDone { operation: "commit".into(), commit: Some("c0ffee".into()), ..GitDone::default() });
+    // The same twice is told twice: nothing counts what a watcher sees.
+    put(&mut writer, vec![happened("/w", file("a")), happened("/w", file("a")), happened("/v", done.clone())]);
+    drop(writer);
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    put(&mut writer, vec![happened("/w", Happened::Diff { path: "a".into() })]);
+    let feed = opened(&writer);
+    let all = read(&feed, Position::default(), &Filter::default());
+    let told: Vec<_> = all.iter().map(|change| change.happened.clone().unwrap()).collect();
+    assert_eq!(told, [file("a"), file("a"), done, Happened::Diff { path: "a".into() }]);
+    for (index, change) in all.iter().enumerate() {
+        assert_eq!(read(&feed, change.position, &Filter::default()), all[index + 1..]);
+        assert_eq!(read(&feed, change.position.before(), &Filter::default()), all[index..]);
+    }
+    let there = read(&feed, Position::default(), &Filter { workspace: Some("/w".into()), ..Filter::default() });
+    assert_eq!(there.len(), 3);
+    let git = Filter { kinds: vec![Kind::GitDone], ..Filter::default() };
+    assert_eq!(read(&feed, Position::default(), &git).len(), 1);
+}
+
+#[test]
+fn what_there_was_no_room_for_in_a_workspace_is_said_to_be_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    let pending = Pending::default();
+    for at in 0..20_000 {
+        pending.add(happened("/w", file(&at.to_string())));
+    }
+    writer.take(WAIT, pending.next().unwrap(), &Disk { records: 0, entries: 0 });
+    writer.flush().unwrap();
+    let told = read(&opened(&writer), Position::default(), &Filter::default());
+    assert!(told.len() < 20_000);
+    assert_eq!(told.last().unwrap().happened, Some(Happened::Missed {}));
+}
+
+#[test]
+fn each_record_of_a_run_has_a_position_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    put(&mut writer, (1..=5).map(|at| said("s1", at, 0, Kind::SessionSaid)).collect());
+    let feed = opened(&writer);
+    let run = read(&feed, Position::default(), &Filter::default()).remove(0);
+    assert_eq!(run.records, Some((1, 5)));
+    for record in 1..=5 {
+        let rest = read(&feed, run.position_of(record), &Filter::default());
+        assert_eq!(rest.first().and_then(|change| change.records), (record < 5).then_some((record + 1, 5)));
+    }
+}

@@ -219,6 +219,21 @@ impl History<'_> {
         Ok(ours.map_or_else(|| meant(only), |session| self.of_session(session)))
     }
 
+    /// The same for programs, which know whole ids.
+    pub fn find_exactly(&self, id: &str) -> Result<Meant, HistoryError> {
+        match self.engine.sessions().find(&[], id) {
+            Ok(session) => return Ok(self.of_session(session)),
+            Err(SessionError::Ambiguous { text, ids }) => return Err(HistoryError::Ambiguous { text, ids }),
+            Err(SessionError::NotFound(_)) => {}
+        }
+        let mut exact = self.transcripts.locate(id);
+        match (exact.len(), exact.pop()) {
+            (1, Some(only)) => Ok(Meant { session: None, transcript: Some(only) }),
+            (0, _) => Err(HistoryError::NotFound(id.to_owned())),
+            _ => Err(HistoryError::Ambiguous { text: id.to_owned(), ids: vec![id.to_owned()] }),
+        }
+    }
+
     /// A session, and what its agent recorded of it.
     pub fn of_session(&self, session: Session) -> Meant {
         let view = session.view();

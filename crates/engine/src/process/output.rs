@@ -27,6 +27,12 @@ impl Process {
         kept(from >= self.stdout_start()).map(|()| bytes)
     }
 
+    /// The same of its stderr.
+    pub(crate) fn stderr_between(&self, _wait: &MayWait, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.file_between("err", from, to)?;
+        kept(from >= self.inner.journal.stderr_start()).map(|()| bytes)
+    }
+
     /// The first byte of its stdout that is kept.
     pub(crate) fn stdout_start(&self) -> u64 {
         self.inner.journal.stdout_start()

@@ -88,6 +88,7 @@ pub(crate) struct Registry {
     pub(crate) pairing: crate::access::device::Pairing,
     /// Who changes which git repository.
     pub(crate) writers: crate::workspace::Writers,
+    pub(crate) currents: crate::workspace::Currents,
     /// Programs that opened their doors here.
     pub(crate) joiners: crate::joiner::Joiners,
 }
@@ -136,6 +137,7 @@ impl Drop for Registry {
 impl Registry {
     pub(super) fn new(config: EngineConfig, pumps: Arc<Pumps>, roll: Arc<Roll>, keeper: Keeper) -> Arc<Self> {
         let keys = crate::keys::Keys::open(&config.dir.join("keys"));
+        let currents = crate::workspace::Currents::open(&config.dir);
         Arc::new(Self {
             config,
             pumps,
@@ -158,6 +160,7 @@ impl Registry {
             feed: Feed::default(),
             pairing: Default::default(),
             writers: crate::workspace::Writers::default(),
+            currents,
             joiners: crate::joiner::Joiners::default(),
         })
     }

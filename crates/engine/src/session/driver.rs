@@ -10,7 +10,7 @@ use ostler_hooks::hook;
 use ostler_story::{EndReason, ErrorKind, Event, Exit, Fact, Intent, Lifetime, Said};
 
 use super::desk::Pen;
-use super::running::{News, Running, Stage};
+use super::running::{Heard, News, Running, Stage};
 use super::sessions::SessionsInner;
 use super::state::REBOOTED;
 use super::{Session, rebuild};
@@ -142,11 +142,16 @@ impl Driver<'_> {
     fn keep(&mut self, shared: &Arc<SessionsInner>) -> io::Result<()> {
         let Some(running) = &mut self.running else { return Ok(()) };
         while let Some(heard) = running.heard.front() {
-            let (source, end) = (running.source, heard.end);
-            derive(self.wait, &self.session, shared, (source, end), &heard.lined.events)?;
-            hook!("session.derived");
-            if let Some(heard) = running.heard.pop_front() {
-                running.write(&self.session, heard.lined.reply);
+            let source = running.source;
+            match heard {
+                Heard::Line { end, lined } => {
+                    derive(self.wait, &self.session, shared, (source, *end), &lined.events)?;
+                    hook!("session.derived");
+                }
+                Heard::Stderr(to) => tell_stderr(self.wait, &self.session, source, *to)?,
+            }
+            if let Some(Heard::Line { lined, .. }) = running.heard.pop_front() {
+                running.write(&self.session, lined.reply);
             }
         }
         Ok(())
@@ -412,6 +417,16 @@ fn derive(
     drop(desk);
     for approval in asked.iter().filter(|id| !still.contains(id)) {
         super::ask::withdraw(wait, shared.inbox(), approval, "the agent no longer waits for it");
+    }
+    Ok(())
+}
+
+/// Writes down that the agent wrote to stderr, unless that is known.
+fn tell_stderr(wait: &MayWait, session: &Session, source: u32, to: u64) -> io::Result<()> {
+    let mut desk = session.pen(wait);
+    let known = desk.state.living.as_ref().filter(|living| living.source == source).map(|living| living.stderr);
+    if let Some(from) = known.filter(|from| *from < to) {
+        session.tell(&mut desk, Fact::Stderr { source, from, to })?;
     }
     Ok(())
 }

@@ -28,6 +28,7 @@ mod named;
 mod new;
 mod prompt;
 mod prompts_from;
+mod raw_line;
 mod rebuild;
 mod running;
 mod screen;
@@ -62,6 +63,7 @@ pub use new::{CreateError, NewSession, NewTree};
 pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
+pub use raw_line::{ClaudeLine, claude_line};
 pub use screen::{NewScreen, ScreenError};
 pub use sessions::{NoProgram, SessionError, Sessions};
 pub use spent::Spent;
@@ -296,6 +298,17 @@ impl Session {
     pub fn raw(&self, wait: &MayWait, source: u32, from: u64, to: u64) -> Option<Vec<u8>> {
         let engine = self.inner.shared.upgrade()?.engine();
         engine.inner.by_key(&self.process_key(source))?.stdout_between(wait, from, to).ok()
+    }
+
+    /// The same of its stderr.
+    pub fn raw_stderr(&self, wait: &MayWait, source: u32, from: u64, to: u64) -> Option<Vec<u8>> {
+        let engine = self.inner.shared.upgrade()?.engine();
+        engine.inner.by_key(&self.process_key(source))?.stderr_between(wait, from, to).ok()
+    }
+
+    /// The agent's process with this number, for as long as it is kept.
+    pub fn process(&self, source: u32) -> Option<crate::Process> {
+        self.inner.shared.upgrade()?.engine().inner.by_key(&self.process_key(source))
     }
 
     /// The key under which the keeper starts the session's process with this number, once.

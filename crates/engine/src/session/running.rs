@@ -41,11 +41,16 @@ impl Stage {
     }
 }
 
-/// A line that was understood, until it is in the journal.
-pub(super) struct Heard {
-    /// The raw offset after it.
-    pub(super) end: u64,
-    pub(super) lined: Lined,
+/// What was heard, until it is in the journal.
+pub(super) enum Heard {
+    /// A line that was understood.
+    Line {
+        /// The raw offset after it.
+        end: u64,
+        lined: Lined,
+    },
+    /// Lines on stderr, up to this offset.
+    Stderr(u64),
 }
 
 pub(super) struct Running {
@@ -67,6 +72,8 @@ pub(super) struct Running {
     cursor: Cursor,
     splitter: Splitter,
     stderr: Vec<u8>,
+    /// Where its stderr ends, as far as it was read.
+    stderr_end: u64,
     exit: Option<Exit>,
     refused: Arc<AtomicBool>,
     subscription: Subscription,
@@ -99,6 +106,7 @@ impl Running {
             cursor: process.cursor(0),
             splitter: Splitter::default(),
             stderr: Vec::new(),
+            stderr_end: 0,
             exit: None,
             refused: Arc::default(),
             subscription,
@@ -130,11 +138,18 @@ impl Running {
                 Step::Frame(head) if head.kind == Kind::Stderr => {
                     self.stderr.extend_from_slice(&frame);
                     self.stderr.drain(..self.stderr.len().saturating_sub(STDERR_MAX));
+                    self.stderr_end = head.from + head.len as u64;
+                    // A line that is not whole yet waits for its end, or for the program's.
+                    if let Some(end) = frame.iter().rposition(|byte| *byte == b'\n') {
+                        self.heard.push_back(Heard::Stderr(head.from + end as u64 + 1));
+                        return Ok(News::Lines);
+                    }
                 }
                 Step::Frame(_) => {
                     let exit = self.process.exit().unwrap_or(Exit::Unknown);
                     self.exit = Some(exit);
                     self.finish();
+                    self.heard.push_back(Heard::Stderr(self.stderr_end));
                     return Ok(if self.heard.is_empty() { News::Over(exit) } else { News::Lines });
                 }
                 // Cut away by a daemon that did so: what it was is not known, but where the rest stands is.
@@ -210,7 +225,7 @@ fn understand(adapter: &mut dyn Adapter, end: u64, piece: Piece<'_>) -> Heard {
         Piece::Line(line) => adapter.line(line),
         Piece::TooLong(bytes) => adapter.long_line(bytes),
     };
-    Heard { end, lined }
+    Heard::Line { end, lined }
 }
 
 #[cfg(test)]

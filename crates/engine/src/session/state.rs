@@ -80,6 +80,9 @@ pub(super) struct Living {
     /// When it was given its last prompt, in clock ticks since boot; nothing if it never had one.
     #[serde(default)]
     pub(super) prompted: Option<u64>,
+    /// How far its stderr was told.
+    #[serde(default)]
+    pub(super) stderr: u64,
 }
 
 /// A request of the agent that it still waits for.
@@ -257,9 +260,9 @@ impl State {
             Fact::Process { source, drive, resume, settings } => {
                 self.sources = self.sources.max(*source);
                 let (resume, settings) = (resume.clone(), settings.clone());
-                let (broken, stale, prompted) = (false, false, None);
+                let (broken, stale, prompted, stderr) = (false, false, None, 0);
                 self.living =
-                    Some(Living { source: *source, drive: *drive, resume, settings, broken, stale, prompted });
+                    Some(Living { source: *source, drive: *drive, resume, settings, broken, stale, prompted, stderr });
             }
             Fact::Sent { number, source, intent, ticks } => {
                 // It waits no more, even where the record that began its turn is damaged: nothing is said to an agent twice.
@@ -287,6 +290,11 @@ impl State {
                 let named = Settings { name: settings.name.clone(), ..before };
                 if let Some(living) = self.living.as_mut().filter(|_| named != *settings) {
                     living.stale = true;
+                }
+            }
+            Fact::Stderr { source, to, .. } => {
+                if let Some(living) = self.living.as_mut().filter(|living| living.source == *source) {
+                    living.stderr = living.stderr.max(*to);
                 }
             }
             Fact::Exited { source, .. } => {

@@ -33,6 +33,11 @@ impl Journal {
         lock(&self.ctl).first.out_start
     }
 
+    /// The same of stderr.
+    pub fn stderr_start(&self) -> u64 {
+        lock(&self.ctl).first.err_start
+    }
+
     /// Keeps a live journal near its limit, if it has one.
     pub(crate) fn cut_to_limit(&self) -> io::Result<()> {
         let Some(max) = self.options.live_max else { return Ok(()) };

@@ -59,6 +59,19 @@ pub struct Transcript {
     pub file: Option<String>,
 }
 
+impl Transcript {
+    /// Whether its recorder filed it under this folder, whatever the lines in it say: claude has a folder for each, named after
+    /// its path.
+    pub fn is_filed_under(&self, folder: &std::path::Path) -> bool {
+        let plain = |sign: char| if sign.is_ascii_alphanumeric() { sign } else { '-' };
+        let name: String = folder.to_string_lossy().chars().map(plain).collect();
+        // Versions differ in which signs they replace.
+        let filed = self.file.as_deref().and_then(|file| file.split_once('/')).map(|(filed, _)| filed);
+        let filed: Option<String> = filed.map(|filed| filed.chars().map(plain).collect());
+        self.recorder == Recorder::Claude && filed.as_deref() == Some(name.as_str())
+    }
+}
+
 /// A conversation that somebody recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
