@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::schema::Schema;
-use crate::{approval, arrival, changes, device, feed, git, history, hosted, instance, process, session, workspace};
+use crate::{
+    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, process, review, session,
+    workspace,
+};
 
 /// A call: name, what it takes, what it gives.
 pub trait Method {
@@ -164,6 +167,13 @@ pub mod methods {
         SessionRaw = "session.raw" (session::SessionRawParams) -> session::SessionRaw;
         /// What a session changed, turn by turn, from its tools and from git.
         SessionChanges = "session.changes" (changes::SessionChangesParams) -> changes::SessionChanges;
+        /// Sends comments on lines of a difference to a session, together as its next prompt.
+        SessionReview = "session.review" (review::ReviewParams) -> session::PromptAccepted;
+        /// Does the next step of finishing a session that has a work tree of its own: merged, proposed or discarded, and then its
+        /// tree and branch go. Like the next, not for hosted processes.
+        SessionFinish = "session.finish" (finish::SessionFinishParams) -> finish::SessionFinishing;
+        /// Puts back a work tree that was discarded within the last day.
+        SessionUnfinish = "session.unfinish" (session::SessionIdParams) -> finish::SessionFinished;
         /// The names in a folder of a workspace, a page at a time.
         WorkspaceList = "workspace.list" (workspace::WorkspaceListParams) -> workspace::WorkspaceList;
         /// A folder of a workspace and what is beneath it, to a depth.

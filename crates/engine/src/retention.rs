@@ -56,6 +56,9 @@ impl Engine {
         if let (false, Err(error)) = (dry_run, self.discarded(wait)) {
             tracing::warn!("{}: {error}", self.discarded_folder().display());
         }
+        if let (false, Err(error)) = (dry_run, self.prune_finished(wait)) {
+            tracing::warn!("what was kept of finished sessions: {error}");
+        }
         let retention = &self.inner.config.retention;
         let now = SystemTime::now();
         let mut ended: Vec<(SystemTime, u64, Process)> = self

@@ -5,6 +5,8 @@
 //! What runs hooks is a hosted process like any other.
 
 mod current;
+mod finish;
+mod finished;
 mod writers;
 
 use std::ffi::OsString;
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use current::Currents;
+pub use finish::{Finish, FinishError, FinishHow, FinishStep, Standing};
+pub use finished::{FinishedTree, UndoError};
 pub use ostler_workspace::beneath;
 pub use ostler_workspace::git::RunError;
 pub use ostler_workspace::git::work;

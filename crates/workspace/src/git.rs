@@ -8,6 +8,7 @@ mod changes;
 mod checked_out;
 mod guarded;
 mod info;
+mod kept_commits;
 mod run;
 mod slug;
 mod status;

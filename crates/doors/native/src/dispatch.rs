@@ -17,8 +17,8 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, frame, history, hosted, instance, page, place, process,
-    record, rights, rules, session, workspace,
+    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
+    process, record, review, rights, rules, session, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -204,6 +204,9 @@ impl Client {
         }
         match method {
             methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
+            methods::SessionReview::NAME => self.reaching::<methods::SessionReview>(call, out, review::review),
+            methods::SessionFinish::NAME => finish::finish(self, call, out),
+            methods::SessionUnfinish::NAME => self.reaching::<methods::SessionUnfinish>(call, out, finish::unfinish),
             methods::WorkspaceList::NAME => self.reaching::<methods::WorkspaceList>(call, out, workspace::list),
             methods::WorkspaceTree::NAME => self.reaching::<methods::WorkspaceTree>(call, out, workspace::tree),
             methods::WorkspaceRead::NAME => self.reaching::<methods::WorkspaceRead>(call, out, workspace::read),

@@ -41,9 +41,8 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         // With a command, a program or variables of its own: also what starting a command needs. With more autonomy than to
         // ask: also what changing that needs.
         SessionCreate::NAME => right(Right::Prompt),
-        SessionPrompt::NAME | SessionInterrupt::NAME | SessionContinue::NAME | SessionClose::NAME => {
-            right(Right::Prompt)
-        }
+        SessionPrompt::NAME | SessionReview::NAME | SessionInterrupt::NAME => right(Right::Prompt),
+        SessionContinue::NAME | SessionClose::NAME => right(Right::Prompt),
         // How much the agent may do without asking needs `LoosenAutonomy` besides.
         SessionChange::NAME => right(Right::Prompt),
 
@@ -53,6 +52,8 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         ProcessSignal::NAME | ProcessKill::NAME | ProcessResize::NAME => right(Right::TypeIntoTerminals),
         ProcessRename::NAME | SessionScreen::NAME => right(Right::TypeIntoTerminals),
 
+        // What is merged or proposed: also what starting a command needs.
+        SessionFinish::NAME | SessionUnfinish::NAME => right(Right::WriteFiles),
         // Of a session's workspace; of any other folder, also what starting a command needs.
         WorkspaceWrite::NAME | GitStage::NAME | GitUnstage::NAME | GitStagePatch::NAME => right(Right::WriteFiles),
         GitDiscard::NAME | GitRestore::NAME | GitStash::NAME | GitStashTake::NAME => right(Right::WriteFiles),
@@ -135,7 +136,15 @@ mod tests {
             names.filter(|name| need(name).is_some_and(may)).collect::<Vec<_>>()
         };
         let watch = open(Preset::Watch);
-        for name in ["session.prompt", "process.spawn", "session.create", "rule.add", "device.offer", "instance.stop"] {
+        for name in [
+            "session.prompt",
+            "session.review",
+            "process.spawn",
+            "session.create",
+            "rule.add",
+            "device.offer",
+            "instance.stop",
+        ] {
             assert!(!watch.contains(&name), "{name}");
         }
         assert!(watch.contains(&"git.diff") && !watch.contains(&"workspace.write") && !watch.contains(&"git.commit"));

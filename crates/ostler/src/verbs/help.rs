@@ -22,7 +22,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("Talk", &["resume", "tui", "interrupt", "set", "wait"]),
     ("Look", &["sessions", "history", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
     ("Decide", &["rules", "pair", "web", "devices", "mcp"]),
-    ("Manage", &["close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
+    ("Manage", &["finish", "close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];
 
 const WHAT: &str = "Run coding agents and commands; leave, come back, lose nothing.";

@@ -24,6 +24,7 @@ mod doctor;
 mod down;
 mod events;
 mod export;
+mod finish;
 mod forget;
 mod help;
 mod history;
@@ -129,6 +130,7 @@ pub(crate) enum Verb {
     Interrupt(interrupt::Interrupt),
     Close(close::Close),
     Diff(diff::Diff),
+    Finish(finish::Finish),
     Export(export::Export),
     Prune(prune::Prune),
     Forget(forget::Forget),
@@ -189,6 +191,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Interrupt(verb) => verb.run(context),
         Verb::Close(verb) => verb.run(context),
         Verb::Diff(verb) => verb.run(context),
+        Verb::Finish(verb) => verb.run(context),
         Verb::Export(verb) => verb.run(context),
         Verb::Prune(verb) => verb.run(context),
         Verb::Forget(verb) => verb.run(context),

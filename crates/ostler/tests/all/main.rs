@@ -20,6 +20,7 @@ mod cli_usage;
 mod older_state;
 mod windows;
 mod windows_decisions;
+mod windows_finish;
 mod words;
 mod words_screens;
 mod words_source;

@@ -87,6 +87,18 @@ impl Git {
         }
     }
 
+    /// Makes a work tree at the place of one that is gone, on a new branch. What git remembers of the old one is forgotten first.
+    pub fn restore_worktree(&self, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        refuse_option(new.branch)?;
+        let git = self.guarded()?;
+        git.change(["worktree", "prune"])?;
+        let mut args: Vec<&OsStr> = ["worktree", "add", "--no-track", "-b"].map(OsStr::new).to_vec();
+        args.extend([new.branch, OsStr::new("--"), new.path]);
+        args.extend(new.source);
+        let ran = git.change(args)?;
+        if ran.success { Ok(()) } else { Err(refused(ran.output.trim_ascii_end())) }
+    }
+
     /// The work tree that has this branch checked out, empty if none has; `None` if there is no such branch.
     fn branch_at(&self, branch: &OsStr) -> Result<Option<PathBuf>, RunError> {
         let wanted = [b"refs/heads/", branch.as_bytes()].concat();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::kept::{self, Keeping, KeptChanges};
 use super::path::{FROM_INPUT, checked, input};
 use super::porcelain::Porcelain;
-use super::{GitError, WorkTree};
+use super::{Git, GitError, WorkTree};
 
 /// What to throw away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,12 @@ struct Plan {
 impl WorkTree {
     /// Throws changes away. A path without changes is passed over.
     pub fn discard(&self, discard: Discard<'_>) -> Result<Discarded, GitError> {
+        let id = discard.keep_in.map(KeptChanges::new_id).transpose()?;
+        self.discard_as(discard, id.as_deref().unwrap_or_default(), &self.acts)
+    }
+
+    /// The same by this git, kept under a name that was given before.
+    pub(super) fn discard_as(&self, discard: Discard<'_>, id: &str, git: &Git) -> Result<Discarded, GitError> {
         let plan = self.plan(discard.paths, discard.staged)?;
         let all: Vec<PathBuf> = plan.restored.iter().chain(&plan.removed).cloned().collect();
         if all.is_empty() {
@@ -48,7 +54,7 @@ impl WorkTree {
             None => None,
             Some(folder) => {
                 let index = if discard.staged { self.index_lines(&plan.restored)? } else { Vec::new() };
-                Some(kept::keep(&Keeping { folder, root: self.root(), paths: &all, index })?)
+                Some(kept::keep(&Keeping { folder, id, root: self.root(), paths: &all, index })?)
             }
         };
         if !plan.restored.is_empty() {
@@ -61,7 +67,7 @@ impl WorkTree {
                 args.extend(["--staged".to_owned(), format!("--source={source}")]);
             }
             args.extend(FROM_INPUT.map(str::to_owned));
-            self.act("restore", &args, input(&plan.restored)?)?;
+            super::act(git, "restore", &args, input(&plan.restored)?)?;
         }
         for path in &plan.removed {
             self.root().remove(path)?;

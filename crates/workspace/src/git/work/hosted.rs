@@ -232,7 +232,7 @@ impl WorkTree {
         self.hosted(args)
     }
 
-    fn hosted(&self, args: Vec<OsString>) -> Result<HostedGit, GitError> {
+    pub(super) fn hosted(&self, args: Vec<OsString>) -> Result<HostedGit, GitError> {
         let program = self.acts.program.clone().ok_or(super::RunError::NotFound)?;
         let env = ALONE.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let args = [OsString::from("--no-pager")].into_iter().chain(args).collect();
@@ -240,7 +240,7 @@ impl WorkTree {
     }
 
     /// The whole name of the branch that is checked out.
-    fn current(&self) -> Result<OsString, GitError> {
+    pub(super) fn current(&self) -> Result<OsString, GitError> {
         let said = self.asks(&["symbolic-ref", "--quiet", "HEAD"])?;
         let name = said.as_deref().and_then(|said| said.strip_suffix(b"\n"));
         let name = name.filter(|name| name.starts_with(b"refs/heads/"));
@@ -248,7 +248,7 @@ impl WorkTree {
     }
 
     /// Where commits go when nobody says where: the only remote, or `origin`.
-    fn usual_remote(&self) -> Result<OsString, GitError> {
+    pub(super) fn usual_remote(&self) -> Result<OsString, GitError> {
         let remotes = self.remotes()?;
         let named = |name: &str| remotes.iter().find(|remote| remote.name == name);
         let found = if let [only] = remotes.as_slice() { Some(only) } else { named("origin") };
@@ -256,7 +256,7 @@ impl WorkTree {
     }
 }
 
-fn message_of(message: &str) -> Result<OsString, GitError> {
+pub(super) fn message_of(message: &str) -> Result<OsString, GitError> {
     if message.trim().is_empty() {
         return Err(GitError::Asked("a commit needs a message"));
     }

@@ -40,6 +40,7 @@ pub struct KeptChanges {
 /// What is to be kept.
 pub(super) struct Keeping<'a> {
     pub(super) folder: &'a Path,
+    pub(super) id: &'a str,
     pub(super) root: &'a Root,
     pub(super) paths: &'a [PathBuf],
     pub(super) index: Vec<u8>,
@@ -62,8 +63,7 @@ pub(super) fn keep(keeping: &Keeping<'_>) -> Result<KeptChanges, GitError> {
         let path = path.to_owned();
         move |source| GitError::Keeping { path, source }
     };
-    let id = id().map_err(failed(keeping.folder))?;
-    let folder = keeping.folder.join(&id);
+    let folder = keeping.folder.join(keeping.id);
     DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed(&folder))?;
     let mut manifest = vec![FORMAT.to_vec(), keeping.root.path().as_os_str().as_bytes().to_vec()];
     manifest.push(seconds(SystemTime::now()).to_string().into_bytes());
@@ -117,6 +117,11 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 impl KeptChanges {
+    /// A name that nobody has had before, for changes that are about to be discarded: who notes it first finds them again.
+    pub fn new_id(folder: &Path) -> Result<String, GitError> {
+        id().map_err(|source| GitError::Keeping { path: folder.to_owned(), source })
+    }
+
     /// What is kept in a folder, newest first; what is older than a day is deleted first.
     pub fn list(folder: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(folder) {

@@ -84,6 +84,12 @@ fn new_branch(name: &OsStr) -> Result<OsString, GitError> {
     if odd { Err(GitError::name("branch", name)) } else { Ok(joined("refs/heads/", name)) }
 }
 
+/// A whole name of a local branch as people say it.
+pub(super) fn short(whole: &OsStr) -> OsString {
+    let bytes = whole.as_bytes();
+    OsStr::from_bytes(bytes.strip_prefix(b"refs/heads/").unwrap_or(bytes)).to_owned()
+}
+
 fn joined(place: &str, name: &OsStr) -> OsString {
     let mut whole = OsString::from(place);
     whole.push(name);

@@ -1,5 +1,8 @@
 //! `ostler diff`: what a session's agent changed. Git's difference where there is a repository; what the agent's tools did where
-//! there is none, and for one turn.
+//! there is none, and for one turn. With `--comment`, what a person has to say about it goes back to the agent.
+
+mod comment;
+mod sheet;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -18,9 +21,14 @@ use crate::output::{Called, CommandError, Paint, difference_paint, visible, visi
 In a git repository: everything since the session began, committed or not, whoever
 changed it. With --turn, or without git: what the agent's own edits changed.
 
+With --comment your editor (VISUAL or EDITOR) opens on the difference. What you add below
+a line is a comment on it; all of them are sent together as the next prompt. Leaving the
+editor with an error, or without adding anything, sends nothing.
+
 Examples:
   ostler diff fix
   ostler diff fix --turn 3
+  ostler diff fix --comment              review it in your editor
   ostler diff fix | git apply -R         take it all back
   ostler diff fix --json                 every turn, with its files")]
 pub(crate) struct Diff {
@@ -30,6 +38,10 @@ pub(crate) struct Diff {
     /// Only this turn (the number of its prompt)
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
+
+    /// Write comments in your editor and send them as the next prompt
+    #[arg(long)]
+    comment: bool,
 }
 
 impl Diff {
@@ -37,6 +49,10 @@ impl Diff {
         let (mut reached, info) = context.find_session(&self.id)?;
         let params = SessionChangesParams { id: info.id.clone(), turn: self.turn, git: true };
         let changes = reached.client.call::<methods::SessionChanges>(&params)?;
+        let any = |diff: &GitDiff| !diff.files.is_empty();
+        if self.comment && (changes.diff.as_ref().is_some_and(any) || !changes.turns.is_empty()) {
+            return comment::comment(context, &info, &changes, self.turn.is_some());
+        }
         if context.json() {
             context.screen.value(&changes)?;
             return Ok(ExitCode::SUCCESS);

@@ -1,0 +1,137 @@
+//! `session.finish` and `session.unfinish`: the end of a session's work tree, and the way back.
+
+use std::sync::Arc;
+
+use ostler_api::{
+    ErrorKind, FilePath, FinishHow as How, FinishStanding, RpcError, SessionFinishParams, SessionFinished,
+    SessionFinishing, SessionIdParams, methods,
+};
+use ostler_door_rpc::Later;
+use ostler_engine::access::device::Right;
+use ostler_engine::session::Session;
+use ostler_engine::workspace::work::GitError;
+use ostler_engine::workspace::{Finish, FinishError, FinishHow, FinishStep, FinishedTree, Standing, UndoError};
+use ostler_engine::{MayWait, Origin};
+
+use crate::DoorState;
+use crate::dispatch::{Call, Client, Out};
+use crate::info::{describe, disk, of_session};
+use crate::place::{of_busy, of_git, path};
+use crate::reach::refusal;
+use crate::session::own;
+
+/// Answers with the next step.
+pub(crate) fn finish(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let (params, head) = (call.params::<methods::SessionFinish>()?, call.head.clone());
+    // A merge changes a folder that is no session's, and a proposal runs the user's own program: also what starting a command
+    // needs.
+    if matches!(params.how, Some(How::Merge | How::PullRequest)) {
+        client.who.needs(&client.shared, Right::TypeIntoTerminals)?;
+    }
+    let (shared, origin) = (Arc::clone(&client.shared), Arc::clone(&client.origin));
+    out.spawn(async move { Later::reply(head.answer(&step(shared, origin, params).await)) });
+    Ok(())
+}
+
+async fn step(
+    shared: Arc<DoorState>,
+    origin: Arc<Origin>,
+    params: SessionFinishParams,
+) -> Result<SessionFinishing, RpcError> {
+    let session = allowed(&shared, &origin, &params.id, params.how.is_some())?;
+    let finish = Finish {
+        how: params.how.map(|how| match how {
+            How::Merge => FinishHow::Merge,
+            How::PullRequest => FinishHow::PullRequest,
+            How::Discard => FinishHow::Discard,
+        }),
+        into: params.into.map(|into| into.0.into_os_string()),
+        message: params.message,
+    };
+    let owner = shared.engine.owner_for(&origin);
+    let step = shared.engine.finish(&session, finish, owner).await;
+    let mut answer = SessionFinishing { standing: None, process: None, done: None };
+    match step.map_err(|error| refused(&shared, &session, error))? {
+        FinishStep::Looked(found) => answer.standing = Some(standing(&found)),
+        FinishStep::Running(process) => answer.process = Some(describe(&process)),
+        FinishStep::Done(tree) => answer.done = Some(finished(&tree)),
+    }
+    Ok(answer)
+}
+
+/// Puts back what was thrown away.
+pub(crate) fn unfinish(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionIdParams,
+) -> Result<SessionFinished, RpcError> {
+    let session = allowed(shared, origin, &params.id, true)?;
+    let back = shared.engine.undo_discard(wait, &session);
+    back.map(|tree| finished(&tree)).map_err(|error| match error {
+        UndoError::Nothing(_) => RpcError::new(ErrorKind::NotFound, error.to_string()),
+        UndoError::Taken(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
+        UndoError::Git(error) => of_git(shared, error),
+        UndoError::Io(error) => disk(&shared.engine, "nothing was put back", &error),
+    })
+}
+
+/// A session that the caller may look at; to change anything it must not be hosted.
+fn allowed(shared: &DoorState, origin: &Origin, id: &str, changes: bool) -> Result<Session, RpcError> {
+    let session = own(shared, origin, id)?;
+    if changes {
+        let place = session.view().workspace;
+        shared.engine.may_change(origin, &place).map_err(|error| refusal(&error))?;
+    }
+    Ok(session)
+}
+
+fn standing(found: &Standing) -> FinishStanding {
+    let name = |branch: &std::ffi::OsString| path(branch.as_ref());
+    FinishStanding {
+        worktree: found.tree.display().to_string(),
+        branch: found.branch.as_ref().map(name),
+        into: found.into.as_ref().map(|(branch, _)| FilePath::from(branch.as_ref())),
+        into_worktree: found.into.as_ref().map(|(_, place)| place.display().to_string()),
+        ahead: found.ahead,
+        uncommitted: found.uncommitted.len() as u64,
+    }
+}
+
+fn finished(tree: &FinishedTree) -> SessionFinished {
+    SessionFinished {
+        worktree: tree.tree.display().to_string(),
+        branch: tree.branch.clone(),
+        commit: tree.commit.clone(),
+        reference: tree.reference.clone(),
+        uncommitted_kept: tree.kept.is_some(),
+        until: tree.reference.as_ref().map(|_| tree.until().into()),
+    }
+}
+
+fn refused(shared: &DoorState, session: &Session, error: FinishError) -> RpcError {
+    let name = of_session(session);
+    let said = format!("{name} is not finished: {error}");
+    let no = |hint: String| RpcError::new(ErrorKind::Refused, said.clone()).hint(hint);
+    match error {
+        FinishError::NoTree(_) => no(format!("commit there as usual, then: ostler close {name}")),
+        FinishError::Gone(_) => no(format!("what was said: ostler export {name}")),
+        FinishError::Working => no(format!("wait for it (ostler watch {name}), or stop it: ostler interrupt {name}")),
+        FinishError::Operation(place) => no(format!("end or abort it first: git -C {} status", place.display())),
+        FinishError::Uncommitted(_) => no(format!("commit them with -m 'message', or see them: ostler diff {name}")),
+        FinishError::NoBranch(place) => no(format!("make one: git -C {} switch -c NAME", place.display())),
+        FinishError::NoTarget(_) => no("say which with --into BRANCH, or check it out there: git switch".into()),
+        FinishError::TargetDirty { tree, .. } => no(format!("commit or stash them: git -C {} status", tree.display())),
+        FinishError::NothingNew => no(format!("to let it go: ostler finish {name} --discard")),
+        FinishError::NoForge(_) => no("install it and log in, then: ostler restart; or use --merge".into()),
+        FinishError::Stays(_) => no("look there, then try again".into()),
+        FinishError::NotDone(_) => no(format!("look at it: ostler diff {name}")),
+        FinishError::Busy(busy) => of_busy(&busy),
+        FinishError::Git(GitError::TooMuchToKeep { .. }) => {
+            no("commit what is to be kept and remove the rest, then try again".into())
+        }
+        FinishError::Git(error) => of_git(shared, error),
+        FinishError::Spawn(error) => crate::process::refusal(&shared.engine, &error, None),
+        FinishError::Io(error) => disk(&shared.engine, "not finished", &error),
+    }
+}
