@@ -101,7 +101,7 @@ pub(crate) fn too_late() -> RpcError {
 fn code(wait: &MayWait, visit: &Visit, params: DeviceCodeParams) -> Result<DeviceTicket, RpcError> {
     let ticket =
         visit.shared.engine.redeem_code(wait, &params.code, &visit.visitor).map_err(|error| refusal(&error))?;
-    Ok(DeviceTicket { link: ticket.reveal().to_owned() })
+    Ok(DeviceTicket { link: ticket.secret.reveal().to_owned() })
 }
 
 fn redeem(wait: &MayWait, visit: &Visit, params: DeviceRedeemParams) -> Result<DeviceRedeemed, RpcError> {

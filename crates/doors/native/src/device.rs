@@ -36,6 +36,8 @@ pub(crate) fn offer(
         rights,
         stands_ms: millis(STANDS),
         code: params.code,
+        // A phone that scans or types has no key; a browser that opens a link could have one.
+        keyless: params.code,
         asks: if params.code { Asks::Always } else { Asks::Elsewhere },
         lifetimes: Lifetimes::default(),
     };

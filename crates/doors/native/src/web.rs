@@ -9,9 +9,9 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use ostler_door_web::websocket::{self, MessageMax};
-use ostler_door_web::{Admitted, Arrived, Exposure, Peer, Refused, answer, bearer};
+use ostler_door_web::{Admitted, Arrived, Exposure, Refused, answer, bearer};
+use ostler_engine::MayWait;
 use ostler_engine::access::device::{Guest, Visitor};
-use ostler_engine::{Caller, Engine, MayWait};
 use tokio::sync::watch;
 
 use crate::arrival::Arrival;
@@ -59,7 +59,7 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
     let (engine, peer) = (served.shared.engine.clone(), served.arrived.peer);
     // Looks at every process of the machine, and at the disk.
     let known = MayWait::pool(move |wait| {
-        let visitor = visitor(&engine, peer, &admitted);
+        let visitor = admitted.visitor(peer, peer.caller(&engine));
         let guest = token.map(|token| engine.authenticate(wait, &token, &visitor)).transpose();
         guest.map(|guest| (visitor, admitted.host, guest))
     });
@@ -107,13 +107,4 @@ impl Served {
         }
         drop(present);
     }
-}
-
-/// Who is at the other end. Through a tunnel or a proxy that is somebody elsewhere, unless a hosted program plays the proxy.
-fn visitor(engine: &Engine, peer: Peer, admitted: &Admitted) -> Visitor {
-    let caller = match peer.caller(engine) {
-        Caller::Free if admitted.external => Caller::Elsewhere,
-        caller => caller,
-    };
-    Visitor { address: admitted.forwarded.unwrap_or(peer.address.ip()), caller }
 }

@@ -118,6 +118,7 @@ where
     S::Tag: 'static,
 {
     async fn run(mut self) -> io::Result<()> {
+        self.delivery.lock().open();
         loop {
             match self.turn()? {
                 Next::Close => return Ok(()),
@@ -150,8 +151,17 @@ where
         {
             delivery.out.arrived(later);
         }
-        if handle_lines(delivery, &mut self.input, self.half_closed, &self.slot)? == Flow::Close {
-            return Ok(Next::Close);
+        let mut flow = handle_lines(delivery, &mut self.input, self.half_closed, &self.slot)?;
+        if flow == Flow::Continue {
+            flow = delivery.look();
+        }
+        match flow {
+            Flow::Continue => {}
+            Flow::Close => return Ok(Next::Close),
+            Flow::Farewell => {
+                delivery.write()?;
+                return Ok(Next::Close);
+            }
         }
         let busy = delivery.add_frames(&mut self.reading)?;
         delivery.write()?;
@@ -168,7 +178,8 @@ where
             room: pending > 0,
             answers: delivery.out.expects() && pending < OUT_HIGH,
             // An answer that another thread has written may have begun a watch.
-            frames: (delivery.out.expects() || !delivery.out.watches.is_empty()) && pending < OUT_LOW,
+            frames: (delivery.out.expects() || delivery.out.nudge.is_some() || !delivery.out.watches.is_empty())
+                && pending < OUT_LOW,
             hangup: self.half_closed && pending == 0,
         };
         delivery.at_rest = waiting.input && !waiting.room;
@@ -232,8 +243,9 @@ where
             Ok(Some([])) => {}
             Ok(Some(line)) => {
                 slot.heard();
-                if delivery.line(line) == Flow::Close {
-                    return Ok(Flow::Close);
+                match delivery.line(line) {
+                    Flow::Continue => {}
+                    ends => return Ok(ends),
                 }
             }
         }

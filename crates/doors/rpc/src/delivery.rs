@@ -93,10 +93,24 @@ where
             && self.pending() + self.out.held_back < OUT_HIGH
     }
 
+    /// Tells the session that it can speak.
+    pub(crate) fn open(&mut self) {
+        self.session.opened(&mut self.out);
+    }
+
     /// Hands a line to the session.
     pub(crate) fn line(&mut self, line: &[u8]) -> Flow {
         self.out.weight = line.len();
         self.session.line(line, &mut self.out)
+    }
+
+    /// Has the session look at what its door published, if it was rung and there is room for what it may write.
+    pub(crate) fn look(&mut self) -> Flow {
+        let room = self.pending() < OUT_LOW;
+        match self.out.nudge.as_ref().is_some_and(|nudge| room && nudge.take()) {
+            true => self.session.nudged(&mut self.out),
+            false => Flow::Continue,
+        }
     }
 
     /// Whether every reply and frame that a client waits for has been written.
@@ -109,7 +123,8 @@ where
 
     /// Says at its slot whether this client waits for something.
     pub(crate) fn note_busy(&self) {
-        self.slot.busy(self.out.expects() || !self.out.watches.is_empty() || self.pending() > 0);
+        let follows = self.out.nudge.is_some() || !self.out.watches.is_empty();
+        self.slot.busy(self.out.expects() || follows || self.pending() > 0);
     }
 
     /// Writes what is left of a process that has ended. `false`: there is more to it, which the task has to see to.

@@ -20,6 +20,7 @@ mod fitting;
 mod inline_task;
 mod line;
 mod listen;
+mod nudge;
 mod outbox;
 mod payload;
 mod reader;
@@ -36,6 +37,7 @@ pub use connection::{InputLimits, Limits, serve, serve_over};
 pub use fitting::{escaped, fitting, fitting_pieces};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
+pub use nudge::Nudge;
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use reader::LineSource;
@@ -53,12 +55,23 @@ pub enum Flow {
     Continue,
     /// Nothing more: close without waiting for anybody.
     Close,
+    /// The same, once what is ready was offered to the socket.
+    Farewell,
 }
 
 /// A door's side of one connection.
 pub trait Session: Send {
     /// What a watch is remembered by, and what its frames are written with.
     type Tag: Send;
+
+    /// The connection is there; nothing was said yet.
+    fn opened(&mut self, _out: &mut Outbox<Self::Tag>) {}
+
+    /// Somebody rang ([`Outbox::nudge`]): what the door has published since is looked at, and what this client wants of it
+    /// written. Several rings are one.
+    fn nudged(&mut self, _out: &mut Outbox<Self::Tag>) -> Flow {
+        Flow::Continue
+    }
 
     /// One line from the client, without its newline.
     fn line(&mut self, line: &[u8], out: &mut Outbox<Self::Tag>) -> Flow;

@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Waker};
 use ostler_engine::{MayWait, Process};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::Watch;
 use crate::inline_task::InlineTask;
 use crate::signal::Signal;
+use crate::{Nudge, Watch};
 
 /// Threads that the requests of one connection may hold: whoever asks much of a disk that takes its time waits alone, and leaves
 /// threads to the others. The pool has 512.
@@ -76,6 +76,8 @@ pub struct Outbox<Tag> {
     /// The length of the line being handled.
     pub(crate) weight: usize,
     threads: Arc<Semaphore>,
+    /// There once the session has asked for it.
+    pub(crate) nudge: Option<Nudge>,
 }
 
 impl<Tag: Send + 'static> Outbox<Tag> {
@@ -92,7 +94,13 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             write_now: Arc::default(),
             weight: 0,
             threads: Arc::new(Semaphore::new(THREADS)),
+            nudge: None,
         }
+    }
+
+    /// The bell that has [`Session::nudged`](crate::Session::nudged) called.
+    pub fn nudge(&mut self) -> Nudge {
+        self.nudge.get_or_insert_with(|| Nudge::new(Arc::clone(&self.signal))).clone()
     }
 
     /// Sets what is tried first with an answer.

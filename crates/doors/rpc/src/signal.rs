@@ -30,6 +30,11 @@ impl Signal {
         }
     }
 
+    /// Has the connection's task look, whatever it was told before: one that is lowering the signal would miss a raised one.
+    pub(crate) fn call(&self) {
+        self.notify.notify_one();
+    }
+
     pub(crate) fn lower(&self) -> bool {
         self.raised.swap(false, Ordering::AcqRel)
     }

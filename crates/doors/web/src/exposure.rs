@@ -8,9 +8,11 @@ use std::str::FromStr;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
+use ostler_engine::Caller;
+use ostler_engine::access::device::Visitor;
 
 use crate::guard::{self, Refused};
-use crate::{Peer, Tls};
+use crate::{Pages, Peer, Tls};
 
 /// Where a tunnel or a proxy in front of us is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +62,8 @@ pub struct Exposure {
     pub certificate: Option<Tls>,
     /// Whoever knows our address, in the clear: said out loud.
     pub insecure_lan: bool,
+    /// Pages of other sites that may call, and read what they are answered.
+    pub pages: Pages,
 }
 
 /// A request that came to one of our names.
@@ -71,6 +75,21 @@ pub struct Admitted {
     pub external: bool,
     /// The client's address, as the proxy that it came through says; none where it came by itself.
     pub forwarded: Option<IpAddr>,
+    /// It came to a loopback name, from a program of our own user that passes nothing on.
+    pub here: bool,
+    /// The page that asks, where it is another site's: one of those that may.
+    pub page: Option<String>,
+}
+
+impl Admitted {
+    /// Who is at the other end. Through a tunnel or a proxy that is somebody elsewhere, unless a hosted program plays the proxy.
+    pub fn visitor(&self, peer: Peer, caller: Caller) -> Visitor {
+        let caller = match caller {
+            Caller::Free if self.external => Caller::Elsewhere,
+            caller => caller,
+        };
+        Visitor { address: self.forwarded.unwrap_or(peer.address.ip()), caller }
+    }
 }
 
 impl Exposure {
@@ -82,22 +101,23 @@ impl Exposure {
     /// Lets a request in as far as to show who it is from, or says why not.
     pub fn admit(&self, peer: Peer, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Refused> {
         let host = guard::the_host(uri, headers).ok_or(Refused::Form)?;
-        let admitted = || Admitted { host: host.to_owned(), external: false, forwarded: None };
+        let admitted = |page| Admitted { host: host.to_owned(), external: false, forwarded: None, here: false, page };
+        // A page of this machine speaks to this machine, not to one that it reaches through a tunnel.
+        let named = |origin: &str| self.pages.names(origin);
         if let Some(external) = self.external.as_ref().filter(|external| external.host.eq_ignore_ascii_case(host)) {
-            guard::own_origin(headers, |origin| origin.eq_ignore_ascii_case(&external.origin))?;
-            return Ok(Admitted { external: true, forwarded: guard::forwarded_for(headers), ..admitted() });
+            let page = guard::page(headers, |origin| origin.eq_ignore_ascii_case(&external.origin), named)?;
+            return Ok(Admitted { external: true, forwarded: guard::forwarded_for(headers), ..admitted(page) });
         }
         if guard::is_loopback(host) {
-            return guard::from_here(peer, host, headers).map(|()| admitted());
+            let page = guard::from_here(peer, host, headers, |origin| self.pages.allow(origin))?;
+            return Ok(Admitted { here: true, ..admitted(page) });
         }
         guard::not_forwarded(headers)?;
         if !self.is_ours(host, peer) {
             return Err(Refused::Host);
         }
-        guard::own_origin(headers, |origin| {
-            origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host))
-        })?;
-        Ok(admitted())
+        let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
+        guard::page(headers, is_own, named).map(admitted)
     }
 
     /// Whether this is a name of ours. In the clear only the address itself is: a name can be bound to it by anybody.

@@ -58,19 +58,24 @@ pub fn admit(peer: Peer, uri: &Uri, headers: &HeaderMap, tokens: Option<&Tokens>
             _ => {}
         }
     }
-    from_here(peer, host, headers)
+    from_here(peer, host, headers, |_| false).map(drop)
 }
 
-/// What our own user's programs send, and neither a browser for another site nor a proxy.
-pub(crate) fn from_here(peer: Peer, host: &str, headers: &HeaderMap) -> Result<(), Refused> {
+/// What our own user's programs send, and neither a browser for another site (but for those that `may`) nor a proxy.
+pub(crate) fn from_here(
+    peer: Peer,
+    host: &str,
+    headers: &HeaderMap,
+    may: impl Fn(&str) -> bool,
+) -> Result<Option<String>, Refused> {
     if !peer.ours {
         return Err(Refused::Stranger);
     }
     if !is_loopback(host) {
         return Err(Refused::Host);
     }
-    own_origin(headers, |origin| origin.split_once("://").is_some_and(|(_, own)| own == host))?;
-    not_forwarded(headers)
+    let page = page(headers, |origin| origin.split_once("://").is_some_and(|(_, own)| own == host), may)?;
+    not_forwarded(headers).map(|()| page)
 }
 
 pub(crate) fn not_forwarded(headers: &HeaderMap) -> Result<(), Refused> {
@@ -83,13 +88,22 @@ pub(crate) fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
     last.rsplit(',').next()?.trim().parse().ok()
 }
 
-/// A page is one of our own, if it is a page that asks.
-pub(crate) fn own_origin(headers: &HeaderMap, is_own: impl Fn(&str) -> bool) -> Result<(), Refused> {
+/// A page is one of our own, or one of those that may, if it is a page that asks. The one of another site is given back.
+pub(crate) fn page(
+    headers: &HeaderMap,
+    is_own: impl Fn(&str) -> bool,
+    may: impl Fn(&str) -> bool,
+) -> Result<Option<String>, Refused> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
-    match (origins.next(), origins.next()) {
-        (None, _) => Ok(()),
-        (Some(origin), None) if origin.to_str().is_ok_and(is_own) => Ok(()),
-        _ => Err(Refused::Origin),
+    let origin = match (origins.next(), origins.next()) {
+        (None, _) => return Ok(None),
+        (Some(origin), None) => origin.to_str().map_err(|_| Refused::Origin)?,
+        _ => return Err(Refused::Origin),
+    };
+    match () {
+        () if is_own(origin) => Ok(None),
+        () if may(origin) => Ok(Some(origin.to_owned())),
+        () => Err(Refused::Origin),
     }
 }
 
@@ -131,6 +145,15 @@ pub(crate) fn without_port(host: &str) -> Option<&str> {
             None => Some(host),
         },
     }
+}
+
+/// Whether a page is served from the loopback: `http://localhost:3000`.
+pub(crate) fn is_loopback_page(origin: &str) -> bool {
+    let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    named.is_some_and(|host| {
+        let below = without_port(host).is_some_and(|name| name.to_ascii_lowercase().ends_with(".localhost"));
+        is_loopback(host) || below
+    })
 }
 
 fn is_port(text: &str) -> bool {

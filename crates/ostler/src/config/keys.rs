@@ -30,7 +30,7 @@ impl Key {
             "approvals.writable_programs" => text != self.default,
             "daemon.core_dumps" | "web.insecure_lan" => parse_bool(text) == Ok(true),
             "web.bind" => text.parse().is_ok_and(|bind: IpAddr| !bind.to_canonical().is_loopback()),
-            "web.url" => !text.is_empty(),
+            "web.url" | "cdev.url" => !text.is_empty(),
             _ => false,
         }
     }
@@ -97,6 +97,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_size(text).map(|value| config.attach.tail = value),
     },
     Key {
+        name: "doors.cdev",
+        default: "true",
+        doc: "Serve cdev clients, on `cdev.port` of localhost or the next free one.",
+        apply: |config, text| parse_bool(text).map(|value| config.doors.cdev = value),
+    },
+    Key {
         name: "doors.claustrum",
         default: "true",
         doc: "Serve claustrum clients, on a socket in the runtime folder.",
@@ -131,6 +137,25 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         doc: "Always start with --drop-in.",
         apply: |config, text| parse_bool(text).map(|value| config.doors.drop_in = value),
+    },
+    Key {
+        name: "cdev.port",
+        default: "8766",
+        doc: "The first port to try for cdev clients.",
+        apply: |config, text| {
+            config.cdev.port = text.parse().map_err(|_| "expected a port (0 to 65535)".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "cdev.url",
+        default: "",
+        doc: "Where a tunnel or proxy in front of that port is found, such as https://box.example. Needs `ostler config confirm`.",
+        apply: |config, text| {
+            let url = if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
+            config.cdev.url = url.map_err(|error: NotAnOrigin| error.to_string())?;
+            Ok(())
+        },
     },
     Key {
         name: "web.port",

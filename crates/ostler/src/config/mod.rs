@@ -83,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) attach: Attach,
     pub(crate) doors: Doors,
     pub(crate) web: Web,
+    pub(crate) cdev: Cdev,
     pub(crate) approvals: Approvals,
     pub(crate) sessions: SessionConfig,
     pub(crate) daemon: Daemon,
@@ -131,6 +132,8 @@ pub(crate) struct Attach {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doors {
+    /// Whether `up` opens the cdev door on its port or the next free one.
+    pub(crate) cdev: bool,
     /// Whether `up` opens the claustrum door in its own runtime folder.
     pub(crate) claustrum: bool,
     /// Whether `up` opens the codecast door on its port or the next free one.
@@ -181,6 +184,15 @@ impl Web {
         }
         self.is_unprotected().then_some(("web.bind", UNPROTECTED))
     }
+}
+
+/// The port of cdev clients; how other machines reach it, `web` says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cdev {
+    /// The first one that is tried.
+    pub(crate) port: u16,
+    /// Where a tunnel or a proxy in front of it is found.
+    pub(crate) url: Option<ExternalUrl>,
 }
 
 const UNPROTECTED: &str = "other machines could connect, and nothing would protect what they say. Choose one: \
@@ -262,6 +274,7 @@ impl Config {
             attach: Attach::default(),
             doors: Doors::default(),
             web: Web::default(),
+            cdev: Cdev::default(),
             approvals: Approvals::default(),
             sessions: SessionConfig { oneshot: oneshot(), agents: own, ..SessionConfig::default() },
             daemon: Daemon::default(),

@@ -1,5 +1,6 @@
 //! The programs that ostler can stand in for.
 
+mod cdev;
 mod claustrum;
 mod codecast;
 mod sudo_proxy;
@@ -7,6 +8,7 @@ pub(crate) mod sudo_proxy_mcp;
 mod sudo_request;
 mod zeroclaw;
 
+pub(crate) use cdev::version as cdev_version;
 pub(crate) use claustrum::version as claustrum_version;
 pub(crate) use codecast::version as codecast_version;
 pub(crate) use sudo_proxy::version as sudo_proxy_version;
@@ -21,6 +23,7 @@ use ostler_agents::echo::{self, Program};
 type StandIn = (&'static str, fn(&[OsString]) -> ExitCode);
 
 const STAND_INS: &[StandIn] = &[
+    ("cdev", cdev::run),
     ("claustrum", claustrum::run),
     ("codecast-daemon", codecast::run),
     ("sudo-proxy", sudo_proxy::run),

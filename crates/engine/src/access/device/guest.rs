@@ -104,6 +104,20 @@ impl Engine {
         }
     }
 
+    /// Puts out the device whose refresh token this is; it may always put out itself. One that was used before does so too, and
+    /// is told that it did.
+    pub fn revoke_by_refresh(&self, wait: &MayWait, refresh: &str, visitor: &Visitor) -> Result<String, DeviceError> {
+        self.check_visitor(wait, visitor, "devices")?;
+        let roster = self.inbox().roster();
+        let Some((held, is_newest)) = roster.of_family(refresh) else {
+            return Err(self.not_in(wait, NotIn::Nobody, visitor));
+        };
+        let by = By::Device { name: held.device.name.clone(), signed: None };
+        let why = if is_newest { "revoked by itself" } else { "revoked by a refresh token that was used before" };
+        self.inbox().revoke_devices(wait, std::slice::from_ref(&held.device.id), why, by)?;
+        if is_newest { Ok(held.device.id.clone()) } else { Err(self.not_in(wait, NotIn::Reused, visitor)) }
+    }
+
     /// What a device with a key is asked to sign, for one connection.
     pub fn challenge(&self) -> Result<Challenge, DeviceError> {
         Challenge::fresh().map_err(DeviceError::Random)

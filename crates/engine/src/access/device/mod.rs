@@ -28,7 +28,7 @@ pub use guest::{Guest, SignedAnswer, Visitor};
 pub use key::{Challenge, PublicKey};
 pub use offers::{Asks, Introduction, OfferError, OfferView, Offered, Standing, Terms};
 pub(crate) use pairing::Pairing;
-pub use pairing::{Admitter, Paired, Redeemed};
+pub use pairing::{Admitter, Paired, Redeemed, Ticket};
 pub use rights::{NoRight, Preset, Right, Rights};
 pub use roster::{Device, Grant, HeldDevice, Lifetimes, NotIn, Tokens};
 pub use secret::Secret;

@@ -15,6 +15,10 @@ use super::secret::{self, Digest, Secret};
 
 /// Pairings that may be under way at once: each code makes guessing that much easier.
 const OFFERS_MAX: usize = 8;
+/// Of one protocol whose clients ask for themselves: each look at its page is one, and the oldest that nobody came for goes.
+const OF_PROTOCOL_MAX: usize = 64;
+/// Of those, how many may have a code.
+const CODES_OF_PROTOCOL_MAX: usize = 4;
 /// How long a settled offer can still be asked about.
 const SETTLED_MS: u64 = 60_000;
 
@@ -40,6 +44,8 @@ pub struct Terms {
     pub stands_ms: u64,
     /// Whether there is a code to be typed. A link there is always.
     pub code: bool,
+    /// Whether a device that has no key to keep is given all of it. Else it is given less.
+    pub keyless: bool,
     /// When a person is asked once more, once the device is there.
     pub asks: Asks,
     /// How long its tokens are good for, if it has no key.
@@ -98,6 +104,10 @@ pub struct OfferView {
     pub name: Option<String>,
     /// Where the one who came is.
     pub address: Option<String>,
+    /// How long ago they came, in milliseconds.
+    pub waited_ms: u64,
+    /// The protocol that offered it by itself, because its user said so.
+    pub protocol: Option<String>,
     /// How long it still stands, in milliseconds.
     pub left_ms: u64,
 }
@@ -141,9 +151,12 @@ struct Offer {
     ticket: Digest,
     terms: Terms,
     by: By,
+    /// The protocol that offered it by itself.
+    protocol: Option<String>,
     until: u64,
     standing: Standing,
     came: Option<(Introduction, String)>,
+    came_at: u64,
     /// It is being written down: nobody else gets it meanwhile.
     taken: bool,
 }
@@ -159,9 +172,7 @@ impl Offers {
         if !own.cover(terms.rights) {
             return Err(OfferError::MoreThanOwn.into());
         }
-        if self.0.iter().filter(|offer| !offer.is_settled()).count() >= OFFERS_MAX {
-            return Err(OfferError::TooMany.into());
-        }
+        self.make_room(&by, terms.code)?;
         let (id, link) = (crate::id::offer()?, Secret::fresh()?);
         let code = if terms.code { Some(self.free_code()?) } else { None };
         let offered = Offered { id: id.clone(), code: code.clone(), link: link.clone(), stands_ms: terms.stands_ms };
@@ -171,12 +182,33 @@ impl Offers {
             ticket: link.digest(),
             until: now + terms.stands_ms,
             terms,
+            protocol: protocol(&by).map(str::to_owned),
             by,
             standing: Standing::Open,
             came: None,
+            came_at: now,
             taken: false,
         });
         Ok(offered)
+    }
+
+    /// Sees that one more can be under way. What a person offered stays; what a protocol did makes room for newer.
+    fn make_room(&mut self, by: &By, code: bool) -> Result<(), OfferError> {
+        let Some(protocol) = protocol(by) else {
+            let under_way = self.0.iter().filter(|offer| !offer.is_settled() && offer.protocol().is_none()).count();
+            return if under_way < OFFERS_MAX { Ok(()) } else { Err(OfferError::TooMany) };
+        };
+        let bounds: [(usize, fn(&Offer) -> bool); 2] =
+            [(OF_PROTOCOL_MAX, |_| true), (CODES_OF_PROTOCOL_MAX, |offer| offer.code.is_some())];
+        for (most, counts) in bounds.into_iter().take(if code { 2 } else { 1 }) {
+            let own = |offer: &Offer| !offer.is_settled() && offer.protocol() == Some(protocol) && counts(offer);
+            if self.0.iter().filter(|offer| own(offer)).count() < most {
+                continue;
+            }
+            let oldest = self.0.iter().position(|offer| own(offer) && offer.standing == Standing::Open);
+            self.0.remove(oldest.ok_or(OfferError::TooMany)?);
+        }
+        Ok(())
     }
 
     /// A code that no other offer has.
@@ -190,8 +222,8 @@ impl Offers {
         }
     }
 
-    /// Exchanges a code for a ticket. Neither the code nor the link of that offer works from now on.
-    pub(super) fn use_code(&mut self, code: &str, now: u64) -> Result<Secret, MakeError> {
+    /// Exchanges a code for a ticket, and says how long that is good. Neither the code nor the link works from now on.
+    pub(super) fn use_code(&mut self, code: &str, now: u64) -> Result<(Secret, u64), MakeError> {
         self.tidy(now);
         let shown = Digest::of(code);
         let is = |offer: &&mut Offer| offer.code.is_some_and(|code| code.is(&shown)) && !offer.is_settled();
@@ -199,7 +231,7 @@ impl Offers {
         let offer = self.0.iter_mut().filter(is).last().ok_or(OfferError::Nobody)?;
         let ticket = Secret::fresh()?;
         (offer.code, offer.ticket) = (None, ticket.digest());
-        Ok(ticket)
+        Ok((ticket, offer.until.saturating_sub(now)))
     }
 
     /// Somebody comes with a ticket or a link, for the first time or again. `here`: a program of this machine.
@@ -218,7 +250,7 @@ impl Offers {
             Some((first, _)) if first != who => return Err(OfferError::Another),
             Some(_) => {}
             None => {
-                offer.came = Some((who.clone(), address.to_owned()));
+                (offer.came, offer.came_at) = (Some((who.clone(), address.to_owned())), now);
                 // The person who made the link sits at this machine; whoever is elsewhere could be anybody who read it.
                 let asked = match offer.terms.asks {
                     Asks::Always => true,
@@ -242,7 +274,7 @@ impl Offers {
     /// A person lets in who waits. They grant no more than they have.
     pub(super) fn admit(&mut self, id: &str, by: By, own: Rights, now: u64) -> Result<(), OfferError> {
         self.tidy(now);
-        let offer = self.find(id)?;
+        let offer = self.decided_by(id, &by)?;
         if offer.standing != Standing::Claimed {
             return Err(OfferError::NotClaimed);
         }
@@ -254,9 +286,9 @@ impl Offers {
     }
 
     /// A person refuses who waits, or takes the offer back. Gives who had come.
-    pub(super) fn refuse(&mut self, id: &str, now: u64) -> Result<Option<(Introduction, String)>, OfferError> {
+    pub(super) fn refuse(&mut self, id: &str, by: &By, now: u64) -> Result<Option<(Introduction, String)>, OfferError> {
         self.tidy(now);
-        let offer = self.find(id)?;
+        let offer = self.decided_by(id, by)?;
         if offer.is_settled() {
             return Err(OfferError::NotClaimed);
         }
@@ -290,6 +322,15 @@ impl Offers {
         self.0.iter().map(|offer| offer.view(now)).collect()
     }
 
+    /// The offer, for whoever decides about it: a client of a protocol only about what that protocol offered.
+    fn decided_by(&mut self, id: &str, by: &By) -> Result<&mut Offer, OfferError> {
+        let offer = self.find(id)?;
+        match protocol(by) {
+            Some(own) if offer.protocol() != Some(own) => Err(OfferError::Nobody),
+            _ => Ok(offer),
+        }
+    }
+
     fn find(&mut self, id: &str) -> Result<&mut Offer, OfferError> {
         self.0.iter_mut().find(|offer| offer.id == id).ok_or(OfferError::Nobody)
     }
@@ -303,7 +344,20 @@ impl Offers {
     }
 }
 
+/// The protocol that asks for itself.
+fn protocol(by: &By) -> Option<&str> {
+    match by {
+        By::Client { door, .. } => Some(door),
+        _ => None,
+    }
+}
+
 impl Offer {
+    /// The protocol that offered it.
+    fn protocol(&self) -> Option<&str> {
+        self.protocol.as_deref()
+    }
+
     fn is_settled(&self) -> bool {
         matches!(self.standing, Standing::Refused | Standing::Paired(_) | Standing::Expired)
     }
@@ -321,6 +375,8 @@ impl Offer {
             rights: self.terms.rights,
             name: self.terms.name.clone().or_else(|| came.map(|(who, _)| who.name.clone())),
             address: came.map(|(_, address)| address.clone()),
+            waited_ms: came.map_or(0, |_| now.saturating_sub(self.came_at)),
+            protocol: self.protocol.clone(),
             left_ms: if self.is_settled() { 0 } else { self.until.saturating_sub(now) },
         }
     }

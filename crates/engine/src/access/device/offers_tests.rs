@@ -14,7 +14,7 @@ fn me() -> By {
 
 fn terms(always: bool) -> Terms {
     let (rights, asks) = (Preset::Answer.rights(), if always { Asks::Always } else { Asks::Elsewhere });
-    Terms { name: None, rights, stands_ms: STANDS, code: true, asks, lifetimes: Lifetimes::default() }
+    Terms { name: None, rights, stands_ms: STANDS, code: true, keyless: true, asks, lifetimes: Lifetimes::default() }
 }
 
 fn phone() -> Introduction {
@@ -38,7 +38,7 @@ fn is_nobody<T>(result: Result<T, MakeError>) -> bool {
 #[test]
 fn a_code_works_once_and_then_neither_it_nor_the_link_does() {
     let (mut offers, offered) = made(true);
-    let ticket = offers.use_code(code(&offered), 1).unwrap();
+    let ticket = offers.use_code(code(&offered), 1).unwrap().0;
     assert!(is_nobody(offers.use_code(code(&offered), 2)));
     assert_eq!(offers.claim(offered.link.reveal(), &phone(), "a", false, 3), Err(OfferError::Nobody));
     let claim = offers.claim(ticket.reveal(), &phone(), "a", false, 4);
@@ -120,7 +120,7 @@ proptest! {
         for (step, later) in steps {
             now += later;
             match step {
-                0 => if let Ok(new) = offers.use_code(code(&offered), now) {
+                0 => if let Ok((new, _)) = offers.use_code(code(&offered), now) {
                     prop_assert!(now < STANDS);
                     ticket = new.reveal().to_owned();
                 },

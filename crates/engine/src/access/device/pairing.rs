@@ -30,6 +30,24 @@ pub enum Admitter<'a> {
     Here(Option<&'a Peer>),
     /// A device.
     Device(&'a Guest),
+    /// Whoever asks a protocol whose user lets its clients pair: a program of this machine that nobody hosts.
+    Protocol {
+        /// Who that is.
+        visitor: &'a Visitor,
+        /// The protocol.
+        name: &'a str,
+        /// Its user said that others than programs of this machine may, too.
+        anybody: bool,
+    },
+}
+
+/// What a code was exchanged for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ticket {
+    /// Redeemed as a link is.
+    pub secret: Secret,
+    /// How long it is good, in milliseconds.
+    pub left_ms: u64,
 }
 
 /// A device that was just paired.
@@ -113,7 +131,25 @@ impl Engine {
                 self.guest_may(guest, Right::AdmitDevices).map_err(refused)?;
                 Ok((By::Device { name: guest.name.clone(), signed: None }, self.rights_of(guest)))
             }
+            Admitter::Protocol { visitor, name, anybody } => {
+                self.check_visitor(wait, visitor, "devices")?;
+                let why = match self.locked() {
+                    Some(why) => DeviceError::Locked(why),
+                    None if anybody || visitor.is_here() => {
+                        let by = By::Client { door: name.to_owned(), uid: rustix::process::geteuid().as_raw() };
+                        return Ok((by, Preset::Work.rights()));
+                    }
+                    None => DeviceError::NotAPerson("devices are paired at the machine itself".to_owned()),
+                };
+                self.turned_away(wait, visitor, "devices", &why);
+                Err(why)
+            }
         }
+    }
+
+    /// Whether somebody may let others in, and see who waits. Who may not is recorded.
+    pub fn may_admit(&self, wait: &MayWait, who: Admitter<'_>) -> Result<(), DeviceError> {
+        self.admitter(wait, who).map(drop)
     }
 
     /// Offers a place to a device. Only a person, or a device with the right to.
@@ -126,15 +162,15 @@ impl Engine {
     }
 
     /// Exchanges a code for a ticket, which is redeemed as a link is.
-    pub fn redeem_code(&self, wait: &MayWait, code: &str, visitor: &Visitor) -> Result<Secret, DeviceError> {
+    pub fn redeem_code(&self, wait: &MayWait, code: &str, visitor: &Visitor) -> Result<Ticket, DeviceError> {
         self.check_visitor(wait, visitor, "devices")?;
         let now = clock::boot_ms();
         self.inner.pairing.backoff().may_try(visitor.address, now).map_err(|wait| DeviceError::TooOften { wait })?;
         let found = self.inner.pairing.offers().use_code(code, now);
         match found {
-            Ok(ticket) => {
+            Ok((secret, left_ms)) => {
                 self.inner.pairing.backoff().was_right(visitor.address);
-                Ok(ticket)
+                Ok(Ticket { secret, left_ms })
             }
             Err(error) => {
                 self.inner.pairing.backoff().was_wrong(visitor.address, now);
@@ -190,7 +226,7 @@ impl Engine {
         address: String,
     ) -> Result<Paired, DeviceError> {
         // A browser that has a key can keep it from everybody; a token in its storage it cannot.
-        let most = if who.key.is_some() || terms.code { Rights::all() } else { Preset::Answer.rights() };
+        let most = if who.key.is_some() || terms.keyless { Rights::all() } else { Preset::Answer.rights() };
         let rights = terms.rights.within(most);
         let limited = rights != terms.rights;
         let fresh = match &who.key {
@@ -216,7 +252,7 @@ impl Engine {
     /// Refuses who waits for this offer, or takes the offer back.
     pub fn refuse(&self, wait: &MayWait, who: Admitter<'_>, offer: &str) -> Result<(), DeviceError> {
         let (by, _) = self.admitter(wait, who)?;
-        let came = self.inner.pairing.offers().refuse(offer, clock::boot_ms())?;
+        let came = self.inner.pairing.offers().refuse(offer, &by, clock::boot_ms())?;
         self.inner.pairing.changed();
         if let Some((who, address)) = came {
             self.inbox().attempted(
@@ -284,6 +320,25 @@ impl Engine {
     ) -> Result<Vec<String>, DeviceError> {
         let by = self.person(wait, peer, "devices").map_err(DeviceError::NotAPerson)?;
         Ok(self.inbox().affirm_devices(wait, digests, by)?)
+    }
+}
+
+impl Engine {
+    /// Devices that a protocol paired unasked count again. Only for a protocol that pairs every program of this machine unasked
+    /// and nobody else: it would pair them anew at once, and nobody elsewhere could use a token that was made up in the file.
+    pub fn affirm_devices_of(&self, wait: &MayWait, protocol: &str) -> Result<Vec<String>, DeviceError> {
+        let roster = self.inbox().roster();
+        let own = |held: &&HeldDevice| {
+            held.suspended
+                && Preset::Work.rights().cover(held.device.rights)
+                && matches!(&held.device.by, By::Client { door, .. } if door == protocol)
+        };
+        let digests: Vec<String> = roster.iter().filter(own).map(HeldDevice::digest).collect();
+        if digests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let by = By::Client { door: protocol.to_owned(), uid: rustix::process::geteuid().as_raw() };
+        Ok(self.inbox().affirm_devices(wait, &digests, by)?)
     }
 }
 

@@ -270,13 +270,19 @@ impl Roster {
         if good { Ok(held) } else { Err(NotIn::Expired) }
     }
 
-    /// What this refresh token is. An old one is known by its first part, however old it is.
-    pub(crate) fn with_refresh(&self, shown: &str, now: u64) -> Result<Refresh, NotIn> {
-        let (family, own) = shown.split_once('.').ok_or(NotIn::Nobody)?;
+    /// Whose refresh token this is, and whether it is the newest. An old one is known by its first part, however old it is.
+    pub(crate) fn of_family(&self, shown: &str) -> Option<(&HeldDevice, bool)> {
+        let (family, own) = shown.split_once('.')?;
         let (family, own) = (Digest::of(family), Digest::of(own));
-        let held = self.whose(|tokens| tokens.family.is(&family)).ok_or(NotIn::Nobody)?;
+        let held = self.whose(|tokens| tokens.family.is(&family))?;
+        Some((held, held.tokens.is_some_and(|tokens| tokens.refresh.is(&own))))
+    }
+
+    /// What this refresh token is.
+    pub(crate) fn with_refresh(&self, shown: &str, now: u64) -> Result<Refresh, NotIn> {
+        let (held, is_newest) = self.of_family(shown).ok_or(NotIn::Nobody)?;
         let id = held.device.id.clone();
-        if !held.tokens.is_some_and(|tokens| tokens.refresh.is(&own)) {
+        if !is_newest {
             return Ok(Refresh::Old(id));
         }
         held.counts(now)?;

@@ -2,6 +2,7 @@
 //! what it says and hears is its crate's. To add one, write the file, add its line to [`DOORS`] and its setting to
 //! `doors` in the configuration.
 
+mod cdev;
 mod claustrum;
 mod codecast;
 mod own;
@@ -17,6 +18,7 @@ use super::host::{Host, HostError};
 use super::{Asked, Options};
 use crate::instances::DoorRecord;
 
+pub(crate) use cdev::OwnCdev;
 pub(crate) use codecast::OwnCodecast;
 pub(crate) use own::{Handed, OwnDoor};
 pub(crate) use sudo_proxy::sudo_proxy_settings;
@@ -78,6 +80,7 @@ const fn kind<D: Door + 'static>(name: &'static str) -> Kind {
 
 /// Every door, in the order in which they are listed.
 const DOORS: &[Kind] = &[
+    kind::<cdev::Cdev>("cdev"),
     kind::<claustrum::Claustrum>("claustrum"),
     kind::<codecast::Codecast>("codecast"),
     kind::<sudo_proxy::SudoProxy>("sudo-proxy"),

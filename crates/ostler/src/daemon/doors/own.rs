@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use ostler_engine::Engine;
 use serde::{Deserialize, Serialize};
 
+use super::cdev::OwnCdev;
 use super::claustrum::OwnClaustrum;
 use super::codecast::OwnCodecast;
 use super::zeroclaw::OwnZeroclaw;
@@ -28,6 +29,7 @@ pub(crate) trait OwnDoor: Send {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Handed {
+    Cdev { settings: ostler_door_cdev::Settings },
     Claustrum { config: ostler_door_claustrum::Config, keep_children: bool },
     Codecast { config: ostler_door_codecast::Config, settings: ostler_door_codecast::Settings },
     Zeroclaw { settings: ostler_door_zeroclaw::Settings, ephemeral: bool },
@@ -37,6 +39,8 @@ impl Handed {
     /// Why a daemon that others use does not open it. `same_umask`: as that of the program.
     pub(crate) fn objection(&self, same_umask: bool) -> Option<&'static str> {
         match self {
+            // Whoever reaches the port would be let in, to everybody's sessions.
+            Self::Cdev { settings } if settings.pairing.insecure => Some("anybody can pair a device here"),
             // An agent can write that file and its tokens, and would let other machines at everybody's sessions.
             Self::Codecast { config, .. } if config.is_open() => Some("other machines are let in here"),
             // Files are written by the daemon itself.
@@ -48,6 +52,7 @@ impl Handed {
     /// Opens it at a socket that another process listens at.
     pub(crate) fn open(self, engine: Engine, socket: OwnedFd) -> io::Result<Box<dyn OwnDoor>> {
         Ok(match self {
+            Self::Cdev { settings } => Box::new(OwnCdev::open(engine, socket.into(), settings)?),
             Self::Claustrum { config, keep_children } => {
                 Box::new(OwnClaustrum::open(engine, DoorSocket::handed(socket, "".as_ref())?, config, keep_children))
             }

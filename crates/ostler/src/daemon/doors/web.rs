@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use ostler_door_web::{Exposure, Tls, Web, listen};
+use ostler_door_web::{Exposure, Pages, Tls, Web, listen};
 use tokio::net::TcpListener;
 
 use super::{Doing, Door, native};
@@ -60,6 +60,7 @@ impl WebPort {
             external: settings.url.clone(),
             certificate,
             insecure_lan: settings.insecure_lan && !bind.to_canonical().is_loopback(),
+            pages: Pages::default(),
         };
         let web = Web::new("web", exposure.certificate.clone(), exposure.is_open());
         let listener = listen(bind, settings.port)?;

@@ -1,0 +1,97 @@
+//! Every method and every route, in the order in which they are described. To add one, write its type beside its like and add
+//! a line here.
+
+use ostler_engine::MayWait;
+
+use crate::envelope::Request;
+use crate::error::{Code, Error};
+use crate::lifecycle::{Initialize, InitializedNotice, Shutdown};
+use crate::method::{Call, Entry, Job, Method, Source, entry};
+use crate::status::StatusGet;
+
+/// What JSON-RPC answers to.
+pub(crate) const METHODS: &[Entry] =
+    &[entry::<Initialize>(), entry::<InitializedNotice>(), entry::<Shutdown>(), entry::<StatusGet>()];
+
+/// Events that are sent.
+pub(crate) const EVENTS: &[&str] = &["session_start", "session_end", "heartbeat"];
+
+/// What HTTP does with a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Post,
+}
+
+/// An address of REST, and the method behind it.
+pub(crate) struct Route {
+    pub(crate) verb: Verb,
+    pub(crate) path: &'static str,
+    pub(crate) entry: Entry,
+}
+
+const fn get<M: Method>(path: &'static str) -> Route {
+    Route { verb: Verb::Get, path, entry: entry::<M>() }
+}
+
+/// The same with a body.
+#[allow(dead_code, reason = "routes with a body are added with their methods")]
+const fn post<M: Method>(path: &'static str) -> Route {
+    Route { verb: Verb::Post, path, entry: entry::<M>() }
+}
+
+/// What REST answers to, beside pairing and descriptions.
+pub(crate) const ROUTES: &[Route] = &[get::<StatusGet>("/api/status")];
+
+/// Whether this method is there.
+pub(crate) fn has(name: &str) -> bool {
+    METHODS.iter().any(|entry| entry.name == name)
+}
+
+/// Whether this begins a turn of an agent.
+pub(crate) fn is_run(name: &str) -> bool {
+    matches!(name, "agent/run" | "session/start" | "session/send")
+}
+
+/// Finds the method, reads its parameters, and looks whether the device may.
+pub(crate) fn prepare(call: &Call, request: &Request<'_>) -> Result<Job, Error> {
+    let found = METHODS.iter().find(|entry| entry.name == request.method);
+    let entry = found.ok_or_else(|| Error::new(Code::Method, format!("no method `{}`", shown(&request.method))))?;
+    allowed(call, entry, || (entry.prepare)(Source::Json(request.params)))
+}
+
+/// The job, if the device may; else one that says so, and puts it on record.
+pub(crate) fn allowed(
+    call: &Call,
+    entry: &'static Entry,
+    prepare: impl FnOnce() -> Result<Job, Error>,
+) -> Result<Job, Error> {
+    let Some(right) = entry.needs else { return prepare() };
+    let Err(refused) = call.state.engine.guest_may(&call.guest, right) else { return prepare() };
+    let why = refused.to_string();
+    Ok(Job::Waits(Box::new(move |wait: &MayWait, call: &Call| {
+        call.state.engine.guest_refused(wait, &call.guest, "devices", &format!("{}: {why}", entry.name));
+        Err(Error::new(Code::Forbidden, why))
+    })))
+}
+
+/// The beginning of a name that a client made up.
+fn shown(name: &str) -> String {
+    name.chars().filter(|sign| !sign.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_method_and_no_route_is_there_twice() {
+        let mut names: Vec<&str> = METHODS.iter().map(|entry| entry.name).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+        for (at, route) in ROUTES.iter().enumerate() {
+            let same = |other: &Route| other.path == route.path && other.verb == route.verb;
+            assert!(!ROUTES[at + 1..].iter().any(same), "{}", route.path);
+        }
+    }
+}

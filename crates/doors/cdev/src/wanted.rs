@@ -1,0 +1,59 @@
+//! Which events a connection wants. Everything that the document has, unless it says otherwise; three kinds that only repeat an
+//! answer go to who asks for them by name.
+
+use std::collections::BTreeSet;
+
+/// What is only sent to who names it: each repeats what an answer said already.
+const ON_REQUEST: [&str; 3] = ["file_content", "status_response", "error"];
+/// Kinds that one connection may name.
+const NAMED_MAX: usize = 256;
+
+/// What a connection wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// These kinds; all where nothing was said.
+    kinds: Option<BTreeSet<String>>,
+}
+
+impl Wanted {
+    /// From now on these kinds, with or without `event/` before them. `*`, or none at all: every one.
+    pub(crate) fn only<'a>(&mut self, kinds: impl IntoIterator<Item = &'a str>) {
+        let named: BTreeSet<String> = kinds
+            .into_iter()
+            .take(NAMED_MAX)
+            .map(|kind| kind.strip_prefix("event/").unwrap_or(kind))
+            // The neutral names of the same things.
+            .map(|kind| kind.strip_prefix("agent_").map_or(kind.to_owned(), |rest| format!("claude_{rest}")))
+            .collect();
+        self.kinds = (!named.is_empty() && !named.contains("*")).then_some(named);
+    }
+
+    /// Whether events of this kind are wanted.
+    pub(crate) fn event(&self, kind: &str) -> bool {
+        match &self.kinds {
+            Some(kinds) => kinds.contains(kind),
+            None => !ON_REQUEST.contains(&kind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_comes_but_what_repeats_an_answer() {
+        let wanted = Wanted::default();
+        assert!(wanted.event("heartbeat") && wanted.event("claude_log") && !wanted.event("file_content"));
+    }
+
+    #[test]
+    fn who_names_kinds_gets_those() {
+        let mut wanted = Wanted::default();
+        wanted.only(["event/heartbeat", "error", "agent_status"]);
+        assert!(wanted.event("heartbeat") && wanted.event("error") && wanted.event("claude_status"));
+        assert!(!wanted.event("file_changed"));
+        wanted.only([]);
+        assert!(wanted.event("file_changed") && !wanted.event("error"));
+    }
+}

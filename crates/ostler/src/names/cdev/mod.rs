@@ -1,0 +1,110 @@
+//! `cdev`: the server for phones and browsers of one repository, and the few words around it.
+
+mod config;
+mod serve;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use config::Values;
+
+/// What clients are told; none is known to refuse another one.
+const VERSION: &str = "2.2.0";
+
+/// A server for phones and browsers that watch and guide coding agents
+#[derive(Debug, Parser)]
+#[command(name = "cdev", disable_version_flag = true)]
+struct Args {
+    /// Print the version
+    #[arg(short = 'V', long, global = true)]
+    version: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve a repository until told to stop
+    Start(Start),
+    /// Show every setting, its value and where that comes from
+    Config,
+}
+
+const START: &str = "\
+Every setting of `cdev config` can also be given in the environment.
+
+Examples:
+  cdev start --repo ~/src/project
+  cdev start --port 8766 --external-url https://box.example";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = START)]
+struct Start {
+    /// The repository [default: the current folder]
+    #[arg(long, value_name = "FOLDER")]
+    repo: Option<PathBuf>,
+
+    /// The port
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// The address to listen at
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
+
+    /// Where a tunnel or proxy in front of the port is found
+    #[arg(long, value_name = "URL")]
+    external_url: Option<String>,
+
+    /// Print no page address
+    #[arg(long)]
+    headless: bool,
+
+    /// Let other machines use the port without encryption: everybody on the network can read along
+    #[arg(long)]
+    insecure_lan: bool,
+
+    /// Show tokens to whoever reaches the port, and let every device in unasked
+    #[arg(long)]
+    insecure_pairing: bool,
+}
+
+/// Behaves as `cdev` with these arguments.
+pub(crate) fn run(args: &[OsString]) -> ExitCode {
+    let name = OsString::from("cdev");
+    let args = match Args::try_parse_from(std::iter::once(&name).chain(args)) {
+        Ok(args) => args,
+        Err(error) => {
+            // Whoever reads it may have left.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    if args.version {
+        println!("cdev {}", version());
+        return ExitCode::SUCCESS;
+    }
+    let values = match Values::read(|name| std::env::var(name).ok()) {
+        Ok(values) => values,
+        Err(message) => return fail(&message),
+    };
+    match args.command {
+        Some(Command::Start(start)) => serve::run(start, values),
+        Some(Command::Config) => values.print(),
+        None => fail("say what to do: `cdev start`; see `cdev --help`"),
+    }
+}
+
+/// The version to report to clients.
+pub(crate) fn version() -> String {
+    std::env::var("OSTLER_CDEV_VERSION").unwrap_or_else(|_| VERSION.to_owned())
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("cdev: {message}");
+    ExitCode::FAILURE
+}
