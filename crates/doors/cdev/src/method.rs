@@ -33,8 +33,11 @@ pub(crate) enum Run<M: Method> {
     /// It never waits, and is answered at once.
     Now(fn(&Call, M::Params) -> Result<M::Result, Error>),
     /// It may wait for disks and programs.
-    Waits(fn(&MayWait, &Call, M::Params) -> Result<M::Result, Error>),
+    Waits(Waiting<M>),
 }
+
+/// A method that may wait.
+type Waiting<M> = fn(&MayWait, &Call, <M as Method>::Params) -> Result<<M as Method>::Result, Error>;
 
 /// Who calls.
 #[derive(Clone)]
@@ -51,8 +54,10 @@ pub(crate) type Outcome = Result<Box<RawValue>, Error>;
 /// A call whose parameters were read.
 pub(crate) enum Job {
     Now(Box<dyn FnOnce(&Call) -> Outcome + Send>),
-    Waits(Box<dyn FnOnce(&MayWait, &Call) -> Outcome + Send>),
+    Waits(WaitingJob),
 }
+
+type WaitingJob = Box<dyn FnOnce(&MayWait, &Call) -> Outcome + Send>;
 
 impl Job {
     /// Runs it on a thread that may wait.

@@ -8,6 +8,9 @@ use ostler_door_web::{Exposure, NotAnOrigin, Pages, Tls};
 use ostler_engine::access::device::Lifetimes;
 use serde::{Deserialize, Serialize};
 
+/// A phone whose network went away with the answer asks again; it is told no, and pairs anew or comes with the newer token.
+const FORGIVE: Duration = Duration::from_secs(30);
+
 /// All of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
@@ -92,7 +95,7 @@ pub struct Rate {
 
 impl Pairing {
     pub(crate) fn lifetimes(&self) -> Lifetimes {
-        Lifetimes { access_ms: millis(self.access), refresh_ms: millis(self.refresh) }
+        Lifetimes { access_ms: millis(self.access), refresh_ms: millis(self.refresh), forgive_ms: millis(FORGIVE) }
     }
 }
 

@@ -34,9 +34,10 @@ impl Desk {
         &mut self,
         shown: &str,
         (grant, tokens): (Grant, Tokens),
+        forgive_ms: u64,
         address: String,
     ) -> Result<Result<Grant, NotIn>, StoreError> {
-        match self.devices.with_refresh(shown, clock::wall_ms()) {
+        match self.devices.with_refresh(shown, forgive_ms, clock::wall_ms()) {
             Err(why) => Ok(Err(why)),
             Ok(Refresh::Newest(id)) => {
                 self.tell_device(&id, Record::DeviceRenewed { device: id.clone(), tokens, address })?;

@@ -19,7 +19,7 @@ fn pair(inbox: &Inbox, name: &str, rights: Rights) -> (Device, Grant) {
 fn renew(inbox: &Inbox, refresh: &Secret) -> Result<Grant, NotIn> {
     let family = refresh.reveal().split_once('.').map(|(family, _)| family);
     let fresh = Grant::fresh(family, Lifetimes::default(), clock::wall_ms()).unwrap();
-    inbox.renew(IN_A_TEST, refresh.reveal(), fresh, "192.0.2.2".into()).unwrap()
+    inbox.renew(IN_A_TEST, refresh.reveal(), fresh, 0, "192.0.2.2".into()).unwrap()
 }
 
 fn by(device: &Device) -> By {
@@ -52,6 +52,18 @@ fn a_device_and_its_tokens_outlive_the_daemon_and_no_secret_is_in_the_file() {
 }
 
 #[test]
+fn a_refresh_token_that_comes_again_at_once_is_refused_and_where_that_is_forgiven_nobody_is_put_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let (_, first) = pair(&inbox, "phone", Preset::Answer.rights());
+    let next = renew(&inbox, &first.refresh).unwrap();
+    let fresh = Grant::fresh(None, Lifetimes::default(), clock::wall_ms()).unwrap();
+    let again = inbox.renew(IN_A_TEST, first.refresh.reveal(), fresh, 60_000, "192.0.2.2".into()).unwrap();
+    assert_eq!(again, Err(NotIn::Again));
+    assert_eq!(whose(&inbox, &next.access), Ok("phone".into()));
+}
+
+#[test]
 fn a_refresh_token_that_is_used_twice_revokes_its_device_and_the_audit_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());
@@ -78,12 +90,12 @@ fn tokens_run_out_each_in_its_time() {
     let (roster, access) = (inbox.roster(), grant.access.reveal());
     assert!(roster.with_access(access, grant.access_until - 1).is_ok());
     assert_eq!(roster.with_access(access, grant.access_until).err(), Some(NotIn::Expired));
-    assert!(roster.with_refresh(grant.refresh.reveal(), grant.refresh_until - 1).is_ok());
-    assert_eq!(roster.with_refresh(grant.refresh.reveal(), grant.refresh_until).err(), Some(NotIn::Expired));
+    assert!(roster.with_refresh(grant.refresh.reveal(), 0, grant.refresh_until - 1).is_ok());
+    assert_eq!(roster.with_refresh(grant.refresh.reveal(), 0, grant.refresh_until).err(), Some(NotIn::Expired));
     for wrong in ["", ".", "a.b", grant.refresh.reveal()] {
         assert_eq!(roster.with_access(wrong, 0).err(), Some(NotIn::Nobody), "{wrong}");
     }
-    assert_eq!(roster.with_refresh(access, 0).err(), Some(NotIn::Nobody));
+    assert_eq!(roster.with_refresh(access, 0, 0).err(), Some(NotIn::Nobody));
 }
 
 #[test]

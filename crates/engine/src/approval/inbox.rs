@@ -359,9 +359,10 @@ impl Inbox {
         wait: &MayWait,
         shown: &str,
         fresh: (Grant, Tokens),
+        forgive_ms: u64,
         address: String,
     ) -> Result<Result<Grant, NotIn>, StoreError> {
-        self.with(wait, |desk| desk.renew(shown, fresh, address))
+        self.with(wait, |desk| desk.renew(shown, fresh, forgive_ms, address))
     }
 
     /// A device with a key is here; noted now and then.

@@ -98,7 +98,7 @@ impl Engine {
         self.check_visitor(wait, visitor, "devices")?;
         let family = refresh.split_once('.').map(|(family, _)| family);
         let fresh = Grant::fresh(family, lifetimes, clock::wall_ms()).map_err(DeviceError::Random)?;
-        match self.inbox().renew(wait, refresh, fresh, visitor.address.to_string())? {
+        match self.inbox().renew(wait, refresh, fresh, lifetimes.forgive_ms, visitor.address.to_string())? {
             Ok(grant) => Ok(grant),
             Err(why) => Err(self.not_in(wait, why, visitor)),
         }

@@ -198,15 +198,16 @@ impl Offers {
             let under_way = self.0.iter().filter(|offer| !offer.is_settled() && offer.protocol().is_none()).count();
             return if under_way < OFFERS_MAX { Ok(()) } else { Err(OfferError::TooMany) };
         };
-        let bounds: [(usize, fn(&Offer) -> bool); 2] =
-            [(OF_PROTOCOL_MAX, |_| true), (CODES_OF_PROTOCOL_MAX, |offer| offer.code.is_some())];
-        for (most, counts) in bounds.into_iter().take(if code { 2 } else { 1 }) {
-            let own = |offer: &Offer| !offer.is_settled() && offer.protocol() == Some(protocol) && counts(offer);
-            if self.0.iter().filter(|offer| own(offer)).count() < most {
-                continue;
+        for of_codes in [false, true].into_iter().take(if code { 2 } else { 1 }) {
+            let most = if of_codes { CODES_OF_PROTOCOL_MAX } else { OF_PROTOCOL_MAX };
+            let counts = |offer: &Offer| {
+                let own = !offer.is_settled() && offer.protocol() == Some(protocol);
+                own && (!of_codes || offer.code.is_some())
+            };
+            if self.0.iter().filter(|offer| counts(offer)).count() >= most {
+                let oldest = self.0.iter().position(|offer| counts(offer) && offer.standing == Standing::Open);
+                self.0.remove(oldest.ok_or(OfferError::TooMany)?);
             }
-            let oldest = self.0.iter().position(|offer| own(offer) && offer.standing == Standing::Open);
-            self.0.remove(oldest.ok_or(OfferError::TooMany)?);
         }
         Ok(())
     }

@@ -83,11 +83,11 @@ fn a_link_opened_at_this_machine_needs_no_second_word_and_one_opened_elsewhere_d
 fn who_was_refused_stays_so_and_an_offer_taken_back_is_gone() {
     let (mut offers, offered) = made(true);
     offers.claim(offered.link.reveal(), &phone(), "a", false, 1).unwrap();
-    assert_eq!(offers.refuse(&offered.id, 2).unwrap().unwrap().0.name, "phone");
+    assert_eq!(offers.refuse(&offered.id, &me(), 2).unwrap().unwrap().0.name, "phone");
     assert_eq!(offers.claim(offered.link.reveal(), &phone(), "a", false, 3), Err(OfferError::Refused));
     assert_eq!(offers.admit(&offered.id, me(), Rights::all(), 4), Err(OfferError::NotClaimed));
     let (mut offers, offered) = made(true);
-    assert_eq!(offers.refuse(&offered.id, 1), Ok(None));
+    assert_eq!(offers.refuse(&offered.id, &me(), 1), Ok(None));
     assert!(is_nobody(offers.use_code(code(&offered), 2)));
 }
 
@@ -109,6 +109,47 @@ fn there_are_few_offers_at_once_and_time_makes_room() {
     let made = (0..100).filter(|_| offers.make(terms(true), me(), Rights::all(), 0).is_ok()).count();
     assert_eq!(made, 8);
     assert!(offers.make(terms(true), me(), Rights::all(), STANDS).is_ok());
+}
+
+fn protocol(name: &str) -> By {
+    By::Client { door: name.into(), uid: 0 }
+}
+
+#[test]
+fn what_a_protocol_offers_makes_room_for_newer_and_takes_none_from_a_person() {
+    let mut offers = Offers::default();
+    let mut make = |by: By| offers.make(terms(true), by, Rights::all(), 0).unwrap();
+    let old = make(protocol("cdev"));
+    let newer: Vec<Offered> = (0..4).map(|_| make(protocol("cdev"))).collect();
+    make(me());
+    assert!(is_nobody(offers.use_code(code(&old), 1)), "four codes, not five");
+    assert!(newer.iter().all(|offered| offers.use_code(code(offered), 1).is_ok()));
+    // Those that somebody came for stay.
+    let mut offers = Offers::default();
+    for _ in 0..4 {
+        let offered = offers.make(terms(true), protocol("cdev"), Rights::all(), 0).unwrap();
+        offers.claim(offered.link.reveal(), &phone(), "a", false, 1).unwrap();
+    }
+    let links = Terms { code: false, ..terms(true) };
+    let made = (0..100).filter(|_| offers.make(links.clone(), protocol("cdev"), Rights::all(), 2).is_ok()).count();
+    assert_eq!((made, offers.views(3).len()), (100, 64));
+}
+
+#[test]
+fn a_client_of_a_protocol_decides_about_what_that_offered_and_nothing_else() {
+    let mut offers = Offers::default();
+    let [own, others] = [protocol("cdev"), me()].map(|by| {
+        let offered = offers.make(terms(true), by, Rights::all(), 0).unwrap();
+        offers.claim(offered.link.reveal(), &phone(), "a", false, 1).unwrap();
+        offered.id
+    });
+    for by in [protocol("cdev"), protocol("other")] {
+        assert_eq!(offers.admit(&others, by.clone(), Rights::all(), 2), Err(OfferError::Nobody));
+        assert_eq!(offers.refuse(&others, &by, 2), Err(OfferError::Nobody));
+    }
+    assert_eq!(offers.admit(&own, protocol("other"), Rights::all(), 2), Err(OfferError::Nobody));
+    assert_eq!(offers.admit(&own, protocol("cdev"), Rights::all(), 2), Ok(()));
+    assert_eq!(offers.admit(&others, me(), Rights::all(), 2), Ok(()));
 }
 
 proptest! {

@@ -59,11 +59,14 @@ pub struct Lifetimes {
     pub access_ms: u64,
     /// A refresh token.
     pub refresh_ms: u64,
+    /// How soon after its use a refresh token may come again without its device being put out: an answer can be lost on its way
+    /// to a phone. It is refused all the same.
+    pub forgive_ms: u64,
 }
 
 impl Default for Lifetimes {
     fn default() -> Self {
-        Self { access_ms: 15 * 60 * 1000, refresh_ms: 30 * 24 * 3600 * 1000 }
+        Self { access_ms: 15 * 60 * 1000, refresh_ms: 30 * 24 * 3600 * 1000, forgive_ms: 0 }
     }
 }
 
@@ -150,6 +153,9 @@ pub enum NotIn {
     /// A refresh token came a second time, so somebody else has it too.
     #[error("this refresh token was used before, so the device was revoked; pair it again")]
     Reused,
+    /// A refresh token came again at once.
+    #[error("this refresh token was used a moment ago; use the one that it was exchanged for")]
+    Again,
     /// Too many rotations in a row.
     #[error("too many refreshes; wait a minute")]
     TooOften,
@@ -278,12 +284,14 @@ impl Roster {
         Some((held, held.tokens.is_some_and(|tokens| tokens.refresh.is(&own))))
     }
 
-    /// What this refresh token is.
-    pub(crate) fn with_refresh(&self, shown: &str, now: u64) -> Result<Refresh, NotIn> {
+    /// What this refresh token is. An old one that comes so soon after its use is just refused.
+    pub(crate) fn with_refresh(&self, shown: &str, forgive_ms: u64, now: u64) -> Result<Refresh, NotIn> {
         let (held, is_newest) = self.of_family(shown).ok_or(NotIn::Nobody)?;
         let id = held.device.id.clone();
         if !is_newest {
-            return Ok(Refresh::Old(id));
+            // Without a key it is noted as seen when its tokens are renewed, and only then.
+            let soon = now < held.seen_at.saturating_add(forgive_ms);
+            return if soon { Err(NotIn::Again) } else { Ok(Refresh::Old(id)) };
         }
         held.counts(now)?;
         match held.spent < now + ROTATIONS * ROTATE_EVERY_MS {
