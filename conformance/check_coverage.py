@@ -14,11 +14,11 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"], "attacks": ["attacks"], "browser": ["browser"],
-        "own": ["own", "ssh", "netns", "cli", "daily", "ordinary", "demo", "hangup", "screens", "sessions", "approvals", "now", "agents", "self", "sudo-own", "sudo-clients", "codecast-own", "codecast-client", "zeroclaw-own", "joining", "setup", "web"]}
+LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "cdev": ["cdev"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"], "attacks": ["attacks"], "browser": ["browser"],
+        "own": ["own", "ssh", "netns", "cli", "daily", "ordinary", "demo", "hangup", "screens", "sessions", "approvals", "now", "agents", "self", "sudo-own", "sudo-clients", "cdev-own", "codecast-own", "codecast-client", "zeroclaw-own", "joining", "setup", "web"]}
 # How ./test marks the log of a step that could not run.
 NOT_RUN = "not run here: "
-NAMED = re.compile(r"`(claustrum|sudo-proxy|codecast|zeroclaw|attacks|browser|own|rust): ([^`]+)`")
+NAMED = re.compile(r"`(claustrum|sudo-proxy|cdev|codecast|zeroclaw|attacks|browser|own|rust): ([^`]+)`")
 # Programs that are their own test harness list their tests in `tests![...]`.
 LISTED = re.compile(r"\btests!\[([^\]]*)\]")
 TEST_FN = re.compile(r"#\[(?:tokio::)?test[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)|^\s*fn (\w+)\([^)]*\bin\b", re.M)

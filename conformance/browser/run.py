@@ -27,6 +27,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
 # For each door with a port: where its requests go, a request that leaves something behind (a session in a folder named after the try), and the
 # first words of a WebSocket.
 DOORS = {
+    "cdev": {"path": "/api/pair/info", "words": "{}", "hello": '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'},
     "codecast": {"path": "/rpc", "words": '{"method":"session.create","params":{"cli_type":"echo","path":"FOLDER/ATTEMPT"}}', "hello": "{}"},
     "web": {"path": "/rpc", "words": '{"jsonrpc":"2.0","id":1,"method":"session.create","params":{"agent":"echo","workspace":"FOLDER/ATTEMPT"}}',
             "hello": '{"jsonrpc":"2.0","id":1,"method":"device.challenge","params":{}}'},
@@ -175,6 +176,8 @@ def by_hand(t, ports):
             status, headers = raw(port, "GET" if name == "web" else "POST", path, {**upgrade, "Content-Type": "application/json", **more}, b"{}")
             t.rec("%s/%s" % (name, attempt), status in (400, 403), status)
             t.rec("%s/%s-sets-no-cookie" % (name, attempt), "set-cookie" not in headers, headers)
+    status, _ = raw(ports["cdev"], "GET", "/api/pair/info", {"Host": "localhost"})
+    t.rec("cdev/control-our-own-program", status == 200, status)
     status, _ = raw(ports["codecast"], "POST", "/rpc", {"Host": "localhost", "Content-Type": "application/json"}, b'{"method":"health.check"}')
     t.rec("codecast/control-our-own-program", status == 200, status)
     status, _ = raw(ports["web"], "GET", "/rpc", {"Host": "localhost", **upgrade})

@@ -15,10 +15,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::DOOR;
 use crate::error::{Code, Error};
 use crate::http::{Served, body, not_in, wrong_verb};
 use crate::reply::Reply;
+use crate::{DOOR, proof};
 
 /// What the tokens of this protocol begin with, so that a person, or a program that looks for secrets, knows them.
 pub(crate) const PAIRING: &str = "cdev_p_";
@@ -175,7 +175,10 @@ pub(crate) async fn pairing(served: &Served, request: Request, admitted: &Admitt
         ("/api/auth/pairing/pending", _) => return wrong_verb("GET"),
         ("/api/auth/pairing/approve", Method::POST) => decide(served, request, admitted, true).await,
         ("/api/auth/pairing/reject", Method::POST) => decide(served, request, admitted, false).await,
-        ("/api/auth/pairing/approve" | "/api/auth/pairing/reject", _) => return wrong_verb("POST"),
+        ("/api/auth/pairing/challenge", Method::POST) => proof::challenge(served, admitted),
+        ("/api/auth/pairing/approve" | "/api/auth/pairing/reject" | "/api/auth/pairing/challenge", _) => {
+            return wrong_verb("POST");
+        }
         _ => Err(Error::new(Code::NotFound, "there is nothing here")),
     };
     answered.unwrap_or_else(Reply::from)
@@ -194,6 +197,9 @@ impl Decider {
         let pairing = &served.state.settings.pairing;
         if !pairing.approval {
             return Err(Error::new(Code::NotFound, "nobody is asked here about who comes in"));
+        }
+        if proof::is_signed(asked) {
+            return proof::prove(served, asked, admitted).await.map(Self::Device);
         }
         if asked.contains_key(header::AUTHORIZATION) {
             return served.guest(admitted, asked).await.map(Self::Device);

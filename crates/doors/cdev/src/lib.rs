@@ -23,6 +23,7 @@ mod method;
 mod notify;
 mod page;
 mod pair;
+mod proof;
 mod qr;
 mod query;
 mod rate;
@@ -48,6 +49,7 @@ pub use settings::{Pairing, Rate, Reach, Settings};
 use clients::Clients;
 use error::Error;
 use heartbeat::Beats;
+use proof::Challenges;
 use rate::{Windows, too_much};
 
 /// What sessions and offers that come through here are marked with.
@@ -79,6 +81,7 @@ pub(crate) struct DoorState {
     pub(crate) started: Instant,
     pub(crate) clients: Clients,
     pub(crate) heartbeat: Beats,
+    pub(crate) challenges: Challenges,
     devices: Option<Mutex<Windows<String>>>,
     addresses: Option<Mutex<Windows<IpAddr>>>,
     ending: AtomicBool,
@@ -95,6 +98,7 @@ impl DoorState {
             started: Instant::now(),
             clients: Clients::default(),
             heartbeat: Beats::default(),
+            challenges: Challenges::default(),
             devices: rate.map(|rate| Mutex::new(Windows::new(rate.commands.saturating_mul(OF_DEVICE)))),
             addresses: rate.map(|_| Mutex::new(Windows::new(OF_ADDRESS))),
             ending: AtomicBool::new(false),

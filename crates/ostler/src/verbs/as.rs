@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::names;
 
-/// Act as claustrum, codecast, sudo-proxy or zeroclaw
+/// Act as cdev, claustrum, codecast, sudo-proxy or zeroclaw
 #[derive(Debug, Args)]
 #[command(after_help = "Everything after NAME is passed to that program.\n\nExample:\n  ostler as claustrum -version")]
 pub(crate) struct As {

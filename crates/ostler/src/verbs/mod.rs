@@ -105,6 +105,11 @@ impl Context {
     }
 }
 
+/// `cdev pair`: as `ostler pair`, for the port of cdev clients and its page.
+pub(crate) fn pair_cdev(context: &Context) -> Result<ExitCode, CommandError> {
+    offer::run(context, offer::Wanted { at: offer::At::Cdev, name: None, rights: Some("work"), code: true })
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Up(up::Up),

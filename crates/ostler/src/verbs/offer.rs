@@ -20,15 +20,53 @@ use crate::request::Row;
 
 /// How often the time that is left is drawn anew.
 const DRAW_EVERY: Duration = Duration::from_millis(500);
-/// The listener that devices come to.
-const DOOR: &str = "web";
 /// Light around a code, so that a camera finds its edge.
 const QUIET: usize = 2;
+/// What a browser at `/pair` may do: let others in, and give what it gives.
+const BROWSER: &str = "work,admit";
 const CTRL_C: u8 = 3;
 const ESCAPE: u8 = 27;
 
+/// Where a device comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    /// The port of our own protocol.
+    Web,
+    /// That of cdev clients, which has a page.
+    Cdev,
+}
+
+impl At {
+    fn door(self) -> &'static str {
+        match self {
+            Self::Web => "web",
+            Self::Cdev => "cdev",
+        }
+    }
+
+    /// What a camera reads.
+    fn scanned(self, url: &str, link: &str) -> String {
+        match self {
+            Self::Web => format!("{url}/#{link}"),
+            Self::Cdev => {
+                let ws = format!("{}/ws", url.replacen("http", "ws", 1));
+                serde_json::json!({ "ws": ws, "http": url, "token": format!("cdev_p_{link}") }).to_string()
+            }
+        }
+    }
+
+    /// What a browser opens.
+    fn opened(self, url: &str, link: &str) -> String {
+        match self {
+            Self::Web => format!("{url}/#{link}"),
+            Self::Cdev => format!("{url}/pair#{link}"),
+        }
+    }
+}
+
 /// What somebody asks for.
 pub(super) struct Wanted<'a> {
+    pub(super) at: At,
     pub(super) name: Option<String>,
     pub(super) rights: Option<&'a str>,
     pub(super) code: bool,
@@ -36,16 +74,28 @@ pub(super) struct Wanted<'a> {
 
 /// Offers a place to a device, and waits until one has come and a person has decided.
 pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, CommandError> {
-    let rights = rights(wanted.rights)?;
-    let mut reached = super::rules::one(context)?;
+    let rights = wanted.rights.map_or(Ok(Vec::new()), rights_of)?;
+    let mut reached = match wanted.at {
+        At::Web => super::rules::one(context)?,
+        At::Cdev => of_cdev(context)?,
+    };
     let params = DeviceOfferParams { name: wanted.name, rights, code: wanted.code };
     let Some(tty) = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
         return Err(refusal(&mut reached, &params));
     };
-    let url = address(&mut reached)?;
+    let url = address(&mut reached, wanted.at)?;
     tty.alone(&reached.client)?;
+    if wanted.at == At::Cdev {
+        let browser = DeviceOfferParams { name: None, rights: rights_of(BROWSER)?, code: false };
+        let link = reached.client.call::<methods::DeviceOffer>(&browser)?.link;
+        let line =
+            format!("To accept devices in a browser here, open this once: {}\r\n\r\n", At::Cdev.opened(&url, &link));
+        tty.write(line.as_bytes())?;
+    }
     let offered = reached.client.call::<methods::DeviceOffer>(&params)?;
-    for line in shown(&offered, &url, tty.size()).into_iter().chain([speaks(&url)]) {
+    let mut lines = shown(wanted.at, &offered, &url, tty.size());
+    lines.extend((wanted.at == At::Web).then(|| speaks(&url)));
+    for line in lines {
         tty.write(format!("{line}\r\n").as_bytes())?;
     }
     for warning in crate::exclusive::warnings() {
@@ -75,8 +125,7 @@ fn refusal(reached: &mut Reached, params: &DeviceOfferParams) -> CommandError {
 }
 
 /// Words of rights, or of what people choose.
-pub(super) fn rights(text: Option<&str>) -> Result<Vec<Right>, CommandError> {
-    let Some(text) = text else { return Ok(Vec::new()) };
+pub(super) fn rights_of(text: &str) -> Result<Vec<Right>, CommandError> {
     let rights: Rights = text.parse().map_err(|error| {
         let known: Vec<&str> = Right::ALL.iter().map(|right| right.as_str()).collect();
         CommandError::usage(format!("--rights: {error}"))
@@ -92,10 +141,23 @@ pub(super) fn words(rights: &[Right]) -> String {
     text.parse::<Rights>().map_or(text, |rights| rights.to_string())
 }
 
+/// The instance whose port for cdev clients is meant: `--instance`, else the only one that has it, else `main`.
+fn of_cdev(context: &Context) -> Result<Reached, CommandError> {
+    let mut living = context.living()?;
+    living.retain(|found| {
+        let doors = found.record.iter().flat_map(|record| &record.doors);
+        doors.into_iter().any(|door| door.name == At::Cdev.door())
+    });
+    match (living.len(), context.instance.is_some(), living.pop()) {
+        (1, false, Some(only)) => context.reach_deciding(only),
+        _ => context.reach_one_deciding(),
+    }
+}
+
 /// Where a device finds this ostler.
-fn address(reached: &mut Reached) -> Result<String, CommandError> {
+fn address(reached: &mut Reached, at: At) -> Result<String, CommandError> {
     let doors = reached.client.call::<methods::InstanceStatus>(&Empty {})?.doors;
-    let door = doors.into_iter().find(|door| door.name == DOOR);
+    let door = doors.into_iter().find(|door| door.name == at.door());
     let door = door.ok_or_else(|| {
         CommandError::failed("this ostler does not listen for devices, so none can be paired")
             .hint("see which addresses it has: ostler status --connect")
@@ -114,16 +176,16 @@ fn url_of(door: &Door) -> String {
 }
 
 /// What the person sees on a terminal of so many columns and rows.
-fn shown(offered: &DeviceOffered, url: &str, (columns, rows): (usize, usize)) -> Vec<String> {
-    let link = format!("{url}/#{}", offered.link);
+fn shown(at: At, offered: &DeviceOffered, url: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     let Some(code) = &offered.code else {
+        let link = at.opened(url, &offered.link);
         return vec!["Give this link to your browser; it works once:".to_owned(), String::new(), format!("  {link}")];
     };
     let (first, rest) = code.split_at_checked(3).unwrap_or((code, ""));
     let typed = format!("the code {first} {rest} at {url}");
     // What does not fit is no square.
     let fits = |square: &Vec<String>| square.len() + 4 <= rows && 2 * square.len() <= columns;
-    match squares(&link).filter(fits) {
+    match squares(&at.scanned(url, &offered.link)).filter(fits) {
         Some(mut lines) => {
             lines.extend([String::new(), format!("Scan this with the device, or type {typed}")]);
             lines
@@ -273,19 +335,34 @@ mod tests {
 
     #[test]
     fn a_link_is_behind_the_hash_and_a_code_is_read_in_two_halves() {
-        let link = shown(&offered(None), "http://127.0.0.1:1", (80, 24)).join("\n");
+        let link = shown(At::Web, &offered(None), "http://127.0.0.1:1", (80, 24)).join("\n");
         assert!(link.contains("http://127.0.0.1:1/#secret"), "{link}");
-        let code = shown(&offered(Some("123456")), "https://box.example", (80, 24)).join("\n");
+        let code = shown(At::Web, &offered(Some("123456")), "https://box.example", (80, 24)).join("\n");
         assert!(code.contains("Scan") && code.contains("123 456 at https://box.example"), "{code}");
         assert!(!code.contains("secret"), "the link is in the square alone");
-        let small = shown(&offered(Some("123456")), "https://box.example", (80, 10));
+        let small = shown(At::Web, &offered(Some("123456")), "https://box.example", (80, 10));
         assert_eq!(small, ["Type the code 123 456 at https://box.example on the device"]);
         assert!(speaks("https://box.example").contains("wss://box.example/rpc"));
     }
 
     #[test]
+    fn a_phone_of_cdev_scans_its_address_and_a_browser_opens_the_page() {
+        let scanned: serde_json::Value =
+            serde_json::from_str(&At::Cdev.scanned("https://box.example", "secret")).unwrap();
+        let wanted = serde_json::json!({
+            "ws": "wss://box.example/ws", "http": "https://box.example", "token": "cdev_p_secret",
+        });
+        assert_eq!(scanned, wanted);
+        assert_eq!(At::Cdev.opened("http://127.0.0.1:1", "secret"), "http://127.0.0.1:1/pair#secret");
+    }
+
+    #[test]
     fn a_device_is_sent_where_other_machines_come_in_if_there_is_such_a_place() {
-        let door = |connect: &str| Door { name: DOOR.into(), address: "127.0.0.1:1".into(), connect: connect.into() };
+        let door = |connect: &str| Door {
+            name: At::Web.door().into(),
+            address: "127.0.0.1:1".into(),
+            connect: connect.into(),
+        };
         assert_eq!(url_of(&door("devices: ws://127.0.0.1:1/rpc")), "http://127.0.0.1:1");
         assert_eq!(url_of(&door("devices: wss://127.0.0.1:1/rpc")), "https://127.0.0.1:1");
         let external = door("devices: ws://127.0.0.1:1/rpc, from elsewhere https://box.example/");
@@ -304,10 +381,10 @@ mod tests {
 
     #[test]
     fn rights_are_words_that_people_choose_or_one_by_one() {
-        assert_eq!(words(&rights(Some("answer")).unwrap()), "answer");
-        assert_eq!(words(&rights(Some("view,admit")).unwrap()), "view,admit");
-        assert!(rights(None).unwrap().is_empty());
-        let error = rights(Some("root")).unwrap_err();
+        assert_eq!(words(&rights_of("answer").unwrap()), "answer");
+        assert_eq!(words(&rights_of("view,admit").unwrap()), "view,admit");
+        assert_eq!(words(&rights_of(BROWSER).unwrap()), "view,prompt,answer_once,write,admit");
+        let error = rights_of("root").unwrap_err();
         assert!(error.message.contains("`root`") && error.hint.unwrap().contains("answer_once"));
     }
 }

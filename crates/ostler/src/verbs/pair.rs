@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Context;
-use super::offer::{self, Wanted};
+use super::offer::{self, At, Wanted};
 use crate::output::CommandError;
 
 const HELP: &str = "\
@@ -38,6 +38,6 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        offer::run(context, Wanted { name: self.name, rights: self.rights.as_deref(), code: true })
+        offer::run(context, Wanted { at: At::Web, name: self.name, rights: self.rights.as_deref(), code: true })
     }
 }

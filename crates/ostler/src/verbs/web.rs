@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Context;
-use super::offer::{self, Wanted};
+use super::offer::{self, At, Wanted};
 use crate::output::CommandError;
 
 const HELP: &str = "\
@@ -32,6 +32,6 @@ pub(crate) struct Web {
 
 impl Web {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        offer::run(context, Wanted { name: self.name, rights: self.rights.as_deref(), code: false })
+        offer::run(context, Wanted { at: At::Web, name: self.name, rights: self.rights.as_deref(), code: false })
     }
 }

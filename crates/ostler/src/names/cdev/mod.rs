@@ -11,6 +11,10 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use config::Values;
 
+use crate::output::CommandError;
+use crate::paths::Paths;
+use crate::verbs::{self, Context};
+
 /// What clients are told; none is known to refuse another one.
 const VERSION: &str = "2.2.0";
 
@@ -30,8 +34,21 @@ struct Args {
 enum Command {
     /// Serve a repository until told to stop
     Start(Start),
+    /// Let a phone in, by a code or a square to scan; prints a link for a browser that lets others in
+    Pair,
+    /// Look for what keeps it from working
+    Doctor,
+    /// Devices that are paired
+    #[command(subcommand)]
+    Auth(Auth),
     /// Show every setting, its value and where that comes from
     Config,
+}
+
+#[derive(Debug, Subcommand)]
+enum Auth {
+    /// Put out every device; each has to be paired again
+    Reset,
 }
 
 const START: &str = "\
@@ -94,8 +111,24 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
     };
     match args.command {
         Some(Command::Start(start)) => serve::run(start, values),
+        Some(Command::Pair) => pair(),
+        Some(Command::Doctor) => ostler(&["doctor"]),
+        Some(Command::Auth(Auth::Reset)) => ostler(&["devices", "revoke", "--all"]),
         Some(Command::Config) => values.print(),
         None => fail("say what to do: `cdev start`; see `cdev --help`"),
+    }
+}
+
+/// What ostler has a verb for.
+fn ostler(words: &[&str]) -> ExitCode {
+    crate::cli::run(words.iter().map(OsString::from).collect())
+}
+
+fn pair() -> ExitCode {
+    let paired = Paths::from_env().map_err(CommandError::from);
+    match paired.and_then(|paths| verbs::pair_cdev(&Context::new(paths, None, false))) {
+        Ok(code) => code,
+        Err(error) => error.report(false),
     }
 }
 

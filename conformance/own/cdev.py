@@ -1,0 +1,219 @@
+"""The cdev door: who needs no token and who gets none, devices that come and go, pages of other sites, hosted programs, a tunnel in
+front of it, limits, and what its document left to do."""
+import gzip
+import json
+import os
+
+from cdev_kit import Cdev, Port, Socket
+from approvals_kit import LONG, House
+from lib import area, wait_for
+
+OPEN = ("/health", "/pair", "/api/pair/info", "/api/pair/qr")
+# What a check for beginnings lets in, and what is nobody's.
+NEARLY = ("/health2", "/healthz", "/health/", "/pairx", "/pair/", "/api/pairs", "/api/auth/exchange2", "/api/auth/refreshx", "/api/auth/pairingx", "/", "/ws2", "//health", "/HEALTH",
+          "/api/auth", "/api", "/index.html", "/favicon.ico")
+PAIRING = ("/pair", "/api/pair/info", "/api/pair/qr", "/api/auth/pairing/pending")
+# Asks for each of these paths, and shows a token; prints one status after the other. For a hosted process.
+ASKER = r'''
+import http.client, json, sys
+port, paths, token = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
+def ask(method, path, body=None, bearer=None):
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    headers = {"Authorization": "Bearer " + bearer} if bearer else {}
+    c.request(method, path, body, headers)
+    r = c.getresponse()
+    said = r.read()
+    return r.status, b"cdev_p_" in said or b"cdev_s_" in said
+print(json.dumps([ask("GET", path) for path in paths]
+                 + [ask("POST", "/api/auth/exchange", json.dumps({"pairing_token": token})), ask("GET", "/api/status", bearer=token), ask("POST", "/api/pair/code", '{"code":"123456"}')]))
+'''
+
+
+@area("cdev-who-needs-no-token")
+def allowlist(t):
+    house = Cdev(t)
+    try:
+        port = house.port
+        for path in OPEN:
+            t.eq("open-%s" % path, port("GET", path).status, 200)
+        for path in NEARLY:
+            t.eq("a-token-is-needed-at-%s" % path, port("GET", path).status, 401)
+        t.eq("below-the-open-ones-nothing-is-there", port("GET", "/api/pair/../status").status, 404)
+        device = port.paired()
+        for path in NEARLY:
+            t.eq("and-with-one-nothing-is-there-%s" % path, port("GET", path, token=device["access_token"]).status, 404)
+        t.eq("unauthenticated-rotation-is-not-there", port("POST", "/api/pair/refresh").status, 404)
+        t.eq("so-no-device-was-put-out", port("GET", "/api/status", token=device["access_token"]).status, 200)
+        answer = port("GET", "/api/status")
+        t.eq("who-has-none-is-told-in-both-words", (answer.status, answer.json["code"], answer.headers["www-authenticate"]), (401, "UNAUTHORIZED", "Bearer"))
+        for header in ("content-security-policy", "x-content-type-options", "x-frame-options", "referrer-policy", "cache-control"):
+            t.ok("every-answer-has-%s" % header, header in answer.headers, answer.headers)
+        t.ok("no-cookie-is-set", "set-cookie" not in port("GET", "/pair").headers)
+        policy = port("GET", "/pair").headers["content-security-policy"]
+        t.ok("the-page-runs-nothing-but-its-own-file", "default-src 'none'" in policy and "unsafe" not in policy, policy)
+        t.eq("authentication-cannot-be-switched-off", house.run_as("config", CDEV_SECURITY_REQUIRE_AUTH="false"), 1)
+    finally:
+        house.down()
+
+
+@area("cdev-devices-come-and-go")
+def devices(t):
+    house = Cdev(t)
+    try:
+        port = house.port
+        page = port("GET", "/pair").body.decode()
+        code = page.split('class="code">')[1].split("<")[0].replace(" ", "")
+        t.ok("the-page-shows-six-digits", len(code) == 6 and code.isdigit(), code)
+        token = port("POST", "/api/pair/code", {"code": code}).json["pairing_token"]
+        t.eq("a-code-works-once", port("POST", "/api/pair/code", {"code": code}).status, 401)
+        device = port.exchange(token, User_Agent="Phone/1.0").json
+        t.eq("so-does-what-it-was-exchanged-for", port.exchange(token).status, 401)
+        listed = house.json("--instance", house.instance(), "devices")
+        t.eq("it-is-a-device-like-every-other", [(d["name"], d["rights"]) for d in listed], [("Phone", ["view", "prompt", "answer_once", "write"])])
+        s = Socket(port.port, device["access_token"])
+        t.eq("its-first-words-are-session_start", s.hear()["method"], "event/session_start")
+        s.call("status/get")
+        t.eq("revoked-by-itself", port("POST", "/api/auth/revoke", {"refresh_token": device["refresh_token"]}).status, 200)
+        t.ok("its-sockets-end", s.ended())
+        t.eq("and-its-tokens", [port("GET", "/api/status", token=device["access_token"]).status, port("POST", "/api/auth/refresh", {"refresh_token": device["refresh_token"]}).status], [401, 401])
+        other = port.paired()
+        renewed = port("POST", "/api/auth/refresh", {"refresh_token": other["refresh_token"]}).json
+        t.eq("the-older-access-token-is-used-up", port("GET", "/api/status", token=other["access_token"]).status, 401)
+        t.eq("a-refresh-token-works-once", port("POST", "/api/auth/refresh", {"refresh_token": other["refresh_token"]}).status, 401)
+        t.eq("who-asks-again-at-once-is-not-put-out", port("GET", "/api/status", token=renewed["access_token"]).status, 200)
+        s = Socket(port.port, renewed["access_token"])
+        t.eq("shutdown-is-answered", s.call("shutdown")["result"]["success"], True)
+        t.ok("it-ends-this-client", s.ended())
+        t.eq("and-not-the-server", port("GET", "/health").status, 200)
+        house.stop()
+        house.start()
+        t.eq("tokens-outlive-the-server", house.port("GET", "/api/status", token=renewed["access_token"]).status, 200)
+    finally:
+        house.down()
+
+
+@area("cdev-pages-of-other-sites")
+def pages(t):
+    house = Cdev(t, env={"CDEV_SECURITY_ALLOWED_ORIGINS": "https://app.example,https://*.dev.example"})
+    try:
+        port = house.port
+        token = port.paired()["access_token"]
+        for origin in ("http://localhost:3000", "http://127.0.0.1:5173", "https://app.example", "https://a.dev.example"):
+            answer = port("GET", "/api/status", token=token, Origin=origin)
+            t.eq("may-call-%s" % origin, (answer.status, answer.headers.get("access-control-allow-origin")), (200, origin))
+            for path in PAIRING:
+                answer = port("GET", path, Origin=origin)
+                t.eq("and-is-given-no-token-%s-%s" % (origin, path), (answer.status, answer.headers.get("access-control-allow-origin")), (403, None))
+        for origin in ("https://evil.example", "null", "https://app.example.evil.example", "https://dev.example"):
+            answer = port("GET", "/health", Origin=origin)
+            t.eq("may-not-%s" % origin, (answer.status, answer.headers.get("access-control-allow-origin")), (403, None))
+    finally:
+        house.down()
+
+
+@area("cdev-hosted-programs")
+def hosted(t):
+    house = Cdev(t, env={"CDEV_SECURITY_REQUIRE_PAIRING_APPROVAL": "true"})
+    try:
+        script = house.dir + "/asker.py"
+        with open(script, "w") as f:
+            f.write(ASKER)
+        # A good token, which it could have read somewhere.
+        good = house.port.token()
+        said = house.good("--instance", house.instance(), "run", "--", "python3", script, str(house.port.port), ",".join(PAIRING), good)
+        answers = json.loads(said.strip().splitlines()[-1])
+        t.eq("a-hosted-program-is-refused-everywhere", [status for status, _ in answers], [403] * 7)
+        t.ok("and-sees-no-token", not any(seen for _, seen in answers), answers)
+        t.eq("the-token-is-still-good-for-who-may", house.port.exchange(good).status, 202)
+        tried = [json.loads(line) for line in house.good("--instance", house.instance(), "--json", "audit").splitlines()]
+        t.ok("it-is-on-record", any("cannot act as a device" in json.dumps(row) for row in tried))
+    finally:
+        house.down()
+
+
+@area("cdev-behind-a-tunnel")
+def tunnel(t):
+    house = Cdev(t, "--external-url", "https://box.example")
+    try:
+        port = house.port
+        info = port("GET", "/api/pair/info").json
+        t.eq("phones-are-told-the-outer-address", (info["http"], info["ws"], info["approval_required"]), ("https://box.example", "wss://box.example/ws", True))
+        through = {"Host": "box.example", "X_Forwarded_For": "203.0.113.7"}
+        far = port("GET", "/api/pair/info", **through)
+        t.eq("who-comes-through-it-is-given-no-token", (far.status, "token" in far.json), (200, False))
+        t.eq("nor-a-code-to-scan", port("GET", "/api/pair/qr", **through).status, 403)
+        t.ok("nor-one-to-read", 'class="code"' not in port("GET", "/pair", **through).body.decode())
+        asked = port.exchange(info["token"], **through)
+        t.eq("what-it-scanned-it-may-show-and-a-person-is-asked", (asked.status, asked.json["status"]), (202, "pending_approval"))
+        id = asked.json["request_id"]
+        for name, how in {"through-the-tunnel": through, "with-the-outer-name": {"Host": "box.example"}, "forwarded": {"X_Forwarded_For": "127.0.0.1"}}.items():
+            t.eq("nobody-decides-%s" % name, [port("GET", "/api/auth/pairing/pending", **how).status, port("POST", "/api/auth/pairing/approve", {"request_id": id}, **how).status], [403, 403])
+        waiting = port("GET", "/api/auth/pairing/pending").json["pending"]
+        t.eq("a-program-of-this-machine-sees-who-waits", [(w["request_id"], w["remote_addr"]) for w in waiting], [(id, "203.0.113.7")])
+        t.eq("and-lets-it-in", port("POST", "/api/auth/pairing/approve", {"request_id": id}).status, 200)
+        device = port.exchange(info["token"], **through).json
+        t.eq("the-phone-is-served-through-the-tunnel", port("GET", "/api/status", token=device["access_token"], **through).status, 200)
+        t.eq("another-host-is-not", port("GET", "/health", Host="evil.example").status, 403)
+    finally:
+        house.down()
+
+
+@area("cdev-said-out-loud")
+def out_loud(t):
+    house = Cdev(t, "--external-url", "https://box.example", "--insecure-pairing")
+    try:
+        far = house.port("GET", "/api/pair/info", Host="box.example").json
+        t.eq("everybody-is-shown-a-token-and-let-in", house.port.exchange(far["token"], Host="box.example").status, 200)
+        open_port = house.run_as("start", "--repo", house.repo, "--host", "0.0.0.0", "--port", "0")
+        t.eq("an-open-address-needs-a-way-to-protect-it", open_port, 1)
+    finally:
+        house.down()
+
+
+@area("cdev-limits-and-forms")
+def limits(t):
+    house = Cdev(t, env={"CDEV_SECURITY_RATE_LIMIT_ENABLED": "true"})
+    try:
+        port = house.port
+        token = port.paired()["access_token"]
+        s = Socket(port.port, token)
+        answers = [s.call("status/get") for _ in range(101)]
+        t.eq("a-hundred-a-minute", ["error" in a for a in answers], [False] * 100 + [True])
+        data = answers[-1]["error"]["data"]
+        t.ok("the-answer-says-how-long-to-wait", data["code"] == "RATE_LIMITED" and 0 < data["retry_after_ms"] <= 60000, data)
+        tries = [port.exchange("nonsense") for _ in range(70)]
+        t.ok("tries-at-tokens-are-counted-by-address", tries[0].status == 401 and tries[-1].status == 429 and int(tries[-1].headers["retry-after"]) > 0, tries[-1])
+        other = Socket(port.port, token)
+        t.ok("another-connection-has-its-own", "result" in other.call("status/get"))
+        doc = port("GET", "/api/rpc/discover", token=token, Accept_Encoding="gzip")
+        t.ok("long-answers-are-packed-for-who-can-read-it", doc.headers.get("content-encoding") == "gzip" and json.loads(gzip.decompress(doc.body))["methods"])
+        t.ok("and-not-for-who-cannot", "content-encoding" not in port("GET", "/api/rpc/discover", token=token).headers)
+        for version, status in (("1.0.0", 200), ("1.9", 200), ("2.0.0", 400), ("99.0.0", 400), ("x", 400)):
+            t.eq("version-%s" % version, port("GET", "/api/status", token=token, X_Cdev_Protocol_Version=version).status, status)
+        t.eq("initialize-too", other.call("initialize", {"protocolVersion": "9.0"})["error"]["data"]["code"], "INCOMPATIBLE_VERSION")
+        t.eq("a-wrong-verb", (port("DELETE", "/api/status", token=token).status, port("DELETE", "/api/status", token=token).headers["allow"]), (405, "GET"))
+    finally:
+        house.down()
+
+
+@area("cdev-of-ostler-up")
+def of_up(t):
+    house = House(t).up()
+    try:
+        address = next(d["address"] for d in house.record()["doors"] if d["name"] == "cdev")
+        port = Port(int(address.rsplit(":", 1)[1]))
+        asked = port.exchange()
+        t.eq("a-person-is-asked", asked.status, 202)
+        id = asked.json["request_id"]
+        t.eq("no-program-decides", [port("GET", "/api/auth/pairing/pending").status, port("POST", "/api/auth/pairing/approve", {"request_id": id}).status], [403, 403])
+        joined = Cdev.joining(house)
+        try:
+            device = joined.port.paired()
+            t.eq("a-cdev-that-joins-keeps-its-own-settings", joined.port("GET", "/api/status", token=device["access_token"]).status, 200)
+            t.eq("its-device-is-one-of-everybodys", port("GET", "/api/status", token=device["access_token"]).status, 200)
+            t.eq("and-there-is-one-instance", len(house.json("status")), 1)
+        finally:
+            joined.stop()
+        t.ok("its-door-closes-with-it", wait_for(lambda: "cdev-" not in json.dumps(house.record()), LONG))
+    finally:
+        house.down()
