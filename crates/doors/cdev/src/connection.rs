@@ -6,19 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::{Flow, InputLimits, Later, Limits, Outbox, Session};
+use ostler_door_rpc::{Flow, InputLimits, Later, Limits, Outbox, Session, Watch};
 use ostler_engine::access::device::Guest;
-use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
+use ostler_engine::{FrameHead, MayWait, Missing};
 
 use crate::clients::Present;
 use crate::envelope::{self, Head, Message, Request};
 use crate::error::Error;
+use crate::events::{Follower, Gate, Transcripts};
 use crate::heartbeat::Heartbeat;
 use crate::method::{Call, Job, Outcome};
 use crate::rate::{Window, too_much};
 use crate::status::{SessionEnd, SessionStart};
 use crate::wanted::Wanted;
-use crate::{DoorState, notify, table};
+use crate::{DoorState, notify, repeat, table};
 
 /// The longest message that is taken: a file of the largest kind that may be uploaded in one piece, in base64.
 pub(crate) const MESSAGE_MAX: usize = 12 << 20;
@@ -29,7 +30,13 @@ const IN_FLIGHT_BYTES: usize = 2 * MESSAGE_MAX;
 
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tag {}
+pub(crate) enum Tag {
+    /// Everything that happens, as ready lines.
+    Events,
+}
+
+/// Requests of the handshake: events are held until it is over.
+const HANDSHAKE: [&str; 3] = ["initialize", "initialized", "events/resume"];
 
 pub(crate) type Out = Outbox<Tag>;
 
@@ -43,11 +50,22 @@ pub(crate) struct Connection {
     leaving: AtomicBool,
     /// The newest heartbeat that it was told.
     beat: AtomicU64,
+    /// When and where its events begin.
+    pub(crate) events: Gate,
+    /// What it watches of other programs.
+    pub(crate) transcripts: Transcripts,
 }
 
 impl Connection {
     fn new(id: String, beat: u64) -> Self {
-        Self { id, wanted: Mutex::default(), leaving: AtomicBool::new(false), beat: AtomicU64::new(beat) }
+        Self {
+            id,
+            wanted: Mutex::default(),
+            leaving: AtomicBool::new(false),
+            beat: AtomicU64::new(beat),
+            events: Gate::default(),
+            transcripts: Transcripts::default(),
+        }
     }
 
     /// Which events it wants.
@@ -104,15 +122,20 @@ impl Client {
     }
 
     fn one(&mut self, request: &Request<'_>, out: &mut Out) {
-        let head = request.head.clone();
+        let (head, method) = (request.head.clone(), request.method.clone().into_owned());
+        let connection = Arc::clone(&self.connection);
+        let answer = move |outcome: &Outcome, said: &mut Vec<u8>| {
+            reply(&head, outcome, said);
+            repeat::push(&connection, &method, head.id(), outcome, said);
+        };
         match self.prepare(request) {
-            Err(error) => reply(&head, &Err(error), &mut out.ready),
-            Ok(Job::Now(run)) => reply(&head, &run(&self.call), &mut out.ready),
+            Err(error) => answer(&Err(error), &mut out.ready),
+            Ok(Job::Now(run)) => answer(&run(&self.call), &mut out.ready),
             Ok(Job::Waits(run)) => {
                 let call = self.call.clone();
                 out.spawn_blocking(move |wait| {
                     let mut said = Vec::new();
-                    reply(&head, &run(wait, &call), &mut said);
+                    answer(&run(wait, &call), &mut said);
                     Later::reply(said)
                 });
             }
@@ -169,6 +192,8 @@ impl Session for Client {
         self.present = Some(self.state().clients.enter(out.nudge()));
         let start = SessionStart::of(self.state());
         notify::push(&mut out.ready, SessionStart::EVENT, Timestamp::now(), &start);
+        let follower = Follower::new(Arc::clone(self.state()), Arc::clone(&self.connection));
+        out.watch(Watch::lines("events".into(), Tag::Events, follower));
     }
 
     fn line(&mut self, line: &[u8], out: &mut Out) -> Flow {
@@ -177,8 +202,16 @@ impl Session for Client {
                 out.ready.extend(refusal.answer());
                 out.ready.push(b'\n');
             }
-            Ok(Message::One(request)) => self.one(&request, out),
-            Ok(Message::Batch(requests)) => self.batch(requests, out),
+            Ok(Message::One(request)) => {
+                if !HANDSHAKE.contains(&&*request.method) {
+                    self.connection.events.release();
+                }
+                self.one(&request, out);
+            }
+            Ok(Message::Batch(requests)) => {
+                self.connection.events.release();
+                self.batch(requests, out);
+            }
         }
         self.flow()
     }
@@ -199,17 +232,12 @@ impl Session for Client {
         self.flow()
     }
 
-    fn frame(&mut self, tag: &Tag, _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-        match *tag {}
+    fn frame(&mut self, Tag::Events: &Tag, _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
+        // Events come as lines: nothing here is read frame by frame.
+        false
     }
 
-    fn record(&mut self, tag: &Tag, _: &EventHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-        match *tag {}
-    }
-
-    fn gap(&mut self, tag: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {
-        match *tag {}
-    }
+    fn gap(&mut self, Tag::Events: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {}
 }
 
 impl Client {

@@ -103,6 +103,11 @@ impl Refusal {
 }
 
 impl Head {
+    /// The id, of who waits for an answer.
+    pub(crate) fn id(&self) -> Option<&RawValue> {
+        self.0.as_deref()
+    }
+
     /// The answer, without an end of line; nothing to what was no question.
     pub(crate) fn answer(&self, outcome: &Outcome) -> Option<Vec<u8>> {
         self.0.as_deref().map(|id| answer(Some(id), outcome))

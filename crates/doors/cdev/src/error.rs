@@ -154,6 +154,13 @@ impl Error {
     }
 }
 
+/// The disk, or another thing of the system's.
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::internal(error)
+    }
+}
+
 impl Serialize for Error {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.to_rpc().serialize(to)

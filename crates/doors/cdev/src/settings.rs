@@ -32,7 +32,16 @@ pub struct Settings {
     pub shutdown_ends: bool,
     /// The program that is started as claude.
     pub claude: Option<String>,
+    /// As much of a file as is given at once.
+    pub max_file_bytes: u64,
+    /// As much of a difference as is given at once.
+    pub max_diff_bytes: usize,
 }
+
+/// What the original gives of a file and of a difference unless told otherwise.
+pub const FILE_BYTES: u64 = 200 << 10;
+/// The same of a difference.
+pub const DIFF_BYTES: usize = 500 << 10;
 
 /// How others than our own user reach it: the three ways of every web listener.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

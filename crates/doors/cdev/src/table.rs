@@ -7,14 +7,92 @@ use crate::envelope::Request;
 use crate::error::{Code, Error};
 use crate::lifecycle::{Initialize, InitializedNotice, Shutdown};
 use crate::method::{Call, Entry, Job, Method, Source, entry};
+use crate::methods as m;
 use crate::status::StatusGet;
 
 /// What JSON-RPC answers to.
-pub(crate) const METHODS: &[Entry] =
-    &[entry::<Initialize>(), entry::<InitializedNotice>(), entry::<Shutdown>(), entry::<StatusGet>()];
+pub(crate) const METHODS: &[Entry] = &[
+    entry::<Initialize>(),
+    entry::<InitializedNotice>(),
+    entry::<Shutdown>(),
+    entry::<StatusGet>(),
+    entry::<m::AgentRun>(),
+    entry::<m::AgentStop>(),
+    entry::<m::AgentRespond>(),
+    entry::<m::AgentStatus>(),
+    entry::<m::PermissionRespond>(),
+    entry::<m::PermissionPending>(),
+    entry::<m::SessionList>(),
+    entry::<m::SessionHistory>(),
+    entry::<m::SessionGet>(),
+    entry::<m::SessionMessages>(),
+    entry::<m::SessionElements>(),
+    entry::<m::SessionWatch>(),
+    entry::<m::SessionUnwatch>(),
+    entry::<m::SessionStart>(),
+    entry::<m::SessionSend>(),
+    entry::<m::SessionStop>(),
+    entry::<m::SessionInput>(),
+    entry::<m::SessionRespond>(),
+    entry::<m::SessionState>(),
+    entry::<m::FileGet>(),
+    entry::<m::FileList>(),
+    entry::<m::GitStatus>(),
+    entry::<m::GitDiff>(),
+    entry::<m::GitBranches>(),
+    entry::<m::GitLog>(),
+    entry::<m::GitStage>(),
+    entry::<m::GitUnstage>(),
+    entry::<m::GitDiscard>(),
+    entry::<m::GitCommit>(),
+    entry::<m::GitPush>(),
+    entry::<m::GitPull>(),
+    entry::<m::GitFetch>(),
+    entry::<m::GitCheckout>(),
+    entry::<m::GitStash>(),
+    entry::<m::GitStashList>(),
+    entry::<m::GitStashPop>(),
+    entry::<m::GitStashApply>(),
+    entry::<m::GitStashDrop>(),
+    entry::<m::GitMergeAbort>(),
+    entry::<m::GitBranchDelete>(),
+    entry::<m::WorkspaceList>(),
+    entry::<m::WorkspaceGet>(),
+    entry::<m::WorkspaceStatus>(),
+    entry::<m::WorkspaceAdd>(),
+    entry::<m::WorkspaceRemove>(),
+    entry::<m::WorkspaceSubscribe>(),
+    entry::<m::WorkspaceUnsubscribe>(),
+    entry::<m::WorkspaceSubscribeAll>(),
+    entry::<m::WorkspaceSubscriptions>(),
+    entry::<m::EventsResume>(),
+    entry::<m::EventsSubscribe>(),
+];
 
 /// Events that are sent.
-pub(crate) const EVENTS: &[&str] = &["session_start", "session_end", "heartbeat"];
+pub(crate) const EVENTS: &[&str] = &[
+    "session_start",
+    "session_end",
+    "heartbeat",
+    "claude_log",
+    "claude_message",
+    "claude_status",
+    "claude_permission",
+    "claude_permission_resolved",
+    "claude_waiting",
+    "claude_session_info",
+    "file_changed",
+    "git_status_changed",
+    "git_diff",
+    "git_operation_completed",
+    "session_watch_started",
+    "session_watch_stopped",
+    "session_stopped",
+    "events_gap",
+    "file_content",
+    "status_response",
+    "error",
+];
 
 /// What HTTP does with a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,13 +113,32 @@ const fn get<M: Method>(path: &'static str) -> Route {
 }
 
 /// The same with a body.
-#[allow(dead_code, reason = "routes with a body are added with their methods")]
 const fn post<M: Method>(path: &'static str) -> Route {
     Route { verb: Verb::Post, path, entry: entry::<M>() }
 }
 
 /// What REST answers to, beside pairing and descriptions.
-pub(crate) const ROUTES: &[Route] = &[get::<StatusGet>("/api/status")];
+pub(crate) const ROUTES: &[Route] = &[
+    get::<StatusGet>("/api/status"),
+    get::<m::RestSessions>("/api/claude/sessions"),
+    get::<m::SessionMessages>("/api/claude/sessions/messages"),
+    get::<m::SessionElements>("/api/claude/sessions/elements"),
+    post::<m::AgentRun>("/api/claude/run"),
+    post::<m::AgentStop>("/api/claude/stop"),
+    post::<m::AgentRespond>("/api/claude/respond"),
+    get::<m::FileGet>("/api/file"),
+    get::<m::FileList>("/api/files/list"),
+    get::<m::GitStatus>("/api/git/status"),
+    get::<m::GitDiff>("/api/git/diff"),
+    get::<m::GitBranches>("/api/git/branches"),
+    post::<m::GitStage>("/api/git/stage"),
+    post::<m::GitUnstage>("/api/git/unstage"),
+    post::<m::GitDiscard>("/api/git/discard"),
+    post::<m::RestCommit>("/api/git/commit"),
+    post::<m::RestPush>("/api/git/push"),
+    post::<m::RestPull>("/api/git/pull"),
+    post::<m::RestCheckout>("/api/git/checkout"),
+];
 
 /// Whether this method is there.
 pub(crate) fn has(name: &str) -> bool {

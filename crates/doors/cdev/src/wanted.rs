@@ -13,6 +13,10 @@ const NAMED_MAX: usize = 256;
 pub(crate) struct Wanted {
     /// These kinds; all where nothing was said.
     kinds: Option<BTreeSet<String>>,
+    /// Of these sessions; of all where none is named.
+    pub(crate) sessions: BTreeSet<String>,
+    /// Of these workspaces; of all where none is named.
+    pub(crate) workspaces: BTreeSet<String>,
 }
 
 impl Wanted {
@@ -35,6 +39,13 @@ impl Wanted {
             None => !ON_REQUEST.contains(&kind),
         }
     }
+
+    /// Whether an event about these is wanted; what is about none is.
+    pub(crate) fn about(&self, session: Option<&str>, workspace: Option<&str>) -> bool {
+        let passes =
+            |named: &BTreeSet<String>, one: Option<&str>| named.is_empty() || one.is_none_or(|one| named.contains(one));
+        passes(&self.sessions, session) && passes(&self.workspaces, workspace)
+    }
 }
 
 #[cfg(test)]
@@ -55,5 +66,12 @@ mod tests {
         assert!(!wanted.event("file_changed"));
         wanted.only([]);
         assert!(wanted.event("file_changed") && !wanted.event("error"));
+    }
+
+    #[test]
+    fn what_is_about_another_session_is_not_wanted_and_what_is_about_none_is() {
+        let mut wanted = Wanted::default();
+        wanted.sessions.insert("s1".into());
+        assert!(wanted.about(Some("s1"), Some("w")) && wanted.about(None, None) && !wanted.about(Some("s2"), None));
     }
 }

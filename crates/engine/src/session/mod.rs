@@ -179,6 +179,8 @@ pub struct View {
     pub status: Status,
     /// Why it failed, or stopped by itself.
     pub why: Option<String>,
+    /// Its last turn broke off although nobody wanted it to stop.
+    pub broke_off: bool,
     /// A restart of the machine stopped it, and nobody has said anything since.
     pub rebooted: bool,
     /// Prompts that were ever accepted.
@@ -247,6 +249,7 @@ impl Session {
             door: created.door.clone(),
             status,
             why: desk.state.why(),
+            broke_off: desk.state.broke_off && !desk.state.is_busy(),
             rebooted: desk.state.is_rebooted(),
             prompts: desk.state.prompts,
             queued: desk.state.queue.len(),

@@ -132,6 +132,9 @@ pub(super) struct State {
     pub(super) given: VecDeque<Given>,
     /// How the last turn ended.
     pub(super) outcome: Option<(EndReason, Option<String>)>,
+    /// The last turn broke off although nobody wanted it to stop.
+    #[serde(default)]
+    pub(super) broke_off: bool,
     /// A conversation that the agent did not know any more.
     pub(super) lost: Option<String>,
     pub(super) closed: bool,
@@ -167,6 +170,7 @@ impl State {
             asks: Vec::new(),
             given: VecDeque::new(),
             outcome: None,
+            broke_off: false,
             lost: None,
             closed: false,
             held: false,
@@ -385,6 +389,7 @@ impl State {
         // What fails because somebody stopped it was stopped.
         let reason = if stopped && reason == EndReason::Failed { EndReason::Interrupted } else { reason };
         let message = message.or_else(|| self.outcome.take().and_then(|(_, why)| why));
+        self.broke_off = reason == EndReason::Interrupted && !stopped && message.is_some();
         self.outcome = Some((reason, message));
         let lasts = self.lifetime() == Lifetime::Turn && self.living.is_some();
         match &mut self.turn {

@@ -66,6 +66,8 @@ impl Cdev {
             },
             shutdown_ends: false,
             claude: None,
+            max_file_bytes: cdev::FILE_BYTES,
+            max_diff_bytes: cdev::DIFF_BYTES,
         };
         let own = OwnCdev::open(host.engine().clone(), listen(bind, config.cdev.port)?, settings)?;
         let address = own.listener.local_addr()?;

@@ -27,6 +27,8 @@ pub(super) struct Values {
     pub(super) repo: Option<PathBuf>,
     pub(super) heartbeat: Duration,
     pub(super) claude: Option<String>,
+    pub(super) file_kb: u64,
+    pub(super) diff_kb: usize,
     pub(super) approval: bool,
     pub(super) token: Duration,
     pub(super) origins: Vec<String>,
@@ -100,6 +102,20 @@ const KEYS: &[Key] = &[
             values.claude = Some(text.to_owned()).filter(|text| !text.is_empty() && text != "claude");
             Ok(())
         },
+    },
+    Key {
+        name: "limits.max_file_size_kb",
+        variable: "CDEV_LIMITS_MAX_FILE_SIZE_KB",
+        default: "200",
+        doc: "How much of a file is given at once, in kilobytes.",
+        apply: |values, text| number(text).map(|most| values.file_kb = most),
+    },
+    Key {
+        name: "limits.max_diff_size_kb",
+        variable: "CDEV_LIMITS_MAX_DIFF_SIZE_KB",
+        default: "500",
+        doc: "How much of a difference is given at once, in kilobytes.",
+        apply: |values, text| number(text).map(|most| values.diff_kb = most),
     },
     Key {
         name: "security.require_auth",
@@ -218,6 +234,8 @@ impl Values {
             repo: None,
             heartbeat: Duration::default(),
             claude: None,
+            file_kb: 0,
+            diff_kb: 0,
             approval: false,
             token: Pairing::default().token,
             origins: Vec::new(),

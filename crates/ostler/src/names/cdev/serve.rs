@@ -89,6 +89,8 @@ fn wanted(start: Start, values: Values) -> Result<Wanted, String> {
         reach,
         shutdown_ends: values.shutdown_ends,
         claude: values.claude,
+        max_file_bytes: values.file_kb.saturating_mul(1024),
+        max_diff_bytes: values.diff_kb.saturating_mul(1024),
     };
     let address = SocketAddr::new(host, start.port.unwrap_or(values.port));
     Ok(Wanted { repo, address, settings, headless: start.headless })

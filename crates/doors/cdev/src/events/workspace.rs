@@ -1,0 +1,80 @@
+//! What happens to the files and the git of a workspace, in this protocol's events.
+
+use std::path::Path;
+
+use ostler_engine::MayWait;
+use ostler_engine::feed::{FileIs, Happened};
+use serde_json::{Value, json};
+
+use super::Event;
+use crate::{DoorState, git, place};
+
+/// The event; nothing for a difference that is no more.
+pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: &Happened) -> Option<Event> {
+    let mut event = match happened {
+        Happened::File(file) => {
+            let change = match file.is {
+                FileIs::Created => "created",
+                FileIs::Modified => "modified",
+                FileIs::Deleted => "deleted",
+                FileIs::Renamed => "renamed",
+            };
+            let members = json!({"path": file.path, "change": change, "size": file.size, "old_path": file.was});
+            Event::new("file_changed", members)
+        }
+        Happened::Diff { path } => diff(wait, state, folder, path)?,
+        Happened::Git(stands) => Event::new(
+            "git_status_changed",
+            json!({
+                "branch": stands.branch,
+                "ahead": stands.ahead,
+                "behind": stands.behind,
+                "staged_count": stands.staged,
+                "unstaged_count": stands.unstaged,
+                "untracked_count": stands.untracked,
+                "has_conflicts": stands.conflicts,
+                "changed_files": stands.files,
+            }),
+        ),
+        Happened::Done(done) => {
+            let mut members = json!({
+                "operation": done.operation,
+                "success": done.error.is_none(),
+                "message": done.message,
+                "error": done.error,
+            });
+            let more = [
+                ("sha", done.commit.clone().map(Value::from)),
+                ("files_affected", done.files.map(Value::from)),
+                ("commits_pushed", done.pushed.map(Value::from)),
+                ("commits_pulled", done.pulled.map(Value::from)),
+                ("branch", done.branch.clone().map(Value::from)),
+                ("conflicted_files", (!done.conflicted.is_empty()).then(|| done.conflicted.clone().into())),
+            ];
+            for (name, value) in more {
+                if let (Some(members), Some(value)) = (members.as_object_mut(), value) {
+                    members.insert(name.to_owned(), value);
+                }
+            }
+            Event::new("git_operation_completed", members)
+        }
+        Happened::Missed {} => Event::new("events_gap", json!({"reason": "missed"})),
+    };
+    event.payload.insert("workspace_id".into(), place::id_of(folder).into());
+    Some(event)
+}
+
+/// What is different in a file now.
+fn diff(wait: &MayWait, state: &DoorState, folder: &Path, path: &str) -> Option<Event> {
+    let root = state.engine.root(wait, folder).ok()?;
+    let tree = state.engine.work_tree(wait, root).ok()?;
+    let found = git::of_path(&tree, path, state.settings.max_diff_bytes).ok()?;
+    let members = json!({
+        "path": path,
+        "diff": found.diff,
+        "is_staged": found.is_staged,
+        "is_new": found.is_new,
+        "is_truncated": found.is_truncated,
+    });
+    (!found.diff.is_empty()).then(|| Event::new("git_diff", members))
+}

@@ -1,0 +1,81 @@
+//! `git/*`: the repository around the workspace. What may run hooks or ask other machines is a hosted process; its end is waited
+//! for and put into the protocol's words. Whatever was done, also over REST, is told to everybody by the feed.
+
+mod change;
+mod hosted;
+mod look;
+mod rest;
+
+pub(crate) use change::*;
+pub(crate) use hosted::*;
+pub(crate) use look::*;
+pub(crate) use rest::*;
+
+use std::path::{Path, PathBuf};
+
+use ostler_engine::MayWait;
+use ostler_engine::feed::{GitDone, GitStands, Happened};
+use ostler_engine::workspace::work::{Untracked, WorkTree};
+
+use crate::error::Error;
+use crate::method::Call;
+use crate::place::shown;
+
+/// Files that are named in one event: more than a screen shows.
+const FILES_TOLD: usize = 500;
+
+/// Tells everybody what was done, and where git stands after it.
+fn told(call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
+    let feed = call.state.engine.feed();
+    feed.happened(folder, Happened::Done(done));
+    if let Ok(stands) = stands(tree) {
+        feed.happened(folder, Happened::Git(stands));
+    }
+}
+
+/// Where git stands, in figures.
+pub(crate) fn stands(tree: &WorkTree) -> Result<GitStands, Error> {
+    let status = tree.status(Untracked::All).map_err(|error| crate::place::of_git(&error))?;
+    let (ahead, behind) = status.branch.ahead_behind.unwrap_or_default();
+    let staged = status.changed.iter().filter(|change| change.index != b'.');
+    let unstaged = status.changed.iter().filter(|change| change.work != b'.');
+    let all = status.changed.iter().chain(&status.conflicted).map(|change| &change.path).chain(&status.untracked);
+    let mut files: Vec<String> = all.map(|path| shown(path)).take(FILES_TOLD).collect();
+    files.dedup();
+    Ok(GitStands {
+        branch: branch_name(&status.branch),
+        ahead,
+        behind,
+        staged: staged.count() as u64,
+        unstaged: unstaged.count() as u64,
+        untracked: status.untracked.len() as u64,
+        conflicts: !status.conflicted.is_empty(),
+        files,
+    })
+}
+
+/// The branch, or the beginning of the commit where there is none.
+fn branch_name(branch: &ostler_engine::workspace::work::Branch) -> String {
+    let named = branch.name.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
+    named.or_else(|| branch.commit.as_ref().map(|commit| short(commit))).unwrap_or_default()
+}
+
+/// A commit as people name it.
+fn short(commit: &str) -> String {
+    commit.get(..7).unwrap_or(commit).to_owned()
+}
+
+/// Paths that a client named, each beneath the repository.
+fn paths(named: &[String], method: &str) -> Result<Vec<PathBuf>, Error> {
+    if named.is_empty() {
+        return Err(Error::params(format!("{method}: `paths` is empty")));
+    }
+    named.iter().map(|path| crate::file::within(path)).collect()
+}
+
+/// A workspace and its git.
+fn opened(wait: &MayWait, call: &Call, workspace: Option<&str>) -> Result<(PathBuf, WorkTree), Error> {
+    let folder = call.folder(workspace)?;
+    let tree = call.tree(wait, &folder)?;
+    Ok((folder, tree))
+}

@@ -1,0 +1,191 @@
+//! What changes a repository at once: the index, branches, what is put aside or thrown away. One at a time for each repository.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use ostler_engine::MayWait;
+use ostler_engine::feed::GitDone;
+use ostler_engine::workspace::work::{Discard, GitError, StashTake, WorkTree};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{GitParams, opened, paths, told};
+use crate::error::Error;
+use crate::method::Call;
+use crate::place::{of_git, shown};
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct PathsParams {
+    /// From the repository's folder on; each means itself, whatever signs it has.
+    pub(crate) paths: Vec<String>,
+    #[serde(default)]
+    pub(crate) workspace_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Staged {
+    pub(crate) success: bool,
+    pub(crate) staged: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Unstaged {
+    pub(crate) success: bool,
+    pub(crate) unstaged: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Discarded {
+    pub(crate) success: bool,
+    pub(crate) discarded: Vec<String>,
+    /// Under this name what was discarded is kept for a day.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<String>,
+}
+
+/// Does something in the repository's turn, and tells everybody.
+fn change<T>(
+    wait: &MayWait,
+    call: &Call,
+    workspace: Option<&str>,
+    (operation, files): (&'static str, Option<usize>),
+    act: impl FnOnce(&WorkTree) -> Result<T, GitError>,
+) -> Result<T, Error> {
+    let (folder, tree) = opened(wait, call, workspace)?;
+    let turn = call.write_turn(wait, &tree, operation)?;
+    let acted = act(&tree).map_err(|error| of_git(&error).with("operation", operation).with("success", false));
+    drop(turn);
+    let done = GitDone {
+        operation: operation.to_owned(),
+        error: acted.as_ref().err().map(|error| error.message.clone()),
+        message: match files {
+            Some(1) => format!("{operation}: 1 file"),
+            Some(count) => format!("{operation}: {count} files"),
+            None => operation.to_owned(),
+        },
+        files: files.map(|count| count as u64),
+        ..GitDone::default()
+    };
+    told(call, &folder, &tree, done);
+    acted
+}
+
+/// The same with paths that a client named.
+fn change_paths<T>(
+    wait: &MayWait,
+    call: &Call,
+    params: &PathsParams,
+    (operation, method): (&'static str, &str),
+    act: impl FnOnce(&WorkTree, &[PathBuf]) -> Result<T, GitError>,
+) -> Result<T, Error> {
+    let chosen = paths(&params.paths, method)?;
+    let what = (operation, Some(chosen.len()));
+    change(wait, call, params.workspace_id.as_deref(), what, |tree| act(tree, &chosen))
+}
+
+pub(crate) fn stage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Staged, Error> {
+    change_paths(wait, call, &params, ("stage", "git/stage"), |tree, chosen| tree.stage(chosen))?;
+    Ok(Staged { success: true, staged: params.paths })
+}
+
+pub(crate) fn unstage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Unstaged, Error> {
+    change_paths(wait, call, &params, ("unstage", "git/unstage"), |tree, chosen| tree.unstage(chosen))?;
+    Ok(Unstaged { success: true, unstaged: params.paths })
+}
+
+pub(crate) fn discard(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Discarded, Error> {
+    let folder = call.state.engine.discarded_folder();
+    let gone = change_paths(wait, call, &params, ("discard", "git/discard"), |tree, chosen| {
+        tree.discard(Discard { paths: chosen, staged: true, keep_in: Some(&folder) })
+    })?;
+    let discarded = gone.paths.iter().map(|path| shown(path)).collect();
+    Ok(Discarded { success: true, discarded, kept: gone.kept.map(|kept| kept.id) })
+}
+
+/// That it was done.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Done {
+    pub(crate) success: bool,
+    pub(crate) message: String,
+}
+
+fn done(message: impl Into<String>) -> Done {
+    Done { success: true, message: message.into() }
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub(crate) struct StashParams {
+    #[serde(default)]
+    pub(crate) message: Option<String>,
+    /// Files that git does not know, too.
+    #[serde(default)]
+    pub(crate) include_untracked: bool,
+    #[serde(default)]
+    pub(crate) workspace_id: Option<String>,
+}
+
+pub(crate) fn stash(wait: &MayWait, call: &Call, params: StashParams) -> Result<Done, Error> {
+    change(wait, call, params.workspace_id.as_deref(), ("stash", None), |tree| {
+        tree.stash(params.message.as_deref(), params.include_untracked)
+    })?;
+    Ok(done("changes were put aside"))
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub(crate) struct StashTakeParams {
+    /// Its number; the newest when left out.
+    #[serde(default)]
+    pub(crate) index: u64,
+    #[serde(default)]
+    pub(crate) workspace_id: Option<String>,
+}
+
+fn take(
+    wait: &MayWait,
+    call: &Call,
+    params: &StashTakeParams,
+    how: StashTake,
+    what: &'static str,
+) -> Result<Done, Error> {
+    let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
+    let commit = super::look::stash_commit(&tree, params.index)?;
+    change(wait, call, params.workspace_id.as_deref(), (what, None), |tree| tree.take_stash(&commit, how))?;
+    Ok(done(what.replace('_', " ")))
+}
+
+pub(crate) fn stash_pop(wait: &MayWait, call: &Call, params: StashTakeParams) -> Result<Done, Error> {
+    take(wait, call, &params, StashTake::Pop, "stash_pop")
+}
+
+pub(crate) fn stash_apply(wait: &MayWait, call: &Call, params: StashTakeParams) -> Result<Done, Error> {
+    take(wait, call, &params, StashTake::Apply, "stash_apply")
+}
+
+pub(crate) fn stash_drop(wait: &MayWait, call: &Call, params: StashTakeParams) -> Result<Done, Error> {
+    take(wait, call, &params, StashTake::Drop, "stash_drop")
+}
+
+pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: GitParams) -> Result<Done, Error> {
+    change(wait, call, params.workspace_id.as_deref(), ("merge_abort", None), WorkTree::abort_merge)?;
+    Ok(done("the merge was given up"))
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct BranchDeleteParams {
+    pub(crate) branch: String,
+    /// Also when its commits are nowhere else.
+    #[serde(default)]
+    pub(crate) force: bool,
+    #[serde(default)]
+    pub(crate) workspace_id: Option<String>,
+}
+
+pub(crate) fn branch_delete(wait: &MayWait, call: &Call, params: BranchDeleteParams) -> Result<Done, Error> {
+    if params.branch.is_empty() {
+        return Err(Error::params("git/branch/delete: `branch` is empty"));
+    }
+    change(wait, call, params.workspace_id.as_deref(), ("branch_delete", None), |tree| {
+        tree.delete_branch(OsStr::new(&params.branch), params.force)
+    })?;
+    Ok(done(format!("deleted {}", params.branch)))
+}
