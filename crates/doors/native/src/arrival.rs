@@ -17,7 +17,6 @@ use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
 use tokio::sync::watch;
 
 use crate::DoorState;
-use crate::device::words;
 use crate::dispatch::{Call, Client, Tag};
 use crate::rights::refusal;
 use crate::who::Who;
@@ -117,7 +116,7 @@ fn redeem(wait: &MayWait, visit: &Visit, params: DeviceRedeemParams) -> Result<D
             let paired = DevicePaired {
                 id: paired.id,
                 name: paired.name,
-                rights: words(paired.rights),
+                rights: paired.rights,
                 limited: paired.limited,
                 tokens: paired.grant.map(tokens),
             };
@@ -164,7 +163,7 @@ impl Visit {
     /// From now on it is this device, if it is one.
     fn enter(&self, guest: Result<Guest, DeviceError>) -> Result<DeviceCame, RpcError> {
         let guest = guest.map_err(|error| refusal(&error))?;
-        let rights = words(self.shared.engine.rights_of(&guest));
+        let rights = self.shared.engine.rights_of(&guest);
         let came = DeviceCame { id: guest.id.clone(), name: guest.name.clone(), rights };
         self.max.raise(ostler_api::LINE_MAX);
         self.came.send_replace(Some(Arc::new(guest)));
