@@ -87,7 +87,7 @@ impl Arrival {
         M::Result: 'static,
     {
         let (params, head, visit) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.visit));
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &visit, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &visit, params))));
         Ok(())
     }
 }
@@ -180,7 +180,7 @@ impl Session for Arrival {
         }
         let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };
         if let Err(error) = self.call(&method, &call, out) {
-            out.ready.extend(call.head.answer(&Err::<(), _>(error)));
+            out.ready.extend(call.head.refuse(&error));
         }
         Flow::Continue
     }

@@ -61,7 +61,7 @@ pub(crate) fn offers(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
         drop(tokio::time::timeout(wait, newer).await);
         let revision = *revision.borrow();
         let offers = engine.offers().into_iter().map(describe_offer).collect();
-        Later::reply(head.answer(&Ok(DeviceOffers { revision, offers })))
+        Later::reply(head.answer::<methods::DeviceOffers>(&Ok(DeviceOffers { revision, offers })))
     });
     Ok(())
 }
