@@ -120,7 +120,7 @@ def pipes(t):
                 os.unlink(notes + name)
             os.mkfifo(notes + name)
         rc, o, e = house("up")
-        good = rc == 0 and house("new", "echo", "--name", "said", "hello")[0] == 0
+        good = rc == 0 and house("new", "echo", "-m", "hello")[0] == 0
         files = all(stat.S_ISREG(os.stat(notes + name).st_mode) for name in ("keys", "boot"))
         t.stopped("what-is-only-remembered-is-a-pipe", good and files, (rc, o, e))
         house("down", "--kill")
