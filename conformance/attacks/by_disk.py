@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 
 from approvals_kit import LONG, House
@@ -114,6 +115,16 @@ def pipes(t):
             t.stopped("%s-is-a-pipe" % name.replace(".", "-"), rc != 0 and "this is not a file" in o + e, (rc, o, e))
             house("down", "--kill")
             os.unlink(notes + name)
+        for name in ("keys", "boot", "agents.json"):
+            if os.path.lexists(notes + name):
+                os.unlink(notes + name)
+            os.mkfifo(notes + name)
+        rc, o, e = house("up")
+        good = rc == 0 and house("new", "echo", "-m", "hello")[0] == 0
+        files = all(stat.S_ISREG(os.stat(notes + name).st_mode) for name in ("keys", "boot"))
+        t.stopped("what-is-only-remembered-is-a-pipe", good and files, (rc, o, e))
+        house("down", "--kill")
+        os.unlink(notes + "agents.json")
         t.control("with-files-it-starts", house("up")[0] == 0 and house("ps")[0] == 0)
     finally:
         house.down()

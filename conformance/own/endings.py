@@ -119,6 +119,26 @@ def both_killed(t, home, who):
     end(pid, bare, *hush)
 
 
+@area("stopped-keeper")
+def stopped_keeper(t):
+    """Whoever starts a command while nothing can be started is told so after a moment, and what to do."""
+    home = Home(t)
+    home.good("up")
+    home.good("run", "-d", "--name", "held", "sleep", "300")
+    keeper = parent_of(processes(home)["held"]["pid"])
+    os.kill(keeper, signal.SIGSTOP)
+    try:
+        waiting = subprocess.Popen([home.program, "run", "sh", "-c", "echo begun"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, env=home.env, cwd=home.dir)
+        said = waiting.stderr.readline().decode()
+        t.ok("it-is-said-who-is-stopped-and-what-to-do", "not started yet" in said and "kill -CONT %d" % keeper in said, said)
+    finally:
+        os.kill(keeper, signal.SIGCONT)
+    out, err = waiting.communicate(timeout=60)
+    t.eq("then-it-runs", (waiting.returncode, out), (0, b"begun\n"))
+    home.good("down", "--kill")
+
+
 @area("both-killed")
 def both_killed_area(t):
     both_killed(t, Home(t), "root" if os.geteuid() == 0 else "user")

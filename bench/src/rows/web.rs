@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use ostler_api::client::Client;
-use ostler_api::{DeviceOfferParams, Empty, methods};
+use ostler_api::{DeviceOfferParams, Empty, Rights, methods};
 use rustix::process::Pid;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
 pub(crate) fn offer(mut args: Args) -> Result<u8> {
     let socket: PathBuf = args.required("--socket")?;
     args.finish()?;
-    let offer = DeviceOfferParams { name: Some("bench".to_owned()), rights: Vec::new(), code: false };
+    let offer = DeviceOfferParams { name: Some("bench".to_owned()), rights: Rights::NONE, code: false };
     println!("{}", Client::connect(&socket)?.call::<methods::DeviceOffer>(&offer)?.link);
     Ok(0)
 }

@@ -1,6 +1,6 @@
 //! How a device comes in over a WebSocket of the web port: by a code or link once, then by its key or its token.
 
-use crate::device::Right;
+use crate::device::Rights;
 use crate::schema::wire;
 use crate::time::Timestamp;
 
@@ -41,7 +41,7 @@ wire! {
     pub struct DevicePaired {
         pub id: String,
         pub name: String,
-        pub rights: Vec<Right>,
+        pub rights: Rights,
         /// It has no key, so it was given less than was offered.
         pub limited: bool,
         /// Its tokens, if it has no key.
@@ -85,6 +85,6 @@ wire! {
     pub struct DeviceCame {
         pub id: String,
         pub name: String,
-        pub rights: Vec<Right>,
+        pub rights: Rights,
     }
 }

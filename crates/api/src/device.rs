@@ -1,33 +1,10 @@
 //! `device.*`: phones, browsers and other machines that are paired, and how they come to be.
 
 use ostler_story::By;
+pub use ostler_story::{Right, Rights};
 
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
-
-words! {
-    /// One thing that a device may be allowed to do.
-    pub enum Right {
-        /// See sessions, output and requests.
-        View = "view",
-        /// Begin sessions, say things to agents, stop a turn.
-        Prompt = "prompt",
-        /// Answer what an agent asks, this time.
-        AnswerOnce = "answer_once",
-        /// Answer for a session or for good.
-        AnswerLastingly = "answer_lastingly",
-        /// Say yes to what runs as another user.
-        AnswerPrivileged = "answer_privileged",
-        /// Let an agent do more without asking.
-        LoosenAutonomy = "loosen",
-        /// Write files and use git.
-        WriteFiles = "write",
-        /// Type into terminals and start commands.
-        TypeIntoTerminals = "type",
-        /// Let other devices in, and put them out.
-        AdmitDevices = "admit",
-    }
-}
 
 words! {
     /// Where a pairing stands.
@@ -52,7 +29,7 @@ wire! {
         pub name: Option<String>,
         /// What it will be allowed to do, and nothing that the caller may not; left out: view, prompt, answer_once.
         #[serde(default)]
-        pub rights: Vec<Right>,
+        pub rights: Rights,
         /// Make a code of six digits too. `device.admit` is needed then, wherever the device is; else only where it is not on
         /// this machine.
         #[serde(default)]
@@ -93,7 +70,7 @@ wire! {
         /// Where it is, once it is there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub address: Option<String>,
-        pub rights: Vec<Right>,
+        pub rights: Rights,
         pub expires_in_ms: u64,
         /// The device that it became.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +88,7 @@ wire! {
     pub struct DeviceInfo {
         pub id: String,
         pub name: String,
-        pub rights: Vec<Right>,
+        pub rights: Rights,
         /// It signs with a key of its own; else it shows tokens.
         pub key: bool,
         pub paired: Timestamp,

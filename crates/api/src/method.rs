@@ -16,6 +16,18 @@ pub trait Method {
     const SUMMARY: &'static str;
     type Params: Serialize + DeserializeOwned + Schema;
     type Result: Serialize + DeserializeOwned + Schema;
+
+    // Written out for each method, here, where every program that speaks the protocol finds them compiled: what reads and
+    // writes these types is most of the code of a client and of the door.
+
+    /// Parameters, as they stand on a line.
+    fn read_params(text: &str) -> serde_json::Result<Self::Params>;
+    /// Parameters, for a line.
+    fn write_params(params: &Self::Params, line: &mut Vec<u8>) -> serde_json::Result<()>;
+    /// A result, as it stands on a line.
+    fn read_result(text: &str) -> serde_json::Result<Self::Result>;
+    /// A result, for a line.
+    fn write_result(result: &Self::Result, line: &mut Vec<u8>) -> serde_json::Result<()>;
 }
 
 /// A method as the description sees it.
@@ -74,6 +86,22 @@ macro_rules! methods {
                 const SUMMARY: &'static str = concat!($($doc),*);
                 type Params = $params;
                 type Result = $result;
+
+                fn read_params(text: &str) -> serde_json::Result<Self::Params> {
+                    serde_json::from_str(text)
+                }
+
+                fn write_params(params: &Self::Params, line: &mut Vec<u8>) -> serde_json::Result<()> {
+                    serde_json::to_writer(line, params)
+                }
+
+                fn read_result(text: &str) -> serde_json::Result<Self::Result> {
+                    serde_json::from_str(text)
+                }
+
+                fn write_result(result: &Self::Result, line: &mut Vec<u8>) -> serde_json::Result<()> {
+                    serde_json::to_writer(line, result)
+                }
             }
         )*
 

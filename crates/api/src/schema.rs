@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::By;
+use ostler_story::{By, Right, Rights};
 use serde_json::{Map, Value, json};
 
 use crate::time::Timestamp;
@@ -35,6 +35,7 @@ plain! {
     i64 => json!({"type": "integer"}),
     f64 => json!({"type": "number"}),
     By => json!({"type": "string"}),
+    Right => json!({"type": "string", "enum": Right::ALL}),
     Timestamp => json!({"type": "string", "format": "date-time"}),
 }
 
@@ -43,6 +44,14 @@ impl<T: Schema> Schema for Option<T> {
 
     fn schema() -> Value {
         T::schema()
+    }
+}
+
+impl Schema for Rights {
+    const OPTIONAL: bool = <Vec<Right> as Schema>::OPTIONAL;
+
+    fn schema() -> Value {
+        <Vec<Right> as Schema>::schema()
     }
 }
 

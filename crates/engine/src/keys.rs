@@ -3,12 +3,12 @@
 //! session's own key is kept with it.
 
 use std::collections::{HashSet, VecDeque};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use ostler_workspace::{Durable, replace};
+use ostler_workspace::{Durable, read_small, replace};
 
 use crate::MayWait;
 use crate::approval::content_hash;
@@ -17,6 +17,8 @@ use crate::approval::content_hash;
 const REMEMBERED: usize = 4096;
 /// SHA-256 in hexadecimal; a line of another length was cut off.
 const HASH: usize = 64;
+/// The longest file: it is written anew before it has more lines.
+const MOST: u64 = ((2 * REMEMBERED + 1) * (HASH + 1)) as u64;
 
 #[derive(Default)]
 pub(crate) struct Keys {
@@ -41,7 +43,13 @@ impl Keys {
     /// What earlier daemons remembered in this file.
     pub(crate) fn open(path: &Path) -> Self {
         let mut seen = Seen::default();
-        let text = fs::read_to_string(path).unwrap_or_default();
+        let text = match read_small(path, MOST) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("{}: the keys of earlier requests are not known: {error}", path.display());
+                String::new()
+            }
+            text => text.unwrap_or_default(),
+        };
         text.lines().filter(|line| line.len() == HASH).for_each(|line| _ = seen.insert(line.to_owned()));
         seen.file = Log::anew(path, &seen.order).inspect_err(|error| warn(path, error)).ok();
         Self { seen: Mutex::new(seen) }
@@ -110,6 +118,8 @@ fn warn(path: &Path, error: &io::Error) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::may_wait::IN_A_TEST as WAIT;
 

@@ -38,6 +38,9 @@ use std::marker::PhantomData;
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 
+/// Work, boxed: what carries it to a thread is compiled once for each result, and not for every piece of work.
+type Work<T> = Box<dyn FnOnce(&MayWait) -> T + Send>;
+
 /// The word that this thread may wait. Neither sent nor shared: a raw pointer is neither.
 pub struct MayWait {
     stays: PhantomData<*const ()>,
@@ -50,7 +53,10 @@ impl MayWait {
 
     /// Does `work` on a thread of the pool of the runtime that this is called in.
     pub fn pool<T: Send + 'static>(work: impl FnOnce(&Self) -> T + Send + 'static) -> JoinHandle<T> {
-        tokio::task::spawn_blocking(move || work(&Self::here()))
+        fn pool<T: Send + 'static>(work: Work<T>) -> JoinHandle<T> {
+            tokio::task::spawn_blocking(move || work(&MayWait::here()))
+        }
+        pool(Box::new(work))
     }
 
     /// The same, and waits for it. A thread that ended in the middle is an error of the work's own kind.
@@ -67,6 +73,7 @@ impl MayWait {
         runtime: &Handle,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> JoinHandle<T> {
+        let work: Work<T> = Box::new(work);
         runtime.spawn_blocking(move || work(&Self::here()))
     }
 
@@ -75,6 +82,7 @@ impl MayWait {
         name: &str,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> io::Result<std::thread::JoinHandle<T>> {
+        let work: Work<T> = Box::new(work);
         std::thread::Builder::new().name(name.to_owned()).spawn(move || work(&Self::here()))
     }
 }

@@ -21,6 +21,7 @@ mod fact;
 mod fold;
 mod offers;
 mod piece;
+mod rights;
 mod tool;
 
 pub use agent::{Agent, Autonomy, Drive};
@@ -38,4 +39,5 @@ pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, V
 pub use fold::Story;
 pub use offers::{Choice, Limit, LimitState, McpServer, Offer, Offers};
 pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
+pub use rights::{NoRight, Preset, Right, Rights};
 pub use tool::{Location, ToolCall, ToolKind};

@@ -88,9 +88,34 @@ impl Client {
     /// Asks and waits for the answer.
     pub fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
         let asked = self.send::<M>(params)?;
+        parse::<M>(&self.answer(asked)?)
+    }
+
+    /// The same. Whoever waits for longer than `patience` is told by `slow`, once, and waits on.
+    pub fn call_patiently<M: Method>(
+        &mut self,
+        params: &M::Params,
+        patience: Duration,
+        slow: impl FnOnce(),
+    ) -> Result<M::Result, ClientError> {
+        let asked = self.send::<M>(params)?;
+        self.stream.set_read_timeout(Some(patience)).map_err(ClientError::Io)?;
+        let soon = self.answer(asked);
+        self.stream.set_read_timeout(self.timeout).map_err(ClientError::Io)?;
+        let answer = match soon {
+            Err(ClientError::TimedOut(_)) => {
+                slow();
+                self.answer(asked)
+            }
+            soon => soon,
+        };
+        parse::<M>(&answer?)
+    }
+
+    fn answer(&mut self, asked: u64) -> Result<Box<RawValue>, ClientError> {
         loop {
             match self.take()? {
-                Some(Incoming::Reply { id, result }) if id == asked => return parse::<M>(&result?),
+                Some(Incoming::Reply { id, result }) if id == asked => return Ok(result?),
                 Some(Incoming::Reply { .. }) => {}
                 Some(Incoming::Notification(_)) if self.early.len() >= EARLY_MAX => {
                     return Err(ClientError::Garbled("notifications without end instead of an answer".into()));
@@ -105,13 +130,18 @@ impl Client {
     pub fn send<M: Method>(&mut self, params: &M::Params) -> Result<u64, ClientError> {
         self.last_id += 1;
         let id = self.last_id;
-        let params = serde_json::to_string(params).map_err(|error| ClientError::Garbled(error.to_string()))?;
-        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{params}}}"#, M::NAME) + "\n";
-        self.stream.write_all(line.as_bytes()).map_err(|error| match error.kind() {
+        let mut line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":"#, M::NAME).into_bytes();
+        M::write_params(params, &mut line).map_err(|error| ClientError::Garbled(error.to_string()))?;
+        line.extend_from_slice(b"}\n");
+        self.write(&line)?;
+        Ok(id)
+    }
+
+    fn write(&mut self, line: &[u8]) -> Result<(), ClientError> {
+        self.stream.write_all(line).map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ClientError::Closed,
             _ => ClientError::Io(error),
-        })?;
-        Ok(id)
+        })
     }
 
     /// The next thing that has arrived whole; `None` until more is read.
@@ -177,7 +207,7 @@ impl AsFd for Client {
 
 /// Reads the result of a `send`.
 pub fn parse<M: Method>(result: &RawValue) -> Result<M::Result, ClientError> {
-    serde_json::from_str(result.get()).map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
+    M::read_result(result.get()).map_err(|error| ClientError::Garbled(format!("{}: {error}", M::NAME)))
 }
 
 /// What the daemon writes before every notification; a frame is long, and is not read twice.

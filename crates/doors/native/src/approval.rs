@@ -59,7 +59,7 @@ pub(crate) fn changes(shared: &DoorState, call: &Call<'_>, out: &mut Out) -> Res
         // Nothing new in time is an answer too.
         drop(tokio::time::timeout(wait, newer).await);
         let revision = *revision.borrow();
-        Later::reply(head.answer(&Ok(Changes { revision })))
+        Later::reply(head.answer::<methods::ApprovalChanges>(&Ok(Changes { revision })))
     });
     Ok(())
 }

@@ -17,7 +17,6 @@ use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
 use tokio::sync::watch;
 
 use crate::DoorState;
-use crate::device::words;
 use crate::dispatch::{Call, Client, Tag};
 use crate::rights::refusal;
 use crate::who::Who;
@@ -88,7 +87,7 @@ impl Arrival {
         M::Result: 'static,
     {
         let (params, head, visit) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.visit));
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &visit, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &visit, params))));
         Ok(())
     }
 }
@@ -117,7 +116,7 @@ fn redeem(wait: &MayWait, visit: &Visit, params: DeviceRedeemParams) -> Result<D
             let paired = DevicePaired {
                 id: paired.id,
                 name: paired.name,
-                rights: words(paired.rights),
+                rights: paired.rights,
                 limited: paired.limited,
                 tokens: paired.grant.map(tokens),
             };
@@ -164,7 +163,7 @@ impl Visit {
     /// From now on it is this device, if it is one.
     fn enter(&self, guest: Result<Guest, DeviceError>) -> Result<DeviceCame, RpcError> {
         let guest = guest.map_err(|error| refusal(&error))?;
-        let rights = words(self.shared.engine.rights_of(&guest));
+        let rights = self.shared.engine.rights_of(&guest);
         let came = DeviceCame { id: guest.id.clone(), name: guest.name.clone(), rights };
         self.max.raise(ostler_api::LINE_MAX);
         self.came.send_replace(Some(Arc::new(guest)));
@@ -181,7 +180,7 @@ impl Session for Arrival {
         }
         let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };
         if let Err(error) = self.call(&method, &call, out) {
-            out.ready.extend(call.head.answer(&Err::<(), _>(error)));
+            out.ready.extend(call.head.refuse(&error));
         }
         Flow::Continue
     }

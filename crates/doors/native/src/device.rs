@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ostler_api::{
     DeviceAffirmParams, DeviceInfo, DeviceList, DeviceNames, DeviceOfferParams, DeviceOffered, DeviceOffers,
-    DeviceRevokeParams, DeviceRevoked, Empty, ErrorKind, OfferInfo, OfferParams, OfferState, Right, RpcError,
-    Timestamp, methods,
+    DeviceRevokeParams, DeviceRevoked, Empty, ErrorKind, OfferInfo, OfferParams, OfferState, RpcError, Timestamp,
+    methods,
 };
 use ostler_door_rpc::Later;
 use ostler_engine::access::device::{Asks, HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Terms};
@@ -27,10 +27,7 @@ pub(crate) fn offer(
     who: &Who,
     params: DeviceOfferParams,
 ) -> Result<DeviceOffered, RpcError> {
-    let rights = match params.rights.is_empty() {
-        true => Preset::Answer.rights(),
-        false => params.rights.into_iter().map(meant).collect(),
-    };
+    let rights = if params.rights == Rights::NONE { Preset::Answer.rights() } else { params.rights };
     let terms = Terms {
         name: params.name,
         rights,
@@ -64,7 +61,7 @@ pub(crate) fn offers(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
         drop(tokio::time::timeout(wait, newer).await);
         let revision = *revision.borrow();
         let offers = engine.offers().into_iter().map(describe_offer).collect();
-        Later::reply(head.answer(&Ok(DeviceOffers { revision, offers })))
+        Later::reply(head.answer::<methods::DeviceOffers>(&Ok(DeviceOffers { revision, offers })))
     });
     Ok(())
 }
@@ -121,7 +118,7 @@ fn describe_offer(view: OfferView) -> OfferInfo {
         state,
         name: view.name,
         address: view.address,
-        rights: words(view.rights),
+        rights: view.rights,
         expires_in_ms: view.left_ms,
         device,
     }
@@ -133,7 +130,7 @@ fn describe(held: HeldDevice) -> DeviceInfo {
     DeviceInfo {
         id: held.device.id,
         name: held.device.name,
-        rights: words(held.device.rights),
+        rights: held.device.rights,
         key: held.device.key.is_some(),
         paired: time(held.paired_at),
         paired_by: held.device.by,
@@ -145,51 +142,6 @@ fn describe(held: HeldDevice) -> DeviceInfo {
     }
 }
 
-pub(crate) fn words(rights: Rights) -> Vec<Right> {
-    rights.iter().map(said).collect()
-}
-
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-macro_rules! same_rights {
-    ($($right:ident),*) => {
-        fn said(right: ostler_engine::access::device::Right) -> Right {
-            match right {
-                $(ostler_engine::access::device::Right::$right => Right::$right),*
-            }
-        }
-
-        fn meant(right: Right) -> ostler_engine::access::device::Right {
-            match right {
-                $(Right::$right => ostler_engine::access::device::Right::$right),*
-            }
-        }
-    };
-}
-
-same_rights!(
-    View,
-    Prompt,
-    AnswerOnce,
-    AnswerLastingly,
-    AnswerPrivileged,
-    LoosenAutonomy,
-    WriteFiles,
-    TypeIntoTerminals,
-    AdmitDevices
-);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rights_have_one_word_in_the_engine_and_on_the_wire() {
-        for right in ostler_engine::access::device::Right::ALL {
-            assert_eq!(serde_json::to_value(said(*right)).unwrap(), right.word());
-            assert_eq!(meant(said(*right)), *right);
-        }
-    }
 }

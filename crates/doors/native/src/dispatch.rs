@@ -78,7 +78,7 @@ impl<'a> Call<'a> {
             Ok(request) => request,
             Err(error) => {
                 let error = RpcError::new(ErrorKind::Invalid, format!("not a request: {error}"));
-                out.ready.extend(Head::unreadable(error));
+                out.ready.extend(Head::unreadable(&error));
                 return None;
             }
         };
@@ -88,7 +88,7 @@ impl<'a> Call<'a> {
     /// The parameters, as this method means them; none at all are as good as an empty object.
     pub(crate) fn params<M: Method>(&self) -> Result<M::Params, RpcError> {
         let text = self.params.map_or("{}", RawValue::get);
-        serde_json::from_str(if text == "null" { "{}" } else { text })
+        M::read_params(if text == "null" { "{}" } else { text })
             .map_err(|error| RpcError::new(ErrorKind::BadParams, format!("{}: {error}", M::NAME)))
     }
 }
@@ -189,7 +189,7 @@ impl Client {
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
                 let program = self.shared.instance.identity().program;
-                out.ready.extend(call.head.answer(&Ok(ostler_api::document(&program))));
+                out.ready.extend(call.head.document(&ostler_api::document(&program)));
                 Ok(())
             }
             _ => self.workspace_call(method, call, out),
@@ -258,7 +258,7 @@ impl Client {
         answer: fn(&DoorState, M::Params) -> Result<M::Result, RpcError>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, call.params::<M>()?);
-        out.ready.extend(call.head.answer(&result));
+        out.ready.extend(call.head.answer::<M>(&result));
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl Client {
         answer: ReachingNow<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
         let result = answer(&self.shared, &self.origin, call.params::<M>()?);
-        out.ready.extend(call.head.answer(&result));
+        out.ready.extend(call.head.answer::<M>(&result));
         Ok(())
     }
 
@@ -287,7 +287,7 @@ impl Client {
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         let origin = Arc::clone(&self.origin);
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, &origin, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, &origin, params))));
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl Client {
         let (origin, gone) = (Arc::clone(&self.origin), Arc::clone(&self.gone));
         out.spawn_blocking(move |wait| {
             let gone = || gone.load(Ordering::Relaxed);
-            Later::reply(head.answer(&answer(wait, &shared, &origin, params, &gone)))
+            Later::reply(head.answer::<M>(&answer(wait, &shared, &origin, params, &gone)))
         });
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Client {
         M::Result: 'static,
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, params))));
         Ok(())
     }
 }
@@ -342,7 +342,7 @@ impl Client {
     {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         let who = self.who.clone();
-        out.spawn_blocking(move |wait| Later::reply(head.answer(&answer(wait, &shared, &who, params))));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, &who, params))));
         Ok(())
     }
 }
@@ -360,12 +360,12 @@ impl Session for Client {
             let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(guest));
             out.spawn_blocking(move |wait| {
                 shared.engine.guest_refused(wait, &guest, "devices", &error.message);
-                Later::reply(call.head.answer(&Err::<(), _>(error)))
+                Later::reply(call.head.refuse(&error))
             });
             return Flow::Continue;
         }
         if let Err(error) = self.call(&method, &call, out) {
-            out.ready.extend(call.head.answer(&Err::<(), _>(error)));
+            out.ready.extend(call.head.refuse(&error));
         }
         Flow::Continue
     }

@@ -203,11 +203,12 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
             let Opened { cursor, told, .. } = opened;
             follows.open().insert(watch, (filter, told));
             let position = Position::after(cursor.position()).to_string();
-            let mut later = Later::reply(head.answer(&Ok(FeedFollowing { watch, position, gap })));
+            let mut later =
+                Later::reply(head.answer::<methods::FeedFollow>(&Ok(FeedFollowing { watch, position, gap })));
             later.watch = Some(Watch::events(name(watch), Tag::Feed(watch), cursor));
             later
         }
-        Err(error) => Later::reply(head.answer(&Err::<(), _>(error))),
+        Err(error) => Later::reply(head.refuse(&error)),
     });
     Ok(())
 }
@@ -238,7 +239,7 @@ pub(crate) fn unfollow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> R
         return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}")));
     }
     out.unwatch(&name(watch));
-    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    out.ready.extend(call.head.answer::<methods::FeedUnfollow>(&Ok(Empty {})));
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn finish(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
         client.who.needs(&client.shared, Right::TypeIntoTerminals)?;
     }
     let (shared, origin) = (Arc::clone(&client.shared), Arc::clone(&client.origin));
-    out.spawn(async move { Later::reply(head.answer(&step(shared, origin, params).await)) });
+    out.spawn(async move { Later::reply(head.answer::<methods::SessionFinish>(&step(shared, origin, params).await)) });
     Ok(())
 }
 

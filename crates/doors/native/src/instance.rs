@@ -208,7 +208,11 @@ pub(crate) fn stop(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
         let survivors: Vec<String> = left.iter().map(|process| process.id().to_owned()).collect();
         let ended = (running.len() - survivors.len()) as u64;
         end_soon(&shared, false);
-        Later::reply(head.answer(&Ok(Stopped { ended, survivors, unrecorded: unrecorded.len() as u64 })))
+        Later::reply(head.answer::<methods::InstanceStop>(&Ok(Stopped {
+            ended,
+            survivors,
+            unrecorded: unrecorded.len() as u64,
+        })))
     });
     Ok(())
 }

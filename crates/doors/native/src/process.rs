@@ -90,7 +90,7 @@ pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
     let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
     out.spawn(async move {
         let result = shared.engine.spawn(request).await;
-        Later::reply(head.answer(
+        Later::reply(head.answer::<methods::ProcessSpawn>(
             &result.map(|process| describe(&process)).map_err(|error| refusal(&shared.engine, &error, cwd.as_deref())),
         ))
     });
@@ -128,7 +128,9 @@ pub(crate) fn stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
     let engine = client.shared.engine.clone();
     let done = move |result: Result<ostler_engine::Appended, StdinError>| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
-        deliver(Later::reply(head.answer(&answer.map_err(|error| stdin_refusal(&engine, &error)))));
+        deliver(Later::reply(
+            head.answer::<methods::ProcessStdin>(&answer.map_err(|error| stdin_refusal(&engine, &error))),
+        ));
     };
     match sender {
         Some((sender, offset)) => process.write_stdin_of(sender, offset, data, done),
@@ -189,7 +191,7 @@ pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Re
             Ok(()) | Err(StdinError::Closed | StdinError::NotRunning) => Ok(Empty {}),
             Err(error) => Err(stdin_refusal(&engine, &error)),
         };
-        Later::reply(head.answer(&result))
+        Later::reply(head.answer::<methods::ProcessCloseStdin>(&result))
     });
     Ok(())
 }
@@ -237,7 +239,7 @@ pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
             escalated: matches!(outcome, KillOutcome::Killed | KillOutcome::Unkillable),
             exit: info::exit(&bounds),
         };
-        let mut later = Later::reply(head.answer(&Ok(killed)));
+        let mut later = Later::reply(head.answer::<methods::ProcessKill>(&Ok(killed)));
         // A client that watches the process sees its end before it is told of it.
         later.after = bounds.exit.map(|exit| After { process: process.id().to_owned(), seq: exit.seq });
         later
@@ -263,7 +265,7 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         // What was let go meanwhile needs no skipping.
         let skip = if from == seq && from >= bounds.first_seq { skip } else { 0 };
         let attached = Attached { watch, process: describe(&process), from: from.max(bounds.first_seq), skip, size };
-        let mut later = Later::reply(head.answer(&Ok(attached)));
+        let mut later = Later::reply(head.answer::<methods::ProcessAttach>(&Ok(attached)));
         later.watch = Some(Watch::new(process, Tag::Process(watch), from - 1));
         later
     };
@@ -317,7 +319,7 @@ pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
     };
     out.unwatch(&process);
-    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    out.ready.extend(call.head.answer::<methods::ProcessDetach>(&Ok(Empty {})));
     Ok(())
 }
 
@@ -332,7 +334,7 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     }
     let size = WinSize { rows: params.rows, cols: params.cols };
     let holds = client.watches.resize(process.id(), size).unwrap_or_else(|| process.resize(size));
-    out.ready.extend(call.head.answer(&Ok(info::win_size(holds))));
+    out.ready.extend(call.head.answer::<methods::ProcessResize>(&Ok(info::win_size(holds))));
     Ok(())
 }
 

@@ -98,9 +98,7 @@ pub(crate) fn refusal(error: &DeviceError) -> RpcError {
         DeviceError::NotFound(_) => (ErrorKind::NotFound, Some("list them: ostler devices")),
         DeviceError::Offer(_) => (ErrorKind::Refused, None),
         DeviceError::Store(_) | DeviceError::Random(_) => (ErrorKind::Failed, None),
-        DeviceError::NotAPerson(_) | DeviceError::Hosted(_) | DeviceError::Unknown => {
-            (ErrorKind::Refused, Some("use a terminal of your own"))
-        }
+        DeviceError::Hosted(_) | DeviceError::Unknown => (ErrorKind::Refused, Some("use a terminal of your own")),
         DeviceError::Right(_) => (ErrorKind::Refused, Some("pair it again with more rights: ostler pair --rights")),
         _ => (ErrorKind::Refused, None),
     };
@@ -121,6 +119,12 @@ mod tests {
             assert!(need(method.name).is_some(), "{} has no line in the table", method.name);
         }
         assert_eq!(need("process.explode"), None, "what is not there is open to no device");
+    }
+
+    #[test]
+    fn what_to_do_is_said_once() {
+        let refused = refusal(&DeviceError::NotAPerson("pid 1 has no terminal: use a terminal of your own".into()));
+        assert_eq!(refused.data.and_then(|data| data.hint), None);
     }
 
     #[test]

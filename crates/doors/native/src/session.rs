@@ -354,7 +354,7 @@ pub(crate) fn change(
 pub(crate) fn close(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::SessionClose>()?;
     let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
-    out.spawn(async move { Later::reply(head.answer(&closed(shared, origin, params).await)) });
+    out.spawn(async move { Later::reply(head.answer::<methods::SessionClose>(&closed(shared, origin, params).await)) });
     Ok(())
 }
 
@@ -432,11 +432,11 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
         });
         match begun {
             Ok((watching, id, cursor)) => {
-                let mut later = Later::reply(head.answer(&Ok(watching)));
+                let mut later = Later::reply(head.answer::<methods::SessionWatch>(&Ok(watching)));
                 later.watch = Some(Watch::events(id, tag, cursor));
                 later
             }
-            Err(error) => Later::reply(head.answer(&Err::<(), _>(error))),
+            Err(error) => Later::reply(head.refuse(&error)),
         }
     });
     Ok(())
@@ -448,7 +448,7 @@ pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
         return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
     };
     out.unwatch(&session);
-    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    out.ready.extend(call.head.answer::<methods::SessionUnwatch>(&Ok(Empty {})));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! feed it. Everything here is bounded by the connection's limits.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
@@ -57,6 +58,10 @@ impl<Tag> Later<Tag> {
 
 /// Writes an answer on the thread that has it. Gives it back where the connection's task has to see to it.
 type WriteNow<Tag> = Box<dyn Fn(Later<Tag>) -> Option<Later<Tag>> + Send + Sync>;
+
+/// Work on an answer, boxed: what carries it to a task or a thread is compiled once, and not for every method.
+type Task<Tag> = Pin<Box<dyn Future<Output = Later<Tag>> + Send>>;
+type Work<Tag> = Box<dyn FnOnce(&MayWait) -> Later<Tag> + Send>;
 
 /// A session's view of its connection.
 pub struct Outbox<Tag> {
@@ -152,8 +157,11 @@ impl<Tag: Send + 'static> Outbox<Tag> {
     /// Works on an answer beside the connection. What it can do without waiting is done at once: who is asked for the rest
     /// begins with it while a task is made for the answer.
     pub fn spawn(&mut self, work: impl Future<Output = Later<Tag>> + Send + 'static) {
+        self.as_a_task(Box::pin(work));
+    }
+
+    fn as_a_task(&mut self, mut work: Task<Tag>) {
         let deliver = self.later();
-        let mut work = Box::pin(work);
         // Nobody is told by this waker; the task looks once more.
         match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(later) => deliver(later),
@@ -170,6 +178,10 @@ impl<Tag: Send + 'static> Outbox<Tag> {
 
     /// Works on an answer on a thread that may wait for disks and programs, when one of the connection's is free.
     pub fn spawn_blocking(&mut self, work: impl FnOnce(&MayWait) -> Later<Tag> + Send + 'static) {
+        self.on_a_thread(Box::new(work));
+    }
+
+    fn on_a_thread(&mut self, work: Work<Tag>) {
         let deliver = self.later();
         let on_a_thread = move |place: Option<OwnedSemaphorePermit>| {
             drop(MayWait::pool(move |wait| {

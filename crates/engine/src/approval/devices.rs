@@ -39,7 +39,7 @@ impl Desk {
     ) -> Result<Result<Grant, NotIn>, StoreError> {
         match self.devices.with_refresh(shown, forgive_ms, clock::wall_ms()) {
             Err(why) => Ok(Err(why)),
-            Ok(Refresh::Newest(id)) => {
+            Ok(Refresh::Good(id)) => {
                 self.tell_device(&id, Record::DeviceRenewed { device: id.clone(), tokens, address })?;
                 Ok(Ok(grant))
             }

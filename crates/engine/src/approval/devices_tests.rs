@@ -3,6 +3,7 @@
 use super::tests::*;
 use super::*;
 use crate::access::device::key::tests::Browser;
+use crate::access::device::roster::Refresh;
 use crate::access::device::{Device, Grant, Lifetimes, NotIn, Preset, Rights, Secret};
 use crate::may_wait::IN_A_TEST;
 use ostler_story::Signed;
@@ -17,8 +18,7 @@ fn pair(inbox: &Inbox, name: &str, rights: Rights) -> (Device, Grant) {
 }
 
 fn renew(inbox: &Inbox, refresh: &Secret) -> Result<Grant, NotIn> {
-    let family = refresh.reveal().split_once('.').map(|(family, _)| family);
-    let fresh = Grant::fresh(family, Lifetimes::default(), clock::wall_ms()).unwrap();
+    let fresh = Grant::fresh(Some(refresh.reveal()), Lifetimes::default(), clock::wall_ms()).unwrap();
     inbox.renew(IN_A_TEST, refresh.reveal(), fresh, 0, "192.0.2.2".into()).unwrap()
 }
 
@@ -80,6 +80,34 @@ fn a_refresh_token_that_is_used_twice_revokes_its_device_and_the_audit_says_so()
     assert!(said.contains("device_revoked") && said.contains("used twice"), "{said}");
     drop(inbox);
     assert_eq!(renew(&open(folder.path()), &third.refresh), Err(NotIn::Nobody), "also after a restart");
+}
+
+#[test]
+fn a_refresh_whose_answer_was_lost_may_be_repeated_soon_and_until_somebody_uses_what_it_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let (phone, first) = pair(&inbox, "phone", Preset::Answer.rights());
+    let lost = renew(&inbox, &first.refresh).unwrap();
+    drop(inbox);
+    let inbox = open(folder.path());
+    let again = renew(&inbox, &first.refresh).unwrap();
+    assert_eq!(whose(&inbox, &lost.access), Err(NotIn::Nobody), "only the last answer counts");
+    assert_eq!(whose(&inbox, &again.access), Ok("phone".into()));
+    let shown = |now: u64| inbox.roster().with_refresh(first.refresh.reveal(), 0, now);
+    let (now, minute) = (clock::wall_ms(), 60_000);
+    assert_eq!(shown(now), Ok(Refresh::Good(phone.id.clone())));
+    assert_eq!(shown(now + minute), Ok(Refresh::Old(phone.id.clone())), "a repetition gives no more time");
+    assert_eq!(
+        inbox.roster().with_refresh(lost.refresh.reveal(), 0, now),
+        Ok(Refresh::Old(phone.id.clone())),
+        "whoever got the lost answer is somebody else"
+    );
+    // Its first request: from now on whoever shows the old one has stolen it.
+    inbox.device_seen(IN_A_TEST, &phone.id, "192.0.2.2").unwrap();
+    drop(inbox);
+    let inbox = open(folder.path());
+    assert_eq!(renew(&inbox, &first.refresh), Err(NotIn::Reused), "also after a restart");
+    assert_eq!(whose(&inbox, &again.access), Err(NotIn::Nobody));
 }
 
 #[test]

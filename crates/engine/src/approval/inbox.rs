@@ -365,7 +365,7 @@ impl Inbox {
         self.with(wait, |desk| desk.renew(shown, fresh, forgive_ms, address))
     }
 
-    /// A device with a key is here; noted now and then.
+    /// A device is here; noted where that is due.
     pub(crate) fn device_seen(&self, wait: &MayWait, device: &str, address: &str) -> Result<(), StoreError> {
         match self.roster().is_due(device, clock::wall_ms()) {
             true => self.with(wait, |desk| desk.device_seen(device, address)),

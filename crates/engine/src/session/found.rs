@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ostler_agents::probe;
 use ostler_story::{Agent, Drive};
-use ostler_workspace::{Durable, replace};
+use ostler_workspace::{Durable, read_small, replace};
 use serde::{Deserialize, Serialize};
 
 use crate::brief::{Brief, Ended, Forker};
@@ -25,6 +25,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_OUTPUT: usize = 256 << 10;
 /// 64 programs are remembered: a handful of agents, and their earlier versions until they are pushed out.
 const MAX_KNOWN: usize = 64;
+/// 1 MiB: as many programs with paths as long as they can be.
+const MOST: u64 = 1 << 20;
 /// The version of the file. Another one is not read and not written over.
 const FORMAT: u32 = 1;
 
@@ -151,7 +153,7 @@ fn changed(meta: &Metadata) -> i64 {
 }
 
 fn load(file: &Path) -> Vec<Known> {
-    let stored = std::fs::read(file).ok().and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
+    let stored = read_small(file, MOST).ok().and_then(|text| serde_json::from_str::<Stored>(&text).ok());
     stored.filter(|stored| stored.format == FORMAT).map(|stored| stored.programs).unwrap_or_default()
 }
 
@@ -161,7 +163,7 @@ fn store(file: &Path, known: &[Known]) -> io::Result<()> {
     struct Head {
         format: u32,
     }
-    let there = std::fs::read(file).ok().and_then(|bytes| serde_json::from_slice::<Head>(&bytes).ok());
+    let there = read_small(file, MOST).ok().and_then(|text| serde_json::from_str::<Head>(&text).ok());
     if there.is_some_and(|there| there.format != FORMAT) {
         return Ok(());
     }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ostler_story::{Fact, Said};
+use ostler_workspace::{Durable, read_small, replace};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -30,6 +29,9 @@ use crate::{Engine, Environment, Inbox, Joiner, MayWait, id};
 
 /// How long all agents together may take to end when everything ends.
 const ENDED_WITHIN: Duration = Duration::from_secs(12);
+
+/// A name of a boot is a UUID; whatever is longer is none.
+const BOOT_MAX: u64 = 256;
 
 /// How long the same key waits for whoever is making its session: longer than git takes for a work tree.
 const SAME_KEY: Duration = Duration::from_secs(60);
@@ -233,7 +235,7 @@ impl Sessions {
         let file = self.shared.registry.config.dir.join("boot");
         // Where the kernel does not tell, a crash of the daemon would look the same.
         let Some(boot) = crate::approval::named_boot() else { return };
-        match fs::read_to_string(&file) {
+        match read_small(&file, BOOT_MAX) {
             Ok(last) if last == boot => return,
             Ok(_) => {
                 for session in self.list().iter().filter(|session| session.look().state.is_busy()) {
@@ -243,13 +245,11 @@ impl Sessions {
                     }
                 }
             }
-            // The first daemon here.
+            // The first daemon here, or nobody knows.
             Err(_) => {}
         }
         // Written last: who dies before holds them all again.
-        let mut owned = OpenOptions::new();
-        owned.write(true).create(true).truncate(true).mode(0o600);
-        if let Err(error) = owned.open(&file).and_then(|mut file| file.write_all(boot.as_bytes())) {
+        if let Err(error) = replace(&file, &file.with_extension("new"), boot.as_bytes(), Durable::No) {
             tracing::warn!("{}: {error}", file.display());
         }
     }

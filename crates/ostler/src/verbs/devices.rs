@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use ostler_api::{DeviceInfo, DeviceRevokeParams, Empty, methods};
+use ostler_api::client::{Client, ClientError};
+use ostler_api::{DeviceAffirmParams, DeviceInfo, DeviceRevokeParams, Empty, methods};
 
 use super::Context;
+use super::affirm::{self, Suspended};
 use super::approvals::with_instance;
 use super::connect::Reached;
-use super::offer::words;
+use super::offer::allowed;
 use crate::output::{Align, CommandError, Kind, Paint, Table, ago};
+use crate::request::Row;
 
 const HELP: &str = "\
 Examples:
@@ -56,8 +59,37 @@ impl Devices {
             Action::List => list(context),
             Action::Revoke { device: Some(device), .. } => revoke(context, &device),
             Action::Revoke { device: None, .. } => revoke_all(context),
-            Action::Affirm => super::devices_affirm::run(context),
+            Action::Affirm => affirm::run::<DeviceInfo>(context),
         }
+    }
+}
+
+impl Suspended for DeviceInfo {
+    const NOUN: &'static str = "device";
+
+    fn list(client: &mut Client) -> Result<Vec<Self>, ClientError> {
+        let devices = client.call::<methods::DeviceList>(&Empty {})?.devices;
+        Ok(devices.into_iter().filter(|device| device.suspended).collect())
+    }
+
+    fn affirm(client: &mut Client, digests: Vec<String>) -> Result<Vec<String>, ClientError> {
+        Ok(client.call::<methods::DeviceAffirm>(&DeviceAffirmParams { digests })?.names)
+    }
+
+    fn digest(&self) -> Option<String> {
+        Some(self.digest.clone())
+    }
+
+    fn show(&self) -> Vec<Row> {
+        let (paired, seen) = (ago(self.paired), ago(self.seen));
+        vec![
+            Row::new(Paint::Head, &format!("{} may {}", self.name, allowed(self.rights))),
+            Row::new(Paint::Dim, &format!("paired {paired} by {}, seen {seen} at {}", self.paired_by, self.address)),
+        ]
+    }
+
+    fn question(_: &[Self]) -> &'static str {
+        "let them in again? [y/N] "
     }
 }
 
@@ -99,7 +131,7 @@ fn table(rows: &[(String, DeviceInfo)], several: bool) -> Table {
     for (instance, device) in rows {
         let rights = match device.suspended {
             true => ("suspended".to_owned(), Paint::Warn),
-            false => (words(&device.rights), Paint::Plain),
+            false => (device.rights.to_string(), Paint::Plain),
         };
         let mut row = vec![
             (device.name.clone(), Paint::Head),

@@ -1,5 +1,6 @@
 //! One file per verb, and what they share: where instances are and how to reach them.
 
+mod affirm;
 mod agents_here;
 mod api;
 mod approvals;
@@ -18,7 +19,6 @@ mod connect;
 mod demo;
 mod deny;
 mod devices;
-mod devices_affirm;
 mod diff;
 mod doctor;
 mod down;

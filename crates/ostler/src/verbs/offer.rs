@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use ostler_api::{
     DeviceOfferParams, DeviceOffered, DeviceOffersParams, Door, Empty, OfferInfo, OfferParams, OfferState, Right,
-    methods,
+    Rights, methods,
 };
-use ostler_engine::access::device::Rights;
 use qrcode::{Color, EcLevel, QrCode};
 
 use super::Context;
@@ -74,7 +73,7 @@ pub(super) struct Wanted<'a> {
 
 /// Offers a place to a device, and waits until one has come and a person has decided.
 pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, CommandError> {
-    let rights = wanted.rights.map_or(Ok(Vec::new()), rights_of)?;
+    let rights = wanted.rights.map_or(Ok(Rights::NONE), rights_of)?;
     let mut reached = match wanted.at {
         At::Web => super::rules::one(context)?,
         At::Cdev => of_cdev(context)?,
@@ -106,7 +105,7 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
     if context.json() {
         context.screen.value(&serde_json::json!({ "paired": settled.device, "name": name }))?;
     } else {
-        context.screen.line(&visible(&format!("{name} is paired ({})", words(&settled.rights))))?;
+        context.screen.line(&visible(&format!("{name} is paired ({})", settled.rights)))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -125,20 +124,12 @@ fn refusal(reached: &mut Reached, params: &DeviceOfferParams) -> CommandError {
 }
 
 /// Words of rights, or of what people choose.
-pub(super) fn rights_of(text: &str) -> Result<Vec<Right>, CommandError> {
-    let rights: Rights = text.parse().map_err(|error| {
-        let known: Vec<&str> = Right::ALL.iter().map(|right| right.as_str()).collect();
+pub(super) fn rights_of(text: &str) -> Result<Rights, CommandError> {
+    text.parse().map_err(|error| {
+        let known: Vec<&str> = Right::ALL.iter().map(|right| right.word()).collect();
         CommandError::usage(format!("--rights: {error}"))
             .hint(format!("use watch, answer, work or full; or some of: {}", known.join(",")))
-    })?;
-    Ok(Right::ALL.iter().copied().filter(|right| rights.iter().any(|one| one.word() == right.as_str())).collect())
-}
-
-/// Rights in the word that people choose them by, or one by one.
-pub(super) fn words(rights: &[Right]) -> String {
-    let all: Vec<&str> = rights.iter().map(|right| right.as_str()).collect();
-    let text = all.join(",");
-    text.parse::<Rights>().map_or(text, |rights| rights.to_string())
+    })
 }
 
 /// The instance whose port for cdev clients is meant: `--instance`, else the only one that has it, else `main`.
@@ -289,7 +280,7 @@ impl Watch<'_> {
         let address = offer.address.clone().unwrap_or_default();
         let rows = [
             Row::new(Paint::Head, &format!("{name} at {address} came to {} with your code or link.", self.url)),
-            Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(&offer.rights))),
+            Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(offer.rights))),
             Row::ours(Paint::Plain, ""),
         ];
         let look = DeviceOffersParams { after: 0, wait_ms: 0 };
@@ -310,8 +301,8 @@ impl Watch<'_> {
 }
 
 /// Rights in a sentence.
-pub(super) fn allowed(rights: &[Right]) -> String {
-    let word = |right: &Right| match right {
+pub(super) fn allowed(rights: Rights) -> String {
+    let word = |right: Right| match right {
         Right::View => "see everything",
         Right::Prompt => "talk to agents",
         Right::AnswerOnce => "answer requests once",
@@ -381,9 +372,9 @@ mod tests {
 
     #[test]
     fn rights_are_words_that_people_choose_or_one_by_one() {
-        assert_eq!(words(&rights_of("answer").unwrap()), "answer");
-        assert_eq!(words(&rights_of("view,admit").unwrap()), "view,admit");
-        assert_eq!(words(&rights_of(BROWSER).unwrap()), "view,prompt,answer_once,write,admit");
+        assert_eq!(rights_of("answer").unwrap().to_string(), "answer");
+        assert_eq!(rights_of("view,admit").unwrap().to_string(), "view,admit");
+        assert_eq!(rights_of(BROWSER).unwrap().to_string(), "view,prompt,answer_once,write,admit");
         let error = rights_of("root").unwrap_err();
         assert!(error.message.contains("`root`") && error.hint.unwrap().contains("answer_once"));
     }

@@ -91,7 +91,7 @@ impl Rules {
         match self.action.unwrap_or(Action::List) {
             Action::List => list(context),
             Action::Add(add) => add.run(context),
-            Action::Affirm => super::rules_affirm::run(context),
+            Action::Affirm => super::affirm::run::<RuleInfo>(context),
             Action::Revoke { name } => revoke(context, &name),
         }
     }

@@ -1,17 +1,12 @@
-//! `ostler rules affirm`: shows every suspended rule, whole, and takes one key on the person's own terminal. What was not
-//! on the screen is not affirmed: each rule is named by the hash of all of it.
+//! Rules that are suspended since ostler was stopped: what to say where they are, and how each is shown before a person affirms it.
 
-use std::process::ExitCode;
-
+use ostler_api::client::{Client, ClientError};
 use ostler_api::{Empty, RuleAffirmParams, RuleEffect, RuleInfo, methods};
 use ostler_engine::approval::Pattern;
 
-use super::Context;
-use super::approvals::{Tty, with_instance};
-use super::confirmed::confirmed;
-use super::connect::Reached;
+use super::affirm::Suspended;
 use super::rules::what;
-use crate::output::{CommandError, Kind, Paint, ago};
+use crate::output::{Paint, ago};
 use crate::request::Row;
 
 /// What to say where rules are suspended, in one line.
@@ -24,92 +19,56 @@ pub(super) fn hint(count: u64) -> Option<String> {
     }
 }
 
-pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
-    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
-    let mut affirmed = Vec::new();
-    let mut found = false;
-    for mut reached in context.reach_all_deciding()? {
-        let rules = reached.client.call::<methods::RuleList>(&Empty {})?.rules;
-        let rules: Vec<RuleInfo> = rules.into_iter().filter(|rule| rule.suspended).collect();
-        if rules.is_empty() {
-            continue;
+impl Suspended for RuleInfo {
+    const NOUN: &'static str = "rule";
+
+    fn list(client: &mut Client) -> Result<Vec<Self>, ClientError> {
+        let rules = client.call::<methods::RuleList>(&Empty {})?.rules;
+        Ok(rules.into_iter().filter(|rule| rule.suspended).collect())
+    }
+
+    fn affirm(client: &mut Client, digests: Vec<String>) -> Result<Vec<String>, ClientError> {
+        Ok(client.call::<methods::RuleAffirm>(&RuleAffirmParams { digests })?.names)
+    }
+
+    fn digest(&self) -> Option<String> {
+        let pattern = serde_json::from_str::<Pattern>(&self.pattern).ok();
+        let whole = matches!(pattern, Some(Pattern::Command { .. })) || self.content.is_some();
+        whole.then(|| self.digest.clone())
+    }
+
+    /// Its title may be a lie; what it matches is not.
+    fn show(&self) -> Vec<Row> {
+        let pattern = serde_json::from_str::<Pattern>(&self.pattern).ok();
+        let says = if self.effect == RuleEffect::Allow { "approves" } else { "denies" };
+        let root = matches!(pattern, Some(Pattern::Command { privileged: true, .. }));
+        let agent = matches!(pattern, Some(Pattern::Command { forward_agent: true, .. }));
+        let right = [(root, " as root"), (agent, " with your ssh agent")];
+        let right: String = right.iter().filter(|(so, _)| *so).map(|(_, text)| *text).collect();
+        let ends = self.expires.map_or("never ends".to_owned(), |end| format!("ends {end}"));
+        let mut rows = vec![
+            Row::new(Paint::Head, &format!("{} {says}{right}, in {}", self.name, self.scope)),
+            Row::new(Paint::Dim, &format!("made {} by {}, {ends}", ago(self.made), self.made_by)),
+        ];
+        match (&pattern, &self.content) {
+            (Some(Pattern::Command { .. }), _) => {
+                rows.push(Row::new(Paint::Plain, &what(pattern.as_ref(), &self.title)))
+            }
+            (_, Some(content)) => rows.push(Row::new(Paint::Plain, content)),
+            (_, None) => rows.push(Row::ours(
+                Paint::Warn,
+                format!(
+                    "what it is about is not kept: it stays suspended. Remove it: ostler rules revoke {}",
+                    self.name
+                ),
+            )),
         }
-        found = true;
-        let Some(tty) = &tty else { return Err(refusal(&mut reached)) };
-        tty.alone(&reached.client)?;
-        if !is_yes(context, tty, &mut reached, &rules)? {
-            return Err(CommandError::failed("nothing was affirmed")
-                .hint("remove a rule that is not yours: ostler rules revoke NAME"));
-        }
-        let digests = rules.iter().filter(|rule| can_be(rule)).map(|rule| rule.digest.clone()).collect();
-        let names = reached.client.call::<methods::RuleAffirm>(&RuleAffirmParams { digests })?.names;
-        affirmed.extend(names.into_iter().map(|name| (reached.found.name.clone(), name)));
+        rows
     }
-    if context.json() {
-        let rows =
-            affirmed.iter().map(|(instance, name)| with_instance(instance, &serde_json::json!({"affirmed": name})));
-        context.screen.value(&rows.collect::<Vec<_>>())?;
-    } else if found {
-        for (_, name) in affirmed {
-            context.screen.line(&format!("{name} affirmed"))?;
-        }
-    } else {
-        context.screen.note("no rule is suspended");
+
+    fn question(all: &[Self]) -> &'static str {
+        if all.len() == 1 { "use this rule again? [y/N] " } else { "use these rules again? [y/N] " }
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// There is nobody here to press a key. The daemon says why, and notes that somebody tried; nothing is named.
-fn refusal(reached: &mut Reached) -> CommandError {
-    match reached.client.call::<methods::RuleAffirm>(&RuleAffirmParams { digests: Vec::new() }) {
-        Err(error) => error.into(),
-        Ok(_) => CommandError::new(Kind::Refused, "affirming needs a terminal"),
-    }
-}
-
-/// Whether all of it can be shown.
-fn can_be(rule: &RuleInfo) -> bool {
-    let pattern = serde_json::from_str::<Pattern>(&rule.pattern).ok();
-    matches!(pattern, Some(Pattern::Command { .. })) || rule.content.is_some()
-}
-
-fn is_yes(context: &Context, tty: &Tty, reached: &mut Reached, rules: &[RuleInfo]) -> Result<bool, CommandError> {
-    let mut rows = vec![Row::ours(
-        Paint::Plain,
-        format!("Rules of `{}` that nothing vouches for since ostler was stopped. Are they yours?", reached.found.name),
-    )];
-    rules.iter().for_each(|rule| rows.extend(show(rule)));
-    rows.push(Row::ours(Paint::Plain, ""));
-    let question = if rules.len() == 1 { "use this rule again? [y/N] " } else { "use these rules again? [y/N] " };
-    confirmed(&context.screen, tty, &rows, question, || {
-        reached.client.call::<methods::InstanceStatus>(&Empty {})?;
-        Ok(true)
-    })
-}
-
-/// A rule, whole. Its title may be a lie; what it matches is not.
-fn show(rule: &RuleInfo) -> Vec<Row> {
-    let pattern = serde_json::from_str::<Pattern>(&rule.pattern).ok();
-    let says = if rule.effect == RuleEffect::Allow { "approves" } else { "denies" };
-    let root = matches!(pattern, Some(Pattern::Command { privileged: true, .. }));
-    let agent = matches!(pattern, Some(Pattern::Command { forward_agent: true, .. }));
-    let right = [(root, " as root"), (agent, " with your ssh agent")];
-    let right: String = right.iter().filter(|(so, _)| *so).map(|(_, text)| *text).collect();
-    let ends = rule.expires.map_or("never ends".to_owned(), |end| format!("ends {end}"));
-    let mut rows = vec![
-        Row::ours(Paint::Plain, ""),
-        Row::new(Paint::Head, &format!("{} {says}{right}, in {}", rule.name, rule.scope)),
-        Row::new(Paint::Dim, &format!("made {} by {}, {ends}", ago(rule.made), rule.made_by)),
-    ];
-    match (&pattern, &rule.content) {
-        (Some(Pattern::Command { .. }), _) => rows.push(Row::new(Paint::Plain, &what(pattern.as_ref(), &rule.title))),
-        (_, Some(content)) => rows.push(Row::new(Paint::Plain, content)),
-        (_, None) => rows.push(Row::ours(
-            Paint::Warn,
-            format!("what it is about is not kept: it stays suspended. Remove it: ostler rules revoke {}", rule.name),
-        )),
-    }
-    rows
 }
 
 #[cfg(test)]
@@ -135,12 +94,14 @@ mod tests {
     #[test]
     fn a_rule_is_shown_by_what_it_matches_and_not_by_what_it_is_called() {
         let command = r#"{"about":"command","stages":[[{"is":"/bin/rm"},{"is":"-rf"}]],"privileged":true}"#;
-        let text = |rule: &RuleInfo| show(rule).into_iter().map(|row| row.text).collect::<Vec<_>>().join("\n");
+        let text = |rule: &RuleInfo| rule.show().into_iter().map(|row| row.text).collect::<Vec<_>>().join("\n");
         let shown = text(&rule(command, None));
         assert!(shown.contains("/bin/rm -rf") && shown.contains("as root") && !shown.contains("ls"), "{shown}");
         let tool = r#"{"about":"content","hash":"00"}"#;
         assert!(text(&rule(tool, Some("{\"tool\":\"Bash\"}"))).contains("Bash"));
-        assert!(!can_be(&rule(tool, None)) && can_be(&rule(command, None)) && can_be(&rule(tool, Some("x"))));
+        let digest = |pattern, content| Suspended::digest(&rule(pattern, content));
+        assert_eq!(digest(tool, None), None, "not all of it can be shown");
+        assert!(digest(command, None).is_some() && digest(tool, Some("x")).is_some());
     }
 
     #[test]

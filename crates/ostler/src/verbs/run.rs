@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::client::ClientError;
-use ostler_api::{ProcessInfo, SpawnParams, WinSize, methods};
+use ostler_api::{Empty, ProcessInfo, SpawnParams, WinSize, methods};
+use ostler_keeper::procfs;
 
 use super::Context;
 use super::attach::{hold, takes_keyboard};
@@ -27,6 +28,8 @@ const COME_BACK_WITHIN: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(50);
 /// A folder or program on a slow disk takes its time.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
+/// After this long a person wonders.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Run a command that keeps running when you leave
 #[derive(Debug, Args)]
@@ -205,7 +208,7 @@ fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInf
     let deadline = Instant::now() + COME_BACK_WITHIN;
     loop {
         reached.client.answer_within(Some(STARTED_WITHIN))?;
-        let lost = match reached.client.call::<methods::ProcessSpawn>(params) {
+        let lost = match reached.client.call_patiently::<methods::ProcessSpawn>(params, PATIENCE, || slow(context)) {
             Ok(process) => return Ok((reached, process)),
             Err(lost @ (ClientError::Closed | ClientError::Io(_))) => lost,
             Err(error) => return Err(error.into()),
@@ -218,6 +221,20 @@ fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInf
             }
         };
     }
+}
+
+/// What a person is told who waits for a command to start.
+fn slow(context: &Context) {
+    let status =
+        context.reach_one().and_then(|mut reached| Ok(reached.client.call::<methods::InstanceStatus>(&Empty {})?));
+    let starter = status.ok().and_then(|status| status.keeper_pid);
+    let stopped = |pid: &u32| procfs::stat(*pid).is_ok_and(|stat| matches!(stat.state, b'T' | b't'));
+    context.screen.note(&match starter.filter(stopped) {
+        Some(pid) => format!(
+            "not started yet: pid {pid}, which starts every command, is stopped; let it go on: kill -CONT {pid}"
+        ),
+        None => format!("not started yet; waiting up to {} s", STARTED_WITHIN.as_secs()),
+    });
 }
 
 fn fresh_key() -> Result<String, CommandError> {

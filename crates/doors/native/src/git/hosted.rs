@@ -39,7 +39,7 @@ where
 {
     let (params, head) = (call.params::<M>()?, call.head.clone());
     let (shared, origin) = (Arc::clone(&client.shared), Arc::clone(&client.origin));
-    out.spawn(async move { Later::reply(head.answer(&started(shared, origin, params).await)) });
+    out.spawn(async move { Later::reply(head.answer::<M>(&started(shared, origin, params).await)) });
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use ostler_story::{By, Signed};
 
 use super::DeviceError;
 use super::key::Challenge;
-use super::rights::{Right, Rights};
 use super::roster::{Grant, HeldDevice, Lifetimes, NotIn};
+use super::{Right, Rights};
 use crate::approval::clock;
 use crate::{Caller, Engine, MayWait};
 
@@ -82,12 +82,16 @@ impl Engine {
         self.check_visitor(wait, visitor, "devices")?;
         let roster = self.inbox().roster();
         match roster.with_access(access, clock::wall_ms()) {
-            Ok(held) => Ok(self.came(held, visitor)),
+            Ok(held) => {
+                self.inbox().device_seen(wait, &held.device.id, &visitor.address.to_string())?;
+                Ok(self.came(held, visitor))
+            }
             Err(why) => Err(self.not_in(wait, why, visitor)),
         }
     }
 
-    /// New tokens for a refresh token, which is used up. One that comes twice revokes its device.
+    /// New tokens for a refresh token, which is used up. One that comes twice revokes its device, unless the answer to the
+    /// first time was lost: soon after it, and nobody has used what it held.
     pub fn refresh(
         &self,
         wait: &MayWait,
@@ -96,8 +100,7 @@ impl Engine {
         visitor: &Visitor,
     ) -> Result<Grant, DeviceError> {
         self.check_visitor(wait, visitor, "devices")?;
-        let family = refresh.split_once('.').map(|(family, _)| family);
-        let fresh = Grant::fresh(family, lifetimes, clock::wall_ms()).map_err(DeviceError::Random)?;
+        let fresh = Grant::fresh(Some(refresh), lifetimes, clock::wall_ms()).map_err(DeviceError::Random)?;
         match self.inbox().renew(wait, refresh, fresh, lifetimes.forgive_ms, visitor.address.to_string())? {
             Ok(grant) => Ok(grant),
             Err(why) => Err(self.not_in(wait, why, visitor)),

@@ -3,7 +3,7 @@
 //! # Theory of operation
 //! A person, or a device with the right to admit others, makes an offer ([`offers`]): a link, and a code to be typed. Whoever
 //! comes with one of them claims the offer; a person is asked once more unless it is a program of this machine that opened a
-//! link. Then the device is paired: one record of the audit says what it is called, what it may do ([`rights`]), and the key or
+//! link. Then the device is paired: one record of the audit says what it is called, what it may do ([`Rights`]), and the key or
 //! the hashes of the tokens by which it shows who it is. The sum of those records is the [`roster`], published with every
 //! change, so that whoever only looks never waits.
 //!
@@ -18,7 +18,6 @@ mod offers;
 #[cfg(test)]
 mod offers_tests;
 mod pairing;
-mod rights;
 pub(crate) mod roster;
 mod secret;
 
@@ -29,9 +28,10 @@ pub use key::{Challenge, PublicKey};
 pub use offers::{Asks, Introduction, OfferError, OfferView, Offered, Standing, Terms};
 pub(crate) use pairing::Pairing;
 pub use pairing::{Admitter, Paired, Redeemed, Ticket};
-pub use rights::{NoRight, Preset, Right, Rights};
 pub use roster::{Device, Grant, HeldDevice, Lifetimes, NotIn, Tokens};
 pub use secret::Secret;
+
+pub use ostler_story::{NoRight, Preset, Right, Rights};
 
 use crate::approval::StoreError;
 

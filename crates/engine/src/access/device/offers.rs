@@ -8,8 +8,8 @@ use std::io;
 
 use ostler_story::By;
 
+use super::Rights;
 use super::key::PublicKey;
-use super::rights::Rights;
 use super::roster::Lifetimes;
 use super::secret::{self, Digest, Secret};
 

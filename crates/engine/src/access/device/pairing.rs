@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ostler_story::By;
 use tokio::sync::watch;
 
+use super::Rights;
 use super::backoff::Backoff;
 use super::offers::{Claim, MakeError, Offers};
-use super::rights::Rights;
 use super::roster::DEVICES_MAX;
 use super::{
     Device, DeviceError, Grant, Guest, HeldDevice, Introduction, OfferError, OfferView, Offered, Preset, Right, Secret,

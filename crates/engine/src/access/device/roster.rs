@@ -9,8 +9,8 @@ use ostler_story::{By, Decision};
 use serde::{Deserialize, Serialize};
 
 use super::key::PublicKey;
-use super::rights::{Right, Rights};
 use super::secret::{Digest, Secret};
+use super::{Right, Rights};
 use crate::approval::{Record, content_hash};
 
 /// More than anybody has. Each costs some hundred bytes, and a look at each token compares with all of them.
@@ -19,6 +19,9 @@ pub(crate) const DEVICES_MAX: usize = 256;
 const IDLE_MS: u64 = 90 * 24 * 3600 * 1000;
 /// How often it is noted that one with a key was here.
 const NOTE_EVERY_MS: u64 = 3600 * 1000;
+/// An answer that was lost on its way: so long the refresh token before may be shown again, if nobody has used what it was
+/// exchanged for. A minute: a phone tries again at once, or when it has a network again.
+const GRACE_MS: u64 = 60_000;
 /// Rotations of one device wait for the disk and stay in the audit: so many at once, and then one in this time.
 const ROTATIONS: u64 = 32;
 const ROTATE_EVERY_MS: u64 = 60_000;
@@ -46,6 +49,9 @@ pub struct Tokens {
     family: Digest,
     /// The part that changes.
     refresh: Digest,
+    /// The one that was exchanged for it; nothing in what older programs wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<Digest>,
     /// Until when it may be used, in milliseconds since 1970.
     refresh_until: u64,
     access: Digest,
@@ -84,17 +90,24 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Fresh tokens, and what is kept of them. `family` is the first part of the refresh tokens before.
-    pub(crate) fn fresh(family: Option<&str>, lifetimes: Lifetimes, now: u64) -> std::io::Result<(Self, Tokens)> {
+    /// Fresh tokens, and what is kept of them. `shown` is the refresh token that they are exchanged for, whatever it is.
+    pub(crate) fn fresh(shown: Option<&str>, lifetimes: Lifetimes, now: u64) -> std::io::Result<(Self, Tokens)> {
         let (access, own) = (Secret::fresh()?, Secret::fresh()?);
-        let family = match family {
-            Some(family) => Secret::again(family),
-            None => Secret::fresh()?,
+        let (family, before) = match shown.and_then(|shown| shown.split_once('.')) {
+            Some((family, before)) => (Secret::again(family), Some(Digest::of(before))),
+            None => (Secret::fresh()?, None),
         };
         let (access_until, refresh_until) = (now + lifetimes.access_ms, now + lifetimes.refresh_ms);
         let (access_kept, refresh_kept) = (access.digest(), own.digest());
-        let tokens =
-            Tokens { family: family.digest(), refresh: refresh_kept, refresh_until, access: access_kept, access_until };
+        let family_kept = family.digest();
+        let tokens = Tokens {
+            family: family_kept,
+            refresh: refresh_kept,
+            before,
+            refresh_until,
+            access: access_kept,
+            access_until,
+        };
         Ok((Self { access, access_until, refresh: Secret::joined(&family, &own), refresh_until }, tokens))
     }
 }
@@ -113,6 +126,10 @@ pub struct HeldDevice {
     pub address: String,
     /// Nobody vouches for it: it may do nothing until a person affirms it.
     pub suspended: bool,
+    /// When its tokens were renewed, for the first time since somebody used them.
+    renewed_at: u64,
+    /// Nobody has used the new ones.
+    unused: bool,
     /// The time up to which rotations are spent; it runs ahead of the clock by at most `ROTATIONS`.
     spent: u64,
 }
@@ -127,6 +144,12 @@ impl HeldDevice {
     pub fn digest(&self) -> String {
         // Text, numbers and hashes: there is nothing that could fail.
         content_hash(&serde_json::to_string(&(&self.device, &self.tokens, self.paired_at)).unwrap_or_default())
+    }
+
+    /// Whether this refresh token was exchanged for the newest one.
+    fn was_exchanged_for(&self, shown: &str) -> bool {
+        let own = shown.split_once('.').map(|(_, own)| Digest::of(own));
+        self.tokens.and_then(|tokens| tokens.before).zip(own).is_some_and(|(before, own)| before.is(&own))
     }
 
     fn counts(&self, now: u64) -> Result<(), NotIn> {
@@ -164,8 +187,8 @@ pub enum NotIn {
 /// What a refresh token is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refresh {
-    /// The newest of this device.
-    Newest(String),
+    /// The newest of this device, or the one before it whose answer may have been lost.
+    Good(String),
     /// An older one of this device.
     Old(String),
 }
@@ -188,6 +211,8 @@ impl Roster {
                     seen_at: at_ms,
                     address: address.clone(),
                     suspended: false,
+                    renewed_at: at_ms,
+                    unused: false,
                     spent: 0,
                 };
                 self.all.insert(device.id.clone(), held);
@@ -195,12 +220,15 @@ impl Roster {
             Record::DeviceRenewed { device, tokens, address } => {
                 if let Some(held) = self.all.get_mut(device) {
                     (held.tokens, held.seen_at, held.address) = (Some(*tokens), at_ms, address.clone());
+                    // Who shows the old one once more has no more time than before.
+                    held.renewed_at = if held.unused { held.renewed_at } else { at_ms };
+                    held.unused = true;
                     held.spent = held.spent.max(at_ms) + ROTATE_EVERY_MS;
                 }
             }
             Record::DeviceSeen { device, address } => {
                 if let Some(held) = self.all.get_mut(device) {
-                    (held.seen_at, held.address) = (at_ms, address.clone());
+                    (held.seen_at, held.address, held.unused) = (at_ms, address.clone(), false);
                 }
             }
             Record::DeviceRevoked { device, .. } => drop(self.all.remove(device)),
@@ -226,11 +254,13 @@ impl Roster {
         }
     }
 
-    /// Whether it is time to note that a device with a key was here.
+    /// Whether it is to be noted that a device is here: now and then that of one with a key, and the first use of new tokens.
     pub(crate) fn is_due(&self, id: &str, now: u64) -> bool {
-        self.all
-            .get(id)
-            .is_some_and(|held| held.device.key.is_some() && now >= held.seen_at.saturating_add(NOTE_EVERY_MS))
+        let late = |held: &HeldDevice| now >= held.seen_at.saturating_add(NOTE_EVERY_MS);
+        self.all.get(id).is_some_and(|held| match held.device.key {
+            Some(_) => late(held),
+            None => held.unused,
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -288,14 +318,17 @@ impl Roster {
     pub(crate) fn with_refresh(&self, shown: &str, forgive_ms: u64, now: u64) -> Result<Refresh, NotIn> {
         let (held, is_newest) = self.of_family(shown).ok_or(NotIn::Nobody)?;
         let id = held.device.id.clone();
-        if !is_newest {
-            // Without a key it is noted as seen when its tokens are renewed, and only then.
-            let soon = now < held.seen_at.saturating_add(forgive_ms);
-            return if soon { Err(NotIn::Again) } else { Ok(Refresh::Old(id)) };
+        // Who forgives refuses all the same; else an answer that was lost is given once more.
+        let since_renewed = |span: u64| now < held.renewed_at.saturating_add(span);
+        match () {
+            () if is_newest => {}
+            () if since_renewed(forgive_ms) => return Err(NotIn::Again),
+            () if forgive_ms == 0 && held.unused && since_renewed(GRACE_MS) && held.was_exchanged_for(shown) => {}
+            () => return Ok(Refresh::Old(id)),
         }
         held.counts(now)?;
         match held.spent < now + ROTATIONS * ROTATE_EVERY_MS {
-            true => Ok(Refresh::Newest(id)),
+            true => Ok(Refresh::Good(id)),
             false => Err(NotIn::TooOften),
         }
     }

@@ -77,35 +77,39 @@ fn is_plain_terminal() -> bool {
 }
 
 impl Context {
-    /// The request that `id` means, in whichever instance it waits.
     /// The request that is meant: the only one that is waiting, if none is named.
     pub(super) fn meant_approval(&self, id: Option<&str>, verb: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
         if let Some(id) = id {
             return self.find_approval(id);
         }
         let mut waiting = Vec::new();
+        let mut holder = None;
         for mut reached in self.reach_all_deciding()? {
-            let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
-            waiting.extend(list.approvals.into_iter().map(|info| info.id));
-        }
-        match waiting.as_slice() {
-            [] => Err(CommandError::new(Kind::NotFound, "nothing is waiting for you")
-                .hint("recent ones: ostler approvals --list --all")),
-            [only] => self.find_approval(only),
-            several => {
-                // On stderr: what is printed is the answer to something else.
-                let rows = several.iter().map(|id| self.find_approval(id).map(|(_, info)| info));
-                let rows = rows.collect::<Result<Vec<_>, _>>()?;
-                let lines: Vec<String> =
-                    rows.iter().map(|info| visible(&format!("  {}  {}", info.id, info.title))).collect();
-                let message = format!("{} requests are waiting; which one?\n{}", rows.len(), lines.join("\n"));
-                let example = several.first().map_or("ID", String::as_str);
-                Err(CommandError::usage(message)
-                    .hint(format!("use: ostler {verb} {example}; or see them all: ostler approvals")))
+            let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?.approvals;
+            if !list.is_empty() {
+                waiting.extend(list);
+                holder = Some(reached);
             }
+        }
+        match (waiting.as_slice(), holder) {
+            ([only], Some(mut reached)) => {
+                let info = reached.client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: only.id.clone() })?;
+                Ok((reached, info))
+            }
+            ([first, ..], _) => {
+                // On stderr: what is printed is the answer to something else.
+                let lines: Vec<String> =
+                    waiting.iter().map(|info| visible(&format!("  {}  {}", info.id, info.title))).collect();
+                let message = format!("{} requests are waiting; which one?\n{}", waiting.len(), lines.join("\n"));
+                Err(CommandError::usage(message)
+                    .hint(format!("use: ostler {verb} {}; or see them all: ostler approvals", first.id)))
+            }
+            ([], _) => Err(CommandError::new(Kind::NotFound, "nothing is waiting for you")
+                .hint("recent ones: ostler approvals --list --all")),
         }
     }
 
+    /// The request that `id` means, in whichever instance it waits.
     pub(super) fn find_approval(&self, id: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
         let mut matches = Vec::new();
         for mut reached in self.reach_all_deciding()? {
