@@ -6,6 +6,7 @@ mod examples;
 pub(crate) mod journal;
 pub(crate) mod lines;
 mod mutate;
+pub(crate) mod porcelain;
 pub(crate) mod transcripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,12 +44,16 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
             let home = transcripts::Home::new().context("a folder for transcripts")?;
             (examples::transcripts(), Box::new(move |input| home.check(input).map_err(anyhow::Error::msg)))
         }
+        "porcelain" => {
+            (examples::porcelain(), Box::new(|input| porcelain::porcelain(input).map_err(anyhow::Error::msg)))
+        }
+        "ignores" => (examples::ignores(), Box::new(|input| porcelain::ignores(input).map_err(anyhow::Error::msg))),
         "daemon" => {
             let bin = bin.map_or_else(instance::default_binary, Ok)?;
             let mut daemon = daemon::Daemon::start(&bin)?;
             (examples::requests(), Box::new(move |input| daemon.check(input)))
         }
-        _ => bail!("no target is called {name}; there are lines, journal, transcripts, daemon"),
+        _ => bail!("no target is called {name}; there are lines, journal, transcripts, porcelain, ignores, daemon"),
     };
     let count = watch(&name);
     let mut mutator = Mutator::new(seed, examples);

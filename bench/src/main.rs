@@ -34,7 +34,7 @@ usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
        bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
        bench approvals --runs N --kills K --seed S [--bin PATH]    decisions, racing and killed
        bench sessions --kills K --seed S [--bin PATH]              conversations, killed
-       bench fuzz --target lines|journal|transcripts|daemon [--seconds N] [--seed S] [--bin PATH]
+       bench fuzz --target lines|journal|transcripts|porcelain|ignores|daemon [--seconds N] [--seed S] [--bin PATH]
 --bin is the ostler program to measure; without it the one beside this program.";
 
 fn main() -> ExitCode {

@@ -6,6 +6,7 @@ mod history;
 mod memory;
 mod replay;
 mod rpc;
+mod search;
 mod sessions;
 mod slow_reader;
 mod spawn;
@@ -52,7 +53,7 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 13] = [
+const FAMILIES: [(&str, Family); 14] = [
     ("rpc", rpc::rows),
     ("web", web::rows),
     ("stream", stream::rows),
@@ -64,6 +65,7 @@ const FAMILIES: [(&str, Family); 13] = [
     ("decisions", decisions::rows),
     ("sessions", sessions::rows),
     ("workspace", workspace::rows),
+    ("search", search::rows),
     ("history", history::rows),
     ("agents", agents::rows),
 ];

@@ -346,10 +346,10 @@ def decisions(work):
     return battery(work, "approvals", "--runs", kills(200, 2000), "--kills", kills(20, 200), "--seed", "1")
 
 
-@step("fuzz", "hostile lines, damaged journals, transcripts, a hostile client: 20 to 30 seconds each (--full: 10 minutes)", BUILT)
+@step("fuzz", "hostile lines, damaged journals, transcripts, git's own words, ignore rules, a hostile client: 10 to 30 seconds each (--full: 10 minutes)", BUILT)
 def fuzz(work):
     total = Counts()
-    for target, seconds in (("lines", 30), ("journal", 30), ("transcripts", 20), ("daemon", 30)):
+    for target, seconds in (("lines", 30), ("journal", 30), ("transcripts", 20), ("porcelain", 5), ("ignores", 5), ("daemon", 30)):
         total.add(work.plain([places.BENCH, "fuzz", "--target", target, "--seconds", kills(seconds, 600)]))
     return total
 

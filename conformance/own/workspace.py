@@ -16,8 +16,8 @@ ODD = ["with space", "quote\"d", "new\nline", "gr\u00fc\u00dfe", "-dash", ":colo
 class Repo:
     """A repository with one commit beneath a house, and the native door."""
 
-    def __init__(self, t):
-        self.house = House(t)
+    def __init__(self, t, house=House):
+        self.house = house(t)
         self.root = os.path.realpath(self.house.dir) + "/repo"
         os.makedirs(self.root)
         self.git("init", "-q", "-b", "main")

@@ -55,6 +55,34 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
     all
 }
 
+/// What `git status --porcelain=v2 -z` prints, in all its forms.
+pub(crate) fn porcelain() -> Vec<Vec<u8>> {
+    let hash = "0123456789abcdef0123456789abcdef01234567";
+    let branch = format!("# branch.oid {hash}\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +1 -2\0");
+    [
+        branch.clone(),
+        format!("{branch}1 .M N... 100644 100644 100644 {hash} {hash} a b\0"),
+        format!("{branch}2 R. N... 100644 100644 100644 {hash} {hash} R100 new\nname\0old\0? un\0"),
+        format!("u UU N... 100644 100644 100644 100644 {hash} {hash} {hash} both\0! ignored/\0"),
+        format!("1 .M SCMU 160000 160000 160000 {hash} {hash} sub\0"),
+        "# branch.oid (initial)\0# branch.head (detached)\0".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}
+
+/// A path, and rules about it.
+pub(crate) fn ignores() -> Vec<Vec<u8>> {
+    [
+        "src/x.rs\n*.log\n!keep.log\n/target/\n",
+        "a/b/c\n**/b/**\n[a-c]?\\*\n# nothing\n\\#name\ntrailing\\ \n",
+        "build\n{a,b}/**/*.[oa]\n!/build\n[!x]\n[[:alpha:]]*\n",
+        "x\n**\n!**/\n/*/*/*/*\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
 /// Transcripts as agents write them, behind a byte that says whose; some lines of each, and some whole.
 pub(crate) fn transcripts() -> Vec<Vec<u8>> {
     let recorded = [

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use ostler_api::client::Client;
-use ostler_api::{FilePath, GitStatusParams, WorkspaceListParams, methods};
+use ostler_api::{FilePath, GitStatusParams, WorkspaceListParams, WorkspaceWatchParams, methods};
 
 use super::Bench;
 use crate::approvals::{Daemon, native};
@@ -27,6 +27,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let mut client = Client::connect(&native(instance.dir()))?;
     client.answer_within(Some(PATIENCE))?;
     bench.show(status(bench, &instance, &mut client)?);
+    bench.show(unchanged(bench, &instance, &mut client)?);
     bench.show(listing(bench, &instance, &mut client)?);
     Ok(())
 }
@@ -85,6 +86,26 @@ fn status(bench: &Bench, instance: &Instance, client: &mut Client) -> Result<Row
     )?;
     let target = Target::ratio_at_most(measured.ratio, 1.15);
     Ok(Row::paired(format!("git.status, {files} files"), "ms", measured, vec![target]).against("git status"))
+}
+
+/// Nothing changed, and a watch says so: git is not run.
+fn unchanged(bench: &Bench, instance: &Instance, client: &mut Client) -> Result<Row> {
+    let repo = instance.dir().join("repo");
+    let root = Some(repo.display().to_string());
+    let params = GitStatusParams { root: root.clone(), session: None, untracked: None, lines: false };
+    client.call::<methods::WorkspaceWatch>(&WorkspaceWatchParams { root, session: None })?;
+    // Once for the answer, once more when it is known what else git reads.
+    for _ in 0..3 {
+        client.call::<methods::GitStatus>(&params)?;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let measured = pairs(
+        bench.pairs,
+        || timed(|| run(git(&repo).args(["--no-optional-locks", "status", "--porcelain=v2", "--branch", "-z"]))),
+        || timed(|| client.call::<methods::GitStatus>(&params).map(drop).map_err(Into::into)),
+    )?;
+    let target = Target::ratio_at_most(measured.ratio, 0.25);
+    Ok(Row::paired("git.status, watched and unchanged", "ms", measured, vec![target]).against("git status"))
 }
 
 /// A folder, page by page.

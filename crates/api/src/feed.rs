@@ -1,5 +1,6 @@
 //! `feed.*`: every change of an instance in one order, and where to go on.
 
+use crate::path::FilePath;
 use crate::process::Missing;
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
@@ -49,7 +50,7 @@ words! {
         DevicePaired = "device.paired",
         /// A device was put out.
         DeviceRevoked = "device.revoked",
-        /// A file of `workspace`, which somebody watches, is not what it was.
+        /// A file of `workspace`, which somebody watches, is not what it was; without `file`: more than is told, look again.
         FileChanged = "workspace.file_changed",
         /// Its differences are not what they were.
         DiffChanged = "workspace.diff_changed",
@@ -57,8 +58,21 @@ words! {
         GitChanged = "workspace.git_changed",
         /// Something was done with git in `workspace`, or could not be.
         GitDone = "workspace.git_done",
+        /// `workspace` is watched from here on, or not any more: look again.
+        WatchChanged = "workspace.watch_changed",
         /// Another entry of the audit.
         AuditNoted = "audit.noted",
+    }
+}
+
+words! {
+    /// What became of a file.
+    pub enum FileBecame {
+        Created = "created",
+        Modified = "modified",
+        Deleted = "deleted",
+        /// A folder too, with all that is in it.
+        Renamed = "renamed",
     }
 }
 
@@ -147,9 +161,51 @@ wire! {
         /// The last of several records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub last: Option<u64>,
-        /// Where it was, if it is deleted.
+        /// The workspace, of changes there; where it was, if it is deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub file: Option<FeedFile>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub git: Option<FeedGit>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub watch: Option<FeedWatch>,
+    }
+
+    /// What became of a file of a workspace.
+    pub struct FeedFile {
+        /// From the workspace's root on.
+        pub path: FilePath,
+        /// Absent where only its differences are others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub change: Option<FileBecame>,
+        /// Where it was before it was renamed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub old_path: Option<FilePath>,
+        /// Absent for what is gone, and for folders.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub size: Option<u64>,
+    }
+
+    /// Where git stands in a workspace.
+    pub struct FeedGit {
+        pub branch: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub commit: Option<String>,
+        pub ahead: u64,
+        pub behind: u64,
+        pub staged: u64,
+        pub unstaged: u64,
+        pub untracked: u64,
+        pub conflicts: bool,
+    }
+
+    /// Whether a workspace is watched.
+    pub struct FeedWatch {
+        pub on: bool,
+        /// Why it ended; or why it is only looked every few seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub why: Option<String>,
     }
 
     /// What cannot be told any more; reading goes on with the oldest that is kept.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::schema::Schema;
 use crate::{
-    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, process, review, session,
+    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, process, review, search, session,
     workspace,
 };
 
@@ -210,6 +210,20 @@ pub mod methods {
         WorkspaceRead = "workspace.read" (workspace::WorkspaceReadParams) -> workspace::WorkspaceFile;
         /// Writes one file: makes it, or replaces the content that was read. Not for hosted processes.
         WorkspaceWrite = "workspace.write" (workspace::WorkspaceWriteParams) -> workspace::WorkspaceWritten;
+        /// Has the feed tell what changes in a workspace, for as long as this connection wants it.
+        WorkspaceWatch = "workspace.watch" (search::WorkspaceWatchParams) -> search::WorkspaceWatching;
+        /// Ends a watch of a workspace.
+        WorkspaceUnwatch = "workspace.unwatch" (search::WorkspaceUnwatchParams) -> instance::Empty;
+        /// Looks for files by name.
+        SearchNames = "search.names" (search::SearchNamesParams) -> search::SearchNames;
+        /// Looks for lines in files; goes on from where it left off.
+        SearchContent = "search.content" (search::SearchContentParams) -> search::SearchContent;
+        /// How the index of a workspace stands; the first to ask has it made.
+        SearchStatus = "search.status" (search::SearchParams) -> search::SearchStatus;
+        /// Figures about a workspace: endings, largest files, what git has and ignores.
+        SearchStats = "search.stats" (search::SearchParams) -> search::SearchStats;
+        /// Has everything in a workspace looked at again; does not wait for it.
+        SearchRebuild = "search.rebuild" (search::SearchParams) -> instance::Empty;
         /// How a work tree stands: branch, and what is staged, not staged, not known, in conflict.
         GitStatus = "git.status" (git::GitStatusParams) -> git::GitStatus;
         /// Differences, file by file.

@@ -2,11 +2,15 @@
 //! what git says of it, is the crate below. Here is what only the engine knows: who forks git, who writes now, and where what was
 //! discarded is kept.
 //!
-//! What runs hooks is a hosted process like any other.
+//! What runs hooks is a hosted process like any other. Names are answered from an index, which a watch keeps; what changes in a
+//! folder that somebody watches is told by the feed.
 
 mod current;
 mod finish;
 mod finished;
+mod index;
+mod status;
+mod watches;
 mod writers;
 
 use std::ffi::OsString;
@@ -16,9 +20,16 @@ use std::sync::Arc;
 pub(crate) use current::Currents;
 pub use finish::{Finish, FinishError, FinishHow, FinishStep, Standing};
 pub use finished::{FinishedTree, UndoError};
+pub use index::{IndexStatus, WorkspaceIndex};
 pub use ostler_workspace::beneath;
 pub use ostler_workspace::git::RunError;
 pub use ostler_workspace::git::work;
+pub use ostler_workspace::index as names;
+pub use ostler_workspace::search as content;
+pub use ostler_workspace::watch::{Became, FileChange, GitPlace, Phase, WatchStatus};
+pub use status::TreeStatus;
+pub(crate) use watches::Watches;
+pub use watches::{WatchError, WatchLease};
 pub(crate) use writers::Writers;
 pub use writers::{Busy, Turn};
 

@@ -65,12 +65,19 @@ impl Root {
         &self.path
     }
 
+    /// Whether it is still where it was found.
+    pub(crate) fn is_there(&self) -> bool {
+        let identity = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
+        let here = rustix::fs::stat(&self.path).map(identity);
+        here.is_ok() && here == rustix::fs::fstat(&self.dir).map(identity)
+    }
+
     fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 
     /// Opens what a path leads to, with these flags.
-    fn at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, BeneathError> {
+    pub(crate) fn at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, BeneathError> {
         self.resolver.open(self.dir(), path, flags | OFlags::CLOEXEC).map_err(|errno| BeneathError::of(path, errno))
     }
 

@@ -8,10 +8,13 @@ pub mod extract;
 pub mod files;
 pub mod git;
 pub mod history;
+pub mod index;
 mod lexical;
 mod path_error;
 mod replace;
+pub mod search;
 mod small;
+pub mod watch;
 
 pub use lexical::clean;
 pub use path_error::{Op, PathError};

@@ -18,7 +18,7 @@ use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
     DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
-    process, record, review, rights, rules, session, workspace,
+    process, record, review, rights, rules, search, session, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -55,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) watches: Watches,
     /// What it follows of the feed.
     pub(crate) follows: feed::Follows,
+    /// Workspaces of which it wants to be told.
+    pub(crate) leases: search::Leases,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -102,6 +104,7 @@ impl Client {
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
+            leases: search::Leases::default(),
             gone: Arc::default(),
         }
     }
@@ -150,7 +153,7 @@ impl Client {
             methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
             methods::SessionRead::NAME => self.reaching::<methods::SessionRead>(call, out, page::read),
             methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
-            methods::FeedRead::NAME => self.reaching::<methods::FeedRead>(call, out, feed::read),
+            methods::FeedRead::NAME => self.personal::<methods::FeedRead>(call, out, feed::read),
             methods::FeedFollow::NAME => feed::follow(self, call, out),
             methods::FeedUnfollow::NAME => feed::unfollow(self, call, out),
             methods::HistoryList::NAME => self.reaching::<methods::HistoryList>(call, out, history::list),
@@ -197,7 +200,7 @@ impl Client {
     }
 
     /// Methods about files and git, and what a session did to them.
-    fn workspace_call(&self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    fn workspace_call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
         // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
         if place::names_a_folder(call.params.map_or("{}", RawValue::get)) {
             self.who.needs(&self.shared, Right::TypeIntoTerminals)?;
@@ -211,6 +214,13 @@ impl Client {
             methods::WorkspaceTree::NAME => self.reaching::<methods::WorkspaceTree>(call, out, workspace::tree),
             methods::WorkspaceRead::NAME => self.reaching::<methods::WorkspaceRead>(call, out, workspace::read),
             methods::WorkspaceWrite::NAME => self.reaching::<methods::WorkspaceWrite>(call, out, workspace::write),
+            methods::WorkspaceWatch::NAME => search::watch(self, call, out),
+            methods::WorkspaceUnwatch::NAME => search::unwatch(self, call, out),
+            methods::SearchNames::NAME => self.reaching::<methods::SearchNames>(call, out, search::names),
+            methods::SearchContent::NAME => self.long::<methods::SearchContent>(call, out, search::content),
+            methods::SearchStatus::NAME => self.reaching::<methods::SearchStatus>(call, out, search::status),
+            methods::SearchStats::NAME => self.reaching::<methods::SearchStats>(call, out, search::stats),
+            methods::SearchRebuild::NAME => self.reaching::<methods::SearchRebuild>(call, out, search::rebuild),
             methods::GitStatus::NAME => self.reaching::<methods::GitStatus>(call, out, look::status),
             methods::GitDiff::NAME => self.reaching::<methods::GitDiff>(call, out, look::diff),
             methods::GitLog::NAME => self.reaching::<methods::GitLog>(call, out, look::log),

@@ -5,17 +5,21 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_api::{
-    Empty, ErrorKind, FeedChange, FeedChanges, FeedFollowParams, FeedFollowing, FeedGap, FeedKind, FeedLost,
-    FeedMissing, FeedPage, FeedReadParams, RpcError, Timestamp, methods,
+    Empty, ErrorKind, FeedChange, FeedChanges, FeedFile, FeedFollowParams, FeedFollowing, FeedGap, FeedGit, FeedKind,
+    FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedWatch, FileBecame, FilePath, RpcError, Timestamp, methods,
 };
 use ostler_door_rpc::{Later, Watch};
-use ostler_engine::feed::{Change, Filter, Kind, NoPosition, Opened, Position};
-use ostler_engine::{EventHead, EventStep, MayWait, Missing, Origin, Target};
+use ostler_engine::access::device::Right;
+use ostler_engine::feed::{
+    Change, FileChange, FileIs, Filter, GitStands, Happened, Kind, NoPosition, Opened, Position,
+};
+use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
 use serde::Serialize;
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::reach::check;
+use crate::who::Who;
 
 /// Changes of a page: a screenful many times over, and less than a megabyte.
 const PAGE: usize = 1000;
@@ -82,25 +86,33 @@ same_kinds!(
     DiffChanged,
     GitChanged,
     GitDone,
+    WatchChanged,
     AuditNoted
 );
 
 /// The filter as it is meant. A hosted caller follows its own sessions; everything else is not its own.
 fn filter(
     shared: &DoorState,
-    origin: &Origin,
+    who: &Who,
     kinds: Vec<FeedKind>,
     session: Option<String>,
     workspace: Option<String>,
 ) -> Result<Filter, RpcError> {
     let session = match session {
-        Some(text) => Some(crate::session::own(shared, origin, &text)?.id().to_owned()),
+        Some(text) => Some(crate::session::own(shared, &who.origin(), &text)?.id().to_owned()),
         None => {
-            check(shared, origin, Target::Instance)?;
+            check(shared, &who.origin(), Target::Instance)?;
             None
         }
     };
-    Ok(Filter { kinds: kinds.into_iter().map(wanted).collect(), session, workspace: workspace.map(Into::into) })
+    // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
+    let of_sessions = who.needs(shared, Right::TypeIntoTerminals).is_err();
+    Ok(Filter {
+        kinds: kinds.into_iter().map(wanted).collect(),
+        session,
+        workspace: workspace.map(Into::into),
+        of_sessions,
+    })
 }
 
 fn position(text: &str) -> Result<Position, RpcError> {
@@ -110,18 +122,18 @@ fn position(text: &str) -> Result<Position, RpcError> {
     text.parse().map_err(refusal)
 }
 
-fn unread(shared: &DoorState, error: &std::io::Error) -> RpcError {
+pub(crate) fn unread(shared: &DoorState, error: &std::io::Error) -> RpcError {
     crate::info::disk(&shared.engine, "the feed cannot be read", error)
 }
 
 pub(crate) fn read(
     wait: &MayWait,
     shared: &DoorState,
-    origin: &Origin,
+    who: &Who,
     params: FeedReadParams,
 ) -> Result<FeedPage, RpcError> {
     let after = params.after.as_deref().map_or(Ok(Position::default()), position)?;
-    let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
+    let filter = filter(shared, who, params.kinds, params.session, params.workspace)?;
     let feed = shared.engine.feed();
     let opened = feed.read_after(wait, after).map_err(|error| unread(shared, &error))?;
     let mut gap = missing(&opened);
@@ -175,8 +187,18 @@ fn missing_of(missing: Missing) -> ostler_api::Missing {
 }
 
 fn describe(change: Change) -> FeedChange {
-    let Change { position, kind, time_ns, session, process, approval, device, records, workspace, .. } = change;
+    let Change { position, kind, time_ns, session, process, approval, device, records, workspace, happened } = change;
     let (record, last) = records.unzip();
+    let (mut file, mut git, mut watch) = (None, None, None);
+    match happened {
+        Some(Happened::File(change)) => file = Some(file_of(change)),
+        Some(Happened::Diff { path }) => {
+            file = Some(FeedFile { path: named(path), change: None, old_path: None, size: None })
+        }
+        Some(Happened::Git(stands)) => git = Some(git_of(stands)),
+        Some(Happened::Watch { on, why }) => watch = Some(FeedWatch { on, why }),
+        Some(Happened::Missed {} | Happened::Done(_)) | None => {}
+    }
     FeedChange {
         position: position.to_string(),
         kind: kind_of(kind),
@@ -188,7 +210,30 @@ fn describe(change: Change) -> FeedChange {
         last: last.filter(|last| Some(*last) != record),
         record,
         workspace,
+        file,
+        git,
+        watch,
     }
+}
+
+fn named(path: String) -> FilePath {
+    FilePath(path.into())
+}
+
+fn file_of(change: FileChange) -> FeedFile {
+    let FileChange { path, is, size, was } = change;
+    let became = match is {
+        FileIs::Created => FileBecame::Created,
+        FileIs::Modified => FileBecame::Modified,
+        FileIs::Deleted => FileBecame::Deleted,
+        FileIs::Renamed => FileBecame::Renamed,
+    };
+    FeedFile { path: named(path), change: Some(became), old_path: was.map(named), size }
+}
+
+fn git_of(stands: GitStands) -> FeedGit {
+    let GitStands { branch, commit, ahead, behind, staged, unstaged, untracked, conflicts, .. } = stands;
+    FeedGit { branch, commit, ahead, behind, staged, unstaged, untracked, conflicts }
 }
 
 /// The feed may be waiting for its disk: all of it happens beside the connection.
@@ -196,8 +241,8 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     let params = call.params::<methods::FeedFollow>()?;
     client.last_watch += 1;
     let (watch, follows) = (client.last_watch, client.follows.clone());
-    let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
-    out.spawn_blocking(move |wait| match begin(wait, &shared, &origin, params) {
+    let (shared, who, head) = (Arc::clone(&client.shared), client.who.clone(), call.head.clone());
+    out.spawn_blocking(move |wait| match begin(wait, &shared, &who, params) {
         Ok((filter, opened)) => {
             let gap = missing(&opened);
             let Opened { cursor, told, .. } = opened;
@@ -216,10 +261,10 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
 fn begin(
     wait: &MayWait,
     shared: &DoorState,
-    origin: &Origin,
+    who: &Who,
     params: FeedFollowParams,
 ) -> Result<(Filter, Opened), RpcError> {
-    let filter = filter(shared, origin, params.kinds, params.session, params.workspace)?;
+    let filter = filter(shared, who, params.kinds, params.session, params.workspace)?;
     let feed = shared.engine.feed();
     let after = match &params.after {
         Some(text) => position(text)?,

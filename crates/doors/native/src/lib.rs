@@ -26,6 +26,7 @@ mod reply;
 mod review;
 mod rights;
 mod rules;
+mod search;
 mod session;
 mod signed;
 mod watches;

@@ -50,9 +50,13 @@ placed!(
     GitStashTakeParams,
     GitStatusParams,
     GitSwitchParams,
+    SearchContentParams,
+    SearchNamesParams,
+    SearchParams,
     WorkspaceListParams,
     WorkspaceReadParams,
     WorkspaceTreeParams,
+    WorkspaceWatchParams,
     WorkspaceWriteParams,
 );
 

@@ -33,6 +33,8 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME | ApprovalShown::NAME => right(Right::View),
         RuleList::NAME | AuditRead::NAME | AuditVerify::NAME => right(Right::View),
         SessionChanges::NAME | WorkspaceList::NAME | WorkspaceTree::NAME | WorkspaceRead::NAME => right(Right::View),
+        WorkspaceWatch::NAME | WorkspaceUnwatch::NAME | SearchNames::NAME | SearchContent::NAME => right(Right::View),
+        SearchStatus::NAME | SearchStats::NAME | SearchRebuild::NAME => right(Right::View),
         GitStatus::NAME | GitDiff::NAME | GitLog::NAME | GitBranches::NAME | GitRemotes::NAME => right(Right::View),
         GitStashes::NAME | GitWorktrees::NAME | GitKept::NAME => right(Right::View),
         // Which answers it may give, the inbox says.

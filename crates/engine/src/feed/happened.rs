@@ -22,6 +22,14 @@ pub enum Happened {
     Done(GitDone),
     /// More happened than could be told: whoever watches looks anew.
     Missed {},
+    /// It is watched from here on, or not any more: what happened before, or happens then, nobody saw.
+    Watch {
+        /// It is.
+        on: bool,
+        /// Why it ended; or why it is only looked every few seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
 }
 
 /// How a file is different.
@@ -59,6 +67,9 @@ pub struct FileChange {
 pub struct GitStands {
     /// The branch; the commit where there is none.
     pub branch: String,
+    /// The commit that is checked out; nothing before the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     /// Commits that its upstream does not have.
     pub ahead: u64,
     /// Commits that only its upstream has.
@@ -113,6 +124,7 @@ impl Happened {
             Self::Diff { .. } => Kind::DiffChanged,
             Self::Git(_) => Kind::GitChanged,
             Self::Done(_) => Kind::GitDone,
+            Self::Watch { .. } => Kind::WatchChanged,
         }
     }
 }

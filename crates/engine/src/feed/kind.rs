@@ -75,6 +75,8 @@ kinds! {
     GitChanged = "workspace.git_changed",
     /// Something was done with git, or could not be.
     GitDone = "workspace.git_done",
+    /// A workspace is watched from here on, or not any more: look again.
+    WatchChanged = "workspace.watch_changed",
     /// Another entry of the audit: rules, attempts, settings.
     AuditNoted = "audit.noted",
 }

@@ -20,6 +20,8 @@ pub struct Filter {
     pub session: Option<String>,
     /// What is in this folder or beneath it.
     pub workspace: Option<PathBuf>,
+    /// Of what happens in folders only what happens where sessions work.
+    pub of_sessions: bool,
 }
 
 /// A place in the feed to read from.
@@ -78,7 +80,19 @@ impl Feed {
     fn passes(&self, filter: &Filter, change: &Change) -> bool {
         let kind = filter.kinds.is_empty() || filter.kinds.contains(&change.kind);
         let session = filter.session.is_none() || filter.session == change.session;
-        kind && session && filter.workspace.as_deref().is_none_or(|folder| self.is_in(folder, change))
+        let seen = !filter.of_sessions || change.happened.is_none() || self.is_of_a_session(change);
+        kind && session && seen && filter.workspace.as_deref().is_none_or(|folder| self.is_in(folder, change))
+    }
+
+    /// Whether what happened happened where a session works.
+    fn is_of_a_session(&self, change: &Change) -> bool {
+        let places = self.shared.places.read().unwrap_or_else(PoisonError::into_inner);
+        // Ids of processes begin with another letter.
+        let sessions = places.iter().filter(|(id, _)| id.starts_with('s'));
+        change
+            .workspace
+            .as_deref()
+            .is_some_and(|root| sessions.map(|(_, place)| place).any(|place| Path::new(root).starts_with(place)))
     }
 
     /// Whether something works in this folder, or did until it was deleted.

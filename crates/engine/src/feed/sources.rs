@@ -69,6 +69,7 @@ impl Found {
             sessions: self.sessions.iter().map(|session| (session.id.clone(), session.last)).collect(),
             processes: self.processes.iter().map(|process| (process.id.clone(), ended(process))).collect(),
             audit: self.audit.unwrap_or(0),
+            watched: Default::default(),
         }
     }
 
@@ -94,6 +95,12 @@ impl Found {
         let sessions: std::collections::HashSet<&str> = self.sessions.iter().map(|one| one.id.as_str()).collect();
         let lost = sum.sessions.keys().filter(|id| !sessions.contains(id.as_str()) && sources.is_gone(id));
         rows.extend(lost.map(|id| gone(Source::Session(id.clone()))));
+        // Nobody watches any more: the watches were the dead daemon's.
+        let lapsed = |root: &String| {
+            let what = What::Happened(Happened::Watch { on: false, why: Some("ostler was restarted".into()) });
+            vec![News { source: Source::Workspace(root.clone()), at: 1, time_ns: now_ns(), what }]
+        };
+        rows.extend(sum.watched.iter().map(lapsed));
         rows.retain(|row| !row.is_empty());
         Ok(rows)
     }

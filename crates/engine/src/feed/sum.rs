@@ -1,7 +1,7 @@
 //! How far each source was told. Every source counts its own changes, and the feed takes them in that order, each once: what a
 //! source has beyond this is what the feed has yet to tell, whatever died in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,9 @@ pub(super) struct Sum {
     pub(super) processes: BTreeMap<String, u64>,
     /// The last entry of the audit.
     pub(super) audit: u64,
+    /// Workspaces that are watched.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) watched: BTreeSet<String>,
 }
 
 impl Sum {
@@ -90,7 +93,15 @@ impl Sum {
                 self.sessions.remove(id);
                 self.processes.remove(id);
             }
-            Entry::Workspace { .. } => {}
+            Entry::Workspace { root, of } => {
+                let watch =
+                    |happened: &Happened| if let Happened::Watch { on, .. } = happened { Some(*on) } else { None };
+                match of.iter().rev().find_map(watch) {
+                    Some(true) => drop(self.watched.insert(root.clone())),
+                    Some(false) => drop(self.watched.remove(root)),
+                    None => {}
+                }
+            }
             Entry::Checkpoint(checkpoint) => self.clone_from(&checkpoint.sum),
         }
     }

@@ -89,6 +89,8 @@ pub(crate) struct Registry {
     /// Who changes which git repository.
     pub(crate) writers: crate::workspace::Writers,
     pub(crate) currents: crate::workspace::Currents,
+    /// Folders under watch.
+    pub(crate) watches: crate::workspace::Watches,
     /// Programs that opened their doors here.
     pub(crate) joiners: crate::joiner::Joiners,
 }
@@ -161,6 +163,7 @@ impl Registry {
             pairing: Default::default(),
             writers: crate::workspace::Writers::default(),
             currents,
+            watches: crate::workspace::Watches::default(),
             joiners: crate::joiner::Joiners::default(),
         })
     }

@@ -1,18 +1,22 @@
 //! `ostler events`: everything that happens in every instance, in one order each, from any position.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{FeedChange, FeedFollowParams, FeedKind, FeedMissing, FeedReadParams, Missing, Notification, methods};
+use ostler_api::{
+    FeedChange, FeedFollowParams, FeedKind, FeedMissing, FeedReadParams, FileBecame, Missing, Notification,
+    WorkspaceWatchParams, methods,
+};
 
 use super::Context;
 use super::connect::Reached;
 use crate::instances;
 use crate::output::{CommandError, Screen, visible};
-use crate::paths::Paths;
+use crate::paths::{DEFAULT_INSTANCE, Paths};
 
 /// Changes on their way to the screen; a reader that stops holds the threads, not the daemon.
 const ON_THE_WAY: usize = 1024;
@@ -27,12 +31,14 @@ processes and requests; read those with `ostler watch`, `ostler logs` and `ostle
 
 Kinds: session.made, session.changed, session.prompted, session.turn_began, session.turn_ended, session.asked, \
 session.answered, session.closed, session.said, session.forgotten, process.started, process.ended, process.forgotten, \
-approval.asked, approval.shown, approval.decided, approval.withdrawn, approval.expired, approval.done, device.paired, device.revoked, audit.noted. \
+approval.asked, approval.shown, approval.decided, approval.withdrawn, approval.expired, approval.done, device.paired, device.revoked, workspace.file_changed, \
+workspace.diff_changed, workspace.git_changed, workspace.git_done, workspace.watch_changed, audit.noted. \
 session.said (everything an agent says) is shown only if asked for.
 
 Examples:
   ostler events --follow
   ostler events --follow --kind session.asked --kind session.turn_ended
+  ostler events --follow --workspace .
   ostler events --kind process --json | jq -r .process
   ostler events --session fix --after 812.3";
 
@@ -55,6 +61,10 @@ pub(crate) struct Events {
     /// Only what is about this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+
+    /// Only what is in this folder; with --follow, also its files and git as they change
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    workspace: Option<PathBuf>,
 }
 
 /// The kinds that a word means.
@@ -80,6 +90,7 @@ struct Wanted {
     after: Option<String>,
     kinds: Vec<FeedKind>,
     session: Option<String>,
+    workspace: Option<String>,
 }
 
 enum News {
@@ -105,7 +116,12 @@ impl Events {
             true => FeedKind::ALL.iter().copied().filter(|kind| *kind != FeedKind::SessionSaid).collect(),
             false => self.kinds.into_iter().flat_map(|Kinds(kinds)| kinds).collect(),
         };
-        let wanted = Wanted { after: self.after, kinds, session };
+        let folder = |path: PathBuf| match path.canonicalize() {
+            Ok(path) => Ok(path.to_string_lossy().into_owned()),
+            Err(error) => Err(CommandError::usage(format!("--workspace {}: {error}", path.display()))),
+        };
+        let workspace = self.workspace.map(folder).transpose()?;
+        let wanted = Wanted { after: self.after, kinds, session, workspace };
         let teller = Teller { screen: &context.screen, several: reached.len() > 1 };
         if self.follow {
             return follow(context, reached, &wanted, &teller);
@@ -137,8 +153,8 @@ impl Events {
 fn read(client: &mut Client, wanted: &Wanted) -> Result<Vec<News>, ClientError> {
     let (mut all, mut after) = (Vec::new(), wanted.after.clone());
     loop {
-        let Wanted { kinds, session, .. } = wanted.clone();
-        let params = FeedReadParams { after, limit: 0, kinds, session, workspace: None };
+        let Wanted { kinds, session, workspace, .. } = wanted.clone();
+        let params = FeedReadParams { after, limit: 0, kinds, session, workspace };
         let page = client.call::<methods::FeedRead>(&params)?;
         all.extend(page.gap.map(News::Gap));
         all.extend(page.changes.into_iter().map(News::Change));
@@ -215,8 +231,13 @@ impl Following {
 
     /// One connection, until it breaks.
     fn listen(&mut self, mut client: Client) -> Result<Unread, ClientError> {
-        let Wanted { after, kinds, session } = self.wanted.clone();
-        let begun = client.call::<methods::FeedFollow>(&FeedFollowParams { after, kinds, session, workspace: None })?;
+        let Wanted { after, kinds, session, workspace } = self.wanted.clone();
+        // One instance is enough to see what changes in a folder; it lasts as long as this connection.
+        let watched = workspace.clone().filter(|_| self.name == DEFAULT_INSTANCE);
+        let begun = client.call::<methods::FeedFollow>(&FeedFollowParams { after, kinds, session, workspace })?;
+        if let Some(root) = watched {
+            client.call::<methods::WorkspaceWatch>(&WorkspaceWatchParams { root: Some(root), session: None })?;
+        }
         if let Some(gap) = begun.gap
             && self.tell(News::Gap(gap)).is_err()
         {
@@ -317,7 +338,23 @@ fn about(change: &FeedChange) -> String {
             None => format!("record {record}"),
         }
     });
-    for part in records.iter().chain(&change.workspace) {
+    let file = change.file.as_ref().map(|file| {
+        let became = file.change.map_or("differs", FileBecame::as_str);
+        let from = file.old_path.as_ref().map_or(String::new(), |old| format!(" from {old}"));
+        format!("{} {became}{from}", file.path)
+    });
+    let git = change
+        .git
+        .as_ref()
+        .map(|git| format!("{}: {} staged, {} not, {} untracked", git.branch, git.staged, git.unstaged, git.untracked));
+    let watch = change.watch.as_ref().map(|watch| {
+        let why = watch.why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+        format!("{}{why}", if watch.on { "watched" } else { "not watched" })
+    });
+    let look_again = change.kind == FeedKind::FileChanged && change.file.is_none();
+    let look_again = look_again.then(|| "much changed: look again".to_owned());
+    let parts = records.iter().chain(&file).chain(&git).chain(&watch).chain(&look_again).chain(&change.workspace);
+    for part in parts {
         text.push_str("  ");
         text.push_str(part);
     }

@@ -70,7 +70,7 @@ pub enum BeneathError {
 }
 
 impl BeneathError {
-    pub(super) fn of(path: &Path, error: impl Into<io::Error>) -> Self {
+    pub(crate) fn of(path: &Path, error: impl Into<io::Error>) -> Self {
         let (source, path) = (error.into(), path.to_owned());
         match Errno::from_io_error(&source) {
             Some(Errno::NOENT) => Self::Missing(path),

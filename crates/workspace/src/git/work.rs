@@ -21,6 +21,7 @@ mod remotes;
 mod stage;
 mod stash;
 mod status;
+mod tracked;
 mod trees;
 
 use std::ffi::{OsStr, OsString};

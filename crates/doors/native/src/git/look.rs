@@ -35,19 +35,22 @@ pub(crate) fn status(
     origin: &Origin,
     params: GitStatusParams,
 ) -> Result<GitStatus, RpcError> {
-    let tree = tree(wait, shared, origin, &params)?;
+    let root = seen(wait, shared, origin, &params)?;
     let untracked = match params.untracked.unwrap_or(GitUntracked::Folders) {
         GitUntracked::No => Untracked::No,
         GitUntracked::Folders => Untracked::Folders,
         GitUntracked::All => Untracked::All,
     };
     let failed = |error| of_git(shared, error);
-    let mut status = tree.status(untracked).map_err(failed)?;
-    let counts = |staged| match params.lines {
-        true => tree.line_counts(staged).map_err(failed),
-        false => Ok(LineCounts::new()),
+    let (top, mut status, lines) = if params.lines {
+        let tree = crate::place::tree(wait, shared, root)?;
+        let counts = |staged| tree.line_counts(staged).map_err(failed);
+        (tree.top().to_owned(), tree.status(untracked).map_err(failed)?, (counts(true)?, counts(false)?))
+    } else {
+        let known = shared.engine.git_status(wait, root, untracked).map_err(failed)?;
+        (known.top.clone(), known.status.clone(), (LineCounts::new(), LineCounts::new()))
     };
-    let (staged_lines, unstaged_lines) = (counts(true)?, counts(false)?);
+    let (staged_lines, unstaged_lines) = lines;
     let lengths = [status.changed.len(), status.untracked.len(), status.conflicted.len()];
     status.changed.truncate(LIST_MAX);
     status.untracked.truncate(LIST_MAX);
@@ -58,7 +61,7 @@ pub(crate) fn status(
     let both = |change: &Change<PathBuf>| letter(change.index) + &letter(change.work);
     let name = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(|bytes| path(Path::new(OsStr::from_bytes(bytes))));
     Ok(GitStatus {
-        top: tree.top().display().to_string(),
+        top: top.display().to_string(),
         branch: name(&status.branch.name),
         commit: status.branch.commit.clone(),
         upstream: name(&status.branch.upstream),
