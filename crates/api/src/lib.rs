@@ -24,6 +24,7 @@ mod review;
 mod schema;
 mod session;
 mod session_event;
+mod setup;
 mod time;
 mod workspace;
 
@@ -46,6 +47,7 @@ pub use review::*;
 pub use schema::Schema;
 pub use session::*;
 pub use session_event::SessionEvent;
+pub use setup::*;
 pub use time::Timestamp;
 pub use workspace::*;
 

@@ -10,6 +10,7 @@ pub mod git;
 pub mod history;
 mod lexical;
 mod path_error;
+pub mod ready;
 mod replace;
 mod small;
 

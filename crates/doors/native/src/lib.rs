@@ -27,6 +27,7 @@ mod review;
 mod rights;
 mod rules;
 mod session;
+mod setup;
 mod signed;
 mod watches;
 mod web;
