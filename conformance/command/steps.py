@@ -122,7 +122,7 @@ def rust(work, wanted):
 
 def program(work, path, folder):
     begin = len(work.log())
-    code = work.run([path], cwd=folder)
+    code = work.run([path], env={"OSTLER_TEST_FULL": "1"} if full() else None, cwd=folder)
     text, counts = work.log()[begin:], Counts()
     for passed, failed, ignored in re.findall(r"^test result: \S+ (\d+) passed; (\d+) failed(?:; (\d+) ignored)?", text, re.M):
         counts.add(Counts(int(passed), int(failed), int(ignored or 0)))

@@ -280,3 +280,35 @@ def resume(t):
         t.ok("and-not-the-agents-own", os.path.exists(house.dir + "/.claude/projects/-w/%s.jsonl" % uuid(1)), "")
     finally:
         house.down()
+
+
+@area("history-killed")
+def killed(t):
+    """The daemon is killed again and again while it looks into transcripts for the first time: the list is whole, and each is there once."""
+    house = Past(t)
+    try:
+        count = 1500
+        for number in range(1, count + 1):
+            house.claude(number, "".join(line(n, "m%d of %d" % (n, number), cwd="/w") for n in range(20)))
+        for pause in (0.0, 0.02, 0.05, 0.1, 0.2):
+            looking = house.start("history", "--json")
+            time.sleep(pause)
+            os.kill(house.daemon_pid(), signal.SIGKILL)
+            looking.communicate(timeout=LONG)
+            wait_for(lambda: house("up")[0] == 0, LONG, 0.1)
+        wire = Wire(house.socket())
+
+        def everything():
+            found, page = [], None
+            while not page or page["conversations"]:
+                page = wire.call("history.list", skip=len(found))["result"]
+                found += [entry["id"] for entry in page["conversations"]]
+            return found, page["behind"]
+        # What there was no time for is listed next.
+        wait_for(lambda: everything()[1] == 0, LONG, 0.2)
+        found, _ = everything()
+        t.eq("none-is-missing-and-none-is-there-twice", (len(found), len(set(found))), (count + len(IDS), count + len(IDS)))
+        texts = [m["elements"][0]["text"] for m in wire.call("history.messages", id=uuid(7), number=0, limit=50)["result"]["messages"]]
+        t.eq("and-so-are-its-messages", texts, ["m%d of 7" % n for n in range(20)])
+    finally:
+        house.down()

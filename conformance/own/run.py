@@ -31,7 +31,7 @@ SUITES = {
     "demo": ["demo"],
     "screens": ["screens"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach", "devices"],
-    "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_review", "sessions_finish", "sessions_agents", "events", "workspace", "search", "history"],
+    "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_review", "sessions_finish", "sessions_setup", "sessions_agents", "events", "workspace", "search", "history"],
     "cdev": ["cdev", "cdev_work"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],

@@ -25,6 +25,7 @@ mod schema;
 mod search;
 mod session;
 mod session_event;
+mod setup;
 mod time;
 mod workspace;
 
@@ -48,6 +49,7 @@ pub use schema::Schema;
 pub use search::*;
 pub use session::*;
 pub use session_event::SessionEvent;
+pub use setup::*;
 pub use time::Timestamp;
 pub use workspace::*;
 

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::schema::Schema;
 use crate::{
     approval, arrival, changes, device, feed, finish, git, history, hosted, instance, process, review, search, session,
-    workspace,
+    setup,    workspace,
 };
 
 /// A call: name, what it takes, what it gives.
@@ -197,6 +197,11 @@ pub mod methods {
         SessionChanges = "session.changes" (changes::SessionChangesParams) -> changes::SessionChanges;
         /// Sends comments on lines of a difference to a session, together as its next prompt.
         SessionReview = "session.review" (review::ReviewParams) -> session::PromptAccepted;
+        /// Makes a session's work tree ready as its repository's `.ostler.toml` says, once a person has said yes to that very
+        /// file. Like the next, not for hosted processes.
+        SessionSetup = "session.setup" (setup::SessionSetupParams) -> setup::SessionSetup;
+        /// Runs in a session's work tree what its repository's `.ostler.toml` says is to be run.
+        SessionRun = "session.run" (session::SessionIdParams) -> process::ProcessInfo;
         /// Does the next step of finishing a session that has a work tree of its own: merged, proposed or discarded, and then its
         /// tree and branch go. Like the next, not for hosted processes.
         SessionFinish = "session.finish" (finish::SessionFinishParams) -> finish::SessionFinishing;

@@ -137,6 +137,9 @@ wire! {
         /// The terminal program that has the conversation, while the agent's own screen is open: no prompts then.
         #[serde(default)]
         pub screen: Option<String>,
+        /// The process that was to make its work tree ready has failed: this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub failed_setup: Option<String>,
     }
 
     /// Opens the agent's own screen on a conversation, or finds the one that is open.

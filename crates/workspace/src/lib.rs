@@ -11,6 +11,7 @@ pub mod history;
 pub mod index;
 mod lexical;
 mod path_error;
+pub mod ready;
 mod replace;
 pub mod search;
 mod small;

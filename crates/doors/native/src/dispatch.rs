@@ -18,7 +18,7 @@ use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
     DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
-    process, record, review, rights, rules, search, session, workspace,
+    process, record, review, rights, rules, search, session, setup, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -208,6 +208,8 @@ impl Client {
         match method {
             methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
             methods::SessionReview::NAME => self.reaching::<methods::SessionReview>(call, out, review::review),
+            methods::SessionSetup::NAME => self.personal::<methods::SessionSetup>(call, out, setup::setup),
+            methods::SessionRun::NAME => self.personal::<methods::SessionRun>(call, out, setup::run),
             methods::SessionFinish::NAME => finish::finish(self, call, out),
             methods::SessionUnfinish::NAME => self.reaching::<methods::SessionUnfinish>(call, out, finish::unfinish),
             methods::WorkspaceList::NAME => self.reaching::<methods::WorkspaceList>(call, out, workspace::list),

@@ -28,6 +28,7 @@ mod rights;
 mod rules;
 mod search;
 mod session;
+mod setup;
 mod signed;
 mod watches;
 mod web;

@@ -52,6 +52,9 @@ pub(crate) fn need(method: &str) -> Option<Need> {
 
         ProcessSpawn::NAME | ProcessStdin::NAME | ProcessCloseStdin::NAME => right(Right::TypeIntoTerminals),
         ProcessSignal::NAME | ProcessKill::NAME | ProcessResize::NAME => right(Right::TypeIntoTerminals),
+        // A yes to what a repository says, too, is a command to be started: also this right.
+        SessionSetup::NAME => right(Right::View),
+        SessionRun::NAME => right(Right::TypeIntoTerminals),
         ProcessRename::NAME | SessionScreen::NAME => right(Right::TypeIntoTerminals),
 
         // What is merged or proposed: also what starting a command needs.

@@ -525,6 +525,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         approvals: view.approvals,
         usage: Some(usage_of(view.spent)),
         screen: view.screen,
+        failed_setup: view.failed_setup,
     }
 }
 

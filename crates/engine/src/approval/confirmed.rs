@@ -9,6 +9,9 @@ use super::error::DecideError;
 use super::store::StoreError;
 use super::{By, Record};
 
+/// How a setting begins that is no setting of ours, but the file of a repository; its value is the file's hash.
+const READY: &str = ".ostler.toml of ";
+
 /// A setting and its value, as they are written.
 pub type Setting = (String, String);
 
@@ -43,13 +46,17 @@ impl Confirmed {
     pub(super) fn holds(&self, (setting, value): &Setting) -> bool {
         self.values.get(setting) == Some(value)
     }
+
+    pub(super) fn trusts(&self, (repository, hash): &Setting) -> bool {
+        self.values.get(&format!("{READY}{repository}")) == Some(hash)
+    }
 }
 
 impl Desk {
     /// These loosening settings are asked for; gives back those that do not count. What was confirmed and is not asked for any
     /// more has to be confirmed again.
     pub(super) fn settings(&mut self, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
-        let gone = |setting: &&String| !asked.iter().any(|(name, _)| name == *setting);
+        let gone = |setting: &&String| !setting.starts_with(READY) && !asked.iter().any(|(name, _)| name == *setting);
         let gone: Vec<String> = self.confirmed.values.keys().filter(gone).cloned().collect();
         for setting in gone {
             self.say(&Record::SettingLapsed { setting })?;
@@ -66,6 +73,12 @@ impl Desk {
         self.confirmed.waiting.retain(|waiting| *waiting != setting);
         let (setting, value) = setting;
         Ok(self.say(&Record::SettingConfirmed { setting, value, by })?)
+    }
+
+    /// A person wants what a repository's own file says to be done in its work trees: exactly that file.
+    pub(super) fn trust(&mut self, (repository, hash): Setting, by: By) -> Result<(), DecideError> {
+        let setting = format!("{READY}{repository}");
+        Ok(self.say(&Record::SettingConfirmed { setting, value: hash, by })?)
     }
 
     fn say(&mut self, record: &Record) -> Result<(), StoreError> {

@@ -337,6 +337,16 @@ impl Inbox {
         self.with(wait, |desk| desk.confirm(setting, by))
     }
 
+    /// A person says yes to the file of a repository, by its hash. May wait for the disk.
+    pub(crate) fn trust(&self, wait: &MayWait, file: Setting, by: By) -> Result<(), DecideError> {
+        self.with(wait, |desk| desk.trust(file, by))
+    }
+
+    /// Whether a person has said yes to exactly this file of a repository.
+    pub(crate) fn is_trusted(&self, file: &Setting) -> bool {
+        self.look().confirmed.trusts(file)
+    }
+
     /// The devices that are paired. Never waits.
     pub(crate) fn roster(&self) -> Arc<Roster> {
         Arc::clone(&self.look().devices)

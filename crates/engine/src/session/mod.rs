@@ -29,6 +29,7 @@ mod new;
 mod prompt;
 mod prompts_from;
 mod raw_line;
+mod ready;
 mod rebuild;
 mod running;
 mod screen;
@@ -64,6 +65,7 @@ pub use ostler_agents::Unsupported;
 pub use ostler_journal::{EventCursor, EventHead, EventStep};
 pub use prompt::{Accepted, Prompt, PromptError, Queue};
 pub use raw_line::{ClaudeLine, claude_line};
+pub use ready::{PrepareError, Readiness, ReadyNote};
 pub use screen::{NewScreen, ScreenError};
 pub use sessions::{NoProgram, SessionError, Sessions};
 pub use spent::Spent;
@@ -205,6 +207,8 @@ pub struct View {
     pub last: u64,
     /// What it has used.
     pub spent: Spent,
+    /// The process that was to make its work tree ready and failed.
+    pub failed_setup: Option<String>,
 }
 
 impl Session {
@@ -226,6 +230,7 @@ impl Session {
     /// The session as everybody sees it. Never touches the disk.
     pub fn view(&self) -> View {
         let screen = self.screen().map(|process| process.id().to_owned());
+        let failed_setup = self.failed_setup();
         let desk = self.look();
         let State { created, settings, .. } = &desk.state;
         let status = desk.state.status();
@@ -262,6 +267,7 @@ impl Session {
             screen,
             last: self.inner.last.load(Ordering::Acquire),
             spent: desk.state.meter.sum.clone(),
+            failed_setup,
         }
     }
 

@@ -149,6 +149,7 @@ impl Session {
         let bare = OsString::from(&launch.program);
         let program = crate::lookup::executable(&bare, &path).map_or(bare, PathBuf::into_os_string);
         let own = launch.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let env = self.ready_env(wait).into_iter().chain(env);
         let request = SpawnRequest {
             program,
             args: launch.args.iter().map(OsString::from).collect(),

@@ -50,7 +50,7 @@ pub(super) struct SessionsInner {
     inbox: Inbox,
     table: Mutex<BTreeMap<String, Session>>,
     /// Held while a session is written down: the same key at the same time is still one session.
-    making: Mutex<()>,
+    pub(super) making: Mutex<()>,
     revision: watch::Sender<u64>,
     pub(super) runtime: Handle,
     /// The engine ends: nothing is begun any more.
@@ -327,6 +327,13 @@ impl Sessions {
         if !created.as_ref().is_ok_and(used) {
             // Refused, or somebody with the same key was quicker: nobody will ever work here.
             trees.discard(wait, &made.path);
+            return created;
+        }
+        // What somebody said yes to before. The session is there whatever comes of it; `session.setup` tells.
+        if let Ok(session) = &created
+            && let Err(error) = session.make_ready(wait, false)
+        {
+            tracing::warn!("{}: not made ready: {error}", session.id());
         }
         created
     }

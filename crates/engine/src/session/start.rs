@@ -51,7 +51,7 @@ impl Driver<'_> {
             program,
             shown_as: built_in.then(|| "ostler-echo".into()),
             args: launch.args.iter().map(OsString::from).collect(),
-            env: dumb.into_iter().chain(env).chain(own).collect(),
+            env: dumb.into_iter().chain(session.ready_env(self.wait)).chain(env).chain(own).collect(),
             cwd: Some(created.workspace.clone()),
             name: Some(format!("{}.{source}", created.id)),
             key: Some(session.process_key(source)),

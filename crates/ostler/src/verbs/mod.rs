@@ -52,6 +52,7 @@ mod service;
 mod session;
 mod sessions;
 mod set;
+mod setup;
 mod since;
 mod start;
 mod status;

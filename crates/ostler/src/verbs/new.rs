@@ -36,7 +36,8 @@ Examples:
   ostler new echo -m hello
   ostler new claude --env ANTHROPIC_API_KEY    with the key that this terminal has
   ostler new claude ~/project --name fix --permissions edits -m 'make the tests pass'
-  ostler new codex --worktree        on its own branch, in its own folder
+  ostler new codex --worktree        on its own branch, in its own folder, made ready as
+                                     .ostler.toml of the repository says once you said yes
   ostler new claude --resume 7c1e4f0a-…        resume a conversation of claude";
 
 /// Start a session with an agent
@@ -103,8 +104,13 @@ impl New {
         if message.as_ref().is_some_and(|text| text.trim().is_empty()) {
             return Err(CommandError::usage("the prompt is empty").hint("leave out -m, or write a prompt"));
         }
-        let (reached, info) = self.begin(context)?;
+        let (mut reached, info) = self.begin(context)?;
         report(context, &info, message.is_some())?;
+        if info.worktree.is_some() {
+            super::setup::make_ready(context, &info, false)?;
+            // A setup may take long: this connection may be gone.
+            reached = context.find_session(&info.id)?.0;
+        }
         match message {
             None => Ok(ExitCode::SUCCESS),
             Some(text) => {

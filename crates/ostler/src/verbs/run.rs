@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::client::ClientError;
-use ostler_api::{Empty, ProcessInfo, SpawnParams, WinSize, methods};
+use ostler_api::{Empty, ProcessInfo, SessionIdParams, SpawnParams, WinSize, methods};
 use ostler_keeper::procfs;
 
 use super::Context;
@@ -43,6 +43,7 @@ Examples:
   ostler run -t --name claude -- claude
   ostler run -d --name web --cwd ~/site -- python3 -m http.server
   ostler run --private -- ./rotate-keys      what it says stays in memory
+  ostler run --of fix                        what .ostler.toml says, in its worktree
   ostler run -t --access all -- bash         ostler in that shell reaches everything")]
 pub(crate) struct Run {
     /// Give it a terminal, for an agent's own screen
@@ -81,8 +82,12 @@ pub(crate) struct Run {
     #[arg(long)]
     key: Option<String>,
 
+    /// Run what .ostler.toml says, in the worktree of this session
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["command", "cwd", "env", "tty", "key", "name", "private", "keep"])]
+    of: Option<String>,
+
     /// The command
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "of", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -100,15 +105,26 @@ impl Run {
             keep: None,
             access: None,
             key: None,
+            of: None,
             command,
         }
     }
 
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let config = context.settings();
-        let params = self.params()?;
-        let (mut reached, process) = spawn(context, &params)?;
-        if let Some(key) = &self.key
+        let (mut reached, process, params) = match &self.of {
+            Some(session) => {
+                let (mut reached, info) = context.find_session(session)?;
+                let process = reached.client.call::<methods::SessionRun>(&SessionIdParams { id: info.id })?;
+                (reached, process, None)
+            }
+            None => {
+                let params = self.params()?;
+                let (reached, process) = spawn(context, &params)?;
+                (reached, process, Some(params))
+            }
+        };
+        if let (Some(key), Some(params)) = (&self.key, &params)
             && (&process.program, &process.args) != (&params.program, &params.args)
         {
             let message = format!("key {key} was already used for another command: {}", process.called());

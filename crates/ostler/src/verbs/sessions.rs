@@ -45,6 +45,10 @@ impl SessionsVerb {
                     let text = format!("{} failed: {}", info.called(), visible(why));
                     context.screen.line(&context.screen.paint(Paint::Bad, &text))?;
                 }
+                if let Some(process) = &info.failed_setup {
+                    let text = format!("{}: its setup failed: ostler logs {}", info.called(), visible(process));
+                    context.screen.line(&context.screen.paint(Paint::Bad, &text))?;
+                }
                 for limit in info.limits.iter().filter(|limit| holds(limit)) {
                     let reached = limit.state == LimitState::Reached;
                     let words = limit_words(&limit.name, limit.used_percent, limit.resets, reached);

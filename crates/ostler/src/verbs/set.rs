@@ -31,6 +31,7 @@ Examples:
   ostler set fix --model ''            back to the agent's default
   ostler set s3fk --name fix
   ostler set build --name old          a process, too
+  ostler set fix --setup               make its worktree ready as .ostler.toml says
   ostler set shell --access all        ostler commands in that shell reach everything")]
 pub(crate) struct Set {
     /// Id, unique prefix of it, or name, of a session or a process
@@ -52,6 +53,10 @@ pub(crate) struct Set {
     /// Rename it; '' removes the name
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
+
+    /// Read its repository's .ostler.toml, say yes to it, and make its worktree ready
+    #[arg(long, conflicts_with_all = ["model", "autonomy", "mode", "name", "access"])]
+    setup: bool,
 
     /// What a process may do with other processes and sessions: `own` or `all`
     #[arg(long, value_name = "WHICH", value_enum, hide_possible_values = true)]
@@ -76,6 +81,9 @@ pub(super) fn open_access(client: &mut Client, id: &str, access: Access) -> Resu
 
 impl Set {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
+        if self.setup {
+            return super::setup::again(context, &self.id);
+        }
         let other = self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none();
         if other && self.access.is_none() {
             return Err(

@@ -224,6 +224,28 @@ fn a_message_has_a_number_and_the_count_is_kept() {
     assert_eq!(history.describe(&transcript).unwrap().summary.messages, Some(101));
 }
 
+/// Whoever was killed while writing it: the list and the messages are the same, none is missing and none is there twice.
+#[test]
+fn an_index_that_was_cut_off_at_any_byte_loses_nothing_and_repeats_nothing() {
+    let house = House::new();
+    let (id, _) = house.claude(1, &(0..20).map(|n| said(n, &format!("m{n}"))).collect::<String>());
+    (2..5).for_each(|number| drop(house.claude(number, &said(number, "other"))));
+    let (history, transcript) = (house.history(), house.only(&id));
+    let whole = (house.list(), history.page(&transcript, Begin::Number(0), 100).unwrap());
+    let catalog = house.at("state/history/catalog");
+    let offsets = fs::read_dir(house.at("state/history/offsets")).unwrap().next().unwrap().unwrap().path();
+    for kept in [catalog, offsets] {
+        let content = fs::read(&kept).unwrap();
+        for cut in 0..content.len() {
+            fs::write(&kept, &content[..cut]).unwrap();
+            let found = (house.list(), house.history().page(&transcript, Begin::Number(0), 100).unwrap());
+            assert_eq!(found, whole, "{} cut off at {cut}", kept.display());
+            // What follows a torn line is not lost with it.
+            assert_eq!(house.list(), whole.0, "{} cut off at {cut}, then again", kept.display());
+        }
+    }
+}
+
 #[test]
 fn a_line_that_is_written_in_two_pieces_arrives_whole_and_once() {
     let house = House::new();

@@ -201,7 +201,9 @@ fn line(hosted: &Hosted) -> String {
     let failed = hosted.session.as_ref().filter(|session| session.status == SessionStatus::Failed);
     let claim = hosted.process.as_ref().and_then(|process| process.claim.as_ref());
     let claimed = claim.and_then(|claim| claim.message.clone().or_else(|| claim.title.clone()));
-    let why = failed.and_then(|session| session.why.clone());
+    let unready = hosted.session.as_ref().and_then(|session| session.failed_setup.as_ref());
+    let unready = unready.map(|process| format!("its setup failed: ostler logs {process}"));
+    let why = failed.and_then(|session| session.why.clone()).or(unready);
     let last = why.or(claimed).or_else(|| hosted.lines.last().map(|line| line.trim_start().to_owned()));
     last.or_else(|| hosted.process.as_ref().map(ps::command)).unwrap_or_default()
 }

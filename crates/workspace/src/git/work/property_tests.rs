@@ -88,7 +88,8 @@ fn ours(tree: &WorkTree) -> BTreeSet<String> {
 }
 
 fn cases() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(32);
+    let usual = if std::env::var_os("OSTLER_TEST_FULL").is_some() { 1000 } else { 32 };
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual);
     ProptestConfig { cases, max_shrink_iters: 40, ..ProptestConfig::default() }
 }
 
