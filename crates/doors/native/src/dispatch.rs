@@ -17,7 +17,7 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
+    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, pieces, place,
     process, record, review, rights, rules, session, workspace,
 };
 
@@ -55,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) watches: Watches,
     /// What it follows of the feed.
     pub(crate) follows: feed::Follows,
+    /// What went wrong in its own program, so many times.
+    pub(crate) troubles: u32,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -102,6 +104,7 @@ impl Client {
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
+            troubles: 0,
             gone: Arc::default(),
         }
     }
@@ -180,6 +183,7 @@ impl Client {
             methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
             methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
             methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
+            methods::DeviceTrouble::NAME => device::trouble(self, call, out),
             methods::DeviceCode::NAME
             | methods::DeviceRedeem::NAME
             | methods::DeviceRefresh::NAME
@@ -385,7 +389,12 @@ impl Session for Client {
     fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
         match *tag {
             Tag::Feed(watch) => return feed::push_entry(self, watch, head, data, out),
-            Tag::Process(watch) | Tag::Session(watch) => record::push_record(watch, head, data, out),
+            Tag::Process(watch) | Tag::Session(watch) => {
+                let tell = |story: &mut _| pieces::push(watch, story, head, data, out);
+                if !self.watches.go_on(*tag, tell) {
+                    record::push_record(watch, head, data, out);
+                }
+            }
         }
         true
     }

@@ -18,6 +18,7 @@ mod hosted;
 mod info;
 mod instance;
 mod page;
+mod pieces;
 mod place;
 mod process;
 mod reach;
