@@ -29,6 +29,7 @@ mod rights;
 mod rules;
 mod session;
 mod signed;
+mod site;
 mod watches;
 mod web;
 mod who;
