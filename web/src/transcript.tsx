@@ -130,11 +130,13 @@ function Prompt({ item }: { item: PromptItem }) {
 }
 
 function Words({ item }: { item: WordsItem }) {
+  // What is folded is not drawn: most of it nobody opens.
+  const [open, setOpen] = useState(false);
   if (item.voice === "answer") return <div class="answer"><Markdown text={item.text} />{item.cut ? <Cut /> : null}</div>;
   return (
-    <details class="thought">
+    <details class="thought" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{item.whole ? "Thought" : "Thinking…"} <span class="quiet">{item.text.trim().split("\n")[0]?.slice(0, 90)}</span></summary>
-      <Markdown text={item.text} />
+      {open ? <Markdown text={item.text} /> : null}
     </details>
   );
 }
@@ -147,23 +149,25 @@ const VERBS: Record<string, string> = { read: "Read", edit: "Edit", delete: "Del
 
 function Tool({ item }: { item: ToolItem }) {
   const [whole, setWhole] = useState(false);
+  const [chosen, setOpen] = useState<boolean | null>(null);
+  const open = chosen ?? (item.diffs.length > 0 && item.diffs.length < 4);
   const output = whole ? item.output : item.output.slice(0, OUTPUT_SHOWN);
   const state = !item.ended ? "running" : item.failed ? "failed" : "done";
   return (
-    <details class={`tool ${state}`} open={item.diffs.length > 0 && item.diffs.length < 4}>
+    <details class={`tool ${state}`} open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <span class="tool-verb">{VERBS[item.does] ?? "Tool"}</span>
         <span class="tool-title"><Value>{item.title}</Value></span>
         <span class={`tool-state ${state}`}>{state === "done" ? <span class="hidden">done</span> : state === "failed" ? "failed" : "running"}</span>
       </summary>
-      <div class="tool-body">
+      {open ? <div class="tool-body">
         {item.diffs.map((diff, at) => <Change key={at} diff={diff} />)}
         {item.diffs.length ? null : <Given value={item.input} />}
         {item.children.length ? <div class="children">{item.children.map((child) => <Tool key={child.key} item={child} />)}</div> : null}
         {item.output ? <pre class="output" tabIndex={0}>{plainControls(output)}</pre> : null}
         {!whole && item.output.length > OUTPUT_SHOWN ? <button type="button" class="plain" onClick={() => setWhole(true)}>Show all {bytes(item.output.length)}</button> : null}
         {item.cut ? <Cut /> : null}
-      </div>
+      </div> : null}
     </details>
   );
 }
