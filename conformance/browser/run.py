@@ -31,6 +31,8 @@ DOORS = {
     "codecast": {"path": "/rpc", "words": '{"method":"session.create","params":{"cli_type":"echo","path":"FOLDER/ATTEMPT"}}', "hello": "{}"},
     "web": {"path": "/rpc", "words": '{"jsonrpc":"2.0","id":1,"method":"session.create","params":{"agent":"echo","workspace":"FOLDER/ATTEMPT"}}',
             "hello": '{"jsonrpc":"2.0","id":1,"method":"device.challenge","params":{}}'},
+    # The page on the same port: everybody may open it, no page may read, frame or load it.
+    "page": {"path": "/", "words": '{"params":{"workspace":"FOLDER/ATTEMPT"}}', "hello": "{}", "on": "web"},
 }
 # Where a page can come from: another name, another port of this machine under both its names, a frame without any, a name that was bound to us.
 ORIGINS = ("evil", "port", "localhost", "null", "rebound")
@@ -104,7 +106,7 @@ def start_page(evil, targets):
     inner = page("http://evil.test:%d" % evil.port, "null", targets)
     frames = ["<iframe src='http://127.0.0.1:%d/port'></iframe>" % evil.port, "<iframe src='http://localhost:%d/localhost'></iframe>" % evil.port,
               "<iframe sandbox='allow-scripts allow-forms' srcdoc='%s'></iframe>" % inner.replace("&", "&amp;").replace("'", "&#39;")]
-    frames += ["<iframe src='http://rebind.test:%d/page'></iframe>" % t["port"] for t in targets]
+    frames += ["<iframe src='http://rebind.test:%d/page'></iframe>" % port for port in sorted({t["port"] for t in targets})]
     return own + "".join(frames)
 
 
@@ -119,7 +121,7 @@ def main():
     try:
         for name in sorted(set(instance.ports) - set(DOORS)):
             t.rec("%s/is-in-the-table" % name, False, "a door with a port has no line in DOORS")
-        ports = {name: port for name, port in instance.ports.items() if name in DOORS}
+        ports = {name: instance.ports[door.get("on", name)] for name, door in DOORS.items() if door.get("on", name) in instance.ports}
         t.rec("ports", set(ports) == set(DOORS), instance.ports)
         folder = instance.dir + "/a"
         targets = [dict(DOORS[name], name=name, port=port, base="http://127.0.0.1:%d" % port, words=DOORS[name]["words"].replace("FOLDER", folder)) for name, port in ports.items()]
@@ -128,8 +130,9 @@ def main():
             for origin in ORIGINS:
                 for attempt in TRIES:
                     os.makedirs("%s/%s-%s-%s" % (folder, target["name"], origin, attempt))
-            own = dict(target, base="http://rebind.test:%d" % target["port"])
-            relays.append(Rebound(target["port"], page("http://evil.test:%d" % evil.port, "rebound", [own])))
+        for port in {target["port"] for target in targets}:
+            own = [dict(target, base="http://rebind.test:%d" % port) for target in targets if target["port"] == port]
+            relays.append(Rebound(port, page("http://evil.test:%d" % evil.port, "rebound", own)))
         to = "http://evil.test:%d" % evil.port
         pages.update({"/start": start_page(evil, targets), "/port": page(to, "port", targets),
                       "/localhost": page(to, "localhost", [dict(x, base=x["base"].replace("127.0.0.1", "localhost")) for x in targets])})
@@ -173,7 +176,7 @@ def by_hand(t, ports):
         tries = {"no-host": {}, "another-host": {"Host": "evil.example"}, "null-origin": {"Host": here, "Origin": "null"},
                  "another-origin": {"Host": here, "Origin": "https://evil.example"}, "forwarded": {"Host": here, "X-Forwarded-For": "1.2.3.4"}}
         for attempt, more in tries.items():
-            status, headers = raw(port, "GET" if name == "web" else "POST", path, {**upgrade, "Content-Type": "application/json", **more}, b"{}")
+            status, headers = raw(port, "POST" if name == "codecast" else "GET", path, {**upgrade, "Content-Type": "application/json", **more}, b"{}")
             t.rec("%s/%s" % (name, attempt), status in (400, 403), status)
             t.rec("%s/%s-sets-no-cookie" % (name, attempt), "set-cookie" not in headers, headers)
     status, _ = raw(ports["cdev"], "GET", "/api/pair/info", {"Host": "localhost"})

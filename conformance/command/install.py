@@ -1,4 +1,5 @@
 """What the steps need beyond cargo: packages, the real agents, and the original programs that ours are compared with."""
+import contextlib
 import json
 import os
 import re
@@ -26,6 +27,9 @@ AGENTS = [
 # The head node that our daemon is tried with, and the release whose clients and daemon ours are compared with.
 CODECAST = "0.3.2"
 SUDO_PROXY = "1.2.0"
+# Drives the browser that the page is tried in, and what looks for what a screen reader would stumble over.
+PLAYWRIGHT = "1.65.0"
+AXE = ("axe", "axe-core", "4.14.0")
 # Knows advisories, which a script cannot; compiled for minutes, so only for --full.
 CARGO_DENY = "0.20.2"
 
@@ -41,6 +45,8 @@ def plan():
             found.append("node %s from npm" % NODE[2])
     if not os.path.exists(os.path.join(codecast_root(), "bin", "python")):
         found.append("codecast %s from PyPI" % CODECAST)
+    if not os.path.exists(playwright_python()):
+        found.append("playwright %s from PyPI" % PLAYWRIGHT)
     if not os.path.exists(os.path.join(sudo_proxy_root(), "bin", "sudo-proxy")):
         found.append("sudo-proxy %s from the crate registry, compiled" % SUDO_PROXY)
     if "--full" in sys.argv and not os.path.exists(cargo_deny()):
@@ -63,6 +69,7 @@ def everything(work):
         good.add(apt(work, absent, sorted({PROGRAMS[p] for p in absent})))
     good.add(agents(work))
     good.add(codecast(work))
+    good.add(playwright(work))
     good.add(sudo_proxy(work))
     if "--full" in sys.argv and not has_cargo_deny(work):
         compiled(work, "cargo-deny", CARGO_DENY, os.path.join(places.CACHE, "cargo-deny"))
@@ -156,6 +163,39 @@ def codecast(work):
     work.run(pip + ["--no-deps", "codecast==" + CODECAST])
     work.run(pip + ["aiohttp", "asyncssh", "pyyaml", "ruamel.yaml"])
     return Counts() if has_codecast(work) else work.missing("codecast %s could not be installed from PyPI" % CODECAST)
+
+
+def playwright_python():
+    return os.path.join(places.CACHE, "playwright-" + PLAYWRIGHT, "bin", "python")
+
+
+def axe():
+    return os.path.join(places.CACHE, AXE[0], "node_modules", AXE[1], "axe.min.js")
+
+
+def has_playwright(work):
+    return os.path.exists(axe()) and os.access(playwright_python(), os.X_OK) and work.run([playwright_python(), "-c", "import playwright.sync_api"]) == 0
+
+
+def playwright(work):
+    """The driver alone: the browser is Debian's."""
+    if not has_playwright(work):
+        work.run([sys.executable, "-m", "venv", "--clear", os.path.dirname(os.path.dirname(playwright_python()))])
+        work.run([playwright_python(), "-m", "pip", "install", "-q", "--disable-pip-version-check", "playwright==" + PLAYWRIGHT])
+        if shutil.which("npm"):
+            npm_package(work, *AXE, os.environ["PATH"])
+    return Counts() if has_playwright(work) else work.missing("playwright %s could not be installed from PyPI, or %s from npm" % (PLAYWRIGHT, AXE[1]))
+
+
+@contextlib.contextmanager
+def page_sources(work):
+    """The sources of the page with exactly the packages of their lock file; nothing if npm cannot get those."""
+    os.makedirs(places.CACHE, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=places.CACHE) as scratch:
+        folder = os.path.join(scratch, "web")
+        shutil.copytree(os.path.join(places.ROOT, "web"), folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
+        good = work.run(["npm", "ci", "--prefix", folder, "--no-audit", "--no-fund", "--loglevel=error"], env={"TMPDIR": scratch}) == 0
+        yield folder if good else None
 
 
 def sudo_proxy_root():

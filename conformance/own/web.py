@@ -79,6 +79,13 @@ def guards(t):
             t.ok("refused-%s" % name, got in (400, 403), got)
         t.eq("a-wrong-token", status(port, here, "Authorization: Bearer nobody"), 401)
         got, headers = ask(port, here, first="GET / HTTP/1.1")
+        t.ok("the-page-is-for-everybody-who-may-come-here", got == 200 and headers.get("content-type", "").startswith("text/html") and "set-cookie" not in headers, (got, headers))
+        t.ok("and-is-framed-by-nobody", "frame-ancestors 'none'" in headers.get("content-security-policy", "") and not any(h.startswith("access-control") for h in headers), headers)
+        for site, mode, dest, want in (("cross-site", "navigate", "document", 200), ("none", "navigate", "document", 200), ("cross-site", "navigate", "iframe", 403), ("same-site", "cors", "empty", 403)):
+            got = ask(port, here, "Sec-Fetch-Site: " + site, "Sec-Fetch-Mode: " + mode, "Sec-Fetch-Dest: " + dest, first="GET / HTTP/1.1")[0]
+            t.eq("the-page-%s-%s-%s" % (site, mode, dest), got, want)
+        t.eq("no-websocket-for-another-site-whatever-its-origin-says", status(port, here, "Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: websocket"), 403)
+        got, headers = ask(port, here, first="GET /nothing HTTP/1.1")
         t.ok("elsewhere-is-nothing", got == 404 and "set-cookie" not in headers, (got, headers))
         t.ok("answers-are-no-pages", headers.get("x-content-type-options") == "nosniff" and "frame-ancestors 'none'" in headers.get("content-security-policy", "")
              and headers.get("cache-control") == "no-store" and not any(h.startswith("access-control") for h in headers), headers)

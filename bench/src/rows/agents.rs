@@ -211,7 +211,12 @@ impl Talk {
     /// Another conversation of the same kind.
     fn anew(&mut self) -> Result<()> {
         self.id = self.client.call::<methods::SessionCreate>(&self.params)?.id;
-        self.client.call::<methods::SessionWatch>(&WatchParams { id: self.id.clone(), from: None, prompts: None })?;
+        self.client.call::<methods::SessionWatch>(&WatchParams {
+            id: self.id.clone(),
+            from: None,
+            prompts: None,
+            pieces: false,
+        })?;
         Ok(())
     }
 

@@ -52,7 +52,12 @@ impl<'a> Talk<'a> {
         daemon.start()?;
         let mut client = connect(instance)?;
         let session = client.call::<methods::SessionCreate>(&session(instance, agent, 0))?;
-        client.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from: None, prompts: None })?;
+        client.call::<methods::SessionWatch>(&WatchParams {
+            id: session.id.clone(),
+            from: None,
+            prompts: None,
+            pieces: false,
+        })?;
         Ok(Self { daemon, client, session, sent: 0 })
     }
 
@@ -241,6 +246,7 @@ fn watchers(bench: &Bench) -> Result<Row> {
             id: talk.session.id.clone(),
             from: None,
             prompts: None,
+            pieces: false,
         })?;
         idle.push(client);
     }
@@ -270,7 +276,8 @@ fn first_screen(bench: &Bench) -> Result<Row> {
         talk.daemon.start()?;
         let started = Instant::now();
         let mut client = connect(&instance)?;
-        let newest = SessionReadParams { id: talk.session.id.clone(), before: None, limit: Some(SCREEN) };
+        let newest =
+            SessionReadParams { id: talk.session.id.clone(), before: None, limit: Some(SCREEN), pieces: false };
         let page = client.call::<methods::SessionRead>(&newest)?;
         if page.records.last().map(|record| record.record) != Some(page.last) {
             bail!("the newest record is not on the first page");

@@ -80,7 +80,12 @@ impl Client {
         let session = native.call::<methods::SessionCreate>(&self.session())?;
         self.log.session.clone_from(&session.id);
         let from = self.log.records.last().map(|events| events.record + 1);
-        native.call::<methods::SessionWatch>(&WatchParams { id: session.id.clone(), from, prompts: None })?;
+        native.call::<methods::SessionWatch>(&WatchParams {
+            id: session.id.clone(),
+            from,
+            prompts: None,
+            pieces: false,
+        })?;
         loop {
             let done = over.load(Ordering::Acquire);
             if done && self.ended == self.log.prompts.len() && self.taken == self.log.prompts.len() {

@@ -5,6 +5,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
 use crate::device::SignedAnswer;
+use crate::history::HistoryDiff;
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
 
@@ -92,6 +93,12 @@ wire! {
         pub reason: String,
         /// The whole of it, as JSON text. A decision is about exactly this.
         pub content: String,
+        /// What a tool would change, as the content tells it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub diffs: Vec<HistoryDiff>,
+        /// With `diffs`: what the tool is given besides. Who shows both, and the title, shows all of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rest: Option<Json>,
         /// SHA-256 of the content: what a decision must name.
         pub hash: String,
         pub asker: AskerInfo,

@@ -120,6 +120,14 @@ wire! {
         pub revoked: u64,
     }
 
+    /// What went wrong in a device's own program.
+    pub struct DeviceTroubleParams {
+        pub message: String,
+        /// Where, as the program tells it.
+        #[serde(default)]
+        pub stack: String,
+    }
+
     pub struct DeviceAffirmParams {
         /// Of the devices that the person has seen.
         pub digests: Vec<String>,

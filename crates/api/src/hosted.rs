@@ -76,6 +76,9 @@ wire! {
         /// So many of the last lines of each, at most 64; none when left out.
         #[serde(default)]
         pub lines: u32,
+        /// Also the branch that each folder is on.
+        #[serde(default)]
+        pub branches: bool,
         /// Only this one, by its whole id.
         #[serde(default)]
         pub id: Option<String>,
@@ -90,6 +93,9 @@ wire! {
         pub what: String,
         /// The folder that it works in.
         pub workspace: Option<String>,
+        /// With `branches`: the branch that the folder is on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub branch: Option<String>,
         pub state: HostedState,
         /// Requests that wait for a person.
         #[serde(default)]
@@ -129,6 +135,7 @@ impl From<ProcessInfo> for Hosted {
             name: info.name.clone(),
             what: info.command(),
             workspace: info.cwd.clone(),
+            branch: None,
             state: process_state(&info),
             needs_you: 0,
             lines: Vec::new(),
@@ -169,6 +176,7 @@ impl From<SessionInfo> for Hosted {
             name: info.name.clone().or_else(|| info.alias.clone()),
             what: info.agent.clone(),
             workspace: Some(info.worktree.clone().unwrap_or_else(|| info.workspace.clone())),
+            branch: None,
             state,
             needs_you: info.approvals.len() as u64,
             lines: Vec::new(),

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::schema::Schema;
 use crate::{
-    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, process, review, search, session,
-    setup,    workspace,
+    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, piece, process, review, search,
+    session, setup, workspace,
 };
 
 /// A call: name, what it takes, what it gives.
@@ -63,6 +63,8 @@ pub enum Notification {
     Lost(process::Lost),
     #[serde(rename = "session.events")]
     Events(session::SessionEvents),
+    #[serde(rename = "session.pieces")]
+    Pieces(piece::SessionPieces),
     #[serde(rename = "session.gap")]
     SessionGap(session::SessionGap),
     #[serde(rename = "session.lost")]
@@ -333,6 +335,8 @@ pub mod methods {
         DeviceRevoke = "device.revoke" (device::DeviceRevokeParams) -> device::DeviceRevoked;
         /// Lets suspended devices count again. Only a person's place may.
         DeviceAffirm = "device.affirm" (device::DeviceAffirmParams) -> device::DeviceNames;
+        /// Writes into the log what went wrong in a device's own program.
+        DeviceTrouble = "device.trouble" (device::DeviceTroubleParams) -> instance::Empty;
         /// Exchanges a code for a link. Like the next five only on a WebSocket of the web port, before anything else.
         DeviceCode = "device.code" (arrival::DeviceCodeParams) -> arrival::DeviceTicket;
         /// Claims an offer by its link: paired, or a person is asked.

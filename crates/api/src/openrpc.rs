@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::method::{METHODS, Notification};
+use crate::piece::SessionPieces;
 use crate::process::{Exited, Frame, Gap, Lost};
 use crate::schema::Schema;
 use crate::session::{SessionEvents, SessionGap, SessionLost};
@@ -20,6 +21,7 @@ pub fn document(program: &str) -> Value {
         ("process.gap", "Output is missing here, and why; the watch goes on at first_seq.", Gap::schema()),
         ("process.lost", "The journal cannot be read any further; the watch ends.", Lost::schema()),
         ("session.events", "One record of a watched session.", SessionEvents::schema()),
+        ("session.pieces", "What one record of a watched session tells, in pieces.", SessionPieces::schema()),
         ("session.gap", "Records were let go by retention; the watch goes on at first.", SessionGap::schema()),
         ("session.lost", "The journal cannot be read any further; the watch ends.", SessionLost::schema()),
     ];

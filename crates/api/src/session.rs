@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::piece::PiecesRecord;
 use crate::process::{Missing, WinSize};
 use crate::schema::{Schema, wire, words};
 use crate::session_event::SessionEvent;
@@ -323,6 +324,9 @@ wire! {
         /// Instead of `from`: begin with the last so many prompts.
         #[serde(default)]
         pub prompts: Option<u64>,
+        /// Tell the story in pieces, as `session.pieces`, instead of records.
+        #[serde(default)]
+        pub pieces: bool,
     }
 
     /// A watch: records follow as `session.events`, and `session.gap` where retention cut. It goes on after the session is
@@ -364,11 +368,20 @@ wire! {
         /// At most so many, 200 unless told; fewer come where they are long.
         #[serde(default)]
         pub limit: Option<u64>,
+        /// Tell the story in pieces instead of records. Words whose block is whole in the same page are left out.
+        #[serde(default)]
+        pub pieces: bool,
     }
 
     pub struct SessionPage {
         /// In the order in which they were made.
         pub records: Vec<SessionRecord>,
+        /// With `pieces`: what they tell; a record that tells nothing is left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub pieces: Vec<PiecesRecord>,
+        /// The first record that was read: the page before this one ends before it.
+        #[serde(default)]
+        pub first: u64,
         /// There are older ones, before the first of these.
         pub more: bool,
         /// The newest record at this moment: a watch from the next one goes on after it.

@@ -190,6 +190,37 @@ fn unified(path: &str, diff: &str, found: &mut Vec<Diff>) {
     close(&mut old, &mut new, &mut line);
 }
 
+/// Takes out of a tool's input what is shown beside it: its title, and the paths of files whose changes are.
+pub fn take_shown(input: &mut Json, title: &str, paths: &[&str]) {
+    let is_shown = |value: &Json| value.as_str().is_some_and(|text| text == title || paths.contains(&text));
+    match input {
+        Json::Object(members) => {
+            // `path` beside other things says what those are about.
+            members.retain(|name, value| {
+                !(is_shown(&*value) && (name == "title" || name.to_lowercase().contains("path")))
+            });
+            members.values_mut().for_each(|value| take_shown(value, title, paths));
+            if members.get("type").is_some_and(|kind| kind == "diff")
+                && members.values().filter(|value| is_something(value)).count() == 1
+            {
+                members.clear();
+            }
+        }
+        Json::Array(items) => items.iter_mut().for_each(|item| take_shown(item, title, paths)),
+        _ => {}
+    }
+}
+
+/// Whether a value says anything.
+pub fn is_something(value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Object(members) => members.values().any(is_something),
+        Json::Array(items) => items.iter().any(is_something),
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,7 +29,7 @@ pub use block::Block;
 pub use changed::{ToolChanged, TurnChanged};
 pub use content::ToolContent;
 pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, unwrapped};
-pub use diff::{Diff, Mark, take_diffs};
+pub use diff::{Diff, Mark, is_something, take_diffs, take_shown};
 pub use element::{Element, Message, Speaker};
 pub use event::{
     Ask, Asked, Can, EndReason, ErrorKind, Event, Json, PlanEntry, PlanStatus, Question, QuestionOption, Usage,

@@ -4,6 +4,7 @@
 //! words the errors. Nothing here knows a protocol, a session or a process of the engine.
 
 pub mod beneath;
+mod branch;
 pub mod extract;
 pub mod files;
 pub mod git;
@@ -17,6 +18,7 @@ pub mod search;
 mod small;
 pub mod watch;
 
+pub use branch::branch;
 pub use lexical::clean;
 pub use path_error::{Op, PathError};
 pub use replace::{Durable, replace};

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
-    DecideParams, Empty, ErrorKind, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Unlock, Verdict,
-    methods,
+    DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp,
+    Unlock, Verdict, methods,
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
 use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
 use ostler_engine::{Heard, MayWait, Origin, Target, access};
-use ostler_story::Decision;
+use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Out};
@@ -194,6 +194,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
     let (state, detail) = word(&approval.state);
     let Approval { id, ask, hash, asked_at, decided, expires_in, .. } = approval;
     let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
+    let (diffs, rest) = changes_of(&ask.content);
     ApprovalInfo {
         id,
         kind: match ask.kind {
@@ -205,6 +206,8 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
         privileged: ask.privileged,
         reason: ask.reason,
         content: ask.content,
+        diffs,
+        rest,
         hash,
         asker: AskerInfo {
             door: ask.asker.door,
@@ -224,6 +227,18 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
         decided: decided.map(|(_, at)| time(at)),
         expires_in_ms: expires_in,
     }
+}
+
+/// What a tool's input would change, and the rest of it.
+fn changes_of(content: &str) -> (Vec<HistoryDiff>, Option<Json>) {
+    let Ok(ToolContent { mut input, title, .. }) = serde_json::from_str(content) else { return Default::default() };
+    let diffs = take_diffs(&mut input);
+    if diffs.is_empty() {
+        return Default::default();
+    }
+    let paths: Vec<&str> = diffs.iter().map(|diff| diff.path.as_str()).collect();
+    take_shown(&mut input, &title, &paths);
+    (crate::pieces::diffs(diffs), Some(input).filter(is_something))
 }
 
 fn word(state: &State) -> (ApprovalState, Option<String>) {

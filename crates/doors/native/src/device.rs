@@ -142,6 +142,29 @@ fn describe(held: HeldDevice) -> DeviceInfo {
     }
 }
 
+/// What goes wrong in a device's program more often than this on one connection is known by then.
+const TROUBLES_MAX: u32 = 20;
+/// Characters of a message, and of where it was.
+const TROUBLE_MAX: usize = 300;
+const STACK_MAX: usize = 2000;
+
+/// Goes to the log, in one line: a device is not to write lines of ours.
+pub(crate) fn trouble(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = call.params::<methods::DeviceTrouble>()?;
+    client.troubles = client.troubles.saturating_add(1);
+    if client.troubles <= TROUBLES_MAX {
+        let one_line = |text: &str, max: usize| text.chars().take(max).collect::<String>().escape_debug().to_string();
+        let (message, stack) = (one_line(&params.message, TROUBLE_MAX), one_line(&params.stack, STACK_MAX));
+        let whose = match &client.who {
+            Who::Device(guest) => guest.name.escape_debug().to_string(),
+            Who::Here { .. } => "this machine".to_owned(),
+        };
+        tracing::warn!("a program of {whose} failed: {message}; {stack}");
+    }
+    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    Ok(())
+}
+
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

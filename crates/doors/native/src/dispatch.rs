@@ -17,7 +17,7 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
+    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, pieces, place,
     process, record, review, rights, rules, search, session, setup, workspace,
 };
 
@@ -57,6 +57,8 @@ pub(crate) struct Client {
     pub(crate) follows: feed::Follows,
     /// Workspaces of which it wants to be told.
     pub(crate) leases: search::Leases,
+    /// What went wrong in its own program, so many times.
+    pub(crate) troubles: u32,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -105,6 +107,7 @@ impl Client {
             watches: Watches::default(),
             follows: feed::Follows::default(),
             leases: search::Leases::default(),
+            troubles: 0,
             gone: Arc::default(),
         }
     }
@@ -183,6 +186,7 @@ impl Client {
             methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
             methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
             methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
+            methods::DeviceTrouble::NAME => device::trouble(self, call, out),
             methods::DeviceCode::NAME
             | methods::DeviceRedeem::NAME
             | methods::DeviceRefresh::NAME
@@ -397,7 +401,12 @@ impl Session for Client {
     fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
         match *tag {
             Tag::Feed(watch) => return feed::push_entry(self, watch, head, data, out),
-            Tag::Process(watch) | Tag::Session(watch) => record::push_record(watch, head, data, out),
+            Tag::Process(watch) | Tag::Session(watch) => {
+                let tell = |story: &mut _| pieces::push(watch, story, head, data, out);
+                if !self.watches.go_on(*tag, tell) {
+                    record::push_record(watch, head, data, out);
+                }
+            }
         }
         true
     }

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_api::{
-    ErrorKind, HistoryChanged, HistoryDiff, HistoryElement, HistoryElementKind, HistoryEntry, HistoryEvidence,
-    HistoryFound, HistoryFoundIn, HistoryHit, HistoryIdParams, HistoryList, HistoryListParams, HistoryMessage,
-    HistoryMessages, HistoryMessagesParams, HistoryRunning, HistorySearchParams, HistorySpeaker, RpcError,
-    SessionUsage, Timestamp,
+    ErrorKind, HistoryChanged, HistoryElement, HistoryElementKind, HistoryEntry, HistoryEvidence, HistoryFound,
+    HistoryFoundIn, HistoryHit, HistoryIdParams, HistoryList, HistoryListParams, HistoryMessage, HistoryMessages,
+    HistoryMessagesParams, HistoryRunning, HistorySearchParams, HistorySpeaker, RpcError, SessionUsage, Timestamp,
 };
 use ostler_engine::history::{
     Begin, Changed, Entry, Evidence, Filter, History, HistoryError, Hit, Meant, Needle, Page, Placed, Position,
@@ -15,10 +14,11 @@ use ostler_engine::history::{
 };
 use ostler_engine::session::View;
 use ostler_engine::{MayWait, Origin, Target};
-use ostler_story::{Diff, Element, Speaker, ToolCall, Usage};
+use ostler_story::{Element, Speaker, ToolCall, Usage};
 
 use crate::DoorState;
 use crate::info::{disk, listed};
+use crate::pieces::diffs;
 use crate::reach::check;
 use crate::session::{status_of, usage_of};
 
@@ -275,11 +275,6 @@ fn element(element: Element) -> HistoryElement {
             ..worded(HistoryElementKind::Result, output)
         },
     }
-}
-
-fn diffs(all: Vec<Diff>) -> Vec<HistoryDiff> {
-    let one = |Diff { path, old, new, line }: Diff| HistoryDiff { path, old, new, line };
-    all.into_iter().map(one).collect()
 }
 
 pub(crate) fn search(

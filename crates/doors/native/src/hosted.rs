@@ -1,10 +1,12 @@
 //! `hosted.list`: sessions, terminal programs and commands as one list. It says the same of each that `process.get` and
 //! `session.get` say, and in which of a few states it is.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use ostler_api::{Hosted, HostedList, HostedListParams, RpcError, SessionStatus};
 use ostler_engine::{MayWait, Origin, Process, Session, Target};
+use ostler_workspace::branch;
 
 use crate::DoorState;
 use crate::reach::{shown_process, shown_session};
@@ -53,6 +55,14 @@ pub(crate) fn list(
         };
         // A journal that cannot be read has no last line; whoever reads it is told why.
         hosted.lines = lines.unwrap_or_default();
+    }
+    if params.branches {
+        let mut known: HashMap<String, Option<String>> = HashMap::new();
+        for (hosted, _) in all.iter_mut().filter(|(hosted, _)| hosted.ended.is_none()) {
+            let Some(folder) = hosted.workspace.clone() else { continue };
+            let branch = known.entry(folder).or_insert_with_key(|folder| branch(Path::new(folder)));
+            hosted.branch.clone_from(branch);
+        }
     }
     Ok(HostedList { hosted: all.into_iter().map(|(hosted, _)| hosted).collect() })
 }

@@ -5,9 +5,11 @@ use std::io;
 
 use ostler_api::{RpcError, SessionPage, SessionReadParams, SessionRecord, Timestamp};
 use ostler_engine::{EventHead, EventStep, MayWait, Origin, Session};
+use ostler_story::Story;
 
 use crate::DoorState;
 use crate::info::{disk, of_session};
+use crate::pieces;
 use crate::record::objects;
 use crate::session::own;
 
@@ -27,28 +29,33 @@ pub(crate) fn read(
 ) -> Result<SessionPage, RpcError> {
     let session = own(shared, origin, &params.id)?;
     let limit = params.limit.unwrap_or(RECORDS).clamp(1, RECORDS_MAX);
-    page(wait, &session, params.before.unwrap_or(u64::MAX), limit)
+    page(wait, &session, params.before.unwrap_or(u64::MAX), limit, params.pieces)
         .map_err(|error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error))
 }
 
-fn page(wait: &MayWait, session: &Session, before: u64, limit: u64) -> io::Result<SessionPage> {
+fn page(wait: &MayWait, session: &Session, before: u64, limit: u64, pieces: bool) -> io::Result<SessionPage> {
     let bounds = session.bounds(wait)?;
     let first = bounds.first.max(1);
     let end = before.min(bounds.last.saturating_add(1));
     let from = end.saturating_sub(limit).max(first);
-    let mut page = Newest::default();
+    let (mut page, mut told, mut story) = (Newest::default(), Vec::new(), Story::default());
     let (mut cursor, mut payload) = (session.events(wait, from - 1)?, Vec::new());
     while cursor.position() + 1 < end {
         payload.clear();
         match cursor.next_blocking(&mut payload)? {
-            EventStep::Event(head) if head.record < end => page.add(&head, &payload),
+            EventStep::Event(head) if head.record < end => match pieces {
+                true => told.extend(pieces::record(&mut story, &head, &payload)),
+                false => page.add(&head, &payload),
+            },
             // What the disk lost is not there; its place is.
             EventStep::Gap { .. } => {}
             EventStep::Event(_) | EventStep::UpToDate | EventStep::WouldBlock => break,
         }
     }
-    let more = page.cut || from > first;
-    Ok(SessionPage { records: page.records.into_iter().map(|(record, _)| record).collect(), more, last: bounds.last })
+    pieces::without_words_of_whole_blocks(&mut told);
+    let records: Vec<_> = page.records.into_iter().map(|(record, _)| record).collect();
+    let first_read = records.first().map_or(from, |record| record.record);
+    Ok(SessionPage { records, pieces: told, first: first_read, more: page.cut || from > first, last: bounds.last })
 }
 
 /// The newest of the records that were added, as far as they fit.

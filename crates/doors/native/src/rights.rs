@@ -69,6 +69,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
 
         DeviceOffer::NAME | DeviceOffers::NAME | DeviceAdmit::NAME | DeviceRefuse::NAME => right(Right::AdmitDevices),
         DeviceList::NAME => right(Right::AdmitDevices),
+        DeviceTrouble::NAME => right(Right::View),
         // How it came in; answered before anybody asks for rights.
         DeviceCode::NAME | DeviceRedeem::NAME | DeviceRefresh::NAME => Some(Need::Nothing),
         DeviceChallenge::NAME | DeviceProve::NAME | DeviceShow::NAME => Some(Need::Nothing),

@@ -422,6 +422,9 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 return Err(RpcError::new(ErrorKind::Refused, message)
                     .hint("end that watch with session.unwatch, or use a second connection"));
             }
+            if params.pieces {
+                watches.tell_in_pieces(tag);
+            }
             let opened = session.bounds(wait).and_then(|bounds| Ok((bounds, session.events(wait, from - 1)?)));
             let (bounds, cursor) = opened.map_err(|error| {
                 watches.leave(tag);

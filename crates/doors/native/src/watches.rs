@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_engine::{Viewing, WinSize};
+use ostler_story::Story;
 
 use crate::dispatch::Tag;
 
@@ -17,6 +18,8 @@ struct Open {
     id: String,
     /// Who is listed as attached is so for as long as the watch is open.
     viewing: Option<Viewing>,
+    /// What was told of a session, where it is told in pieces.
+    story: Option<Box<Story>>,
 }
 
 impl Watches {
@@ -29,7 +32,7 @@ impl Watches {
         let mut open = self.open();
         let fresh = open.iter().all(|watch| watch.id != id);
         if fresh {
-            open.push(Open { tag, id: id.to_owned(), viewing: None });
+            open.push(Open { tag, id: id.to_owned(), viewing: None, story: None });
         }
         fresh
     }
@@ -39,6 +42,20 @@ impl Watches {
         let mut open = self.open();
         let index = open.iter().position(|watch| watch.tag == tag)?;
         Some(open.swap_remove(index).id)
+    }
+
+    /// A session is told in pieces from here on.
+    pub(crate) fn tell_in_pieces(&self, tag: Tag) {
+        if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
+            watch.story = Some(Box::default());
+        }
+    }
+
+    /// Goes on with the story of a session that is told in pieces; `false` if it is told in records.
+    pub(crate) fn go_on(&self, tag: Tag, tell: impl FnOnce(&mut Story)) -> bool {
+        let mut open = self.open();
+        let story = open.iter_mut().find(|watch| watch.tag == tag).and_then(|watch| watch.story.as_mut());
+        story.map(|story| tell(story)).is_some()
     }
 
     /// Who watches is listed as attached.

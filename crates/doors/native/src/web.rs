@@ -1,5 +1,6 @@
-//! The native door on a web listener: one WebSocket, at `/rpc`. Whoever comes is nobody until it shows a device's token or
-//! signs with its key; then it is served as at the socket, as far as the device's rights go.
+//! The native door on a web listener: the page, which everybody may have, and one WebSocket, at `/rpc`. Whoever comes there is
+//! nobody until it shows a device's token or signs with its key; then it is served as at the socket, as far as the device's
+//! rights go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +10,13 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use ostler_door_web::websocket::{self, MessageMax};
-use ostler_door_web::{Admitted, Arrived, Exposure, Refused, answer, bearer};
+use ostler_door_web::{Admitted, Arrived, Exposure, Fetch, Refused, answer, bearer, fetched};
 use ostler_engine::MayWait;
 use ostler_engine::access::device::{Guest, Visitor};
 use tokio::sync::watch;
 
 use crate::arrival::Arrival;
-use crate::{Door, DoorState};
+use crate::{Door, DoorState, site};
 
 /// Who does not say who they are by then come again: a person who is asked about them takes longer than that too.
 const SHOWN_WITHIN: Duration = Duration::from_secs(60);
@@ -34,20 +35,26 @@ impl Door {
     /// What answers the requests of a connection to a listener of this exposure.
     pub fn router(&self, exposure: Arc<Exposure>, arrived: Arrived) -> Router {
         let served = Served { shared: Arc::clone(&self.shared), exposure, arrived };
-        Router::new().route("/rpc", any(rpc)).fallback(nothing).with_state(served)
+        Router::new().route("/rpc", any(rpc)).fallback(page).with_state(served)
     }
 }
 
-/// Every other path: whether somebody may come in is nothing to be found out by trying.
-async fn nothing(State(served): State<Served>, request: Request) -> Response {
+/// The page and its parts; of anything else it is not to be found out by trying whether somebody may come in.
+async fn page(State(served): State<Served>, request: Request) -> Response {
     match served.admit(&request) {
-        Ok(_) => answer(axum::http::StatusCode::NOT_FOUND, "there is nothing here but a WebSocket at /rpc"),
+        Ok(_) => match site::serve(request.method(), request.uri().path(), request.headers()) {
+            Ok(Some(response)) => response,
+            Ok(None) => {
+                answer(axum::http::StatusCode::NOT_FOUND, "there is nothing here but a page, and a WebSocket at /rpc")
+            }
+            Err(refused) => served.refuse(&refused),
+        },
         Err(refused) => served.refuse(&refused),
     }
 }
 
 async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
-    let admitted = match served.admit(&request) {
+    let admitted = match served.admit_own(&request) {
         Ok(admitted) => admitted,
         Err(refused) => return served.refuse(&refused),
     };
@@ -79,6 +86,13 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
 impl Served {
     fn admit(&self, request: &Request) -> Result<Admitted, Refused> {
         self.exposure.admit(self.arrived.peer, request.uri(), request.headers())
+    }
+
+    /// The same for what only our own page may do, if it is a page that asks.
+    fn admit_own(&self, request: &Request) -> Result<Admitted, Refused> {
+        let admitted = self.admit(request)?;
+        fetched(request.headers(), Fetch::Part)?;
+        Ok(admitted)
     }
 
     fn refuse(&self, refused: &Refused) -> Response {

@@ -8,6 +8,7 @@
 mod answer;
 mod body;
 mod exposure;
+mod fetched;
 mod guard;
 mod guests;
 mod listener;
@@ -21,6 +22,7 @@ pub mod websocket;
 pub use answer::answer;
 pub use body::{BodyError, BodyLimits, read_body};
 pub use exposure::{Admitted, Exposure, ExternalUrl, NotAnOrigin};
+pub use fetched::{Fetch, fetched};
 pub use guard::{Refused, admit, bearer};
 pub use listener::{Arrived, Web, listen};
 pub use pages::Pages;

@@ -1,7 +1,7 @@
 //! What an agent asks for, readably: the tool and what it is given, a change of files as a difference, questions with their
 //! choices. Nothing of the input is left out, because a yes is about all of it.
 
-use ostler_story::{Mark, ToolContent, take_diffs};
+use ostler_story::{Mark, ToolContent, is_something, take_diffs, take_shown};
 use serde_json::Value;
 
 use super::row::Row;
@@ -47,27 +47,6 @@ fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
     }
 }
 
-/// Takes out what stands above already: the title, and the paths of files whose changes are shown.
-fn take_shown(input: &mut Value, title: &str, paths: &[&str]) {
-    let is_shown = |value: &Value| value.as_str().is_some_and(|text| text == title || paths.contains(&text));
-    match input {
-        Value::Object(members) => {
-            // `path` beside other things says what those are about.
-            members.retain(|name, value| {
-                !(is_shown(&*value) && (name == "title" || name.to_lowercase().contains("path")))
-            });
-            members.values_mut().for_each(|value| take_shown(value, title, paths));
-            if members.get("type").is_some_and(|kind| kind == "diff")
-                && members.values().filter(|value| is_something(value)).count() == 1
-            {
-                members.clear();
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| take_shown(item, title, paths)),
-        _ => {}
-    }
-}
-
 /// Takes out the texts that an agent shows with its request: `{"type": "content", "content": {"type": "text", "text": …}}`.
 fn take_texts(input: &mut Value) -> Vec<String> {
     let Some(items) = input.get_mut("content").and_then(Value::as_array_mut) else { return Vec::new() };
@@ -102,15 +81,6 @@ fn questions(content: &ToolContent, rows: &mut Vec<Row>) {
             rows.push(Row::new(Paint::Plain, &format!("    {} {}{about}", index + 1, option.label)));
         }
         rows.push(Row::new(Paint::Dim, "    t type an answer"));
-    }
-}
-
-fn is_something(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Object(members) => members.values().any(is_something),
-        Value::Array(items) => items.iter().any(is_something),
-        _ => true,
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {
         reason: "because".into(),
         hash: ostler_engine::approval::content_hash(&content),
         content,
+        diffs: Vec::new(),
+        rest: None,
         asker: ostler_api::AskerInfo {
             door: "sudo-proxy".into(),
             uid: 4242,

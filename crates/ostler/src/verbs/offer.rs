@@ -92,9 +92,7 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
         tty.write(line.as_bytes())?;
     }
     let offered = reached.client.call::<methods::DeviceOffer>(&params)?;
-    let mut lines = shown(wanted.at, &offered, &url, tty.size());
-    lines.extend((wanted.at == At::Web).then(|| speaks(&url)));
-    for line in lines {
+    for line in shown(wanted.at, &offered, &url, tty.size()) {
         tty.write(format!("{line}\r\n").as_bytes())?;
     }
     for warning in crate::exclusive::warnings() {
@@ -183,12 +181,6 @@ fn shown(at: At, offered: &DeviceOffered, url: &str, (columns, rows): (usize, us
         }
         None => vec![format!("Type {typed} on the device")],
     }
-}
-
-/// No page answers at that address yet: what does, in a line.
-fn speaks(url: &str) -> String {
-    let address = url.replacen("http", "ws", 1);
-    format!("There is no page for it yet; programs speak {address}/rpc, see: ostler api")
 }
 
 /// A text as a square of half blocks, two rows to a line, light on dark turned round so that it can be scanned.
@@ -333,7 +325,6 @@ mod tests {
         assert!(!code.contains("secret"), "the link is in the square alone");
         let small = shown(At::Web, &offered(Some("123456")), "https://box.example", (80, 10));
         assert_eq!(small, ["Type the code 123 456 at https://box.example on the device"]);
-        assert!(speaks("https://box.example").contains("wss://box.example/rpc"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Prune {
 impl Prune {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         // What is gone has no name any more.
-        let everything = HostedListParams { all: true, over_max: None, lines: 0, id: None };
+        let everything = HostedListParams { all: true, over_max: None, lines: 0, branches: false, id: None };
         let (listed, _) = context.hosted(&everything)?;
         let mut results = Vec::new();
         for mut reached in context.reach_all()? {

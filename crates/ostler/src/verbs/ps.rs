@@ -30,7 +30,7 @@ pub(crate) struct Ps {
 
 impl Ps {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let params = HostedListParams { all: self.all, over_max: None, lines: 0, id: None };
+        let params = HostedListParams { all: self.all, over_max: None, lines: 0, branches: false, id: None };
         let (listed, instances) = context.hosted(&params)?;
         let processes = listed.iter().filter_map(|one| Some((one, one.hosted.process.as_ref()?)));
         let rows: Vec<(&Listed, &ProcessInfo)> = processes.collect();

@@ -27,7 +27,7 @@ pub(crate) struct SessionsVerb {
 
 impl SessionsVerb {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
-        let params = HostedListParams { all: self.all, over_max: None, lines: 0, id: None };
+        let params = HostedListParams { all: self.all, over_max: None, lines: 0, branches: false, id: None };
         let (listed, instances) = context.hosted(&params)?;
         let sessions = listed.into_iter().filter_map(|listed| Some((listed.instance, listed.hosted.session?)));
         let rows: Vec<(String, SessionInfo)> = sessions.collect();

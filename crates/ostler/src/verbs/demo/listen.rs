@@ -55,7 +55,7 @@ impl<'a> Listener<'a> {
 
     fn watch(&mut self) -> Result<(), CommandError> {
         self.client.answer_within(Some(NEXT_WORD))?;
-        let params = WatchParams { id: self.session.clone(), from: Some(self.next), prompts: None };
+        let params = WatchParams { id: self.session.clone(), from: Some(self.next), prompts: None, pieces: false };
         self.client.call::<methods::SessionWatch>(&params)?;
         Ok(())
     }

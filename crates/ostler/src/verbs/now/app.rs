@@ -180,7 +180,8 @@ impl App<'_> {
     /// What was said last by something that has ended, and how to read all of it.
     fn last_words(&self, which: &Which) -> Result<Pager, CommandError> {
         let mut reached = self.reach(which)?;
-        let params = HostedListParams { all: true, over_max: None, lines: LINES, id: Some(which.id.clone()) };
+        let params =
+            HostedListParams { all: true, over_max: None, lines: LINES, branches: false, id: Some(which.id.clone()) };
         let found = hosted(&mut reached.client, &params)?.pop();
         let gone = || CommandError::failed(format!("{} was deleted (retention)", which.id));
         let one = found.ok_or_else(gone)?;

@@ -262,7 +262,7 @@ fn lists(source: &Source, mut client: Client) -> Result<(), ClientError> {
     let (mut known, mut works) = (source.wanted.wish().asked.wrapping_sub(1), false);
     loop {
         let focus = source.wanted.next(&mut known, works).filter(|which| which.instance == source.instance);
-        let params = HostedListParams { all: true, over_max: Some(OVER_MAX), lines: 1, id: None };
+        let params = HostedListParams { all: true, over_max: Some(OVER_MAX), lines: 1, branches: false, id: None };
         let list = hosted(&mut client, &params)?;
         // Of these nobody is told when they say or claim something else.
         works = list.iter().any(|one| match one.kind {

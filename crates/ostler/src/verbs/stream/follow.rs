@@ -161,7 +161,7 @@ where
         // Only the first time: after that it is known where to go on.
         let prompts = follow.prompts.take();
         let from = prompts.is_none().then_some(follow.next);
-        let params = WatchParams { id: follow.id.clone(), from, prompts };
+        let params = WatchParams { id: follow.id.clone(), from, prompts, pieces: false };
         let watching = follow.link.client.call::<methods::SessionWatch>(&params)?;
         if prompts.is_some() {
             follow.next = watching.from;

@@ -1,0 +1,525 @@
+"""The page in a real browser: logging in, Now, a session as it is told, requests answered, two browsers, kills, what is hostile, and what a
+screen reader would find."""
+import functools
+import http.server
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+from approvals_kit import Terminal
+from devices_kit import offered
+from lib import area, wait_for
+from page_kit import PHONE, House, chromium, context, go, logged_in, opened
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@area("page-login")
+def login(t):
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            term, link = house.link("--rights", "full")
+            first = context(browser)
+            page = first.new_page()
+            requests = []
+            page.on("response", lambda response: requests.append(response))
+            page.complaints = []
+            page.on("console", lambda message: message.type in ("error", "warning") and page.complaints.append(message.text))
+            page.goto(link)
+            page.get_by_role("heading", name="Now").wait_for()
+            t.eq("a-link-logs-in", term.wait(), 0)
+            t.ok("the-link-is-gone-from-the-address", link.split("#")[1] not in page.url, page.url)
+            t.ok("the-first-screen-is-small", len(requests) <= 15 and sum(int(r.headers.get("content-length", 0)) for r in requests) <= 150_000, [(r.url, r.headers.get("content-length")) for r in requests])
+            t.eq("no-cookie", first.cookies(), [])
+            t.eq("its-own-policy-stops-nothing-of-it", page.complaints, [])
+            policy = requests[0].headers.get("content-security-policy", "")
+            t.ok("a-strict-policy", all(rule in policy for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'")) and "unsafe" not in policy, policy)
+            page.reload()
+            page.get_by_role("heading", name="Now").wait_for()
+            t.ok("it-stays-logged-in", True)
+            other = opened(t, context(browser), link)
+            other.get_by_role("alert").wait_for()
+            t.ok("a-link-works-once", "Now" not in other.content() and other.get_by_text("ostler web").count() > 0, other.inner_text("body"))
+            stored = page.evaluate("""() => new Promise(done => { const open = indexedDB.open("ostler", 1); open.onsuccess = () => {
+                const get = open.result.transaction("device").objectStore("device").get("self"); get.onsuccess = () => done([get.result.key.privateKey.extractable, 'tokens' in get.result]); } })""")
+            t.eq("its-key-cannot-be-read-by-anybody", stored, [False, False])
+    finally:
+        house.down()
+
+
+@area("page-talk")
+def talk(t):
+    """A session is begun on the page, is told as it goes on, asks, and is answered."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser, "--rights", "full")
+            t.ok("nothing-is-said-to-be-nothing", page.get_by_text("Nothing is running").is_visible())
+            page.get_by_role("button", name="New session").click()
+            page.get_by_label("Folder").fill(house.dir)
+            page.get_by_role("button", name="echo", exact=True).click()
+            page.get_by_label("What to do").fill("THINK TOOL **bold** words")
+            page.get_by_role("button", name="Start").click()
+            page.locator(".answer strong", has_text="bold").first.wait_for()
+            t.ok("an-agent-is-started-in-two-clicks-and-answers", True)
+            page.locator(".turn-end").wait_for()
+            t.ok("thoughts-are-folded", page.locator("details.thought").count() == 1 and page.locator("details.thought[open]").count() == 0)
+            t.ok("tools-are-shown", page.locator("details.tool").count() >= 1)
+            box = page.get_by_label("prompt", exact=True)
+            box.fill("SLOW:15 first")
+            box.press("Enter")
+            page.locator(".working").wait_for()
+            box.fill("second, which waits")
+            box.press("Enter")
+            page.locator(".queue li", has_text="second, which waits").wait_for()
+            t.ok("a-prompt-waits-where-it-is-seen", True)
+            page.locator("[data-take-back]").click()
+            page.locator(".turn-end", has_text="Stopped").wait_for()
+            t.ok("what-waits-is-taken-back-into-the-box", "second, which waits" in box.input_value() and page.locator(".queue li").count() == 0)
+            box.fill("ASK please")
+            box.press("Enter")
+            card = page.locator(".request.open")
+            card.wait_for()
+            t.ok("a-request-is-shown-where-it-is-asked", card.get_by_role("button", name="Allow once").is_visible())
+            time.sleep(0.4)
+            card.get_by_role("button", name="Allow once").click()
+            page.locator(".asked", has_text="Allowed once").wait_for()
+            t.ok("and-says-by-whom-it-was-answered", "device" in page.locator(".asked").last.inner_text() or "chrome" in page.locator(".asked").last.inner_text(), page.locator(".asked").last.inner_text())
+            signed = [row for row in house.audit() if '"signature"' in str(row).replace("'", '"')]
+            t.ok("the-answer-is-signed-on-record", len(signed) > 0)
+            page.get_by_label("more", exact=True).click()
+            page.get_by_role("button", name="Search").click()
+            page.get_by_label("search this session").fill("bold")
+            page.get_by_text(re.compile(r"\d+ messages? in the whole session")).wait_for()
+            t.ok("it-is-searched", page.locator(".item.is-words").count() >= 1 and page.locator(".item.is-ask").count() == 0)
+            t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
+    finally:
+        house.down()
+
+
+@area("page-two")
+def two(t):
+    """A desk and a phone: what one answers the other sees, and the phone needs two taps."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            desk = logged_in(t, house, browser, "--name", "desk")
+            phone = logged_in(t, house, browser, "--name", "phone", size=PHONE, touch=True)
+            id = house.echo("hello")
+            house.good("send", "--no-wait", id, "ASK one")
+            for page in (desk, phone):
+                page.locator(".request.open").wait_for()
+            card = phone.locator(".request.open")
+            box = card.bounding_box()
+            shown = card.inner_text()
+            t.ok("the-whole-request-is-on-the-first-screen", box["y"] + box["height"] <= PHONE[1] and house.dir in shown, (box, shown))
+            t.ok("nothing-is-wider-than-the-phone", phone.evaluate("document.documentElement.scrollWidth") <= PHONE[0])
+            time.sleep(0.4)
+            card.get_by_role("button", name="Allow once").tap()
+            phone.locator(".request.settled", has_text="phone").wait_for()
+            desk.locator(".request.settled", has_text="phone").wait_for()
+            t.ok("one-tap-answers-and-the-other-is-told-by-whom", True)
+            t.eq("nothing-went-wrong-on-either", desk.complaints + phone.complaints, [])
+    finally:
+        house.down()
+
+
+@area("page-kill")
+def kill(t):
+    """kill -9 in the middle of an answer: the page says so, goes on by position, and has every word once."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            id = house.echo()
+            go(page, "/session/" + id)
+            box = page.get_by_label("prompt", exact=True)
+            box.fill("SLOW:25 " + " ".join("w%d" % n for n in range(25)))
+            box.press("Enter")
+            page.locator(".answer", has_text="w3").wait_for()
+            os.kill(house.record()["pid"], 9)
+            page.locator(".lost").wait_for()
+            t.ok("it-says-that-the-connection-is-lost", True)
+            page.locator(".lost").wait_for(state="detached")
+            page.locator(".turn-end").wait_for()
+            said = page.locator(".answer").last.inner_text()
+            counts = [said.split().count("w%d" % n) for n in range(25)]
+            t.eq("every-word-is-there-once", counts, [1] * 25)
+            t.eq("one-prompt-one-answer-one-end", [page.locator(".item.is-" + kind).count() for kind in ("prompt", "end")], [1, 1])
+    finally:
+        house.down()
+
+
+@area("page-revoked")
+def revoked(t):
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser, "--name", "guest")
+            id = house.echo("something private")
+            go(page, "/session/" + id)
+            page.locator(".answer").wait_for()
+            began = time.monotonic()
+            terminal = Terminal(house, "devices", "revoke", "guest")
+            t.eq("it-is-revoked", terminal.wait(), 0)
+            page.locator(".login").wait_for()
+            t.ok("a-revoked-browser-is-out-at-once", time.monotonic() - began < 5, time.monotonic() - began)
+            t.ok("and-nothing-of-what-it-saw-stays", "private" not in page.content())
+            page.reload()
+            page.locator(".login").wait_for()
+            t.ok("also-after-a-reload", page.get_by_role("heading", name="Now").count() == 0)
+    finally:
+        house.down()
+
+
+def agent(house, name, folder=None):
+    """A session with the agent that does what the page has to show."""
+    script = os.path.join(ROOT, "conformance/own/page_agent.py")
+    house.good("new", "--name", name, "acp", folder or house.dir, "--", sys.executable, script)
+    return next(s["id"] for s in house.json("sessions") if s.get("name") == name)
+
+
+@area("page-hostile")
+def hostile(t):
+    """Whatever an agent says is shown and does nothing."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            asked = []
+            page.on("request", lambda request: asked.append(request.url))
+            folder = house.dir + "/<img src=x onerror=window.owned=1>"
+            os.mkdir(folder)
+            id = agent(house, "bad", folder)
+            house.good("send", id, "HOSTILE")
+            go(page, "/session/" + id)
+            page.locator(".turn-end").wait_for()
+            page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+            page.mouse.move(400, 30)
+            page.evaluate("document.querySelectorAll('.transcript a').forEach(one => one.click())")
+            t.eq("nothing-runs", page.evaluate("window.owned"), None)
+            t.eq("nothing-is-made-of-it", page.evaluate("""[...document.querySelectorAll('.transcript img, .transcript script, .transcript style, .transcript svg, .transcript iframe, .transcript form, .transcript input, .transcript [onerror], .transcript [style]')]
+                .map(one => one.outerHTML.slice(0, 80))"""), [])
+            t.eq("nothing-is-fetched", [url for url in asked if ":9/" in url], [])
+            t.eq("no-link-runs-anything", page.evaluate("[...document.querySelectorAll('a[href]')].filter(one => !/^(#|https?:)/.test(one.getAttribute('href'))).length"), 0)
+            text = page.locator(".transcript").evaluate("one => one.textContent")
+            t.ok("letters-that-turn-others-round-are-written-out", "U+202E" in text and "\u202e" not in text)
+            t.ok("what-moves-a-cursor-is-left-out", "\x1b" not in text and "red" in text)
+            t.ok("a-line-of-10-mb-is-left-out-and-one-of-5-cut-and-both-are-said-to-be", "bytes was left out" in text and "Too long to be shown here" in text and len(text) < 400_000, (len(text), text[-300:]))
+            go(page, "/now")
+            page.get_by_role("heading", name="Now").wait_for()
+            t.ok("a-hostile-name-is-a-name", page.get_by_text("<img src=x onerror").count() > 0 and page.evaluate("window.owned") is None)
+            page.evaluate("setTimeout(() => { throw new Error('seen by nobody') })")
+            log = house.state + "/instances/main/"
+            t.ok("what-goes-wrong-on-the-page-is-in-the-log", wait_for(lambda: "seen by nobody" in logged(house), 10, 0.2), log)
+    finally:
+        house.down()
+
+
+def logged(house):
+    found = ""
+    for folder, _, names in os.walk(house.state):
+        for name in names:
+            if name.endswith(".log"):
+                with open(os.path.join(folder, name), errors="replace") as f:
+                    found += f.read()
+    return found
+
+
+@area("page-many")
+def many(t):
+    """A session of 100,000 events: its end is there at once, it is read backwards page by page, and what is held has a bound."""
+    house = House(t).up()
+    try:
+        id = agent(house, "long")
+        house.good("send", id, "MANY:100000")
+        last = house.json("sessions")[0]["last"]
+        t.ok("so-many-records", last >= 100_000, last)
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            began = time.monotonic()
+            go(page, "/session/" + id)
+            page.locator(".answer", has_text="counted").wait_for()
+            t.ok("its-end-is-shown-at-once", time.monotonic() - began < 10, time.monotonic() - began)
+            box, oldest = page.locator(".transcript"), None
+            most = 0
+            for _ in range(14):
+                box.evaluate("one => { one.scrollTop = 0; one.dispatchEvent(new Event('scroll')) }")
+                before = oldest
+                wait_for(lambda: first_step(page) not in (None, before), 10, 0.02)
+                oldest = first_step(page)
+                most = max(most, page.locator(".item").count())
+            t.ok("scrolling-back-reads-older-ones", oldest is not None and oldest < 12_500 - 1_000, oldest)
+            t.ok("what-is-held-has-a-bound", most <= 3_000, most)
+            page.get_by_role("button", name="Newest").click()
+            page.locator(".answer", has_text="counted").wait_for()
+            t.ok("and-the-newest-is-one-click-away", True)
+            t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
+    finally:
+        house.down()
+
+
+def first_step(page):
+    found = re.search(r"step (\d+)", page.locator(".transcript-inner").evaluate("one => one.textContent.slice(0, 4000)"))
+    return int(found.group(1)) if found else None
+
+
+FRAMES = """() => { window.frames_seen = { last: performance.now(), long: 0, count: 0 }; const tick = now => { const seen = window.frames_seen; if (now - seen.last > 50) seen.long++; seen.count++; seen.last = now; requestAnimationFrame(tick) }; requestAnimationFrame(tick) }"""
+
+
+@area("page-stream")
+def stream(t):
+    """What it costs to show what an agent says: printed, and bounded far above what it is."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            id = agent(house, "fast")
+            go(page, "/session/" + id)
+            page.get_by_text("Nothing was said yet").wait_for()
+            tools = page.context.new_cdp_session(page)
+            tools.send("Performance.enable")
+            cpu = lambda: next(one["value"] for one in tools.send("Performance.getMetrics")["metrics"] if one["name"] == "ScriptDuration")
+            page.evaluate(FRAMES)
+            before = cpu()
+            house.good("send", id, "MANY:8000")
+            page.locator(".answer", has_text="counted").wait_for()
+            spent, frames = (cpu() - before) / 8, page.evaluate("window.frames_seen")
+            print("page: %.0f ms of script for 1,000 streamed events, %d of %d frames longer than 50 ms" % (spent * 1000, frames["long"], frames["count"]), flush=True)
+            t.ok("script-for-1000-events-is-bounded", spent < 3, spent)
+    finally:
+        house.down()
+
+
+@area("page-keys")
+def keys(t):
+    """By keyboard alone, from the first screen to an answer."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser, "--rights", "full")
+            press = page.keyboard.press
+            press("?")
+            page.get_by_role("dialog").get_by_text("these keys").wait_for()
+            t.ok("a-key-shows-the-keys", True)
+            press("Escape")
+            page.get_by_role("dialog").wait_for(state="hidden")
+            press("c")
+            page.get_by_label("Folder").wait_for()
+            page.get_by_label("Folder").focus()
+            press("ControlOrMeta+a")
+            page.keyboard.type(house.dir)
+            page.get_by_role("button", name="echo", exact=True).wait_for()
+            while page.evaluate("document.activeElement.name") != "prompt":
+                press("Tab")
+            page.keyboard.type("ASK me")
+            while page.evaluate("document.activeElement.textContent") != "Start":
+                press("Tab")
+            press("Enter")
+            page.locator(".request.open").wait_for()
+            press("r")
+            t.ok("a-key-goes-to-the-request", page.evaluate("document.activeElement.className") == "request-text")
+            time.sleep(0.4)
+            while page.evaluate("document.activeElement.textContent") != "Allow once":
+                press("Tab")
+            press("Enter")
+            page.locator(".asked", has_text="Allowed once").wait_for()
+            t.ok("and-it-is-answered-by-keys", True)
+            press("i")
+            page.keyboard.type("more")
+            press("Enter")
+            page.locator(".prompt-text", has_text="more").wait_for()
+            press("Escape")
+            press("g")
+            press("n")
+            page.get_by_role("heading", name="Now").wait_for()
+            press("j")
+            press("Enter")
+            page.locator(".transcript").wait_for()
+            t.ok("there-and-back-by-keys", True)
+    finally:
+        house.down()
+
+
+@area("page-reader")
+def reader(t):
+    """Every view, in both themes, as a screen reader finds it."""
+    house = House(t).up()
+    try:
+        talks = agent(house, "talks")
+        with open(house.dir + "/shop.py", "w") as f:
+            f.write("x\n")
+        house.good("send", talks, "WORK please")
+        house.good("send", "--no-wait", agent(house, "asks"), "EDIT it")
+        house.waiting()
+        with open(t.opt.original) as f:
+            axe = f.read()
+        with chromium() as browser:
+            for dark in (False, True):
+                page = logged_in(t, house, browser, "--rights", "full", dark=dark)
+                for view, there in (("/now", ".request.open"), ("/session/" + talks, ".turn-end"), ("/session/%s/changes" % talks, ".change"), ("/approvals", ".request.open")):
+                    go(page, view)
+                    page.locator(there).first.wait_for()
+                    # Through the debugger, which the policy of the page does not hold up.
+                    found = page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": axe + "\n;axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html.slice(0, 120))])))",
+                                                                             "awaitPromise": True, "returnByValue": True})
+                    t.eq("axe%s-%s" % (view.replace(talks, "one").replace("/", "-"), "dark" if dark else "light"), found["result"].get("value"), "[]")
+                page.context.close()
+    finally:
+        house.down()
+
+
+@area("page-code")
+def code(t):
+    """A phone that is let in by six digits, after a person said yes."""
+    house = House(t).up()
+    try:
+        with chromium() as browser:
+            term = Terminal(house, "pair", "--name", "pocket")
+            digits, _ = offered(term)
+            phone = opened(t, context(browser, PHONE, touch=True), house.url())
+            phone.get_by_label("six digits").fill(digits)
+            phone.get_by_role("button", name="Enter").tap()
+            phone.get_by_text("Say yes in the terminal").wait_for()
+            t.ok("a-person-is-asked-first", phone.get_by_role("heading", name="Now").count() == 0)
+            term.press(b"y")
+            phone.get_by_role("heading", name="Now").wait_for()
+            t.eq("and-then-it-is-in", term.wait(), 0)
+            go(phone, "/approvals")
+            phone.locator("main").get_by_text("pocket").first.wait_for()
+            t.ok("it-sees-what-it-may-do", "answer_once" in phone.locator("main").inner_text())
+            phone.get_by_role("button", name="Log out").tap()
+            phone.get_by_role("button", name="Really?").tap()
+            phone.locator(".login").wait_for()
+            t.ok("and-puts-itself-out", wait_for(lambda: house.json("devices") == [], 10, 0.2), house.json("devices"))
+    finally:
+        house.down()
+
+
+@area("page-changes")
+def changes(t):
+    """What it changed, and a comment on a line of it that the agent gets."""
+    house = House(t).up()
+    try:
+        repo = house.dir + "/shop"
+        os.mkdir(repo)
+        with open(repo + "/shop.py", "w") as f:
+            f.write("def total(prices):\n    sum = 0\n    for price in prices:\n        sum = sum + price\n    return sum\n")
+        for args in (["init", "-q", "-b", "main"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.example", "commit", "-q", "-m", "begin"]):
+            subprocess.run(["git", "-C", repo, *args], check=True)
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            id = agent(house, "fix", repo)
+            house.good("send", id, "WORK please")
+            go(page, "/session/%s" % id)
+            page.get_by_role("link", name="Changes").click()
+            file = page.locator("[data-file='shop.py']")
+            file.locator(".added", has_text="return sum(prices)").wait_for()
+            t.ok("what-git-knows-is-shown", file.locator(".removed").count() == 4)
+            page.get_by_role("button", name="Side by side").click()
+            t.ok("side-by-side", file.locator(".pair").count() > 0)
+            page.get_by_role("button", name="Unified").click()
+            page.get_by_role("button", name="Turn 1").click()
+            page.locator(".change", has_text="shop.py").first.wait_for()
+            t.ok("turn-by-turn", page.get_by_role("heading", name=re.compile("Turn 1")).count() == 1)
+            page.get_by_role("button", name="All", exact=True).click()
+            row = file.locator(".row.added", has_text="return sum(prices)")
+            row.hover()
+            row.locator(".note-line").click()
+            page.get_by_label("comment", exact=True).fill("And what of None?")
+            page.get_by_role("button", name="Keep").click()
+            page.get_by_label("about all of it").fill("Nearly.")
+            page.get_by_role("button", name="Send 1 comment").click()
+            page.locator(".answer", has_text="And what of None?").wait_for()
+            said = page.locator(".answer").last.inner_text()
+            t.ok("the-agent-gets-the-comment-with-its-line", all(part in said for part in ("Nearly.", "shop.py", "line 3", "return sum(prices)", "And what of None?")), said)
+            t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
+    finally:
+        house.down()
+
+
+@area("page-terminal")
+def terminal(t):
+    """A program on a terminal, typed into by who may and looked at by who may not, in a frame of its own."""
+    house = House(t).up()
+    try:
+        id = house.good("run", "-t", "-d", "--", "sh", "-c", "printf '\\033[1mready\\033[0m\\n'; while read line; do echo \"heard $line\"; done").split()[0]
+        with chromium() as browser:
+            page = logged_in(t, house, browser, "--rights", "full")
+            go(page, "/process/" + id)
+            screen = page.frame_locator("iframe.screen")
+            screen.locator(".xterm-rows", has_text="ready").wait_for()
+            t.ok("it-is-drawn", True)
+            screen.locator("textarea").focus()
+            page.keyboard.type("words")
+            page.keyboard.press("Enter")
+            screen.locator(".xterm-rows", has_text="heard words").wait_for()
+            t.ok("it-is-typed-into", True)
+            os.kill(house.record()["pid"], 9)
+            page.locator(".lost").wait_for()
+            page.locator(".lost").wait_for(state="detached")
+            screen.locator("textarea").focus()
+            page.keyboard.type("again")
+            page.keyboard.press("Enter")
+            screen.locator(".xterm-rows", has_text="heard again").wait_for()
+            shown = screen.locator(".xterm-rows").inner_text()
+            t.eq("after-a-kill-it-goes-on-with-nothing-twice", [shown.count("heard words"), shown.count("heard again")], [1, 1])
+            t.eq("its-frame-connects-to-nothing", page.frames[1].evaluate("fetch('/').then(() => 'fetched', () => 'refused')"), "refused")
+            looks = logged_in(t, house, browser, "--rights", "watch")
+            go(looks, "/process/" + id)
+            looks.frame_locator("iframe.screen").locator(".xterm-rows", has_text="heard again").wait_for()
+            looks.frame_locator("iframe.screen").locator("textarea").focus()
+            looks.keyboard.type("nothing")
+            looks.keyboard.press("Enter")
+            looks.get_by_text("may look, not type").wait_for()
+            t.ok("who-may-only-look-types-nothing", "nothing" not in screen.locator(".xterm-rows").inner_text())
+    finally:
+        house.down()
+
+
+# What a page wants of another one in the same browser: what it keeps, its connection, its window, itself in a frame.
+WANTS = {
+    "what-it-keeps": "async url => (await indexedDB.databases()).some(one => one.name === 'ostler')",
+    "a-cookie": "async url => { const answer = await fetch(url, {credentials: 'include'}).then(r => r.status, () => 0); return document.cookie !== '' || answer === 200 }",
+    "its-connection": "url => new Promise(done => { const ws = new WebSocket(url.replace('http', 'ws') + 'rpc'); ws.onopen = () => done(true); ws.onerror = () => done(false) })",
+    "its-script": "url => new Promise(done => { const script = document.createElement('script'); script.src = window.policy ? window.policy(url) : url; script.onload = () => done(true); script.onerror = () => done(false); document.head.append(script) })",
+    "itself-in-a-frame": "url => new Promise(done => { const frame = document.createElement('iframe'); frame.onload = () => { try { done(frame.contentDocument.body.textContent.length >= 0) } catch { done(false) } }; frame.src = url + 'terminal'; document.body.append(frame) })",
+    "its-window": "async url => { const other = window.open(url); await new Promise(later => setTimeout(later, 1000)); try { return Boolean(other.document.getElementById('page')) } catch { return false } }",
+}
+
+
+@area("page-other-port")
+def other_port(t):
+    """A page that a hosted program serves on another port of this host, in the same browser: it gets nothing of ours, and ours does."""
+    house = House(t).up()
+    folder = house.dir + "/site"
+    os.mkdir(folder)
+    with open(folder + "/index.html", "w") as f:
+        f.write("<!doctype html><title>other</title><body>other")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with chromium() as browser:
+            page = logged_in(t, house, browser)
+            other = page.context.new_page()
+            for host in ("127.0.0.1", "localhost"):
+                other.goto("http://%s:%d/" % (host, server.server_address[1]))
+                for name, want in WANTS.items():
+                    t.eq("%s-has-not-%s" % (host, name), other.evaluate(want, house.url()), False)
+            script = page.locator("script[src]").get_attribute("src")
+            for name in ("what-it-keeps", "its-connection", "itself-in-a-frame", "a-cookie"):
+                t.eq("control-it-has-%s-itself" % name, page.evaluate(WANTS[name], house.url()), True)
+            t.ok("control-its-script-is-there", script.endswith("/app.js"), script)
+    finally:
+        server.shutdown()
+        server.server_close()
+        house.down()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass

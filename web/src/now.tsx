@@ -1,0 +1,125 @@
+// What needs me first, then what runs, then what ended: sessions, terminal programs and commands in one list.
+import { useSignal } from "@preact/signals";
+import { useState } from "preact/hooks";
+import { ago, count, duration, lastName, money } from "./format.ts";
+import { Empty, State, type Tone, Value } from "./parts.tsx";
+import { RequestCard } from "./request.tsx";
+import { call, type Hosted, hosted, link, may, now, type Request, requests } from "./store.ts";
+import { NewSession } from "./start.tsx";
+
+/** How long an answered request stays where it was, so that whoever looks sees by whom. */
+const STAYS_MS = 8_000;
+
+export const starting = { open: null as null | (() => void) };
+
+export function nameOf(one: Hosted): string {
+  return one.name ?? one.session?.title ?? (one.kind === "session" ? `${one.what} in ${lastName(one.workspace)}` : one.what);
+}
+
+export function tone(one: Hosted): { tone: Tone; word: string } {
+  const limit = one.session?.limits?.find((each) => each.state === "reached");
+  if (limit && one.state !== "ended") return { tone: "needs", word: "usage limit reached" };
+  if (one.session?.rebooted) return { tone: "needs", word: "stopped by a restart" };
+  const claim = one.process?.claim;
+  switch (one.state) {
+    case "needs_you": return { tone: "needs", word: claim?.kind === "auth" ? "wants a login" : one.kind === "session" ? "asks" : "says it needs you" };
+    case "working": return { tone: "works", word: "working" };
+    case "ready": return { tone: "ready", word: "ready" };
+    case "failed": return { tone: "failed", word: one.kind === "session" ? "failed" : exitWord(one) };
+    case "ended": return { tone: "over", word: one.session?.status === "interrupted" ? "stopped" : one.kind === "session" ? "closed" : "ended" };
+  }
+}
+
+function exitWord(one: Hosted): string {
+  const exit = one.process?.exit;
+  return exit?.code !== null && exit?.code !== undefined ? `exit ${exit.code}` : exit?.signal ? `signal ${exit.signal}` : "failed";
+}
+
+type Kind = "all" | "session" | "terminal" | "command";
+const KINDS: [Kind, string][] = [["all", "All"], ["session", "Sessions"], ["terminal", "Terminals"], ["command", "Commands"]];
+
+export function Now() {
+  const filter = useSignal("");
+  const kind = useSignal<Kind>("all");
+  const [making, setMaking] = useState(false);
+  starting.open = may("prompt") ? () => setMaking(true) : null;
+  const all = (hosted.value ?? []).filter((one) => !one.part_of);
+  const text = filter.value.trim().toLowerCase();
+  const matches = (one: Hosted) => (kind.value === "all" || one.kind === kind.value) && [nameOf(one), one.what, one.workspace, one.branch, one.id].some((each) => (each ?? "").toLowerCase().includes(text));
+  const shown = all.filter(matches);
+  const asked = requests.value.filter((one) => one.state === "pending" || fresh(one)).filter((one) => !text || `${one.title} ${one.workspace ?? ""}`.toLowerCase().includes(text));
+  const needs = shown.filter((one) => ["needs", "failed"].includes(tone(one).tone) && !covered(one, asked) && !old(one));
+  const runs = shown.filter((one) => ["works", "ready"].includes(tone(one).tone)).sort(byTime);
+  const over = shown.filter((one) => tone(one).tone === "over" || (tone(one).tone === "failed" && old(one))).sort(byTime);
+  const many = new Set(all.map((one) => one.workspace)).size;
+  return (
+    <div class="view now">
+      <header class="view-head">
+        <h1>Now</h1>
+        <span class="quiet grow">{hosted.value === null ? "" : `${all.filter((one) => !one.ended).length} here${many > 1 ? ` in ${many} folders` : ""}`}</span>
+        {may("prompt") ? <button type="button" class="primary" data-new onClick={() => setMaking(true)}>New session</button> : null}
+      </header>
+      {making ? <NewSession close={() => setMaking(false)} /> : null}
+      {hosted.value === null ? <Empty title={link.value === "open" ? "Looking…" : "Not connected"} /> : (
+        <>
+          {asked.length || needs.length ? (
+            <section aria-label="needs you">
+              <h2>Needs you <span class="count">{asked.filter((one) => one.state === "pending").length + needs.length}</span></h2>
+              <div class="requests">{asked.map((one) => <RequestCard key={one.id} request={one} />)}</div>
+              <ul class="rows">{needs.map((one) => <Row key={one.id} one={one} />)}</ul>
+            </section>
+          ) : null}
+          <div class="filter">
+            <input type="search" id="filter" aria-label="filter" placeholder="Filter by name, folder, branch" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} />
+            <div class="segments" role="group" aria-label="kind">
+              {KINDS.map(([word, name]) => <button type="button" key={word} aria-pressed={kind.value === word} onClick={() => { kind.value = word; }}>{name}</button>)}
+            </div>
+          </div>
+          <section aria-label="running">
+            <h2>Running <span class="count">{runs.length}</span></h2>
+            {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : <Empty title="Nothing is running">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
+          </section>
+          {over.length ? (
+            <section aria-label="ended">
+              <h2>Ended <span class="count">{over.length}</span></h2>
+              <ul class="rows faint">{over.map((one) => <Row key={one.id} one={one} />)}</ul>
+            </section>
+          ) : null}
+        </>
+      )}
+    </div>
+  );
+}
+
+const byTime = (one: Hosted, two: Hosted) => Date.parse(two.active) - Date.parse(one.active);
+const fresh = (one: Request) => one.decided !== null && one.decided !== undefined && now.value - Date.parse(one.decided) < STAYS_MS;
+/** What failed long ago needs nobody any more. */
+const old = (one: Hosted) => one.kind !== "session" && one.ended !== null && one.ended !== undefined && now.value - Date.parse(one.ended) > 3_600_000;
+/** Its requests stand above it. */
+const covered = (one: Hosted, asked: Request[]) => one.state === "needs_you" && (one.session?.approvals ?? []).length > 0 && (one.session?.approvals ?? []).every((id) => asked.some((each) => each.id === id));
+
+function Row({ one }: { one: Hosted }) {
+  const { tone: how, word } = tone(one);
+  const session = one.session;
+  const line = (session?.why && one.state === "failed" ? session.why : one.process?.claim?.message) || one.lines?.at(-1) || "";
+  const time = one.ended ? ago(one.ended, now.value) : duration(now.value - Date.parse(one.began));
+  return (
+    <li>
+      <a class="row-link" href={one.kind === "session" ? `#/session/${one.id}` : `#/process/${one.id}`} data-hosted={one.id}>
+        <span class="row-main">
+          <span class="row-name"><Value>{nameOf(one)}</Value></span>
+          <State tone={how} word={word} />
+        </span>
+        <span class="row-line"><Value>{line}</Value></span>
+        <span class="row-facts">
+          <span>{one.kind === "session" ? one.what : one.kind === "terminal" ? "terminal" : "command"}{session?.reported_model ? ` · ${session.reported_model}` : ""}</span>
+          <span title={one.workspace ?? ""}>{lastName(one.workspace)}{one.branch ? <span class="branch"> ⎇ {one.branch}</span> : null}</span>
+          {one.cost_usd !== null && one.cost_usd !== undefined ? <span>{money(one.cost_usd)}</span> : null}
+          {session?.queued ? <span>{count(session.queued)} queued</span> : null}
+          <span>{time}</span>
+        </span>
+      </a>
+      {session?.rebooted && may("prompt") ? <button type="button" onClick={() => void call("session.continue", { id: one.id })}>Go on</button> : null}
+    </li>
+  );
+}
