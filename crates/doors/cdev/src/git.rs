@@ -44,6 +44,7 @@ pub(crate) fn stands(tree: &WorkTree) -> Result<GitStands, Error> {
     files.dedup();
     Ok(GitStands {
         branch: branch_name(&status.branch),
+        commit: status.branch.commit.clone(),
         ahead,
         behind,
         staged: staged.count() as u64,

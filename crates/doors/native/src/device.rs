@@ -161,7 +161,7 @@ pub(crate) fn trouble(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
         };
         tracing::warn!("a program of {whose} failed: {message}; {stack}");
     }
-    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    out.ready.extend(call.head.answer::<methods::DeviceTrouble>(&Ok(Empty {})));
     Ok(())
 }
 

@@ -251,7 +251,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
             leases.held().insert(watch, lease);
             Ok(WorkspaceWatching { watch, root, position, polled })
         };
-        Later::reply(head.answer(&begin()))
+        Later::reply(head.answer::<methods::WorkspaceWatch>(&begin()))
     });
     Ok(())
 }
@@ -265,6 +265,6 @@ pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
     if client.leases.held().remove(&watch).is_none() {
         return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}")));
     }
-    out.ready.extend(call.head.answer(&Ok(Empty {})));
+    out.ready.extend(call.head.answer::<methods::WorkspaceUnwatch>(&Ok(Empty {})));
     Ok(())
 }

@@ -58,6 +58,7 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
             }
             Event::new("git_operation_completed", members)
         }
+        Happened::Watch { .. } => return None,
         Happened::Missed {} => Event::new("events_gap", json!({"reason": "missed"})),
     };
     event.payload.insert("workspace_id".into(), place::id_of(folder).into());
