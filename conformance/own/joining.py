@@ -309,6 +309,29 @@ def kills(t):
     t.ok("ends-it", not pid_alive(pid))
 
 
+@area("joining-kept")
+def kept(t):
+    """`down --keep` leaves the programs without a daemon: the next one has their doors again, and without one they end and say why."""
+    house = Joined(t)
+    d = Codecast(house)
+    address, session = "127.0.0.1:%d" % d.port, d.new()
+    d.send(session, SLOW)
+    pid = house.agent(session)
+    house.good("down", "--keep")
+    t.ok("the-program-waits", d.says("joining ostler again") and d.p.poll() is None, d.said())
+    t.ok("its-agent-goes-on", pid_alive(pid))
+    house.good("up")
+    listed(t, "the-next-daemon-has-its-door", house, d, address)
+    t.ok("and-its-session", session in d.sessions() and pid_alive(pid))
+    house.good("down", "--keep")
+    t.ok("without-a-daemon-it-ends", d.p.wait(LONG) not in (0, None), d.said())
+    t.ok("and-says-why", "has not come back" in d.said(), d.said())
+    t.ok("which-ends-nothing-else", pid_alive(pid))
+    house.good("up")
+    house.good("down", "--kill")
+    t.ok("until-everything-is-ended", wait_for(lambda: not pid_alive(pid), LONG))
+
+
 @area("joining-zeroclaw")
 def zeroclaw(t):
     house = Joined(t)
