@@ -2,10 +2,11 @@
 front of it, limits, and what its document left to do."""
 import gzip
 import json
-import os
+import re
 
+from approvals_kit import LONG, House, Terminal
 from cdev_kit import Cdev, Port, Socket
-from approvals_kit import LONG, House
+from devices_kit import Key
 from lib import area, wait_for
 
 OPEN = ("/health", "/pair", "/api/pair/info", "/api/pair/qr")
@@ -215,5 +216,51 @@ def of_up(t):
         finally:
             joined.stop()
         t.ok("its-door-closes-with-it", wait_for(lambda: "cdev-" not in json.dumps(house.record()), LONG))
+    finally:
+        house.down()
+
+
+def words_of(term):
+    """What a terminal shows, without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", term.seen.decode(errors="replace"))
+
+
+@area("cdev-a-browser-that-accepts")
+def browser(t):
+    house = House(t).up()
+    try:
+        address = next(d["address"] for d in house.record()["doors"] if d["name"] == "cdev")
+        port = Port(int(address.rsplit(":", 1)[1]))
+        term = Terminal(house, "as", "cdev", "pair")
+        term.until(b"q to stop", LONG)
+        shown = words_of(term)
+        link = re.search(r"http://127\.0\.0\.1:%d/pair#([A-Za-z0-9_-]{43})" % port.port, shown)
+        code = re.search(r"the code (\d{3}) (\d{3})", shown)
+        t.ok("a-terminal-shows-a-link-and-a-code", link and code, shown[-400:])
+        key = Key(house)
+        own = port("POST", "/api/auth/exchange", {"pairing_token": link.group(1), "key": key.public(), "device_name": "browser"})
+        t.ok("a-browser-that-opens-the-link-keeps-its-key-and-gets-no-token", own.status == 200 and set(own.json) == {"device_id", "name"}, own)
+        t.eq("the-link-works-once", port.exchange(link.group(1)).status, 401)
+
+        def proof(signs=key, host=None):
+            told = port("POST", "/api/auth/pairing/challenge", {}).json
+            text = "ostler connect\n%s\n%s\n%s" % (told["challenge"], own.json["device_id"], host or told["host"])
+            return {"X_Cdev_Device": own.json["device_id"], "X_Cdev_Challenge": told["challenge"], "X_Cdev_Signature": signs.sign(text)}
+
+        asked = port.exchange(User_Agent="Phone/1.0", token=port("GET", "/api/pair/info").json["token"])
+        id = asked.json["request_id"]
+        once = proof()
+        waiting = port("GET", "/api/auth/pairing/pending", **once)
+        t.eq("it-sees-who-waits", [(w["request_id"], w["user_agent"]) for w in waiting.json["pending"]], [(id, "Phone")])
+        t.eq("a-signature-works-once", port("GET", "/api/auth/pairing/pending", **once).status, 401)
+        t.eq("so-does-no-other-key", port("POST", "/api/auth/pairing/approve", {"request_id": id}, **proof(Key(house))).status, 401)
+        t.eq("nor-one-for-another-host", port("POST", "/api/auth/pairing/approve", {"request_id": id}, **proof(host="evil.example")).status, 401)
+        t.eq("it-accepts", port("POST", "/api/auth/pairing/approve", {"request_id": id}, **proof()).status, 200)
+        refused = port.exchange()
+        t.eq("and-refuses", port("POST", "/api/auth/pairing/reject", {"request_id": refused.json["request_id"]}, **proof()).status, 200)
+        ticket = port("POST", "/api/pair/code", {"code": code.group(1) + code.group(2)}).json["pairing_token"]
+        t.eq("who-types-the-code-waits-for-the-terminal", port.exchange(ticket, User_Agent="Pad/1").status, 202)
+        term.press(b"y")
+        t.eq("and-is-let-in-there", (term.wait() if wait_for(lambda: port.exchange(ticket, User_Agent="Pad/1").status == 200, LONG, 0.2) else None), 0)
     finally:
         house.down()

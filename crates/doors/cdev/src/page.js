@@ -124,7 +124,8 @@ async function begin() {
     history.replaceState(null, "", location.pathname);
     await redeem(link).catch((error) => { told.textContent = error.message; });
   }
-  for (;;) {
+  // Where nobody is asked about devices there is nothing to look at.
+  while (waiting) {
     await look().catch(() => {});
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

@@ -11,6 +11,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// A phone beside a screen.
+const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect x="1" y="3" width="9" height="8" rx="1" fill="#0b57c2"/><rect x="9" y="5" width="6" height="9" rx="1" fill="#5b9bff"/></svg>"##;
+
 /// What is shown to who may see it.
 pub(crate) struct Shown {
     /// The QR code.
@@ -30,7 +33,7 @@ pub(crate) fn page(url: &str, repo: &str, approval: bool, shown: Option<&Shown>)
     let html = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\
-         <link rel=\"stylesheet\" href=\"/api/pair/page.css\"><script src=\"/api/pair/page.js\" defer></script></head>\
+         <link rel=\"icon\" href=\"/api/pair/icon.svg\"><link rel=\"stylesheet\" href=\"/api/pair/page.css\"><script src=\"/api/pair/page.js\" defer></script></head>\
          <body><main><h1>{title}</h1>{code}{waiting}<p id=\"told\" class=\"note\" role=\"status\"></p></main></body></html>"
     );
     Reply::of(StatusCode::OK, "text/html; charset=utf-8", html.into_bytes())
@@ -69,6 +72,7 @@ fn code(url: &str, shown: &Shown) -> String {
 /// A file of the page.
 pub(crate) fn file(path: &str) -> Option<Reply> {
     let (kind, text) = match path {
+        "/api/pair/icon.svg" => ("image/svg+xml", ICON),
         "/api/pair/page.js" => ("text/javascript; charset=utf-8", SCRIPT),
         "/api/pair/page.css" => ("text/css; charset=utf-8", STYLE),
         _ => return None,
