@@ -1,7 +1,10 @@
 """The cdev door: who needs no token and who gets none, devices that come and go, pages of other sites, hosted programs, a tunnel in
 front of it, limits, and what its document left to do."""
+import base64
 import gzip
+import hashlib
 import json
+import os
 import re
 
 from approvals_kit import LONG, House, Terminal
@@ -262,5 +265,48 @@ def browser(t):
         t.eq("who-types-the-code-waits-for-the-terminal", port.exchange(ticket, User_Agent="Pad/1").status, 202)
         term.press(b"y")
         t.eq("and-is-let-in-there", (term.wait() if wait_for(lambda: port.exchange(ticket, User_Agent="Pad/1").status == 200, LONG, 0.2) else None), 0)
+    finally:
+        house.down()
+
+
+@area("cdev-uploads")
+def uploads(t):
+    house = Cdev(t)
+    try:
+        port = house.port
+        token = port.paired()["access_token"]
+        content = os.urandom(300_000)
+        digest, pieces = hashlib.sha256(content).hexdigest(), [content[at:at + 100_000] for at in range(0, len(content), 100_000)]
+        s = Socket(port.port, token)
+        text = lambda data: base64.b64encode(data).decode()
+        told = lambda answer: answer.get("result") or answer["error"]["data"]
+        id = told(s.call("upload/start", {"path": "up.bin", "size": len(content), "sha256": digest}))["upload_id"]
+        t.eq("a-piece-is-taken", told(s.call("upload/chunk", {"upload_id": id, "offset": 0, "data": text(pieces[0])}))["offset"], 100_000)
+        t.eq("and-taken-again-changes-nothing", told(s.call("upload/chunk", {"upload_id": id, "offset": 0, "data": text(pieces[0])}))["offset"], 100_000)
+        gap = s.call("upload/chunk", {"upload_id": id, "offset": 200_000, "data": text(pieces[2])})
+        t.eq("a-gap-is-not-and-the-place-is-told", (gap["error"]["data"]["code"], gap["error"]["data"]["offset"]), ("CONFLICT", 100_000))
+        t.eq("what-is-not-whole-is-not-written", (told(s.call("upload/finish", {"upload_id": id}))["offset"], os.path.exists(house.repo + "/up.bin")), (100_000, False))
+        s.close()
+        s = Socket(port.port, token)
+        t.eq("another-connection-goes-on", told(s.call("upload/status", {"upload_id": id}))["offset"], 100_000)
+        other = Socket(port.port, port.paired()["access_token"])
+        t.eq("another-device-does-not", told(other.call("upload/status", {"upload_id": id}))["code"], "NOT_FOUND")
+        for at in (1, 2):
+            s.call("upload/chunk", {"upload_id": id, "offset": at * 100_000, "data": text(pieces[at])})
+        t.eq("more-than-announced-is-refused", told(s.call("upload/chunk", {"upload_id": id, "offset": 300_000, "data": text(b"x")}))["code"], "INVALID_PAYLOAD")
+        t.eq("the-whole-is-written", (told(s.call("upload/finish", {"upload_id": id}))["sha256"], open(house.repo + "/up.bin", "rb").read() == content), (digest, True))
+        wrong = told(s.call("upload/start", {"path": "wrong.bin", "size": 1, "sha256": digest}))["upload_id"]
+        s.call("upload/chunk", {"upload_id": wrong, "offset": 0, "data": text(b"x")})
+        t.eq("another-hash-is-not-written", (told(s.call("upload/finish", {"upload_id": wrong}))["code"], os.path.exists(house.repo + "/wrong.bin")), ("CONFLICT", False))
+        for path in ("../out.bin", "/tmp/out.bin", ".git/config", "up.bin"):
+            id = told(s.call("upload/start", {"path": path, "size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}))["upload_id"]
+            s.call("upload/chunk", {"upload_id": id, "offset": 0, "data": text(b"x")})
+            t.ok("refused-%s" % path, "error" in s.call("upload/finish", {"upload_id": id}))
+        t.ok("and-nothing-is-there", not os.path.exists(house.dir + "/out.bin") and open(house.repo + "/up.bin", "rb").read() == content)
+        picture = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+        for _ in range(2):
+            image = told(s.call("image/add", {"data": text(picture)}))
+            t.eq("a-picture-is-where-a-prompt-can-name-it", (image["mime_type"], open(house.repo + "/" + image["local_path"], "rb").read() == picture), ("image/png", True))
+        t.eq("what-is-no-picture-is-not", told(s.call("image/add", {"data": text(b"<svg onload=alert(1)>")}))["code"], "UNSUPPORTED_MEDIA_TYPE")
     finally:
         house.down()

@@ -39,6 +39,7 @@ mod session;
 mod settings;
 mod status;
 mod table;
+mod upload;
 mod wanted;
 mod workspace;
 
@@ -60,6 +61,7 @@ use error::Error;
 use heartbeat::Beats;
 use proof::Challenges;
 use rate::{Windows, too_much};
+use upload::Uploads;
 
 /// What sessions and offers that come through here are marked with.
 pub(crate) const DOOR: &str = "cdev";
@@ -91,6 +93,7 @@ pub(crate) struct DoorState {
     pub(crate) clients: Clients,
     pub(crate) heartbeat: Beats,
     pub(crate) challenges: Challenges,
+    pub(crate) uploads: Uploads,
     devices: Option<Mutex<Windows<String>>>,
     addresses: Option<Mutex<Windows<IpAddr>>>,
     ending: AtomicBool,
@@ -108,6 +111,7 @@ impl DoorState {
             clients: Clients::default(),
             heartbeat: Beats::default(),
             challenges: Challenges::default(),
+            uploads: Uploads::default(),
             devices: rate.map(|rate| Mutex::new(Windows::new(rate.commands.saturating_mul(OF_DEVICE)))),
             addresses: rate.map(|_| Mutex::new(Windows::new(OF_ADDRESS))),
             ending: AtomicBool::new(false),

@@ -9,6 +9,7 @@ use crate::lifecycle::{Initialize, InitializedNotice, Shutdown};
 use crate::method::{Call, Entry, Job, Method, Source, entry};
 use crate::methods as m;
 use crate::status::StatusGet;
+use crate::upload::{ImageAdd, UploadCancel, UploadChunk, UploadFinish, UploadStart, UploadStatus};
 
 /// What JSON-RPC answers to.
 pub(crate) const METHODS: &[Entry] = &[
@@ -67,6 +68,12 @@ pub(crate) const METHODS: &[Entry] = &[
     entry::<m::WorkspaceSubscriptions>(),
     entry::<m::EventsResume>(),
     entry::<m::EventsSubscribe>(),
+    entry::<UploadStart>(),
+    entry::<UploadChunk>(),
+    entry::<UploadStatus>(),
+    entry::<UploadFinish>(),
+    entry::<UploadCancel>(),
+    entry::<ImageAdd>(),
 ];
 
 /// Events that are sent.

@@ -94,7 +94,7 @@ impl Root {
     }
 
     /// Makes the folders above a path that are missing.
-    pub(crate) fn make_folders(&self, path: &Path) -> Result<(), BeneathError> {
+    pub fn make_folders(&self, path: &Path) -> Result<(), BeneathError> {
         let above: Vec<&Path> = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
         for folder in above.into_iter().rev() {
             let (walk, name) = self.place(folder)?;
