@@ -17,7 +17,7 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, place,
+    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, notice, page, place,
     process, record, review, rights, rules, session, workspace,
 };
 
@@ -55,6 +55,8 @@ pub(crate) struct Client {
     pub(crate) watches: Watches,
     /// What it follows of the feed.
     pub(crate) follows: feed::Follows,
+    /// What it has in view, by its own word.
+    pub(crate) looking: Option<ostler_engine::notice::Looking>,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -102,6 +104,7 @@ impl Client {
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
+            looking: None,
             gone: Arc::default(),
         }
     }
@@ -180,6 +183,15 @@ impl Client {
             methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
             methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
             methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
+            methods::NoticeList::NAME => notice::list(self, call, out),
+            methods::NoticeWays::NAME => self.reaching::<methods::NoticeWays>(call, out, notice::ways),
+            methods::NoticeTest::NAME => self.reaching::<methods::NoticeTest>(call, out, notice::test),
+            methods::NoticeLooking::NAME => notice::looking(self, call, out),
+            methods::NoticeKey::NAME => self.personal::<methods::NoticeKey>(call, out, notice::key),
+            methods::NoticeSubscribe::NAME => self.personal::<methods::NoticeSubscribe>(call, out, notice::subscribe),
+            methods::NoticeUnsubscribe::NAME => {
+                self.personal::<methods::NoticeUnsubscribe>(call, out, notice::unsubscribe)
+            }
             methods::DeviceCode::NAME
             | methods::DeviceRedeem::NAME
             | methods::DeviceRefresh::NAME

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ostler_engine::notice::Looking;
 use ostler_engine::{Viewing, WinSize};
 
 use crate::dispatch::Tag;
@@ -17,6 +18,8 @@ struct Open {
     id: String,
     /// Who is listed as attached is so for as long as the watch is open.
     viewing: Option<Viewing>,
+    /// Whoever is at a terminal looks for as long.
+    looking: Option<Looking>,
 }
 
 impl Watches {
@@ -29,7 +32,7 @@ impl Watches {
         let mut open = self.open();
         let fresh = open.iter().all(|watch| watch.id != id);
         if fresh {
-            open.push(Open { tag, id: id.to_owned(), viewing: None });
+            open.push(Open { tag, id: id.to_owned(), viewing: None, looking: None });
         }
         fresh
     }
@@ -45,6 +48,13 @@ impl Watches {
     pub(crate) fn attach(&self, tag: Tag, viewing: Viewing) {
         if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
             watch.viewing = Some(viewing);
+        }
+    }
+
+    /// Who watches looks at it.
+    pub(crate) fn look(&self, tag: Tag, looking: Looking) {
+        if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
+            watch.looking = Some(looking);
         }
     }
 

@@ -34,6 +34,7 @@ mod running;
 mod screen;
 mod sessions;
 mod spent;
+mod standing;
 mod start;
 mod state;
 mod stop;
