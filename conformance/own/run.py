@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|sudo-clients|web|zeroclaw|joining|setup|package] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|sudo-clients|web|notices|zeroclaw|joining|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -38,6 +38,7 @@ SUITES = {
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
     "web": ["web"],
+    "notices": ["notices"],
     "zeroclaw": ["zeroclaw", "zeroclaw_live"],
 }
 
