@@ -13,6 +13,7 @@ TOUCHING = {
     "session.prompt": {"text": "obey"}, "session.interrupt": {}, "session.watch": {}, "session.close": {}, "session.forget": {},
     "session.raw": {"source": 1, "from": 0, "to": 1}, "session.change": {"name": "stolen"},
     "instance.stop": {}, "instance.leave": {}, "instance.prune": {"dry_run": False}, "audit.read": {"after": 0}, "feed.read": {}, "feed.follow": {}, "device.list": {}, "device.offers": {},
+    "notice.list": {}, "notice.ways": {}, "notice.test": {}, "notice.looking": {},
     "history.get": {}, "history.messages": {}, "history.search": {"query": "secret"},
 }
 

@@ -4,8 +4,10 @@ import shutil
 import subprocess
 import sys
 
-from kit import crash, parent_of
+from approvals_kit import Terminal
+from kit import Fail, crash, parent_of
 from lib import area, b64, outp, pid_alive, wait_for
+from notices_kit import Server
 from sessions_kit import House
 from t_git import Repo
 from t_process import sh
@@ -110,4 +112,33 @@ def whole_instance(t):
     t.ok("up-listens-on-loopback-only", found and all(family == "tcp" and at.split(":")[0].endswith("7F") and state == "0A" for family, at, state in found), found)
     ours = sorted(int(at.split(":")[1], 16) for _, at, _ in found if at.startswith("0100007F:"))
     t.ok("two-ports", len(ports) == 2 and ours == ports, (ours, ports))
+    named_destination(t, house)
     house.down()
+
+
+def connections():
+    """How often anybody in this namespace has opened a connection."""
+    with open("/proc/self/net/snmp") as f:
+        head, values = [line.split() for line in f if line.startswith("Tcp:")]
+    return int(values[head.index("ActiveOpens")])
+
+
+def named_destination(t, house):
+    """Nothing leaves the machine until a person names where to; then that does, and nothing else."""
+    server = Server()
+    try:
+        before = connections()
+        rc, out, _ = house("notify", "test")
+        t.ok("nothing-is-named", rc == 0 and "no device has subscribed" in out, out)
+        t.eq("nothing-leaves-before-a-destination-is-named", connections(), before)
+        house.env["OSTLER_NOTIFY_WEBHOOK"] = server.url("topic")
+        house.good("restart")
+        house("notify", "test")
+        t.eq("nor-before-a-person-has-confirmed-it", connections(), before)
+        if Terminal(house, "config", "confirm", "notify.webhook").wait() != 0:
+            raise Fail("not confirmed")
+        house.good("restart")
+        rc, out, _ = house("notify", "test")
+        t.ok("then-it-does-and-nothing-else", rc == 0 and len(server.got("topic")) == 1 and connections() == before + 1, (out, connections() - before))
+    finally:
+        server.close()

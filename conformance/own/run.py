@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|sudo-clients|web|page|zeroclaw|joining|setup|package] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|sudo-clients|web|page|notices|zeroclaw|joining|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -39,6 +39,7 @@ SUITES = {
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
     "web": ["web"],
     "page": ["page"],
+    "notices": ["notices"],
     "zeroclaw": ["zeroclaw", "zeroclaw_live"],
 }
 

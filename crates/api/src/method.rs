@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::schema::Schema;
 use crate::{
-    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, piece, process, review, search,
-    session, setup, workspace,
+    approval, arrival, changes, device, feed, finish, git, history, hosted, instance, notice, piece, process, review,
+    search, session, setup, workspace,
 };
 
 /// A call: name, what it takes, what it gives.
@@ -349,6 +349,20 @@ pub mod methods {
         DeviceProve = "device.prove" (arrival::DeviceProveParams) -> arrival::DeviceCame;
         /// Shows by a token which device this is.
         DeviceShow = "device.show" (arrival::DeviceShowParams) -> arrival::DeviceCame;
+        /// What somebody was told while nobody looked; waits for something newer if asked to.
+        NoticeList = "notice.list" (notice::NoticeListParams) -> notice::NoticeList;
+        /// The ways by which somebody is told.
+        NoticeWays = "notice.ways" (instance::Empty) -> notice::NoticeWays;
+        /// Tries every way, and says what happened.
+        NoticeTest = "notice.test" (instance::Empty) -> notice::NoticeWays;
+        /// Says what is in view on this connection: nobody is told of it meanwhile.
+        NoticeLooking = "notice.looking" (notice::NoticeLookingParams) -> instance::Empty;
+        /// The key that pushes to devices are signed with.
+        NoticeKey = "notice.key" (instance::Empty) -> notice::NoticeKey;
+        /// Has notices pushed to the device that asks, without what they say.
+        NoticeSubscribe = "notice.subscribe" (notice::NoticeSubscribeParams) -> instance::Empty;
+        /// Ends that.
+        NoticeUnsubscribe = "notice.unsubscribe" (instance::Empty) -> instance::Empty;
         /// Reads the audit.
         AuditRead = "audit.read" (approval::AuditReadParams) -> approval::AuditPage;
         /// Walks the whole audit and says whether it holds.

@@ -25,6 +25,7 @@ mod login;
 mod lookup;
 mod may_wait;
 mod names;
+pub mod notice;
 pub mod process;
 mod retention;
 pub mod session;

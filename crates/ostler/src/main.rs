@@ -13,6 +13,7 @@ mod paths;
 #[cfg(test)]
 mod reference;
 mod request;
+mod roots;
 mod transcript;
 mod usage;
 mod verbs;

@@ -17,8 +17,8 @@ use crate::reply::Head;
 use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, page, pieces, place,
-    process, record, review, rights, rules, search, session, setup, workspace,
+    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, notice, page,
+    pieces, place, process, record, review, rights, rules, search, session, setup, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub(crate) leases: search::Leases,
     /// What went wrong in its own program, so many times.
     pub(crate) troubles: u32,
+    /// What it has in view, by its own word.
+    pub(crate) looking: Option<ostler_engine::notice::Looking>,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -108,6 +110,7 @@ impl Client {
             follows: feed::Follows::default(),
             leases: search::Leases::default(),
             troubles: 0,
+            looking: None,
             gone: Arc::default(),
         }
     }
@@ -187,6 +190,15 @@ impl Client {
             methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
             methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
             methods::DeviceTrouble::NAME => device::trouble(self, call, out),
+            methods::NoticeList::NAME => notice::list(self, call, out),
+            methods::NoticeWays::NAME => self.reaching::<methods::NoticeWays>(call, out, notice::ways),
+            methods::NoticeTest::NAME => self.reaching::<methods::NoticeTest>(call, out, notice::test),
+            methods::NoticeLooking::NAME => notice::looking(self, call, out),
+            methods::NoticeKey::NAME => self.personal::<methods::NoticeKey>(call, out, notice::key),
+            methods::NoticeSubscribe::NAME => self.personal::<methods::NoticeSubscribe>(call, out, notice::subscribe),
+            methods::NoticeUnsubscribe::NAME => {
+                self.personal::<methods::NoticeUnsubscribe>(call, out, notice::unsubscribe)
+            }
             methods::DeviceCode::NAME
             | methods::DeviceRedeem::NAME
             | methods::DeviceRefresh::NAME

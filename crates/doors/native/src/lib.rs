@@ -17,6 +17,7 @@ mod history;
 mod hosted;
 mod info;
 mod instance;
+mod notice;
 mod page;
 mod pieces;
 mod place;

@@ -40,7 +40,7 @@ fn find(shared: &DoorState, id: &str) -> Result<Process, RpcError> {
 }
 
 /// A process that this client may touch.
-fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Process, RpcError> {
+pub(crate) fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Process, RpcError> {
     let process = find(shared, id)?;
     check(shared, origin, Target::Process(&process))?;
     Ok(process)
@@ -302,6 +302,9 @@ fn view(client: &Client, process: &Process, viewer: ViewerParams, tag: Tag) -> O
     };
     let (viewing, holds) = process.view(viewer);
     client.watches.attach(tag, viewing);
+    if matches!(client.who, Who::Here { .. }) && *client.origin == Origin::Free {
+        client.watches.look(tag, client.shared.engine.notices().onlookers().look(process.id()));
+    }
     holds.map(info::win_size)
 }
 

@@ -70,12 +70,16 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         DeviceOffer::NAME | DeviceOffers::NAME | DeviceAdmit::NAME | DeviceRefuse::NAME => right(Right::AdmitDevices),
         DeviceList::NAME => right(Right::AdmitDevices),
         DeviceTrouble::NAME => right(Right::View),
+        NoticeList::NAME | NoticeLooking::NAME | NoticeKey::NAME => right(Right::View),
+        NoticeSubscribe::NAME | NoticeUnsubscribe::NAME => right(Right::View),
         // How it came in; answered before anybody asks for rights.
         DeviceCode::NAME | DeviceRedeem::NAME | DeviceRefresh::NAME => Some(Need::Nothing),
         DeviceChallenge::NAME | DeviceProve::NAME | DeviceShow::NAME => Some(Need::Nothing),
         // Itself always; the engine asks about others.
         DeviceRevoke::NAME => Some(Need::Nothing),
 
+        // Where notices go is named at the machine itself.
+        NoticeWays::NAME | NoticeTest::NAME => Some(Need::Person),
         // What ends, deletes, or decides who may.
         InstanceLeave::NAME | InstanceStop::NAME | InstancePrune::NAME => Some(Need::Person),
         ProcessAccess::NAME | ProcessForget::NAME | SessionForget::NAME => Some(Need::Person),

@@ -409,7 +409,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     client.last_watch += 1;
     let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());
     let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
-    let origin = Arc::clone(&client.origin);
+    let (origin, who) = (Arc::clone(&client.origin), client.who.clone());
     out.spawn_blocking(move |wait| {
         let begun = own(&shared, &origin, &params.id).and_then(|session| {
             let unread = |error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error);
@@ -430,6 +430,9 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 watches.leave(tag);
                 unread(error)
             })?;
+            if let Some(looking) = crate::notice::watches(wait, &shared, &who, session.id()) {
+                watches.look(tag, looking);
+            }
             let (session, id) = (describe_session(session.view()), session.id().to_owned());
             Ok((Watching { watch, session, from: from.max(bounds.first), last: bounds.last }, id, cursor))
         });

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ostler_engine::notice::Looking;
 use ostler_engine::{Viewing, WinSize};
 use ostler_story::Story;
 
@@ -18,6 +19,8 @@ struct Open {
     id: String,
     /// Who is listed as attached is so for as long as the watch is open.
     viewing: Option<Viewing>,
+    /// Whoever is at a terminal looks for as long.
+    looking: Option<Looking>,
     /// What was told of a session, where it is told in pieces.
     story: Option<Box<Story>>,
 }
@@ -32,7 +35,7 @@ impl Watches {
         let mut open = self.open();
         let fresh = open.iter().all(|watch| watch.id != id);
         if fresh {
-            open.push(Open { tag, id: id.to_owned(), viewing: None, story: None });
+            open.push(Open { tag, id: id.to_owned(), viewing: None, looking: None, story: None });
         }
         fresh
     }
@@ -62,6 +65,13 @@ impl Watches {
     pub(crate) fn attach(&self, tag: Tag, viewing: Viewing) {
         if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
             watch.viewing = Some(viewing);
+        }
+    }
+
+    /// Who watches looks at it.
+    pub(crate) fn look(&self, tag: Tag, looking: Looking) {
+        if let Some(watch) = self.open().iter_mut().find(|watch| watch.tag == tag) {
+            watch.looking = Some(looking);
         }
     }
 

@@ -58,6 +58,19 @@ impl Desk {
         self.tell_device(device, Record::DeviceSeen { device: device.to_owned(), address: address.to_owned() })
     }
 
+    /// Notices for a device are pushed there, or nowhere. The same again is nothing new.
+    pub(super) fn subscribe_device(&mut self, device: &str, endpoint: Option<String>) -> Result<(), DeviceError> {
+        let held = self.devices.get(device).ok_or(NotIn::Nobody)?;
+        if held.suspended {
+            return Err(NotIn::Suspended.into());
+        }
+        if held.endpoint == endpoint {
+            return Ok(());
+        }
+        let record = Record::DeviceSubscribed { device: device.to_owned(), endpoint };
+        Ok(self.tell_device(device, record)?)
+    }
+
     pub(super) fn revoke_devices(&mut self, ids: &[String], why: &str, by: &By) -> Result<usize, StoreError> {
         let known: Vec<(String, String)> = ids
             .iter()

@@ -383,6 +383,16 @@ impl Inbox {
         }
     }
 
+    /// Writes down where notices for a device are pushed to.
+    pub(crate) fn subscribe_device(
+        &self,
+        wait: &MayWait,
+        device: &str,
+        endpoint: Option<String>,
+    ) -> Result<(), DeviceError> {
+        self.with(wait, |desk| desk.subscribe_device(device, endpoint))
+    }
+
     /// Puts devices out; gives how many there were.
     pub(crate) fn revoke_devices(
         &self,

@@ -9,8 +9,8 @@ use super::{AskKind, Asker, Bound, By, Decision, Rule, State, machine};
 use crate::access::device::{Device, Tokens};
 
 /// The words of the log. Newer reads older; an older program refuses a newer log by name. 2: what was changed or answered is
-/// JSON, and no text of it. 3: devices.
-pub(super) const VERSION: u32 = 3;
+/// JSON, and no text of it. 3: devices. 4: where devices are pushed to.
+pub(super) const VERSION: u32 = 4;
 
 /// How a stream of output went by: never what was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,6 +184,12 @@ pub enum Record {
     DeviceRenewed { device: String, tokens: Tokens, address: String },
     /// One with a key was here; noted now and then.
     DeviceSeen { device: String, address: String },
+    /// Notices are pushed to it there; or nowhere any more.
+    DeviceSubscribed {
+        device: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<String>,
+    },
     /// It is not let in any more.
     DeviceRevoked { device: String, name: String, why: String, by: By },
     /// A person affirmed these devices.
@@ -216,6 +222,7 @@ impl Record {
                 true
             }
             Self::DevicePaired { .. } | Self::DevicesAffirmed { .. } => true,
+            Self::DeviceSubscribed { endpoint, .. } => endpoint.is_some(),
             _ => false,
         }
     }

@@ -85,6 +85,8 @@ pub(crate) struct Registry {
     open_to: Mutex<HashSet<String>>,
     /// What everybody who watches the whole is told.
     pub(crate) feed: Feed,
+    /// Who is told of what, while nobody looks.
+    pub(crate) notices: crate::notice::Notices,
     pub(crate) pairing: crate::access::device::Pairing,
     /// Who changes which git repository.
     pub(crate) writers: crate::workspace::Writers,
@@ -160,6 +162,7 @@ impl Registry {
             claims: Arc::default(),
             open_to: Mutex::default(),
             feed: Feed::default(),
+            notices: crate::notice::Notices::default(),
             pairing: Default::default(),
             writers: crate::workspace::Writers::default(),
             currents,

@@ -35,6 +35,7 @@ mod running;
 mod screen;
 mod sessions;
 mod spent;
+mod standing;
 mod start;
 mod state;
 mod stop;

@@ -135,6 +135,12 @@ pub(super) struct State {
     /// The last turn broke off although nobody wanted it to stop.
     #[serde(default)]
     pub(super) broke_off: bool,
+    /// Whether somebody stopped that turn.
+    #[serde(default)]
+    pub(super) stopped: bool,
+    /// Whether it failed because nobody is logged in.
+    #[serde(default)]
+    pub(super) logged_out: bool,
     /// A conversation that the agent did not know any more.
     pub(super) lost: Option<String>,
     pub(super) closed: bool,
@@ -171,6 +177,8 @@ impl State {
             given: VecDeque::new(),
             outcome: None,
             broke_off: false,
+            stopped: false,
+            logged_out: false,
             lost: None,
             closed: false,
             held: false,
@@ -331,6 +339,7 @@ impl State {
         {
             self.turn = Some(Turn { prompt, began: record, sent: None, interrupt: None, ended: false });
             self.outcome = None;
+            (self.stopped, self.logged_out) = (false, false);
             self.meter.begin();
         }
     }
@@ -368,6 +377,7 @@ impl State {
                 if *kind == ErrorKind::Resume {
                     self.lost = self.settings.agent_session.take();
                 }
+                self.logged_out |= *kind == ErrorKind::Login;
                 if *fatal || self.turn.is_some() {
                     let why = message.chars().take(WHY_MAX).collect();
                     self.outcome = Some((EndReason::Failed, Some(why)));
@@ -386,6 +396,7 @@ impl State {
     fn turn_ended(&mut self, reason: EndReason, message: Option<String>) {
         self.asks.clear();
         let stopped = self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_some());
+        self.stopped = stopped;
         // What fails because somebody stopped it was stopped.
         let reason = if stopped && reason == EndReason::Failed { EndReason::Interrupted } else { reason };
         let message = message.or_else(|| self.outcome.take().and_then(|(_, why)| why));

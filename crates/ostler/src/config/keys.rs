@@ -7,7 +7,7 @@ use ostler_door_sudo_proxy::Writable;
 use ostler_door_web::NotAnOrigin;
 use tracing_subscriber::filter::ParseError;
 
-use super::{Config, DetachKey, Forward, parse_duration, parse_size};
+use super::{Config, DetachKey, Forward, notify, parse_duration, parse_size};
 
 /// As often as somebody says no before it is meant.
 const REFUSALS: u32 = 3;
@@ -31,6 +31,9 @@ impl Key {
             "daemon.core_dumps" | "web.insecure_lan" => parse_bool(text) == Ok(true),
             "web.bind" => text.parse().is_ok_and(|bind: IpAddr| !bind.to_canonical().is_loopback()),
             "web.url" | "cdev.url" => !text.is_empty(),
+            // Where what is told goes, and how much of it.
+            "notify.webhook" | "notify.webhook_token" | "notify.command" => !text.is_empty(),
+            "notify.content" | "notify.push_private" => parse_bool(text) == Ok(true),
             _ => false,
         }
     }
@@ -310,6 +313,93 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| {
             config.audit.forward = Forward::parse(text);
             Ok(())
+        },
+    },
+    Key {
+        name: "notify.after",
+        default: "10s",
+        doc: "How long something must need you, have failed or have ended, with nobody looking, before you are told.",
+        apply: |config, text| parse_duration(text).map(|value| config.notify.rules.after = value),
+    },
+    Key {
+        name: "notify.kinds",
+        default: "needs,failed,ended",
+        doc: "What you are told of: some of needs, failed and ended.",
+        apply: |config, text| notify::kinds(text).map(|value| config.notify.rules.kinds = value),
+    },
+    Key {
+        name: "notify.per_hour",
+        default: "6",
+        doc: "How many notices one session may cause in an hour.",
+        apply: |config, text| {
+            config.notify.rules.per_hour = text.parse().map_err(|_| "expected a number".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "notify.quiet",
+        default: "",
+        doc: "Hours without notices, such as 22:00-07:00; what still stands is told afterwards.",
+        apply: |config, text| notify::quiet(text).map(|value| config.notify.rules.quiet = value),
+    },
+    Key {
+        name: "notify.content",
+        default: "false",
+        doc: "Say in a notice what is asked, too: whoever runs the destination can read it. Needs `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.rules.content = value),
+    },
+    Key {
+        name: "notify.webhook",
+        default: "",
+        doc: "Post notices to this address, as ntfy takes them: https://ntfy.sh/TOPIC. Needs `ostler config confirm`.",
+        apply: |config, text| notify::webhook(text).map(|value| config.notify.webhook = value),
+    },
+    Key {
+        name: "notify.webhook_token",
+        default: "",
+        doc: "Path of a file whose first line is an access token for the webhook. Needs `ostler config confirm`.",
+        apply: |config, text| absolute(text).map(|path| config.notify.webhook_token = path),
+    },
+    Key {
+        name: "notify.command",
+        default: "",
+        doc: "Run this program for a notice: absolute path and arguments, no shell; it gets OSTLER_NOTICE_TEXT and others, and JSON on stdin. Needs `ostler config confirm`.",
+        apply: |config, text| notify::command(text).map(|value| config.notify.command = value),
+    },
+    Key {
+        name: "notify.bell",
+        default: "true",
+        doc: "Ring in terminals where ostler has a screen open.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.bell = value),
+    },
+    Key {
+        name: "notify.desktop",
+        default: "true",
+        doc: "Show notices on the desktop with notify-send, where there is one.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.desktop = value),
+    },
+    Key {
+        name: "notify.push",
+        default: "true",
+        doc: "Let paired devices subscribe to notices, through the push service of their browser and without content.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.push = value),
+    },
+    Key {
+        name: "notify.push_private",
+        default: "false",
+        doc: "Let devices name a push service at a private address or without TLS. Needs `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.push_private = value),
+    },
+    Key {
+        name: "notify.contact",
+        default: "mailto:ostler@localhost",
+        doc: "Whom a push service may complain to: mailto:YOU or an https address; Apple's wants a real one.",
+        apply: |config, text| match text.starts_with("mailto:") || text.starts_with("https://") {
+            true => {
+                config.notify.contact = text.to_owned();
+                Ok(())
+            }
+            false => Err("expected mailto:YOU or an https address".to_owned()),
         },
     },
     Key {

@@ -7,6 +7,7 @@ mod agents;
 mod detach_key;
 mod file;
 mod keys;
+mod notify;
 mod value;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,6 +21,7 @@ use tracing_subscriber::filter::Targets;
 pub(crate) use agents::OwnAgent;
 pub(crate) use detach_key::DetachKey;
 pub(crate) use keys::{KEYS, Key};
+pub(crate) use notify::Notify;
 pub(crate) use value::{parse_duration, parse_size, show_duration, show_size};
 
 /// Where a value was set.
@@ -88,6 +90,7 @@ pub(crate) struct Config {
     pub(crate) sessions: SessionConfig,
     pub(crate) daemon: Daemon,
     pub(crate) audit: Audit,
+    pub(crate) notify: Notify,
     pub(crate) log: Log,
     /// Agents of the user's own.
     pub(crate) agents: Vec<OwnAgent>,
@@ -279,6 +282,7 @@ impl Config {
             sessions: SessionConfig { oneshot: oneshot(), agents: own, ..SessionConfig::default() },
             daemon: Daemon::default(),
             audit: Audit::default(),
+            notify: Notify::default(),
             log: Log::default(),
             agents: said.agents,
             settings: Vec::with_capacity(KEYS.len()),

@@ -98,6 +98,7 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
     super::service::tell_ready();
     super::host::extract_login_path(host.engine());
     super::forward(host.engine(), host.dir(), &options.config.audit.forward);
+    super::notices::begin(host.engine(), host.dir(), &options.config.notify, doors.page());
     let door = native.door();
     let asked = tokio::select! {
         asked = native.serve() => asked,
@@ -106,6 +107,7 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
         // A service manager that stops or restarts the daemon means the daemon, not what it hosts.
         asked = signals.next() => if asked == Asked::Stop { Asked::Keep } else { asked },
     };
+    host.engine().notices().stop();
     leases.close(asked).await;
     doors.close().await;
     host.stop(asked.ending()).await;

@@ -21,7 +21,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("Start", &["start", "restart", "service"]),
     ("Talk", &["resume", "tui", "interrupt", "set", "wait"]),
     ("Look", &["sessions", "history", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
-    ("Decide", &["rules", "pair", "web", "devices", "mcp"]),
+    ("Decide", &["rules", "pair", "web", "devices", "notify", "mcp"]),
     ("Manage", &["finish", "close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];
 

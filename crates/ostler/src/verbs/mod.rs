@@ -10,6 +10,7 @@ mod assets;
 mod attach;
 mod audit;
 mod background;
+mod bells;
 mod claim;
 mod close;
 mod completions;
@@ -36,6 +37,7 @@ mod logs;
 mod mcp;
 mod metrics;
 mod new;
+mod notify;
 mod now;
 mod offer;
 mod pair;
@@ -147,6 +149,7 @@ pub(crate) enum Verb {
     Pair(pair::Pair),
     Web(web::Web),
     Devices(devices::Devices),
+    Notify(notify::Notify),
     Audit(audit::Audit),
     Events(events::Events),
     As(r#as::As),
@@ -208,6 +211,7 @@ pub(crate) fn run(verb: Verb, context: &Context) -> Result<ExitCode, CommandErro
         Verb::Pair(verb) => verb.run(context),
         Verb::Web(verb) => verb.run(context),
         Verb::Devices(verb) => verb.run(context),
+        Verb::Notify(verb) => verb.run(context),
         Verb::Audit(verb) => verb.run(context),
         Verb::Events(verb) => verb.run(context),
         Verb::As(verb) => Ok(verb.run()),

@@ -177,6 +177,20 @@ impl Engine {
         if held.device.rights.has(right) { Ok(()) } else { Err(DeviceError::Right(right)) }
     }
 
+    /// Where notices for a guest are pushed to: from now on there, or nowhere.
+    pub fn subscribe_guest(&self, wait: &MayWait, guest: &Guest, endpoint: Option<String>) -> Result<(), DeviceError> {
+        self.inbox().subscribe_device(wait, &guest.id, endpoint)
+    }
+
+    /// A push service says that nobody is there any more; what the device named since stays.
+    pub fn subscription_gone(&self, wait: &MayWait, device: &str, endpoint: &str) -> Result<(), DeviceError> {
+        let named = self.inbox().roster().get(device).and_then(|held| held.endpoint.clone());
+        match named.as_deref() == Some(endpoint) {
+            true => self.inbox().subscribe_device(wait, device, None),
+            false => Ok(()),
+        }
+    }
+
     /// Records that a guest was refused; of many, how many.
     pub fn guest_refused(&self, wait: &MayWait, guest: &Guest, about: &str, why: &str) {
         if let Err(lost) = self.inbox().attempted(wait, about, format!("device {}", guest.name), why.to_owned()) {

@@ -124,6 +124,8 @@ pub struct HeldDevice {
     pub seen_at: u64,
     /// From where.
     pub address: String,
+    /// Where notices are pushed to.
+    pub endpoint: Option<String>,
     /// Nobody vouches for it: it may do nothing until a person affirms it.
     pub suspended: bool,
     /// When its tokens were renewed, for the first time since somebody used them.
@@ -210,6 +212,7 @@ impl Roster {
                     paired_at: at_ms,
                     seen_at: at_ms,
                     address: address.clone(),
+                    endpoint: None,
                     suspended: false,
                     renewed_at: at_ms,
                     unused: false,
@@ -231,12 +234,20 @@ impl Roster {
                     (held.seen_at, held.address, held.unused) = (at_ms, address.clone(), false);
                 }
             }
+            Record::DeviceSubscribed { device, endpoint } => {
+                if let Some(held) = self.all.get_mut(device) {
+                    held.endpoint.clone_from(endpoint);
+                }
+            }
             Record::DeviceRevoked { device, .. } => drop(self.all.remove(device)),
             Record::DevicesAffirmed { devices, .. } => {
                 let seen = self.all.values_mut().filter(|held| devices.contains(&held.device.id));
                 seen.for_each(|held| held.suspended = false);
             }
-            Record::Suspended => self.all.values_mut().for_each(|held| held.suspended = true),
+            // Nobody vouches for where notices go, either: the device says so again when it comes.
+            Record::Suspended => {
+                self.all.values_mut().for_each(|held| (held.suspended, held.endpoint) = (true, None));
+            }
             _ => {}
         }
     }
@@ -249,6 +260,9 @@ impl Roster {
                 self.all.get(device).is_some_and(|held| held.tokens.as_ref() == Some(tokens))
             }
             Record::DeviceSeen { device, .. } => self.all.get(device).is_some_and(|held| held.seen_at == at_ms),
+            Record::DeviceSubscribed { device, endpoint } => {
+                endpoint.is_some() && self.all.get(device).is_some_and(|held| held.endpoint == *endpoint)
+            }
             Record::DevicesAffirmed { devices, .. } => devices.iter().any(|id| self.all.contains_key(id)),
             _ => false,
         }

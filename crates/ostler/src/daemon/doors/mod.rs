@@ -51,6 +51,11 @@ pub(super) trait Door: Send {
     /// What it is called, where it is, and how to connect.
     fn describe(&self) -> DoorRecord;
 
+    /// Where a browser finds the page, if it is here.
+    fn page(&self) -> Option<String> {
+        None
+    }
+
     /// Serves whoever comes; `native` is the door of the command line, which may have another entrance here.
     fn serve<'a>(&'a mut self, host: &'a Host, native: &'a native::Door) -> Doing<'a>;
 
@@ -110,6 +115,11 @@ impl Doors {
 
     pub(super) fn describe(&self) -> Vec<DoorRecord> {
         self.0.iter().map(|door| door.describe()).collect()
+    }
+
+    /// Where a browser finds the page.
+    pub(super) fn page(&self) -> Option<String> {
+        self.0.iter().find_map(|door| door.page())
     }
 
     /// Serves at all of them, until one ends.

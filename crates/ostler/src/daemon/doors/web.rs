@@ -39,6 +39,12 @@ impl Door for WebPort {
         DoorRecord { name: "web".into(), address: self.address.to_string(), connect }
     }
 
+    fn page(&self) -> Option<String> {
+        let scheme = if self.exposure.certificate.is_some() { "https" } else { "http" };
+        let external = self.exposure.external.as_ref().map(|url| url.as_str().to_owned());
+        Some(external.unwrap_or_else(|| format!("{scheme}://{}", self.address)))
+    }
+
     fn serve<'a>(&'a mut self, _: &'a Host, native: &'a native::Door) -> Doing<'a> {
         let (native, exposure) = (native.clone(), Arc::clone(&self.exposure));
         let router = move |arrived| native.router(Arc::clone(&exposure), arrived);

@@ -6,7 +6,6 @@
 mod download;
 mod facts;
 mod prune;
-mod roots;
 mod stock;
 mod unpack;
 

@@ -81,6 +81,12 @@ fn say(record: Record) -> (&'static str, Paint, String) {
             ("renewed", Paint::Dim, format!("tokens of {device} at {address}"))
         }
         Record::DeviceSeen { device, address } => ("seen", Paint::Dim, format!("device {device} at {address}")),
+        Record::DeviceSubscribed { device, endpoint: Some(endpoint) } => {
+            ("subscribed", Paint::Plain, format!("device {device} to notices at {endpoint}"))
+        }
+        Record::DeviceSubscribed { device, endpoint: None } => {
+            ("unsubscribed", Paint::Dim, format!("device {device} from notices"))
+        }
         Record::DeviceRevoked { name, why, by, .. } => {
             ("revoked", Paint::Warn, format!("device {name}: {why} (by {by})"))
         }

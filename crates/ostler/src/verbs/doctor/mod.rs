@@ -5,6 +5,7 @@ mod disk;
 mod gate;
 mod limits;
 mod neighbours;
+mod notices;
 mod service;
 
 use std::borrow::Cow;
@@ -85,6 +86,7 @@ impl Doctor {
         checks.extend(service::checks(context));
         checks.extend(gate::checks(context));
         checks.extend(neighbours::checks());
+        checks.extend(notices::checks(context));
         checks.push(git());
         checks.extend(agents::checks(context));
         report(context, &checks)

@@ -30,6 +30,7 @@ use crate::request::Row;
 use crate::verbs::Context;
 use crate::verbs::agents_here;
 use crate::verbs::approvals::{Raw, Tty, follow, has_terminal, told};
+use crate::verbs::bells;
 use crate::verbs::connect::Reached;
 use crate::verbs::listing::hosted;
 use crate::verbs::new::New;
@@ -242,6 +243,10 @@ impl App<'_> {
         for news in feed.take() {
             match news {
                 News::Away { instance, why } => self.state.inbox.away(&instance, &why),
+                News::Notice(text) => {
+                    // A terminal that cannot be written to is found out by the next picture.
+                    let _ = self.tty.write(&bells::ring(&text));
+                }
                 News::Impostor { instance, why } => {
                     self.state.inbox.away(&instance, &why);
                     self.state.inbox.notice = why;

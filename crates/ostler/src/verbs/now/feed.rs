@@ -1,5 +1,5 @@
-//! What there is in every instance, live: for each, one thread waits for changes of requests, one follows the feed, and one asks
-//! for the list when something has changed, while somebody looks at it. Nothing is asked while nothing happens.
+//! What there is in every instance, live: for each, one thread waits for changes of requests, one for notices, one follows the
+//! feed, and one asks for the list when something has changed, while somebody looks at it. Nothing is asked while nothing happens.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use super::inbox::Which;
 use crate::instances::Found;
 use crate::output::CommandError;
 use crate::verbs::Context;
+use crate::verbs::bells;
 use crate::verbs::connect::is_real;
 use crate::verbs::listing::hosted;
 
@@ -57,6 +58,8 @@ pub(super) enum News {
         instance: String,
         why: String,
     },
+    /// Somebody is needed who did not look.
+    Notice(String),
     /// Somebody else answers in its place.
     Impostor {
         instance: String,
@@ -163,6 +166,7 @@ impl Feed {
             self.watch("requests", found, &socket, requests);
             self.watch("list", found, &socket, lists);
             self.watch("feed", found, &socket, changes);
+            self.watch("notices", found, &socket, notices);
         }
         Some(living.into_iter().map(|found| found.name).collect())
     }
@@ -254,6 +258,11 @@ fn changes(source: &Source, mut client: Client) -> Result<(), ClientError> {
         std::thread::sleep(LIST_PAUSE);
         while client.take()?.is_some() {}
     }
+}
+
+/// Notices, for the bell.
+fn notices(source: &Source, mut client: Client) -> Result<(), ClientError> {
+    bells::follow(&mut client, |text| source.tell.send(News::Notice(text)).is_ok())
 }
 
 /// What is hosted, while somebody looks.

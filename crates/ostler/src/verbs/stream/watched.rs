@@ -2,6 +2,7 @@
 //! signals ask, and going on with the next daemon after a connection was lost. What each of these means is said by what is
 //! followed.
 
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use ostler_api::client::{ClientError, Incoming};
@@ -12,6 +13,7 @@ use super::link::Link;
 use super::signals::{Signals, Wish};
 use super::trouble::Trouble;
 use crate::output::{CommandError, Kind};
+use crate::verbs::bells::{self, Bells};
 
 /// A restart takes a moment and the keeper restarts a crashed daemon within seconds; beyond this somebody meant it.
 const COME_BACK_WITHIN: Duration = Duration::from_secs(20);
@@ -88,6 +90,9 @@ fn turn<'a, W: Watched<'a>>(watched: &mut W) -> Result<Option<W::End>, Trouble> 
     if ready.client {
         watched.ends().0.client.fill()?;
     }
+    if ready.bells && !ready.client {
+        ring(watched.ends().0);
+    }
     if watched.due().is_some_and(|due| Instant::now() >= due) {
         watched.is_due()?;
     }
@@ -104,6 +109,7 @@ fn next(link: &mut Link<'_>) -> Result<Option<Incoming>, ClientError> {
 
 struct Ready {
     client: bool,
+    bells: bool,
     keys: bool,
 }
 
@@ -114,13 +120,23 @@ fn wait<'a, W: Watched<'a>>(watched: &mut W) -> Result<Ready, Trouble> {
     let stdin = rustix::stdio::stdin();
     let (link, signals) = watched.ends();
     let mut fds = vec![PollFd::new(&link.client, PollFlags::IN), PollFd::new(&*signals, PollFlags::IN)];
+    fds.extend(link.bells.as_ref().map(|bells| PollFd::new(bells, PollFlags::IN)));
+    let rings = fds.len() > 2;
     fds.extend(keys.map(|keys| PollFd::new(&stdin, keys)));
     match poll(&mut fds, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
         Err(error) => return Err(Trouble::Fatal(error.into())),
     }
     let ready = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
-    Ok(Ready { client: ready(0), keys: ready(2) })
+    Ok(Ready { client: ready(0), bells: rings && ready(2), keys: ready(if rings { 3 } else { 2 }) })
+}
+
+/// Rings for what happens elsewhere; only while nothing comes, so that it falls between two things that are shown.
+fn ring(link: &Link<'_>) {
+    if let Some(text) = link.bells.as_ref().and_then(Bells::take) {
+        // A terminal that is gone is found out by whoever shows something next.
+        let _ = io::stdout().lock().write_all(&bells::ring(&text)).and_then(|()| io::stdout().lock().flush());
+    }
 }
 
 /// The connection is gone: waits for the next daemon and goes on at the same place.

@@ -13,8 +13,9 @@ use ureq::http::{Response, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::{Agent, Body, Proxy};
 
+use super::path_error;
 use super::unpack::SIZE_MAX;
-use super::{path_error, roots};
+use crate::roots;
 
 /// From the first byte sent to the last one received.
 const TIME_MAX: Duration = Duration::from_secs(5 * 60);

@@ -18,7 +18,7 @@ const BUNDLES: [&str; 5] = [
 const FOLDERS: [&str; 2] = ["/etc/ssl/certs", "/etc/pki/tls/certs"];
 
 /// All of them. None at all is no error: a server's certificate is then signed by nobody who is known.
-pub(super) fn trusted(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Certificate<'static>> {
+pub(crate) fn trusted(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Certificate<'static>> {
     let bundle = match variable("SSL_CERT_FILE") {
         Some(file) => Some(PathBuf::from(file)),
         None => BUNDLES.iter().map(PathBuf::from).find(|file| file.exists()),

@@ -1,0 +1,266 @@
+"""Being told: a notice when something has needed somebody for a while and nobody looks, by every way, once, across kills; and nothing
+before a destination was named."""
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+from approvals_kit import LONG, Terminal
+from devices_kit import Device, Guests, paired, refused
+from kit import Fail
+from lib import area, wait_for
+from notices_kit import Server, vapid
+from web import confirmed, settings
+
+# Seconds that something has to stand: more than a loaded machine takes to answer.
+AFTER = 3
+# Set where one of them runs by itself: they wait for most of their time, so they wait beside each other.
+INSIDE = "TEST_INSIDE_NOTICES"
+PARTS = []
+
+
+def part(name):
+    def register(function):
+        PARTS.append(name)
+        return area(name)(function) if INSIDE in os.environ else function
+    return register
+
+
+def run_parts(t):
+    """Runs every part in a process of its own; what each reports is counted here."""
+    command = [sys.executable, "-u", os.path.abspath(sys.argv[0]), "--suite", "notices", "--bin", t.argv[0], "--filter"]
+    running = {name: subprocess.Popen(command + [name], env=dict(os.environ, **{INSIDE: "1"}), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for name in PARTS}
+    for name, p in running.items():
+        said = p.communicate(timeout=300)[0].decode(errors="replace")
+        t.area = name
+        for line in said.splitlines():
+            if line.startswith("ok %s/" % name):
+                t.rec(line[len("ok %s/" % name):], True)
+            elif line.startswith("FAIL %s/" % name):
+                case, _, detail = line[len("FAIL %s/" % name):].partition(": ")
+                t.rec(case, False, detail)
+        if p.returncode not in (0, 1) or " passed, " not in said:
+            t.rec("ran", False, said[-300:])
+
+
+if INSIDE not in os.environ:
+    area("notices")(run_parts)
+
+
+def config(house, *lines):
+    settings(house, "[notify]\nafter = \"%ds\"\ndesktop = false\n%s\n" % (AFTER, "\n".join(lines)))
+
+
+def asking(house, *more):
+    """A session whose agent waits for a permission."""
+    id = house.json("new", "echo", *more)["id"]
+    house.good("send", "--no-wait", id, "ASK for something secret")
+    return id
+
+
+def quiet_for(seconds, count, expected):
+    """Whether it stays at this number."""
+    time.sleep(seconds)
+    return count() == expected
+
+
+@part("notices-webhook")
+def webhook(t):
+    server, house = Server(), Guests(t)
+    try:
+        config(house, "webhook = \"%s\"" % server.url("topic"))
+        house.up()
+        first = asking(house, "--name", "before")
+        said = house("status")[1] + house("status")[2]
+        t.ok("a-destination-in-the-file-does-not-count", "notify.webhook" in said and "confirm" in said, said)
+        t.ok("nor-is-it-told", quiet_for(AFTER + 2, lambda: len(server.requests), 0), server.texts())
+        rc, out, err = house("run", "--", getattr(house, "real", house.program), "config", "confirm", "notify.webhook")
+        t.ok("an-agent-cannot-confirm-it", rc != 0 and not server.requests, (rc, out, err))
+        confirmed(house, "notify.webhook")
+        house.good("interrupt", first)
+        t.ok("notify-shows-it", server.url("topic") in house.good("notify"), house("notify"))
+        rc, out, err = house("notify", "test")
+        t.ok("a-test-arrives", rc == 0 and "201 Created" in out and wait_for(lambda: server.texts("topic"), LONG), (out, err))
+        del server.requests[:]
+        begun = time.monotonic()
+        id = asking(house, "--name", "fix-login")
+        t.ok("it-is-told", wait_for(lambda: server.got("topic"), LONG, 0.05), house("notify"))
+        got = server.got("topic")[0]
+        t.ok("not-before-it-stood-for-a-while", got["at"] - begun >= AFTER, got["at"] - begun)
+        t.eq("in-words-of-its-own", got["body"], "fix-login needs you: permission")
+        t.ok("as-ntfy-takes-it", got["headers"].get("title") == "ostler" and got["headers"].get("priority") == "high"
+             and got["headers"].get("click", "").endswith("/#/session/" + id), got["headers"])
+        t.ok("without-what-was-asked", "secret" not in json.dumps(got), got)
+        # Three more: two stand while the gap of the next runs, and are one.
+        asking(house, "--name", "one")
+        time.sleep(1)
+        two = [asking(house, "--name", name) for name in ("two", "three")]
+        answered = asking(house, "--name", "answered")
+        house.good("interrupt", answered)
+        t.ok("several-are-one-with-a-count", wait_for(lambda: any("2 need you" in text for text in server.texts("topic")), LONG, 0.05), server.texts())
+        several = next((text for text in server.texts("topic") if "2 need you" in text), "")
+        t.ok("they-are-named", "two" in several and "three" in several, several)
+        count = len(server.got("topic"))
+        t.ok("answered-meanwhile-is-told-to-nobody", quiet_for(AFTER + 1, lambda: len(server.got("topic")), count) and not any("answered" in x for x in server.texts()), server.texts())
+        # Killed while something stands, and after it was told.
+        last = asking(house, "--name", "across-a-kill")
+        time.sleep(1)
+        pid = house.record()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        t.ok("it-is-told-across-a-kill", wait_for(lambda: any("across-a-kill" in text for text in server.texts()), LONG, 0.05), server.texts())
+        os.kill(house.record()["pid"], signal.SIGKILL)
+        wait_for(lambda: house("status")[0] == 0 and house.record()["pid"] != pid, LONG, 0.2)
+        time.sleep(AFTER + 2)
+        once = [text for text in server.texts() if "across-a-kill" in text]
+        t.eq("and-once", once, ["across-a-kill needs you: permission"])
+        t.eq("none-of-them-twice", len(server.texts("topic")), len(set(server.texts("topic"))))
+        told = house.json("notify")["notices"]
+        t.ok("all-are-listed-with-what-came-of-them", told and all(way.get("done") == "201 Created" for n in told[:1] for way in n["ways"] if way["way"] == "webhook"), told)
+        for id in [id, last] + two:
+            house("interrupt", id)
+        house.good("send", last, "hello")
+        t.ok("what-ended-is-told", wait_for(lambda: any(text == "across-a-kill is done" for text in server.texts()), LONG, 0.05), server.texts())
+    finally:
+        house.down()
+        server.close()
+
+
+@part("notices-ways")
+def ways(t):
+    server, house = Server(), Guests(t)
+    try:
+        script, out = house.dir + "/tell", house.dir + "/told"
+        with open(script, "w") as f:
+            f.write("#!/bin/sh\n{ echo \"$OSTLER_NOTICE_KIND|$OSTLER_NOTICE_TEXT|$OSTLER_NOTICE_LINK|$*\"; cat; } >> %s\n" % out)
+        os.chmod(script, 0o755)
+        token = house.dir + "/token"
+        with open(token, "w") as f:
+            f.write("tk_1234\n")
+        config(house, "command = \"%s a;b $(touch %s/shell)\"" % (script, house.dir), "webhook = \"%s\"" % server.url("slow"), "webhook_token = \"%s\"" % token, "content = true")
+        house.up()
+        confirmed(house, "notify.command", "notify.webhook", "notify.webhook_token", "notify.content")
+        begun = time.monotonic()
+        asking(house, "--name", "shown")
+        t.ok("a-command-is-run", wait_for(lambda: os.path.exists(out) and "\n{" in open(out).read(), LONG, 0.05), house("notify"))
+        t.ok("a-slow-way-stops-no-other", time.monotonic() - begun < 20 and wait_for(lambda: server.got("slow"), LONG), time.monotonic() - begun)
+        line, body = open(out).read().splitlines()[:2]
+        t.ok("with-variables-and-arguments-and-no-shell", line.startswith("needs|shown needs you: permission: ") and line.endswith("|a;b $(touch %s/shell)" % house.dir)
+             and not os.path.exists(house.dir + "/shell"), line)
+        t.ok("and-json-on-stdin", json.loads(body)["kind"] == "needs" and json.loads(body)["text"] == line.split("|")[1], body)
+        title = house.json("approvals", "--list")[0]["title"]
+        t.eq("a-setting-lets-the-content-in", line.split("|")[1], "shown needs you: permission: " + title)
+        t.eq("the-token-is-shown-to-the-server", server.got("slow")[0]["headers"].get("authorization"), "Bearer tk_1234")
+        t.ok("and-to-nobody-else", "tk_1234" not in house.good("notify") + house("doctor")[1])
+        t.ok("a-slow-server-is-given-up", wait_for(lambda: "no answer within 10 s" in house.good("notify"), LONG, 0.5), house("notify"))
+        asking(house, "--name", "half-way")
+        wait_for(lambda: len(server.got("slow")) == 2, LONG, 0.05)
+        os.kill(house.record()["pid"], signal.SIGKILL)
+        wait_for(lambda: house("notify")[0] == 0, LONG, 0.2)
+        t.ok("what-was-under-way-at-a-kill-is-not-sent-again", quiet_for(AFTER + 2, lambda: len(server.got("slow")), 2), server.texts())
+        last = house.json("notify")["notices"][-1]
+        t.ok("and-is-listed-as-unknown", "half-way" in last["text"] and "webhook" not in [way["way"] for way in last["ways"]], last)
+        # Redirects lead nowhere.
+        config(house, "webhook = \"%s\"" % server.url("redirect"))
+        house.good("restart")
+        confirmed(house, "notify.webhook")
+        rc, said, err = house("notify", "test")
+        t.ok("a-redirect-is-not-followed", rc == 1 and "redirects are not followed" in said and not server.got("led-on"), (said, err))
+        doctor = house("doctor")[1]
+        t.ok("doctor-says-what-there-is", "notify webhook" in doctor and "notify push" in doctor, doctor)
+    finally:
+        house.down()
+        server.close()
+
+
+@part("notices-push")
+def push(t):
+    server, house = Server(), Guests(t)
+    try:
+        config(house)
+        house.up()
+        mine = paired(house, "phone")
+        phone = Device(house, mine["tokens"]["access"]) if "tokens" in mine else None
+        if phone is None:
+            raise Fail("no tokens: %s" % mine)
+        for name, endpoint in {
+            "http": "http://push.example/x", "loopback": "https://127.0.0.1/x", "loopback-6": "https://[::1]/x", "private": "https://10.0.0.1/x", "metadata": "https://169.254.169.254/latest/meta-data",
+            "mapped": "https://[::ffff:192.168.0.1]/", "another-port": "https://push.example:22/", "a-user": "https://a@push.example/", "a-file": "file:///etc/passwd", "nothing": "", "too-long": "https://push.example/" + "x" * 3000,
+        }.items():
+            said = refused(phone, "notice.subscribe", endpoint=endpoint)
+            t.ok("refused-%s" % name, bool(said), said)
+        phone("notice.subscribe", endpoint="https://localhost/x")
+        rc, said, _ = house("notify", "test")
+        t.ok("a-name-that-means-a-private-address-is-not-connected-to", rc == 1 and "not a public address" in said, said)
+        config(house, "push_private = true")
+        house.good("restart")
+        confirmed(house, "notify.push_private")
+        phone = Device(house, mine["tokens"]["access"])
+        key = phone("notice.key")["key"]
+        t.eq("the-key-stays", phone("notice.key")["key"], key)
+        mode = stat.S_IMODE(os.stat(house.state + "/instances/main/push.key").st_mode)
+        t.eq("and-is-its-users-alone", mode, 0o600)
+        phone("notice.subscribe", endpoint=server.url("push/abc"))
+        t.ok("it-knows", phone("notice.list")["subscribed"])
+        id = asking(house, "--name", "pushed")
+        t.ok("it-is-pushed", wait_for(lambda: server.got("push/abc"), LONG, 0.05), house("notify"))
+        got = server.got("push/abc")[0]
+        claims = vapid(got["headers"].get("authorization", ""), key)
+        t.ok("signed-by-the-key", isinstance(claims, dict) and claims["aud"] == "http://127.0.0.1:%d" % server.port and claims["sub"].startswith("mailto:")
+             and time.time() < claims["exp"] <= time.time() + 24 * 3600, claims)
+        t.ok("with-nothing-in-it", got["body"] == "" and got["headers"].get("urgency") == "high" and int(got["headers"].get("ttl", 0)) > 0 and "pushed" not in json.dumps(got), got)
+        told = phone("notice.list")["notices"]
+        t.ok("the-page-fetches-what-it-may-see", told[-1]["text"] == "pushed needs you: permission" and told[-1]["session"] == id and told[-1]["link"].endswith(id), told)
+        # Whoever has it in view is not told.
+        phone("notice.looking", session=asking(house, "--name", "seen"))
+        t.ok("what-is-in-view-is-not-pushed", quiet_for(AFTER + 2, lambda: len(server.got("push")), 1), server.requests)
+        phone("notice.looking")
+        t.ok("what-is-left-open-is", wait_for(lambda: len(server.got("push")) == 2, LONG, 0.05), server.requests)
+        phone("notice.subscribe", endpoint=server.url("gone/abc"))
+        house("notify", "test")
+        t.ok("a-subscription-that-is-gone-is-forgotten", server.got("gone/abc") and not phone("notice.list")["subscribed"], server.requests)
+        phone("notice.subscribe", endpoint=server.url("push/abc"))
+        t.ok("where-a-device-is-pushed-to-is-on-record", any(r["record"].get("endpoint") == server.url("push/abc") for r in house.audit("device_subscribed")), house.audit())
+        count = len(server.got("push"))
+        term = Terminal(house, "devices", "revoke", "phone")
+        term.wait()
+        house("notify", "test")
+        t.eq("a-revoked-device-is-not-pushed-to", len(server.got("push")), count)
+        out = refused_hosted(house, "notice.test")
+        t.ok("an-agent-tries-nothing-and-sees-nothing", "only reach their own" in out, out)
+    finally:
+        house.down()
+        server.close()
+
+
+def refused_hosted(house, method):
+    """What a hosted program is told when it calls this."""
+    code = "import json,socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(json.dumps({'jsonrpc':'2.0','id':1,'method':sys.argv[2],'params':{}}).encode()+b'\\n'); print(s.makefile().readline())"
+    return house("run", "--", "python3", "-c", code, house.record()["native"], method)[1]
+
+
+@part("notices-terminal")
+def terminal(t):
+    house = Guests(t)
+    try:
+        config(house)
+        house.up()
+        mine = house.json("new", "echo", "--name", "mine")["id"]
+        term = Terminal(house, "attach", mine)
+        term.until(b"mine", LONG)
+        asking(house, "--name", "elsewhere")
+        term.until(b"\x1b]9;ostler: elsewhere needs you: permission\x1b\\", LONG)
+        t.ok("the-terminal-rings", b"\x07\x1b]9;" in term.seen, term.seen[-200:])
+        before = len(house.json("notify")["notices"])
+        house.good("send", "--no-wait", mine, "ASK")
+        t.ok("what-is-attached-is-not-told", quiet_for(AFTER + 2, lambda: len(house.json("notify")["notices"]), before), house("notify"))
+        os.close(term.fd)
+        # A terminal program that says what it needs, in the words of its own protocol.
+        house.good("run", "-d", "-t", "--name", "asks", "--", "sh", "-c", "printf '\\033]7501;state=blocked:kind=question\\007'; sleep 60")
+        t.ok("a-terminal-program-is-told", wait_for(lambda: any("asks" in n["text"] for n in house.json("notify")["notices"]), LONG, 0.1), house("notify"))
+        house.good("run", "-d", "-t", "--name", "broke", "--", "sh", "-c", "exit 3")
+        t.ok("and-how-it-ended", wait_for(lambda: any("broke failed" in n["text"] for n in house.json("notify")["notices"]), LONG, 0.1), house("notify"))
+    finally:
+        house.down()
