@@ -35,11 +35,13 @@ mod query;
 mod rate;
 mod repeat;
 mod reply;
+mod repository;
 mod session;
 mod settings;
 mod status;
 mod table;
 mod wanted;
+mod watches;
 mod workspace;
 
 use std::net::IpAddr;
@@ -90,6 +92,7 @@ pub(crate) struct DoorState {
     pub(crate) started: Instant,
     pub(crate) clients: Clients,
     pub(crate) heartbeat: Beats,
+    pub(crate) watches: watches::Watches,
     pub(crate) challenges: Challenges,
     devices: Option<Mutex<Windows<String>>>,
     addresses: Option<Mutex<Windows<IpAddr>>>,
@@ -107,6 +110,7 @@ impl DoorState {
             started: Instant::now(),
             clients: Clients::default(),
             heartbeat: Beats::default(),
+            watches: watches::Watches::default(),
             challenges: Challenges::default(),
             devices: rate.map(|rate| Mutex::new(Windows::new(rate.commands.saturating_mul(OF_DEVICE)))),
             addresses: rate.map(|_| Mutex::new(Windows::new(OF_ADDRESS))),
