@@ -19,7 +19,7 @@ use crate::method::{Call, Job, Outcome};
 use crate::rate::{Window, too_much};
 use crate::status::{SessionEnd, SessionStart};
 use crate::wanted::Wanted;
-use crate::{DoorState, notify, repeat, table};
+use crate::{DoorState, notify, repeat, table, watches};
 
 /// The longest message that is taken: a file of the largest kind that may be uploaded in one piece, in base64.
 pub(crate) const MESSAGE_MAX: usize = 12 << 20;
@@ -192,6 +192,7 @@ impl Session for Client {
         self.present = Some(self.state().clients.enter(out.nudge()));
         let start = SessionStart::of(self.state());
         notify::push(&mut out.ready, SessionStart::EVENT, Timestamp::now(), &start);
+        watches::begin(self.state());
         let follower = Follower::new(Arc::clone(self.state()), Arc::clone(&self.connection));
         out.watch(Watch::lines("events".into(), Tag::Events, follower));
     }

@@ -35,12 +35,14 @@ mod query;
 mod rate;
 mod repeat;
 mod reply;
+mod repository;
 mod session;
 mod settings;
 mod status;
 mod table;
 mod upload;
 mod wanted;
+mod watches;
 mod workspace;
 
 use std::net::IpAddr;
@@ -92,6 +94,7 @@ pub(crate) struct DoorState {
     pub(crate) started: Instant,
     pub(crate) clients: Clients,
     pub(crate) heartbeat: Beats,
+    pub(crate) watches: watches::Watches,
     pub(crate) challenges: Challenges,
     pub(crate) uploads: Uploads,
     devices: Option<Mutex<Windows<String>>>,
@@ -110,6 +113,7 @@ impl DoorState {
             started: Instant::now(),
             clients: Clients::default(),
             heartbeat: Beats::default(),
+            watches: watches::Watches::default(),
             challenges: Challenges::default(),
             uploads: Uploads::default(),
             devices: rate.map(|rate| Mutex::new(Windows::new(rate.commands.saturating_mul(OF_DEVICE)))),

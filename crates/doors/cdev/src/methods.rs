@@ -3,7 +3,7 @@
 use ostler_engine::access::device::Right;
 
 use crate::method::{Method, Run};
-use crate::{agent, events, file, git, permission, session, status, workspace};
+use crate::{agent, events, file, git, permission, repository, session, status, workspace};
 
 macro_rules! methods {
     ($($method:ident = $name:literal, $summary:literal, $right:ident, $run:path: $params:ty => $result:ty;)*) => {
@@ -73,6 +73,13 @@ methods! {
     RestPush = "git/push", "Push to remote", WriteFiles, git::rest_push: git::PushParams => git::Outcome<git::Pushed>;
     RestPull = "git/pull", "Pull from remote", WriteFiles, git::rest_pull: git::PullParams => git::Outcome<git::Pulled>;
     RestCheckout = "git/checkout", "Checkout branch", WriteFiles, git::rest_checkout: git::CheckoutParams => git::Outcome<git::CheckedOut>;
+
+    IndexStatus = "repository/index/status", "Get repository index status", View, repository::status: workspace::WhichParams => repository::IndexStatus;
+    Search = "repository/search", "Search files in repository", View, repository::search: repository::SearchParams => repository::Search;
+    FilesList = "repository/files/list", "List files in directory", View, repository::list: repository::ListParams => repository::List;
+    FilesTree = "repository/files/tree", "Get directory tree", View, repository::tree: repository::TreeParams => repository::Tree;
+    Stats = "repository/stats", "Get repository statistics", View, repository::stats: workspace::WhichParams => repository::Stats;
+    IndexRebuild = "repository/index/rebuild", "Trigger index rebuild", View, repository::rebuild: workspace::WhichParams => repository::Rebuild;
 
     WorkspaceList = "workspace/list", "List workspaces", View, workspace::list: status::Nothing => workspace::Workspaces;
     WorkspaceGet = "workspace/get", "Get a workspace", View, workspace::get: workspace::WhichParams => workspace::Workspace;

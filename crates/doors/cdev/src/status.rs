@@ -59,7 +59,7 @@ fn get(_: &MayWait, call: &Call, _: Nothing) -> Result<Status, Error> {
         agent_version: state.settings.version.clone(),
         version: state.settings.version.clone(),
         agent_session_id: state.id.clone(),
-        watcher_enabled: false,
+        watcher_enabled: true,
         git_enabled: is_git,
         is_git_repo: is_git,
     })

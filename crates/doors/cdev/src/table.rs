@@ -57,6 +57,12 @@ pub(crate) const METHODS: &[Entry] = &[
     entry::<m::GitStashDrop>(),
     entry::<m::GitMergeAbort>(),
     entry::<m::GitBranchDelete>(),
+    entry::<m::IndexStatus>(),
+    entry::<m::Search>(),
+    entry::<m::FilesList>(),
+    entry::<m::FilesTree>(),
+    entry::<m::Stats>(),
+    entry::<m::IndexRebuild>(),
     entry::<m::WorkspaceList>(),
     entry::<m::WorkspaceGet>(),
     entry::<m::WorkspaceStatus>(),
@@ -145,6 +151,12 @@ pub(crate) const ROUTES: &[Route] = &[
     post::<m::RestPush>("/api/git/push"),
     post::<m::RestPull>("/api/git/pull"),
     post::<m::RestCheckout>("/api/git/checkout"),
+    get::<m::IndexStatus>("/api/repository/index/status"),
+    post::<m::IndexRebuild>("/api/repository/index/rebuild"),
+    get::<m::Search>("/api/repository/search"),
+    get::<m::FilesList>("/api/repository/files/list"),
+    get::<m::FilesTree>("/api/repository/files/tree"),
+    get::<m::Stats>("/api/repository/stats"),
 ];
 
 /// Whether this method is there.

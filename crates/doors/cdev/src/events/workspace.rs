@@ -58,8 +58,10 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
             }
             Event::new("git_operation_completed", members)
         }
-        Happened::Watch { .. } => return None,
         Happened::Missed {} => Event::new("events_gap", json!({"reason": "missed"})),
+        // From here on nothing is missed; what was before is for who asks.
+        Happened::Watch { on: true, .. } => return None,
+        Happened::Watch { on: false, why } => Event::new("events_gap", json!({"reason": "unwatched", "message": why})),
     };
     event.payload.insert("workspace_id".into(), place::id_of(folder).into());
     Some(event)
