@@ -94,7 +94,7 @@ struct Wanted {
 }
 
 enum News {
-    Change(FeedChange),
+    Change(Box<FeedChange>),
     Gap(FeedMissing),
     Ended(ClientError),
 }
@@ -157,7 +157,7 @@ fn read(client: &mut Client, wanted: &Wanted) -> Result<Vec<News>, ClientError> 
         let params = FeedReadParams { after, limit: 0, kinds, session, workspace };
         let page = client.call::<methods::FeedRead>(&params)?;
         all.extend(page.gap.map(News::Gap));
-        all.extend(page.changes.into_iter().map(News::Change));
+        all.extend(page.changes.into_iter().map(Box::new).map(News::Change));
         if !page.more {
             return Ok(all);
         }
@@ -250,7 +250,7 @@ impl Following {
             let told = match client.next_notification()? {
                 Notification::FeedChanges(told) => told.changes.into_iter().try_for_each(|change| {
                     self.wanted.after = Some(change.position.clone());
-                    self.tell(News::Change(change))
+                    self.tell(News::Change(Box::new(change)))
                 }),
                 Notification::FeedGap(gap) => {
                     self.tell(News::Gap(FeedMissing { oldest: gap.oldest, missing: gap.missing }))
