@@ -14,15 +14,12 @@ pub(crate) use rest::*;
 use std::path::{Path, PathBuf};
 
 use ostler_engine::MayWait;
-use ostler_engine::feed::{GitDone, GitStands, Happened};
-use ostler_engine::workspace::work::{Untracked, WorkTree};
+use ostler_engine::feed::{GitDone, Happened};
+use ostler_engine::workspace::stands;
+use ostler_engine::workspace::work::WorkTree;
 
 use crate::error::Error;
 use crate::method::Call;
-use crate::place::shown;
-
-/// Files that are named in one event: more than a screen shows.
-const FILES_TOLD: usize = 500;
 
 /// Tells everybody what was done, and where git stands after it.
 fn told(call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
@@ -31,28 +28,6 @@ fn told(call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
     if let Ok(stands) = stands(tree) {
         feed.happened(folder, Happened::Git(stands));
     }
-}
-
-/// Where git stands, in figures.
-pub(crate) fn stands(tree: &WorkTree) -> Result<GitStands, Error> {
-    let status = tree.status(Untracked::All).map_err(|error| crate::place::of_git(&error))?;
-    let (ahead, behind) = status.branch.ahead_behind.unwrap_or_default();
-    let staged = status.changed.iter().filter(|change| change.index != b'.');
-    let unstaged = status.changed.iter().filter(|change| change.work != b'.');
-    let all = status.changed.iter().chain(&status.conflicted).map(|change| &change.path).chain(&status.untracked);
-    let mut files: Vec<String> = all.map(|path| shown(path)).take(FILES_TOLD).collect();
-    files.dedup();
-    Ok(GitStands {
-        branch: branch_name(&status.branch),
-        commit: status.branch.commit.clone(),
-        ahead,
-        behind,
-        staged: staged.count() as u64,
-        unstaged: unstaged.count() as u64,
-        untracked: status.untracked.len() as u64,
-        conflicts: !status.conflicted.is_empty(),
-        files,
-    })
 }
 
 /// The branch, or the beginning of the commit where there is none.

@@ -58,7 +58,8 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
             }
             Event::new("git_operation_completed", members)
         }
-        Happened::Watch { .. } => return None,
+        Happened::Watch { on: true, .. } => return None,
+        Happened::Watch { on: false, .. } => Event::new("events_gap", json!({"reason": "not_watched"})),
         Happened::Missed {} => Event::new("events_gap", json!({"reason": "missed"})),
     };
     event.payload.insert("workspace_id".into(), place::id_of(folder).into());
