@@ -27,7 +27,7 @@ pub use ostler_workspace::git::work;
 pub use ostler_workspace::index as names;
 pub use ostler_workspace::search as content;
 pub use ostler_workspace::watch::{Became, FileChange, GitPlace, Phase, WatchStatus};
-pub use status::TreeStatus;
+pub use status::{TreeStatus, stands};
 pub(crate) use watches::Watches;
 pub use watches::{WatchError, WatchLease};
 pub(crate) use writers::Writers;

@@ -85,8 +85,8 @@ impl Known {
     }
 }
 
-/// Where git stands, in figures.
-pub(super) fn stands(tree: &WorkTree) -> Result<GitStands, GitError> {
+/// Where git stands, in the figures that the feed tells: who says it after a change and who watches say the same once.
+pub fn stands(tree: &WorkTree) -> Result<GitStands, GitError> {
     let Status { branch, changed, conflicted, untracked, .. } = tree.status(Untracked::All)?;
     let (ahead, behind) = branch.ahead_behind.unwrap_or_default();
     let all = changed.iter().chain(&conflicted).map(|change| &change.path).chain(&untracked);
@@ -108,11 +108,6 @@ pub(super) fn stands(tree: &WorkTree) -> Result<GitStands, GitError> {
 }
 
 impl Engine {
-    /// Where git stands, in the figures that the feed tells.
-    pub fn git_stands(&self, _wait: &MayWait, tree: &WorkTree) -> Result<GitStands, GitError> {
-        stands(tree)
-    }
-
     /// How the work tree around a folder stands. Only a watch that is there already is made use of.
     pub fn git_status(&self, wait: &MayWait, root: Root, untracked: Untracked) -> Result<Arc<TreeStatus>, GitError> {
         let watched = self.inner.watches.get(root.path());
