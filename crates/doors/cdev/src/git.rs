@@ -21,10 +21,10 @@ use crate::error::Error;
 use crate::method::Call;
 
 /// Tells everybody what was done, and where git stands after it.
-fn told(wait: &MayWait, call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
+fn told(call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
     let feed = call.state.engine.feed();
     feed.happened(folder, Happened::Done(done));
-    if let Ok(stands) = call.state.engine.git_stands(wait, tree) {
+    if let Ok(stands) = ostler_engine::workspace::stands(tree) {
         feed.happened(folder, Happened::Git(stands));
     }
 }

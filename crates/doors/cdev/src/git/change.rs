@@ -66,7 +66,7 @@ fn change<T>(
         files: files.map(|count| count as u64),
         ..GitDone::default()
     };
-    told(wait, call, &folder, &tree, done);
+    told(call, &folder, &tree, done);
     acted
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn commit(wait: &MayWait, call: &Call, params: CommitParams) -> Resul
         files => format!("Committed {files} files"),
     };
     let done = GitDone { message: message.clone(), commit: sha.clone(), files: Some(files), ..of("commit", &ran) };
-    told(wait, call, &folder, &tree, done);
+    told(call, &folder, &tree, done);
     ran?;
     let mut committed = Committed { success: true, sha, message, files_committed: files, pushed: None, error: None };
     if params.push {
@@ -166,7 +166,7 @@ pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pu
         count => format!("Pushed {count} commits"),
     };
     let pushed = ran.is_ok().then_some(count);
-    told(wait, call, &folder, &tree, GitDone { message: message.clone(), pushed, ..of("push", &ran) });
+    told(call, &folder, &tree, GitDone { message: message.clone(), pushed, ..of("push", &ran) });
     ran?;
     Ok(Pushed { success: true, message, commits_pushed: count })
 }
@@ -207,7 +207,6 @@ pub(crate) fn pull(wait: &MayWait, call: &Call, params: PullParams) -> Result<Pu
     let pulled = ran.is_ok().then_some(count);
     let told_conflicts = conflicted.clone();
     told(
-        wait,
         call,
         &folder,
         &tree,
@@ -259,7 +258,7 @@ pub(crate) fn fetch(wait: &MayWait, call: &Call, params: FetchParams) -> Result<
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let fetch = Fetch { remote: name(&params.remote), prune: params.prune };
     let ran = run(wait, call, &tree, "fetch", tree.fetch_command(&fetch));
-    told(wait, call, &folder, &tree, GitDone { message: "Fetched".into(), ..of("fetch", &ran) });
+    told(call, &folder, &tree, GitDone { message: "Fetched".into(), ..of("fetch", &ran) });
     ran.map(|_| Fetched { success: true, message: "Fetched".into() })
 }
 
@@ -294,7 +293,7 @@ pub(crate) fn checkout(wait: &MayWait, call: &Call, params: CheckoutParams) -> R
     let ran = run(wait, call, &tree, "checkout", tree.switch_command(to));
     let message = format!("Switched to branch '{}'", params.branch);
     let now = branch_of(&tree);
-    told(wait, call, &folder, &tree, GitDone { message: message.clone(), branch: now, ..of("checkout", &ran) });
+    told(call, &folder, &tree, GitDone { message: message.clone(), branch: now, ..of("checkout", &ran) });
     ran?;
     Ok(CheckedOut { success: true, branch: params.branch, from_branch, message })
 }
