@@ -102,7 +102,7 @@ def netns(t):
 
 
 def whole_instance(t):
-    """`ostler up` with all that it opens, and a session: two ports on 127.0.0.1, the sign beside one, and nothing else."""
+    """`ostler up` with all that it opens, and a session: three ports on 127.0.0.1, the sign beside one, and nothing else."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     house = House(t)
     house.good("new", "echo", "-m", "hello")
@@ -111,7 +111,7 @@ def whole_instance(t):
     # An address of IPv4 stands there backwards in hexadecimal; 0A is a socket that listens.
     t.ok("up-listens-on-loopback-only", found and all(family == "tcp" and at.split(":")[0].endswith("7F") and state == "0A" for family, at, state in found), found)
     ours = sorted(int(at.split(":")[1], 16) for _, at, _ in found if at.startswith("0100007F:"))
-    t.ok("two-ports", len(ports) == 2 and ours == ports, (ours, ports))
+    t.ok("three-ports", len(ports) == 3 and ours == ports, (ours, ports))
     named_destination(t, house)
     house.down()
 
