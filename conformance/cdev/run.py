@@ -1326,6 +1326,8 @@ def repo(d):
         need(until(lambda: "brandnew_q.txt" in paths_of(w.ok("repository/search", {"query": "brandnew"})["results"]), 15),
              "a new file is not found after a rebuild")
     with case("repo/index-forgets-deleted-files"):
+        write(d.repo + "/appeared_later.txt", "1\n")
+        need(until(lambda: w.ok("repository/search", {"query": "appeared"})["results"], 15), "a new file is not found")
         os.remove(d.repo + "/appeared_later.txt")
         need(until(lambda: not w.ok("repository/search", {"query": "appeared"})["results"], 15), "a deleted file is still found")
     os.remove(d.repo + "/brandnew_q.txt")
