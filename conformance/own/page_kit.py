@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import tempfile
 
 from approvals_kit import LONG, Terminal
 from devices_kit import Guests, port_of
@@ -16,8 +17,10 @@ PATIENCE = LONG * 1000
 @contextlib.contextmanager
 def chromium():
     from playwright.sync_api import sync_playwright
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS)
+    # What a browser keeps beside its profile goes with it.
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        own = {"HOME": home, "XDG_CACHE_HOME": home, "XDG_CONFIG_HOME": home, "XDG_RUNTIME_DIR": home}
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=ARGS, env=dict(os.environ, **own))
         try:
             yield browser
         finally:

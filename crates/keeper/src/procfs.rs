@@ -209,7 +209,9 @@ mod tests {
         let mut child = std::process::Command::new("/bin/sleep").arg("30").env_clear().spawn().unwrap();
         let found = variable(child.id(), "MARK");
         child.kill().unwrap();
-        assert_eq!(variable(child.id(), "MARK"), Variable::Unset, "dying or dead");
+        // There is nothing to read, or, while its memory is taken down, nothing to open.
+        let dying = variable(child.id(), "MARK");
+        assert!(matches!(dying, Variable::Unset | Variable::Hidden), "dying or dead: {dying:?}");
         child.wait().unwrap();
         assert_eq!(found, Variable::Unset);
         assert_eq!(variable(child.id(), "MARK"), Variable::Hidden, "gone");

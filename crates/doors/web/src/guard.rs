@@ -151,7 +151,9 @@ pub(crate) fn without_port(host: &str) -> Option<&str> {
 pub(crate) fn is_loopback_page(origin: &str) -> bool {
     let named = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
     named.is_some_and(|host| {
-        let below = without_port(host).is_some_and(|name| name.to_ascii_lowercase().ends_with(".localhost"));
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'));
+        let below =
+            without_port(host).is_some_and(|name| is_name(name) && name.to_ascii_lowercase().ends_with(".localhost"));
         is_loopback(host) || below
     })
 }

@@ -399,7 +399,7 @@ fn records_of_a_newer_program_are_refused_by_name_and_left_alone() {
     drop(store);
     let next = Inbox::open(WAIT, path.clone(), Settings::default(), nobody(), |_| Trace::Nothing);
     let why = next.err().unwrap().to_string();
-    assert!(why.contains("written by a newer ostler (version 99, this one knows 3)"), "{why}");
+    assert!(why.contains("written by a newer ostler (version 99, this one knows 4)"), "{why}");
     let entries = rusqlite::Connection::open(&path).unwrap();
     let count: i64 = entries.query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).unwrap();
     assert_eq!(count, 1, "nothing was added");
