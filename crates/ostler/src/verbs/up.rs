@@ -2,7 +2,7 @@
 
 use std::env;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::AgentInfo;
@@ -15,6 +15,9 @@ use crate::config::Config;
 use crate::daemon;
 use crate::instances::InstanceRecord;
 use crate::output::{CommandError, Kind, Paint, visible};
+
+/// A daemon that was killed this moment is still listed, and hangs up on whoever calls.
+const DYING_WITHIN: Duration = Duration::from_secs(3);
 
 /// Start ostler in the background
 #[derive(Debug, Args)]
@@ -59,7 +62,7 @@ impl Up {
         }
         // Mistakes in the settings are for the person who typed, not for a log.
         let config = Config::load(context.paths.config_file())?;
-        if let Some(code) = already(context, self.drop_in && !config.doors.drop_in)? {
+        if let Some(code) = settled(context, self.drop_in && !config.doors.drop_in)? {
             return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
@@ -82,6 +85,19 @@ impl Up {
             take_over: self.take_over || self.service,
             service: self.service,
         }))
+    }
+}
+
+/// The same as [`already`], once one that dies is gone.
+fn settled(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandError> {
+    let deadline = Instant::now() + DYING_WITHIN;
+    loop {
+        match already(context, places) {
+            Err(error) if error.kind == Kind::Failed && Instant::now() < deadline => {
+                std::thread::sleep(background::POLL);
+            }
+            found => return found,
+        }
     }
 }
 
