@@ -295,7 +295,7 @@ def words(t):
             rc, o, e = home(*args)
             t.ok(case, rc == code and all(p in o + e for p in parts) and not any(n in o + e for n in never), (rc, o, e))
         told("up-drop-in-is-no-drop-in-later", ["up", "--drop-in"], 5, "without --drop-in", "ostler restart --drop-in")
-        told("a-link-that-can-not-be-made-is-named", ["link", "/proc"], 1, "cannot create /proc/claustrum: ", "ostler link ~/.local/bin")
+        told("a-link-that-can-not-be-made-is-named", ["link", "/proc"], 1, "cannot create /proc/cdev: ", "ostler link ~/.local/bin")
         door = next(d["address"] for d in home.json("status")[0]["doors"] if d["name"] == "sudo-proxy")
         rc, o, e = home("as", "sudo-request", "true")
         t.eq("sudo-request-says-first-what-scripts-know", (rc, e.splitlines()[0]),
