@@ -250,6 +250,8 @@ impl Offers {
         match &offer.came {
             Some((first, _)) if first != who => return Err(OfferError::Another),
             Some(_) => {}
+            // Who comes when it is over brings nothing back.
+            None if offer.is_settled() => {}
             None => {
                 (offer.came, offer.came_at) = (Some((who.clone(), address.to_owned())), now);
                 // The person who made the link sits at this machine; whoever is elsewhere could be anybody who read it.

@@ -55,6 +55,17 @@ fn a_link_that_was_opened_makes_the_code_useless_and_is_nobody_elses() {
 }
 
 #[test]
+fn an_offer_that_expired_is_brought_back_by_nobody_who_comes_late() {
+    for ask in [true, false] {
+        let (mut offers, offered) = made(ask);
+        for later in [STANDS, STANDS + 1] {
+            let late = offers.claim(offered.link.reveal(), &phone(), "a", true, later);
+            assert_eq!(late, Err(OfferError::Nobody), "asks: {ask}");
+        }
+    }
+}
+
+#[test]
 fn who_claims_waits_until_a_person_has_decided_and_is_let_in_once() {
     let (mut offers, offered) = made(true);
     let ask = |offers: &mut Offers, now| offers.claim(offered.link.reveal(), &phone(), "a", true, now);
