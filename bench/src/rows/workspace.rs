@@ -29,7 +29,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
     bench.show(status(bench, &instance, &mut client)?);
     bench.show(unchanged(bench, &instance, &mut client)?);
     bench.show(listing(bench, &instance, &mut client)?);
-    Ok(())
+    daemon.stop()
 }
 
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<Sample> {
