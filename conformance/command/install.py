@@ -13,7 +13,7 @@ from work import Counts
 
 # What the steps call, and the Debian package that brings it.
 PROGRAMS = {
-    "cc": "build-essential", "chromium": "chromium", "curl": "curl", "git": "git", "ip": "iproute2", "lsof": "lsof", "mkfs.ext4": "e2fsprogs", "npm": "npm", "pgrep": "procps", "prlimit": "util-linux", "ps": "procps", "rg": "ripgrep", "fdfind": "fd-find",
+    "cc": "build-essential", "chromium": "chromium", "curl": "curl", "git": "git", "ip": "iproute2", "lsof": "lsof", "mkfs.ext4": "e2fsprogs", "npm": "npm", "openssl": "openssl", "pgrep": "procps", "prlimit": "util-linux", "ps": "procps", "rg": "ripgrep", "fdfind": "fd-find",
     "setpriv": "util-linux", "fish": "fish", "man": "man-db", "nsenter": "util-linux", "systemctl": "systemd", "zsh": "zsh",
     "ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server", "script": "bsdutils", "setsid": "util-linux", "sudo": "sudo", "tmux": "tmux", "unshare": "util-linux", "useradd": "passwd", "vim": "vim", "zstd": "zstd",
 }

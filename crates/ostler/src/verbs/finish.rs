@@ -12,9 +12,8 @@ use ostler_api::{
 };
 
 use super::Context;
-use super::stream::{Format, Input, Link, Outcome, ProcessWatch, Sink, View};
+use super::stream::{Outcome, watch_whole};
 use super::wait::exit_words;
-use crate::output::escape::Policy;
 use crate::output::{Called, CommandError, Kind, Paint, visible};
 
 /// The agent's process is given time to end, and git to remove a large tree.
@@ -218,23 +217,7 @@ fn carry_out(
 /// Shows what the process says; only one that ends well is followed by another step.
 fn watch(context: &Context, info: &SessionInfo, process: &ProcessInfo) -> Result<(), CommandError> {
     let name = info.called();
-    let (reached, _) = context.find_session(&info.id)?;
-    let view = View {
-        from: Some(1),
-        tail: None,
-        lines: None,
-        since: None,
-        until_now: false,
-        keyboard: None,
-        repaint: false,
-        draws: false,
-        attached: false,
-        sized: false,
-    };
-    let format = if context.json() { Format::Nothing } else { Format::Safe(Policy::Show) };
-    let sink = Sink::new(format, false);
-    let watch = ProcessWatch::new(Link::new(context, reached), process, view, sink, Input::none())?;
-    let Outcome::Exited(exit) = watch.run()? else {
+    let Outcome::Exited(exit) = watch_whole(context, &info.id, process)? else {
         let message = format!("left while {} was at work on it; it goes on", process.id);
         return Err(CommandError::failed(message).hint(format!("then again: ostler finish {name}")));
     };

@@ -8,9 +8,8 @@ use ostler_api::client::ClientError;
 use ostler_api::{ErrorKind, SessionInfo, SessionSetup, SessionSetupParams, SetupFile, methods};
 
 use super::Context;
-use super::stream::{Format, Input, Link, Outcome, ProcessWatch, Sink, View};
+use super::stream::{Outcome, watch_whole};
 use super::wait::exit_words;
-use crate::output::escape::Policy;
 use crate::output::{Called, CommandError, Paint, visible, visible_lines};
 
 /// Has a new worktree made ready, as far as somebody said yes. A setup that fails is an error: who works there should know.
@@ -78,24 +77,8 @@ fn asked(context: &Context, file: &SetupFile) -> Result<bool, CommandError> {
 
 fn watch(context: &Context, info: &SessionInfo, ready: &SessionSetup) -> Result<(), CommandError> {
     let Some(process) = &ready.process else { return Ok(()) };
-    let (reached, _) = context.find_session(&info.id)?;
-    let view = View {
-        from: Some(1),
-        tail: None,
-        lines: None,
-        since: None,
-        until_now: false,
-        keyboard: None,
-        repaint: false,
-        draws: false,
-        attached: false,
-        sized: false,
-    };
-    let format = if context.json() { Format::Nothing } else { Format::Safe(Policy::Show) };
-    let sink = Sink::new(format, false);
-    let watch = ProcessWatch::new(Link::new(context, reached), process, view, sink, Input::none())?;
     let name = info.called();
-    match watch.run()? {
+    match watch_whole(context, &info.id, process)? {
         Outcome::Exited(exit) if exit.shell_code() == Some(0) => Ok(()),
         Outcome::Exited(exit) => {
             let message = format!("the setup of {name} {}", exit_words(&exit));

@@ -17,6 +17,7 @@ mod sink;
 mod terminal;
 mod trouble;
 mod watched;
+mod whole;
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{AttachParams, Exit, Notification, methods};
@@ -28,6 +29,7 @@ pub(super) use link::Link;
 pub(super) use process::{Outcome, ProcessWatch, View};
 pub(super) use sink::{Format, Sink};
 pub(super) use terminal::{Mode, hung_up, size};
+pub(super) use whole::watch_whole;
 
 /// Waits for a process's exit without reading its output.
 pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientError> {
