@@ -89,6 +89,9 @@ wire! {
         pub title: String,
         /// Whether a yes lets something run as another user.
         pub privileged: bool,
+        /// What is to be known of the files of a command that waits, before anybody says yes to it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub warnings: Vec<String>,
         /// Why, in the asker's words.
         pub reason: String,
         /// The whole of it, as JSON text. A decision is about exactly this.
@@ -111,6 +114,9 @@ wire! {
         /// In words.
         #[serde(default, with = "ostler_story::by_in_words::option")]
         pub decided_by: Option<By>,
+        /// The same for people: a user by name, by number only where no name is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub decided_by_name: Option<String>,
         /// Milliseconds left to decide.
         pub expires_in_ms: Option<u64>,
     }

@@ -46,6 +46,35 @@ wire! {
         pub expires_in_ms: u64,
     }
 
+    pub struct DeviceTailnetParams {
+        /// Devices may come by that name from now on; only where it is served.
+        #[serde(default)]
+        pub allow: bool,
+    }
+
+    /// How this machine is found in a tailnet.
+    pub struct DeviceTailnet {
+        /// What is there; nothing where tailscale is not installed, or does not work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub tailnet: Option<TailnetInfo>,
+        /// Why it does not work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub why_not: Option<String>,
+    }
+
+    pub struct TailnetInfo {
+        /// `https://` and the name of this machine.
+        pub url: String,
+        /// What a person has to run once, so that tailscale passes on what comes to that name.
+        pub command: String,
+        /// It does.
+        pub served: bool,
+        /// Also what comes from the internet.
+        pub public: bool,
+        /// Devices may come by that name.
+        pub allowed: bool,
+    }
+
     pub struct DeviceOffersParams {
         /// Answers once there is something newer than this revision.
         #[serde(default)]

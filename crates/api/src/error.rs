@@ -21,6 +21,8 @@ words! {
         Ambiguous = "ambiguous",
         /// It could be done, but must not.
         Refused = "refused",
+        /// The file is there, and the system does not execute it.
+        NotExecutable = "not_executable",
         /// The stdin offset lies beyond what was accepted; `applied` says how much was.
         StdinGap = "stdin_gap",
         /// A defect of the daemon.
@@ -41,6 +43,7 @@ impl ErrorKind {
             Self::Ambiguous => -32006,
             Self::Refused => -32005,
             Self::StdinGap => -32007,
+            Self::NotExecutable => -32008,
         }
     }
 }

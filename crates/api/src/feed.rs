@@ -1,69 +1,11 @@
 //! `feed.*`: every change of an instance in one order, and where to go on.
 
+pub use ostler_story::FeedKind;
+
 use crate::path::FilePath;
 use crate::process::Missing;
 use crate::schema::{wire, words};
 use crate::time::Timestamp;
-
-words! {
-    /// What sort of change it is.
-    pub enum FeedKind {
-        /// A session was made.
-        SessionMade = "session.made",
-        /// Its name is different, or what its agent may do.
-        SessionChanged = "session.changed",
-        /// A prompt was taken; it waits for its turn.
-        SessionPrompted = "session.prompted",
-        /// A turn begins.
-        TurnBegan = "session.turn_began",
-        /// A turn is over.
-        TurnEnded = "session.turn_ended",
-        /// The agent waits for an answer.
-        SessionAsked = "session.asked",
-        /// It has one, or needs none any more.
-        SessionAnswered = "session.answered",
-        /// It takes no more prompts.
-        SessionClosed = "session.closed",
-        /// Anything else that was said or done; `record` to `last`.
-        SessionSaid = "session.said",
-        /// It is deleted.
-        SessionForgotten = "session.forgotten",
-        /// A process runs.
-        ProcessStarted = "process.started",
-        /// A process has ended, and everything it said is recorded.
-        ProcessEnded = "process.ended",
-        /// It is deleted.
-        ProcessForgotten = "process.forgotten",
-        /// A person is asked.
-        ApprovalAsked = "approval.asked",
-        /// Somebody sees the request.
-        ApprovalShown = "approval.shown",
-        /// It is decided, by somebody or by a rule.
-        ApprovalDecided = "approval.decided",
-        /// Nobody waits for it any more.
-        ApprovalWithdrawn = "approval.withdrawn",
-        /// Nobody decided in time.
-        ApprovalExpired = "approval.expired",
-        /// What was decided was carried out, or could not be.
-        ApprovalDone = "approval.done",
-        /// A device was paired.
-        DevicePaired = "device.paired",
-        /// A device was put out.
-        DeviceRevoked = "device.revoked",
-        /// A file of `workspace`, which somebody watches, is not what it was; without `file`: more than is told, look again.
-        FileChanged = "workspace.file_changed",
-        /// Its differences are not what they were.
-        DiffChanged = "workspace.diff_changed",
-        /// Git stands elsewhere in `workspace`.
-        GitChanged = "workspace.git_changed",
-        /// Something was done with git in `workspace`, or could not be.
-        GitDone = "workspace.git_done",
-        /// `workspace` is watched from here on, or not any more: look again.
-        WatchChanged = "workspace.watch_changed",
-        /// Another entry of the audit.
-        AuditNoted = "audit.noted",
-    }
-}
 
 words! {
     /// What became of a file.
@@ -93,7 +35,7 @@ wire! {
         pub session: Option<String>,
         /// Only what is in this folder or beneath it.
         #[serde(default)]
-        pub workspace: Option<String>,
+        pub workspace: Option<FilePath>,
     }
 
     /// Changes in their order.
@@ -121,7 +63,7 @@ wire! {
         pub session: Option<String>,
         /// Only what is in this folder or beneath it.
         #[serde(default)]
-        pub workspace: Option<String>,
+        pub workspace: Option<FilePath>,
     }
 
     /// Changes follow as `feed.changes`, and `feed.gap` where some are missing, until `feed.unfollow`.
@@ -163,7 +105,7 @@ wire! {
         pub last: Option<u64>,
         /// The workspace, of changes there; where it was, if it is deleted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        pub workspace: Option<String>,
+        pub workspace: Option<FilePath>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub file: Option<FeedFile>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -189,7 +131,7 @@ wire! {
 
     /// Where git stands in a workspace.
     pub struct FeedGit {
-        pub branch: String,
+        pub branch: FilePath,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub commit: Option<String>,
         pub ahead: u64,

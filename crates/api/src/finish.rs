@@ -73,6 +73,9 @@ wire! {
         /// Where that commit is kept, if it was thrown away: `session.unfinish` puts everything back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub reference: Option<String>,
+        /// It has commits that the branch it would have gone to does not have.
+        #[serde(default)]
+        pub commits_kept: bool,
         /// What was not committed is kept too.
         #[serde(default)]
         pub uncommitted_kept: bool,

@@ -58,14 +58,14 @@ wire! {
     /// Which workspace: its absolute path, or the session that works in it.
     pub struct GitParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
     }
 
     pub struct GitStatusParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// `folders` when left out.
@@ -130,7 +130,7 @@ wire! {
 
     pub struct GitDiffParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// `unstaged` when left out.
@@ -181,7 +181,7 @@ wire! {
 
     pub struct GitPathsParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub paths: Vec<FilePath>,
@@ -190,7 +190,7 @@ wire! {
     /// Hunks for the index.
     pub struct GitPatchParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// Git's own form, as `git.diff` gives it; or else `patch_data`.
@@ -210,7 +210,7 @@ wire! {
     /// Changes to be thrown away.
     pub struct GitDiscardParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub paths: Vec<FilePath>,
@@ -244,7 +244,7 @@ wire! {
 
     pub struct GitRestoreParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub id: String,
@@ -256,7 +256,7 @@ wire! {
 
     pub struct GitCommitParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// Left out with `amend`: the last commit's words stay.
@@ -273,7 +273,7 @@ wire! {
 
     pub struct GitPushParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// As the branch is set up when left out.
@@ -292,7 +292,7 @@ wire! {
 
     pub struct GitPullParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         #[serde(default)]
@@ -308,7 +308,7 @@ wire! {
 
     pub struct GitFetchParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// From every remote when left out.
@@ -323,7 +323,7 @@ wire! {
     /// What to check out: a branch, a new one (`create`), or a commit (`detach`).
     pub struct GitSwitchParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
@@ -340,7 +340,7 @@ wire! {
 
     pub struct GitMergeParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// A branch, a tag or a hash.
@@ -382,7 +382,7 @@ wire! {
 
     pub struct GitBranchCreateParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
@@ -393,7 +393,7 @@ wire! {
 
     pub struct GitBranchDeleteParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
@@ -404,7 +404,7 @@ wire! {
 
     pub struct GitLogParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// Commits that led to this; to what is checked out when left out.
@@ -455,7 +455,7 @@ wire! {
 
     pub struct GitStashParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         #[serde(default)]
@@ -469,7 +469,7 @@ wire! {
 
     pub struct GitStashTakeParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub commit: String,
@@ -492,7 +492,7 @@ wire! {
 
     pub struct GitRemoteAddParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub name: String,
@@ -501,7 +501,7 @@ wire! {
 
     pub struct GitRemoteRemoveParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,

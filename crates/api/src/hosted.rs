@@ -1,10 +1,17 @@
 //! `hosted.*`: sessions, terminal programs and commands in one list, for whoever wants to see what there is and not how it
 //! is hosted.
 
+use std::time::Duration;
+
 use crate::process::ProcessInfo;
 use crate::schema::{wire, words};
-use crate::session::{SessionInfo, SessionStatus};
+use crate::session::{LimitState, SessionInfo, SessionStatus, UsageLimit};
 use crate::time::Timestamp;
+
+/// How long a command that failed needs somebody; after that nobody comes for it.
+const FAILED_FOR: Duration = Duration::from_secs(3600);
+/// SIGHUP, SIGINT and SIGTERM: somebody wanted it to end.
+const END_SIGNALS: [i32; 3] = [1, 2, 15];
 
 words! {
     /// What is hosted.
@@ -27,6 +34,15 @@ words! {
         /// It is over, or was stopped, and nothing went wrong.
         Ended = "ended",
         Failed = "failed",
+    }
+
+    /// Where it stands in a list of everything.
+    pub enum HostedSection {
+        /// First: a question, a request, a failure, a login wall, a trust prompt, a usage limit, a restart of the machine.
+        NeedsYou = "needs_you",
+        Running = "running",
+        /// Last, and what failed and was left alone for an hour too.
+        Ended = "ended",
     }
 
     /// How a terminal program says that it is doing. Nobody has checked it.
@@ -97,6 +113,8 @@ wire! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub branch: Option<String>,
         pub state: HostedState,
+        #[serde(default)]
+        pub section: HostedSection,
         /// Requests that wait for a person.
         #[serde(default)]
         pub needs_you: u64,
@@ -137,6 +155,7 @@ impl From<ProcessInfo> for Hosted {
             workspace: info.cwd.clone(),
             branch: None,
             state: process_state(&info),
+            section: process_section(&info),
             needs_you: 0,
             lines: Vec::new(),
             began: info.started,
@@ -161,6 +180,40 @@ fn process_state(info: &ProcessInfo) -> HostedState {
     }
 }
 
+/// A daemon that does not know sections is older than they are.
+impl Default for HostedSection {
+    fn default() -> Self {
+        Self::Running
+    }
+}
+
+fn process_section(info: &ProcessInfo) -> HostedSection {
+    match process_state(info) {
+        HostedState::NeedsYou => HostedSection::NeedsYou,
+        HostedState::Working | HostedState::Ready => HostedSection::Running,
+        HostedState::Ended => HostedSection::Ended,
+        HostedState::Failed => {
+            let exit = info.exit.as_ref();
+            let told_to_end = exit.and_then(|exit| exit.signal).is_some_and(|signal| END_SIGNALS.contains(&signal));
+            let fresh = exit.and_then(|exit| exit.time).is_some_and(|ended| ended.elapsed() < FAILED_FOR);
+            if fresh && !told_to_end { HostedSection::NeedsYou } else { HostedSection::Ended }
+        }
+    }
+}
+
+fn session_section(info: &SessionInfo) -> HostedSection {
+    let now = Timestamp::now();
+    let spent = |limit: &UsageLimit| limit.state == LimitState::Reached && limit.resets.is_none_or(|at| at > now);
+    match info.status {
+        SessionStatus::Closed => HostedSection::Ended,
+        SessionStatus::Waiting | SessionStatus::Failed => HostedSection::NeedsYou,
+        SessionStatus::Interrupted if info.rebooted => HostedSection::NeedsYou,
+        SessionStatus::Interrupted => HostedSection::Ended,
+        SessionStatus::Running | SessionStatus::Idle if info.limits.iter().any(spent) => HostedSection::NeedsYou,
+        SessionStatus::Running | SessionStatus::Idle => HostedSection::Running,
+    }
+}
+
 impl From<SessionInfo> for Hosted {
     fn from(info: SessionInfo) -> Self {
         let state = match info.status {
@@ -178,6 +231,7 @@ impl From<SessionInfo> for Hosted {
             workspace: Some(info.worktree.clone().unwrap_or_else(|| info.workspace.clone())),
             branch: None,
             state,
+            section: session_section(&info),
             needs_you: info.approvals.len() as u64,
             lines: Vec::new(),
             began: info.created,
@@ -188,5 +242,56 @@ impl From<SessionInfo> for Hosted {
             process: None,
             session: Some(info),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(more: serde_json::Value) -> HostedSection {
+        let time = Timestamp::now().to_string();
+        let mut value = serde_json::json!({
+            "id": "s1", "uuid": "u", "agent": "claude", "workspace": "/w", "autonomy": "ask", "lifetime": "session",
+            "door": "native", "status": "idle", "queued": 0, "created": time, "activity": time, "last": 1,
+        });
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Hosted::from(serde_json::from_value::<SessionInfo>(value).unwrap()).section
+    }
+
+    fn process(exit: serde_json::Value) -> HostedSection {
+        let value = serde_json::json!({
+            "id": "p1", "program": "make", "args": [], "state": "exited", "pid": 7, "started": Timestamp::now().to_string(),
+            "exit": exit, "tty": false, "private": false, "first_seq": 1, "last_seq": 1, "stdout_bytes": 0,
+            "stderr_bytes": 0, "stdin_applied": 0,
+        });
+        Hosted::from(serde_json::from_value::<ProcessInfo>(value).unwrap()).section
+    }
+
+    #[test]
+    fn what_asks_failed_or_cannot_go_on_needs_somebody_before_all_that_runs() {
+        use HostedSection::{Ended, NeedsYou, Running};
+        let status = |status: &str| session(serde_json::json!({"status": status}));
+        assert_eq!(["waiting", "failed"].map(status), [NeedsYou; 2]);
+        assert_eq!(["running", "idle"].map(status), [Running; 2]);
+        assert_eq!(["interrupted", "closed"].map(status), [Ended; 2]);
+        assert_eq!(session(serde_json::json!({"status": "interrupted", "rebooted": true})), NeedsYou);
+        let limit = |state: &str, resets: Option<&str>| {
+            session(serde_json::json!({"limits": [{"name": "five hours", "state": state, "resets": resets}]}))
+        };
+        assert_eq!(limit("reached", None), NeedsYou);
+        assert_eq!(limit("near", None), Running);
+        assert_eq!(limit("reached", Some("2020-01-01T00:00:00Z")), Running);
+    }
+
+    #[test]
+    fn a_command_that_failed_needs_somebody_for_an_hour_unless_it_was_told_to_end() {
+        use HostedSection::{Ended, NeedsYou};
+        let now = Timestamp::now().to_string();
+        assert_eq!(process(serde_json::json!({"code": 1, "time": now})), NeedsYou);
+        assert_eq!(process(serde_json::json!({"signal": 9, "time": now})), NeedsYou);
+        assert_eq!(process(serde_json::json!({"signal": 15, "time": now})), Ended);
+        assert_eq!(process(serde_json::json!({"code": 0, "time": now})), Ended);
+        assert_eq!(process(serde_json::json!({"code": 1, "time": "2020-01-01T00:00:00Z"})), Ended);
     }
 }

@@ -42,7 +42,7 @@ pub use git::*;
 pub use history::*;
 pub use hosted::*;
 pub use instance::*;
-pub use method::{METHODS, Method, MethodInfo, Notification, Request, methods};
+pub use method::{METHODS, Method, MethodInfo, Notification, methods};
 pub use notice::*;
 pub use openrpc::document;
 pub use path::FilePath;

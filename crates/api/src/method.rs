@@ -2,7 +2,6 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::schema::Schema;
 use crate::{
@@ -14,8 +13,8 @@ use crate::{
 pub trait Method {
     const NAME: &'static str;
     const SUMMARY: &'static str;
-    type Params: Serialize + DeserializeOwned + Schema;
-    type Result: Serialize + DeserializeOwned + Schema;
+    type Params: Serialize + DeserializeOwned + Schema + Send + 'static;
+    type Result: Serialize + DeserializeOwned + Schema + 'static;
 
     // Written out for each method, here, where every program that speaks the protocol finds them compiled: what reads and
     // writes these types is most of the code of a client and of the door.
@@ -36,17 +35,6 @@ pub struct MethodInfo {
     pub summary: &'static str,
     pub params: fn() -> serde_json::Value,
     pub result: fn() -> serde_json::Value,
-}
-
-/// A request as it stands on the line; parameters are read once the method is known.
-#[derive(Debug, Deserialize)]
-pub struct Request<'a> {
-    #[serde(borrow, default)]
-    pub id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub method: std::borrow::Cow<'a, str>,
-    #[serde(borrow, default)]
-    pub params: Option<&'a RawValue>,
 }
 
 /// What the daemon says without being asked.
@@ -174,6 +162,8 @@ pub mod methods {
         SessionGet = "session.get" (session::SessionIdParams) -> session::SessionInfo;
         /// Hands a prompt to a session. The answer comes when it is accepted: recorded, and sure to get its turn.
         SessionPrompt = "session.prompt" (session::PromptParams) -> session::PromptAccepted;
+        /// Gives a prompt that waits other words, in its place, or takes it back.
+        SessionEdit = "session.edit" (session::SessionEditParams) -> session::SessionEdited;
         /// Stops the running turn: the agent is asked, then its processes get SIGTERM, then SIGKILL.
         SessionInterrupt = "session.interrupt" (session::InterruptParams) -> session::Interrupted;
         /// Goes on with a session that a restart of the machine stopped.
@@ -323,6 +313,8 @@ pub mod methods {
         ApprovalUnlock = "approval.unlock" (instance::Empty) -> approval::Unlock;
         /// Makes a code or link by which one device can be paired. Only a person's place may, or a device with that right.
         DeviceOffer = "device.offer" (device::DeviceOfferParams) -> device::DeviceOffered;
+        /// Asks tailscale how this machine is found from elsewhere, and lets devices come that way. Only a person's place may.
+        DeviceTailnet = "device.tailnet" (device::DeviceTailnetParams) -> device::DeviceTailnet;
         /// Pairings that are under way; waits for something new if asked to.
         DeviceOffers = "device.offers" (device::DeviceOffersParams) -> device::DeviceOffers;
         /// Lets in the device that waits for an offer. Only a person's place may, or a device with that right.

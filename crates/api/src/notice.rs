@@ -51,8 +51,18 @@ wire! {
         /// Where to look, in a browser.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub link: Option<String>,
+        /// It can be answered from the notice, which says all of it: allowed once, or denied.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub answer: Option<NoticeAnswer>,
         /// What came of it by each way; one that is missing was not heard of.
         pub ways: Vec<NoticeWay>,
+    }
+
+    /// The request that a notice says all of.
+    pub struct NoticeAnswer {
+        pub approval: String,
+        /// Of the content that was told.
+        pub hash: String,
     }
 
     /// A way to tell somebody, and what came of it.

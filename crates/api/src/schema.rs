@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ostler_story::{By, Right, Rights};
+use ostler_story::{Autonomy, By, FeedKind, Lifetime, LimitState, Right, Rights};
 use serde_json::{Map, Value, json};
 
 use crate::time::Timestamp;
@@ -35,6 +35,10 @@ plain! {
     i64 => json!({"type": "integer"}),
     f64 => json!({"type": "number"}),
     By => json!({"type": "string"}),
+    FeedKind => json!({"type": "string", "enum": FeedKind::ALL}),
+    Autonomy => json!({"type": "string", "enum": [Autonomy::All, Autonomy::Edits, Autonomy::Plan, Autonomy::Ask]}),
+    Lifetime => json!({"type": "string", "enum": [Lifetime::Turn, Lifetime::Session]}),
+    LimitState => json!({"type": "string", "enum": [LimitState::Far, LimitState::Near, LimitState::Reached]}),
     Right => json!({"type": "string", "enum": Right::ALL}),
     Timestamp => json!({"type": "string", "format": "date-time"}),
 }

@@ -42,7 +42,7 @@ wire! {
     pub struct SearchNamesParams {
         /// The workspace, as an absolute path.
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         /// Or the session that works in it.
         #[serde(default)]
         pub session: Option<String>,
@@ -115,7 +115,7 @@ wire! {
     /// Lines of files.
     pub struct SearchContentParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         /// What is looked for.
@@ -196,7 +196,7 @@ wire! {
     /// A workspace.
     pub struct SearchParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
     }
@@ -252,7 +252,7 @@ wire! {
     /// What changes in a workspace is told by the feed from now on: `workspace.file`, `workspace.git`, `workspace.look_again`.
     pub struct WorkspaceWatchParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
     }
@@ -262,7 +262,7 @@ wire! {
         /// Names this watch on this connection.
         pub watch: u64,
         /// The workspace, as the feed calls it.
-        pub root: String,
+        pub root: FilePath,
         /// Follow or read the feed after this position: what changes from now on is behind it.
         pub position: String,
         /// The system does not tell what changes, for this reason: it is looked every few seconds.

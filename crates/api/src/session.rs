@@ -1,5 +1,6 @@
 //! `session.*`: conversations with coding agents, and what their watchers are told.
 
+pub use ostler_story::{Autonomy, Lifetime, LimitState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -24,36 +25,6 @@ words! {
         Failed = "failed",
         /// It takes no more prompts. What was said is kept.
         Closed = "closed",
-    }
-
-    /// How much an agent may do without asking.
-    pub enum Autonomy {
-        /// Everything: its requests are answered with yes, and each yes is an event.
-        All = "all",
-        /// Changes files of the workspace, asks for the rest.
-        Edits = "edits",
-        /// Looks and plans; changes nothing that nobody allowed.
-        Plan = "plan",
-        /// Asks before it changes or runs anything.
-        Ask = "ask",
-    }
-
-    /// How close a limit of use is.
-    pub enum LimitState {
-        /// Far off.
-        Far = "far",
-        /// Close, by the agent's word.
-        Near = "near",
-        /// Nothing is answered before it begins anew.
-        Reached = "reached",
-    }
-
-    /// How long an agent's process lives.
-    pub enum Lifetime {
-        /// One process for each prompt.
-        Turn = "turn",
-        /// Kept between prompts, stopped when it has been idle for long.
-        Session = "session",
     }
 }
 
@@ -118,6 +89,9 @@ wire! {
         /// A restart of the machine stopped it: `session.continue` goes on.
         #[serde(default)]
         pub rebooted: bool,
+        /// Its last turn failed because nobody is logged in to the agent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub logged_out: bool,
         /// Prompts that wait for their turn.
         pub queued: u64,
         /// The prompt that is being answered.
@@ -249,6 +223,21 @@ wire! {
         pub record: u64,
         /// This key was accepted before; nothing was added.
         pub again: bool,
+    }
+
+    /// A prompt that waits for its turn, and what it says from now on.
+    pub struct SessionEditParams {
+        pub id: String,
+        /// Its number in this session.
+        pub number: u64,
+        /// Its words, in place of those before; its pictures and files stay. Left out: it is taken back.
+        #[serde(default)]
+        pub text: Option<String>,
+    }
+
+    pub struct SessionEdited {
+        /// It did wait, and this holds; else its turn has come, or it is not there.
+        pub waited: bool,
     }
 
     /// Stops the running turn.

@@ -31,6 +31,11 @@ impl Timestamp {
         Duration::from_micros(Self::now().0.saturating_sub(self.0))
     }
 
+    /// How long it is until then; zero for a moment that has passed.
+    pub fn left(self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(Self::now().0))
+    }
+
     /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`.
     pub fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.split_once(['T', 't', ' '])?;

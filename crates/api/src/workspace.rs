@@ -30,7 +30,7 @@ wire! {
     pub struct WorkspaceListParams {
         /// The workspace, as an absolute path.
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         /// Or the session that works in it.
         #[serde(default)]
         pub session: Option<String>,
@@ -78,7 +78,7 @@ wire! {
     /// A folder and what is beneath it.
     pub struct WorkspaceTreeParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         #[serde(default)]
@@ -109,7 +109,7 @@ wire! {
     /// A file, or a range of it.
     pub struct WorkspaceReadParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub path: FilePath,
@@ -145,7 +145,7 @@ wire! {
     /// A file to be written whole, up to 8 MiB. Never one that belongs to git. Not for hosted processes.
     pub struct WorkspaceWriteParams {
         #[serde(default)]
-        pub root: Option<String>,
+        pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
         pub path: FilePath,

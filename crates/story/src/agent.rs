@@ -82,6 +82,18 @@ pub enum Autonomy {
     Ask,
 }
 
+impl Autonomy {
+    /// Its word, on the disk and on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Edits => "edits",
+            Self::Plan => "plan",
+            Self::Ask => "ask",
+        }
+    }
+}
+
 /// The way an agent is driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

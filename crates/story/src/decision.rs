@@ -124,6 +124,11 @@ pub enum By {
         /// The client's user.
         uid: u32,
     },
+    /// Whoever had the link of a notice that said all of it.
+    Notice {
+        /// The way that it went.
+        way: String,
+    },
     /// Nobody: its time was over, or it could not be asked.
     Ostler,
 }
@@ -144,6 +149,7 @@ impl fmt::Display for By {
             Self::Rule { name } => write!(f, "rule {name}"),
             Self::Device { name, .. } => write!(f, "device {name}"),
             Self::Client { door, uid } => write!(f, "uid {uid} through {door}"),
+            Self::Notice { way } => write!(f, "notice by {way}"),
             Self::Ostler => f.write_str("ostler"),
         }
     }
@@ -175,6 +181,7 @@ impl FromStr for By {
         };
         match (kind, user()) {
             ("rule", _) => Ok(Self::Rule { name: rest.to_owned() }),
+            ("notice", _) => rest.strip_prefix("by ").map(|way| Self::Notice { way: way.to_owned() }).ok_or(Nobody),
             ("device", _) => Ok(Self::Device { name: rest.to_owned(), signed: None }),
             ("uid", Some((uid, ("at", tty)))) => Ok(Self::Terminal { uid, pid: None, tty: tty.to_owned() }),
             ("uid", Some((uid, ("through", door)))) => Ok(Self::Client { door: door.to_owned(), uid }),
@@ -242,6 +249,7 @@ mod tests {
             By::Rule { name: "unattended for this session".into() },
             By::Device { name: "phone".into(), signed: None },
             By::Client { door: "codecast".into(), uid: 0 },
+            By::Notice { way: "webhook".into() },
             By::Ostler,
         ];
         for by in all {

@@ -84,6 +84,10 @@ impl Message {
                     speaker = Speaker::Person;
                     elements.extend(blocks.iter().map(Element::of_block));
                 }
+                Said::Fact(Fact::Reworded { text, .. }) => {
+                    speaker = Speaker::Person;
+                    elements.push(Element::Text(text.clone()));
+                }
                 Said::Event(event) | Said::Fact(Fact::Said { event }) => elements.extend(Element::of_event(event)),
                 Said::Fact(_) => {}
             }

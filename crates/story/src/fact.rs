@@ -129,6 +129,13 @@ pub enum Fact {
         #[serde(default)]
         door: String,
     },
+    /// A prompt that waits says something else.
+    Reworded {
+        /// Which.
+        number: u64,
+        /// Its words, in place of those before; its pictures and files stay.
+        text: String,
+    },
     /// A prompt will not run.
     Dropped {
         /// Which.

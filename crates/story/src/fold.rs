@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
-use crate::{Ask, Asked, EndReason, ErrorKind, Event, Fact, Said, Usage};
+use crate::{Ask, Asked, Block, EndReason, ErrorKind, Event, Fact, Said, Usage};
 
 /// Tools and requests that are remembered within a turn: more than anybody could make sense of.
 const KNOWN_MAX: usize = 1024;
@@ -84,6 +84,13 @@ impl Story {
                 let prompt = Prompt { number, blocks, door };
                 self.waiting.insert(number, prompt.clone());
                 out.push(Piece::Accepted(prompt));
+            }
+            Fact::Reworded { number, text } => {
+                // Of one that was accepted before anybody listened only the words are known.
+                let unknown = || Prompt { number, blocks: Vec::new(), door: String::new() };
+                let prompt = self.waiting.entry(number).or_insert_with(unknown);
+                prompt.blocks = Block::reworded(std::mem::take(&mut prompt.blocks), text);
+                out.push(Piece::Accepted(prompt.clone()));
             }
             Fact::Dropped { number, why } => {
                 out.push(Piece::Dropped { number, why, prompt: self.waiting.remove(&number) });

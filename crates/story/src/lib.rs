@@ -18,11 +18,15 @@ mod element;
 mod event;
 mod exit;
 mod fact;
+mod feed_kind;
 mod fold;
 mod offers;
+mod path;
 mod piece;
 mod rights;
+mod shown;
 mod tool;
+pub mod words;
 
 pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
@@ -36,8 +40,11 @@ pub use event::{
 };
 pub use exit::Exit;
 pub use fact::{Alias, Created, ENGINE, Fact, Intent, Lifetime, Said, Settings, VERSION, payload, said};
+pub use feed_kind::FeedKind;
 pub use fold::Story;
 pub use offers::{Choice, Limit, LimitState, McpServer, Offer, Offers};
+pub use path::FilePath;
 pub use piece::{Ended, Heard, Piece, Prompt, Stop, Voice, Why};
 pub use rights::{NoRight, Preset, Right, Rights};
+pub use shown::{is_hidden, is_plain};
 pub use tool::{Location, ToolCall, ToolKind};

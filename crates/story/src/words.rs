@@ -4,7 +4,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use ostler_door_rpc::is_plain;
+use crate::is_plain;
 
 /// The whole pipeline, stages joined by pipes.
 pub fn pipeline(stages: &[Vec<String>]) -> String {
