@@ -3,14 +3,13 @@
 
 use std::sync::Arc;
 
-use ostler_door_rpc::{Later, Outbox};
+use ostler_door_rpc::{Head, Later, Outbox, RpcError};
 use ostler_engine::MayWait;
 use tokio::sync::Semaphore;
 
 use crate::envelope::members;
-use crate::error::RpcError;
+use crate::error;
 use crate::gojson::Object;
-use crate::reply::Head;
 use crate::stream::Tag;
 use crate::{DoorState, env::Env};
 
@@ -65,7 +64,7 @@ impl BlockingCalls {
                 let mut line = Vec::new();
                 head.line(&mut line, |out| {
                     let answered = call(&name, &members(&params)?, &shared.env(), out);
-                    answered.unwrap_or_else(|| Err(RpcError::invalid_params()))
+                    answered.unwrap_or_else(|| Err(error::invalid_params()))
                 });
                 line
             };

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ostler_door_rpc::{Flow, Outbox, Session};
+use ostler_door_rpc::{Flow, Head, Outbox, RpcError, Session};
 use ostler_engine::{FrameHead, Missing};
 
 use crate::blocking::{BlockingCalls, Call, Size};
 use crate::envelope::{Envelope, members};
-use crate::error::RpcError;
-use crate::reply::{Head, for_log};
+use crate::reply::{FORM, for_log, set_id};
 use crate::stream::{self, Tag};
 use crate::{DoorState, files, git, process, server};
 
@@ -28,7 +27,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(shared: Arc<DoorState>) -> Self {
-        Self { shared, head: Head::default(), blocking: BlockingCalls::new(), asked_for_the_end: Arc::default() }
+        Self { shared, head: Head::unknown(&FORM), blocking: BlockingCalls::new(), asked_for_the_end: Arc::default() }
     }
 
     /// Whether this client asked the daemon to stop.
@@ -110,9 +109,9 @@ impl Session for Client {
         if self.asked_for_the_end.load(Ordering::Relaxed) {
             return Flow::Continue;
         }
-        let mut head = std::mem::take(&mut self.head);
+        let mut head = std::mem::replace(&mut self.head, Head::new(&FORM, None));
         let envelope = Envelope::read(line);
-        head.set(envelope.as_ref().ok().and_then(|envelope| envelope.id));
+        set_id(&mut head, envelope.as_ref().ok().and_then(|envelope| envelope.id));
         let flow = envelope.and_then(|envelope| self.call(&envelope, &head, out)).unwrap_or_else(|error| {
             head.line(&mut out.ready, |_| Err(error));
             Flow::Continue
@@ -134,7 +133,8 @@ impl Session for Client {
 /// Everything that an unauthenticated line can reach; for fuzzing.
 pub fn fuzz_line(line: &[u8]) {
     if let Ok(envelope) = Envelope::read(line) {
-        let head = Head::new(envelope.id);
+        let mut head = Head::unknown(&FORM);
+        set_id(&mut head, envelope.id);
         let _ = envelope.check_auth("token");
         let _ = head.error(RpcError::method(format!("Unknown method: {}", envelope.method)));
         if let Ok(params) = envelope.params().and_then(members) {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use ostler_door_rpc::RpcError;
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::error::RpcError;
+use crate::error;
 use crate::gojson::{self, Member, Mistyped, Object, Raw};
 
 /// A line that was JSON of the right shape; nothing in it has been believed yet.
@@ -69,8 +70,8 @@ impl<'a> Envelope<'a> {
                 typed = Err(wrong);
             }
         })
-        .map_err(|_| RpcError::parse())?;
-        typed.map(|()| envelope).map_err(|_| RpcError::parse())
+        .map_err(|_| error::parse())?;
+        typed.map(|()| envelope).map_err(|_| error::parse())
     }
 
     fn take(&mut self, member: Member<'a>) -> Result<(), Mistyped> {
@@ -105,18 +106,18 @@ impl<'a> Envelope<'a> {
             auth.string_bytes().is_ok_and(|text| is_same(&text, token.as_bytes()))
                 || auth.string().is_ok_and(|text| is_same(text.as_bytes(), token.as_bytes()))
         });
-        if matches && !token.is_empty() { Ok(()) } else { Err(RpcError::unauthorized()) }
+        if matches && !token.is_empty() { Ok(()) } else { Err(error::unauthorized()) }
     }
 
     pub(crate) fn check_version(&self) -> Result<(), RpcError> {
         let is_ours = |raw: Raw<'_>| raw.text() == br#""2.0""# || raw.string().is_ok_and(|text| text == "2.0");
-        if self.version.is_some_and(is_ours) { Ok(()) } else { Err(RpcError::version()) }
+        if self.version.is_some_and(is_ours) { Ok(()) } else { Err(error::version()) }
     }
 
     /// The text of the params object; absent params and anything but an object are refused.
     pub(crate) fn params(&self) -> Result<&'a [u8], RpcError> {
         match self.params {
-            Params::Absent => Err(RpcError::invalid_params()),
+            Params::Absent => Err(error::invalid_params()),
             Params::Null => Ok(b"{}"),
             Params::Given(raw) => Ok(raw.text()),
         }
@@ -133,7 +134,7 @@ fn is_same(given: &[u8], secret: &[u8]) -> bool {
 
 /// The members of a params object.
 pub(crate) fn members(params: &[u8]) -> Result<Object<'_>, RpcError> {
-    gojson::parse_object(params).map(Option::unwrap_or_default).map_err(|_| RpcError::invalid_params())
+    gojson::parse_object(params).map(Option::unwrap_or_default).map_err(|_| error::invalid_params())
 }
 
 #[cfg(test)]
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_field_of_the_wrong_type_spoils_the_line_even_where_it_is_repeated() {
         for line in [r#"{"auth":1}"#, r#"{"jsonrpc":[]}"#, r#"{"method":{}}"#, r#"{"auth":true,"auth":"t"}"#] {
-            assert_eq!(Envelope::read(line.as_bytes()).err(), Some(RpcError::parse()), "{line}");
+            assert_eq!(Envelope::read(line.as_bytes()).err(), Some(error::parse()), "{line}");
         }
     }
 }

@@ -8,11 +8,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ostler_door_rpc::RpcError;
 use ostler_workspace::files::{self as workspace, Hidden, ReadError};
 use ostler_workspace::{PathError, clean};
 
 use crate::env::Env;
-use crate::error::RpcError;
 use crate::gojson::{Object, push_bool, push_bytes_lossy, push_int, push_string};
 use crate::goos;
 

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use ostler_door_rpc::RpcError;
 use ostler_workspace::git::{Git, Head, NewWorktree, RunError, WorktreeError};
 
 use crate::env::Env;
-use crate::error::RpcError;
 use crate::gojson::{Object, push_bytes_lossy, push_string};
 
 /// The params of every method here, read as one: a field that a method has no use for must still

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_rpc::{After, Later, Outbox, Watch, decode_base64};
+use ostler_door_rpc::{After, Head, Later, Outbox, RpcError, Watch, decode_base64};
 use ostler_engine::{KillOutcome, KillPlan, Process, SpawnError, SpawnRequest, StdinError};
 use ostler_story::Alias;
 
 use crate::DoorState;
-use crate::error::RpcError;
+use crate::error;
 use crate::gojson::{Object, push_int};
 use crate::goos;
-use crate::reply::Head;
 use crate::stream::Tag;
 
 /// How long `killAndWait` waits when not told.
@@ -123,7 +122,7 @@ fn stdin(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Ou
         let mut line = Vec::new();
         head.line(&mut line, |out| {
             let appended = result.map_err(|error| match error {
-                StdinError::Gap { .. } => RpcError::stdin_gap(),
+                StdinError::Gap { .. } => error::stdin_gap(),
                 StdinError::NotRunning => not_running(),
                 other => RpcError::internal(other.to_string()),
             })?;

@@ -1,64 +1,21 @@
-//! Reply lines, written by hand: field order and escaping are part of the contract.
+//! The heads of replies, as clients match on them, and what a log shows of what they sent.
 
-use crate::error::RpcError;
-use crate::gojson::{Raw, push_compact_id, push_int, push_string};
+use ostler_door_rpc::{Form, Head};
 
+use crate::gojson::{Raw, push_compact_id, push_string};
+
+/// Escaping is part of the contract.
+pub(crate) const FORM: Form = Form { text: push_string, ..Form::USUAL };
 /// What a log line shows of a client's text.
 const LOG_MAX: usize = 200;
 
-/// The beginning of every reply, up to and with the id.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Head(Vec<u8>);
-
-impl Head {
-    pub(crate) fn new(id: Option<Raw<'_>>) -> Self {
-        let mut head = Self::default();
-        head.set(id);
-        head
-    }
-
-    /// Makes this the head of another reply; its memory is reused from line to line.
-    pub(crate) fn set(&mut self, id: Option<Raw<'_>>) {
-        self.0.clear();
-        self.0.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        match id {
-            Some(raw) if std::str::from_utf8(raw.text()).is_ok() => push_compact_id(&mut self.0, raw.text()),
-            Some(raw) => push_compact_id(&mut self.0, readable(raw.text()).as_bytes()),
-            None => self.0.extend_from_slice(b"null"),
-        }
-    }
-
-    /// Appends a whole line: `write` puts down the result object, or fails.
-    pub(crate) fn line(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), RpcError>) {
-        out.extend_from_slice(&self.0);
-        let mark = out.len();
-        out.extend_from_slice(br#","result":"#);
-        if let Err(error) = write(out) {
-            out.truncate(mark);
-            out.extend_from_slice(br#","error":{"code":"#);
-            push_int(out, i64::from(error.code));
-            out.extend_from_slice(br#","message":"#);
-            push_string(out, &error.message);
-            out.push(b'}');
-        }
-        out.extend_from_slice(b"}\n");
-    }
-
-    /// A whole line with this result object.
-    pub(crate) fn result(&self, body: &[u8]) -> Vec<u8> {
-        let mut line = Vec::with_capacity(self.0.len() + body.len() + 16);
-        self.line(&mut line, |out| {
-            out.extend_from_slice(body);
-            Ok(())
-        });
-        line
-    }
-
-    /// A whole line with this error.
-    pub(crate) fn error(&self, error: RpcError) -> Vec<u8> {
-        let mut line = Vec::new();
-        self.line(&mut line, |_| Err(error));
-        line
+/// Makes this the head of the answer to this id: without blanks between its parts, and null where there is none.
+pub(crate) fn set_id(head: &mut Head, id: Option<Raw<'_>>) {
+    let text = head.renew();
+    match id {
+        Some(raw) if std::str::from_utf8(raw.text()).is_ok() => push_compact_id(text, raw.text()),
+        Some(raw) => push_compact_id(text, readable(raw.text()).as_bytes()),
+        None => text.extend_from_slice(b"null"),
     }
 }
 
@@ -89,22 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_result_leaves_no_trace_in_the_line() {
-        let mut out = b"before ".to_vec();
-        Head::new(None).line(&mut out, |out| {
-            out.extend_from_slice(b"half a res");
-            Err(RpcError::invalid_params())
-        });
-        let want =
-            "before {\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32602,\"message\":\"Invalid params\"}}\n";
-        assert_eq!(String::from_utf8(out).unwrap(), want);
-    }
-
-    #[test]
     fn an_id_that_is_no_text_is_answered_with_json() {
         let line = b"{\"id\":[\"a\xff\xfe\xe2\x80z\", 1]}";
         let envelope = crate::envelope::Envelope::read(line).unwrap();
-        let reply = Head::new(envelope.id).result(b"{}");
+        let mut head = Head::unknown(&FORM);
+        set_id(&mut head, envelope.id);
+        let reply = head.result(b"{}");
         let want = "{\"jsonrpc\":\"2.0\",\"id\":[\"a\u{fffd}\u{fffd}\u{fffd}\u{fffd}z\",1],\"result\":{}}\n";
         assert_eq!(String::from_utf8(reply).unwrap(), want);
     }

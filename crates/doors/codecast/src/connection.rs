@@ -10,9 +10,10 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use ostler_door_rpc::RpcError;
 use ostler_door_web::{Arrived, BodyLimits, ResponseBody, Tokens, admit, read_body};
 
-use crate::envelope::{self, NotARequest, Params, RpcError};
+use crate::envelope::{self, NotARequest, Params};
 use crate::methods::{self, Reply};
 use crate::{DoorState, stream};
 
@@ -55,7 +56,7 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
     };
     let params = request.params();
     let reply = match request.method.as_deref() {
-        None => Reply::Result(Err(RpcError::no_method_given())),
+        None => Reply::Result(Err(RpcError::invalid("Invalid request: missing method"))),
         Some("session.send") => match send(&connection, &params) {
             Ok(response) => return response,
             Err(error) => Reply::Result(Err(error)),
@@ -63,10 +64,10 @@ async fn serve(State(connection): State<Connection>, request: Request) -> Respon
         Some(method) => methods::call(&connection.shared, peer, method, &params).await,
     };
     match reply {
-        Reply::Result(result) => json(envelope::answer(&result, false, request.id).into()),
-        Reply::Health(result) => json(envelope::answer(&Ok(result), true, request.id).into()),
+        Reply::Result(result) => json(request.answer(result, false).into()),
+        Reply::Health(result) => json(request.answer(Ok(result), true).into()),
         Reply::Owed(session, owed) => {
-            let whole = envelope::answer(&Ok(owed.result()), false, request.id);
+            let whole = request.answer(Ok(owed.result()), false);
             let (response, body) = ResponseBody::new(Arc::clone(&connection.arrived.meter));
             tokio::spawn(methods::hand_over(Arc::clone(&connection.shared), session, owed, whole, response));
             json(body)

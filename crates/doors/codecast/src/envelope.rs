@@ -3,28 +3,19 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use ostler_door_rpc::{Envelope, Form, Head, NotAMessage, RpcError};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// The request has no method.
-const INVALID_REQUEST: i32 = -32600;
-/// There is no such method.
-const NO_METHOD: i32 = -32601;
-/// A parameter is missing, or not what it must be.
-const INVALID_PARAMS: i32 = -32602;
-/// Everything else: no such session, a path that is not there.
-const FAILED: i32 = -32000;
+/// Everybody is answered, and nobody is told which JSON-RPC this is.
+const FORM: Form = Form { version: false, id_first: false, without_id: true, ..Form::USUAL };
 
 /// A request as it came.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub(crate) struct Request<'a> {
-    #[serde(borrow, default)]
     pub(crate) method: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(crate) id: Option<&'a RawValue>,
+    head: Head,
 }
 
 /// Why a body is no request: answered by HTTP alone.
@@ -38,32 +29,43 @@ pub(crate) enum NotARequest {
     Shape(String),
 }
 
-/// What is answered instead of a result.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RpcError {
-    pub(crate) code: i32,
-    pub(crate) message: String,
-}
-
-/// Whoever worked on it ended in the middle, which is a fault of ours.
-impl From<tokio::task::JoinError> for RpcError {
-    fn from(lost: tokio::task::JoinError) -> Self {
-        Self::failed(lost.to_string())
+impl From<NotAMessage> for NotARequest {
+    fn from(error: NotAMessage) -> Self {
+        match error {
+            NotAMessage::Syntax(why) => Self::Syntax(why),
+            NotAMessage::Shape(why) => Self::Shape(why),
+        }
     }
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, NotARequest> {
-        let request: Self = serde_json::from_slice(body).map_err(|error| match error.is_data() {
-            true => NotARequest::Shape(error.to_string()),
-            false => NotARequest::Syntax(error.to_string()),
-        })?;
-        // A list of the right length would pass for an object.
-        if body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
-            Ok(request)
-        } else {
-            Err(NotARequest::Shape("expected an object".to_owned()))
-        }
+        let given = |value: &&RawValue| value.get() != "null";
+        let envelope = Envelope::read(body)?;
+        let method = match envelope.method.filter(given) {
+            None => None,
+            Some(_) => {
+                Some(envelope.method().ok_or_else(|| NotARequest::Shape("method: expected a string".to_owned()))?)
+            }
+        };
+        // Blanks between the parts of an id are nobody's; line ends among them would break the one line.
+        let one_line = |id: &RawValue| id.get().replace(['\n', '\r'], "");
+        let id = envelope.id.filter(given).map(one_line);
+        Ok(Self { method, params: envelope.params, head: Head::new(&FORM, id.as_deref().map(str::as_bytes)) })
+    }
+
+    /// The body of the answer, one line. `ok` stands beside the result: one client looks for it there when it asks for the
+    /// health of a daemon that it has just started.
+    pub(crate) fn answer(&self, result: Result<String, RpcError>, ok: bool) -> Vec<u8> {
+        let mut body = Vec::new();
+        self.head.answer(&mut body, |out| {
+            out.extend_from_slice(result?.as_bytes());
+            if ok {
+                out.extend_from_slice(br#","ok":true"#);
+            }
+            Ok(())
+        });
+        body
     }
 
     /// Its parameters; anything but an object holds none.
@@ -106,48 +108,17 @@ pub(crate) fn missing(names: &[&str]) -> RpcError {
     RpcError::params(format!("Missing required param{s}: {}", names.join(", ")))
 }
 
-impl RpcError {
-    pub(crate) fn no_method_given() -> Self {
-        Self { code: INVALID_REQUEST, message: "Invalid request: missing method".to_owned() }
-    }
-
-    pub(crate) fn no_such_method(name: &str) -> Self {
-        Self { code: NO_METHOD, message: format!("Method not found: {name}") }
-    }
-
-    pub(crate) fn params(message: impl Into<String>) -> Self {
-        Self { code: INVALID_PARAMS, message: message.into() }
-    }
-
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
-        Self { code: FAILED, message: message.into() }
-    }
-
-    pub(crate) fn no_session(id: &str) -> Self {
-        Self::failed(format!("Session not found: {id}"))
-    }
+pub(crate) fn no_such_method(name: &str) -> RpcError {
+    RpcError::method(format!("Method not found: {name}"))
 }
 
-/// The body of an answer, one line. `ok` stands beside the result: one client looks for it there when it asks for the
-/// health of a daemon that it has just started.
-pub(crate) fn answer(result: &Result<String, RpcError>, ok: bool, id: Option<&RawValue>) -> String {
-    let mut body = match result {
-        Ok(result) => format!("{{\"result\":{result}"),
-        Err(error) => {
-            let message = Value::from(error.message.as_str());
-            format!("{{\"error\":{{\"code\":{},\"message\":{message}}}", error.code)
-        }
-    };
-    if ok && result.is_ok() {
-        body.push_str(",\"ok\":true");
-    }
-    if let Some(id) = id {
-        body.push_str(",\"id\":");
-        // Blanks between the parts of an id are nobody's; line ends among them would break the one line.
-        body.extend(id.get().chars().filter(|c| !matches!(c, '\n' | '\r')));
-    }
-    body.push('}');
-    body
+/// Everything that is nobody's slip: no such session, a path that is not there.
+pub(crate) fn failed(error: impl std::fmt::Display) -> RpcError {
+    RpcError::new(-32000, error.to_string())
+}
+
+pub(crate) fn no_session(id: &str) -> RpcError {
+    failed(format!("Session not found: {id}"))
 }
 
 #[cfg(test)]
@@ -158,20 +129,23 @@ mod tests {
         Request::read(body.as_bytes())
     }
 
+    fn answered(body: &str, result: Result<String, RpcError>, ok: bool) -> String {
+        String::from_utf8(read(body).unwrap().answer(result, ok)).unwrap()
+    }
+
     #[test]
     fn an_id_is_given_back_byte_for_byte_and_null_is_none() {
         for id in ["\"a\\u0041\"", "7", "1.50", "{ \"a\": [1] }", "true"] {
             let body = format!("{{\"method\":\"m\",\"id\":{id}}}");
-            let request = read(&body).unwrap();
-            assert_eq!(answer(&Ok("1".to_owned()), false, request.id), format!("{{\"result\":1,\"id\":{id}}}"));
+            assert_eq!(answered(&body, Ok("1".to_owned()), false), format!("{{\"result\":1,\"id\":{id}}}"));
         }
-        assert!(read("{\"method\":\"m\",\"id\":null}").unwrap().id.is_none());
+        assert_eq!(answered("{\"method\":\"m\",\"id\":null}", Ok("1".to_owned()), false), "{\"result\":1}");
     }
 
     #[test]
     fn an_answer_is_one_line_also_when_the_id_is_not() {
-        let request = read("{\"method\":\"m\",\"id\":{\n\"a\":\r\n1}}").unwrap();
-        assert_eq!(answer(&Ok("1".to_owned()), false, request.id), "{\"result\":1,\"id\":{\"a\":1}}");
+        let body = "{\"method\":\"m\",\"id\":{\n\"a\":\r\n1}}";
+        assert_eq!(answered(body, Ok("1".to_owned()), false), "{\"result\":1,\"id\":{\"a\":1}}");
     }
 
     #[test]
@@ -197,14 +171,14 @@ mod tests {
         assert_eq!(params.need(["sessionId", "mode"]).unwrap_err().message, "Missing required params: sessionId, mode");
         assert_eq!(params.text("model"), Ok(None));
         assert!(params.has("model") && !params.has("mode"));
-        assert_eq!(params.text("sessionId").unwrap_err().code, INVALID_PARAMS);
+        assert_eq!(params.text("sessionId").unwrap_err().code, -32602);
         assert!(read("{\"params\":[1]}").unwrap().params().0.is_empty());
     }
 
     #[test]
     fn ok_stands_beside_a_result_only() {
-        assert_eq!(answer(&Ok("{}".to_owned()), true, None), "{\"result\":{},\"ok\":true}");
-        let error = answer(&Err(RpcError::no_such_method("x\"")), true, None);
+        assert_eq!(answered("{}", Ok("{}".to_owned()), true), "{\"result\":{},\"ok\":true}");
+        let error = answered("{}", Err(no_such_method("x\"")), true);
         assert_eq!(error, "{\"error\":{\"code\":-32601,\"message\":\"Method not found: x\\\"\"}}");
     }
 }

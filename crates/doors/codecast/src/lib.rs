@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use ostler_door_rpc::RpcError;
 use ostler_engine::session::{Session, SessionError, Status};
 use ostler_engine::{Engine, MayWait};
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,6 @@ use tokio::sync::watch;
 pub use config::{Config, ConfigError};
 pub use door::{Door, Ready};
 
-use envelope::RpcError;
 use read_position::{ReadPosition, Stretch};
 use subscribers::Subscribers;
 
@@ -98,7 +98,7 @@ impl DoorState {
         match self.engine.sessions().find(&[], id) {
             Ok(session) => Ok(Some(session).filter(|session| session.view().status != Status::Closed)),
             Err(SessionError::NotFound(_)) => Ok(None),
-            Err(error @ SessionError::Ambiguous { .. }) => Err(RpcError::failed(error.to_string())),
+            Err(error @ SessionError::Ambiguous { .. }) => Err(envelope::failed(error)),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::envelope::RpcError;
+use ostler_door_rpc::RpcError;
+
+use crate::envelope::failed;
 
 /// Where bare names live, below the home folder.
 const PROJECTS: &str = "Projects";
@@ -27,13 +29,11 @@ pub(crate) fn folder(given: &str, home: &Path) -> Result<PathBuf, RpcError> {
     let shown = path.display();
     match path.metadata() {
         Ok(found) if found.is_dir() && path.is_absolute() => Ok(path),
-        Ok(_) => Err(RpcError::failed(format!("Path is not a directory: {shown} (resolved from: {given})"))),
+        Ok(_) => Err(failed(format!("Path is not a directory: {shown} (resolved from: {given})"))),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Err(RpcError::failed(format!("Path cannot be looked at: {shown} (resolved from: {given}): {error}")))
+            Err(failed(format!("Path cannot be looked at: {shown} (resolved from: {given}): {error}")))
         }
-        Err(_) => {
-            Err(RpcError::failed(format!("Path does not exist on remote machine: {shown} (resolved from: {given})")))
-        }
+        Err(_) => Err(failed(format!("Path does not exist on remote machine: {shown} (resolved from: {given})"))),
     }
 }
 

@@ -8,9 +8,9 @@ use ostler_api::{
     Unlock, Verdict, methods,
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
-use ostler_engine::approval::{Approval, AskKind, DecideError, Outcome, State, StoreError};
-use ostler_engine::{Heard, MayWait, Origin, Target, access};
-use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown};
+use ostler_engine::approval::{Approval, AskKind, CommandContent, DecideError, Outcome, State, StoreError};
+use ostler_engine::{Heard, MayWait, Origin, Target, access, by_name};
+use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown, words};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Out};
@@ -23,17 +23,17 @@ const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// More than a question and an answer, less than a screen of noise.
 const TERMINAL_CHUNK: usize = 16 * 1024;
 
-pub(crate) fn list(_: &MayWait, shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
+pub(crate) fn list(wait: &MayWait, shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
     let inbox = shared.engine.inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
-    let approvals = found.into_iter().map(|approval| named(shared, approval)).collect();
+    let approvals = found.into_iter().map(|approval| named(wait, shared, approval)).collect();
     let (rules_suspended, locked) = (inbox.suspended() as u64, shared.engine.locked().is_some());
     Ok(ApprovalList { approvals, revision, rules_suspended, locked })
 }
 
 pub(crate) fn get(wait: &MayWait, shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
-    Ok(named(shared, find(wait, shared, &params.id)?))
+    Ok(named(wait, shared, find(wait, shared, &params.id)?))
 }
 
 pub(crate) fn shown(
@@ -174,20 +174,29 @@ pub(crate) fn refusal(error: &DecideError) -> RpcError {
     };
     let message = match error {
         DecideError::AnsweredElsewhere { what, by, at_ms } => {
-            format!("already {what} by {by} at {}", Timestamp::from_micros(at_ms * 1000))
+            format!("already {what} by {} at {}", by_name(by), Timestamp::from_micros(at_ms * 1000))
         }
         other => other.to_string(),
     };
     RpcError::new(kind, message)
 }
 
-/// With the name of the session that asks.
-fn named(shared: &DoorState, approval: Approval) -> ApprovalInfo {
-    let mut info = describe(approval);
+/// With the name of the session that asks, and what is to be known of the files of a command that waits.
+fn named(wait: &MayWait, shared: &DoorState, approval: Approval) -> ApprovalInfo {
+    let warnings = warnings(wait, &approval);
+    let mut info = ApprovalInfo { warnings, ..describe(approval) };
     let session = info.asker.verified_session.as_deref();
     let session = session.and_then(|id| shared.engine.sessions().resolve(id).ok());
     info.asker.session_name = session.and_then(|session| session.view().name);
     info
+}
+
+fn warnings(wait: &MayWait, approval: &Approval) -> Vec<String> {
+    let waits = approval.state.is_pending() && approval.ask.kind == AskKind::Command;
+    let Some(command) = CommandContent::parse(&approval.ask.content).filter(|_| waits) else { return Vec::new() };
+    let asker = approval.ask.asker.uid;
+    let found = command.warnings(wait, asker).into_iter();
+    found.map(|(number, warning)| warning.words(number, &format!("uid {asker}"), words::path)).collect()
 }
 
 pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
@@ -204,6 +213,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
         },
         title: ask.title,
         privileged: ask.privileged,
+        warnings: Vec::new(),
         reason: ask.reason,
         content: ask.content,
         diffs,
@@ -224,6 +234,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
         state,
         detail,
         decided_by: decided.as_ref().map(|(by, _)| by.clone()),
+        decided_by_name: decided.as_ref().map(|(by, _)| by_name(by)),
         decided: decided.map(|(_, at)| time(at)),
         expires_in_ms: expires_in,
     }

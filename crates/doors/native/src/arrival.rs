@@ -55,10 +55,12 @@ impl Arrival {
     }
 
     /// The session of the device that it is.
-    fn client(&mut self) -> Option<&mut Client> {
-        if self.client.is_none() {
-            let guest = self.visit.came.borrow().clone();
-            self.client = guest.map(|guest| Client::new(Arc::clone(&self.visit.shared), Who::Device(guest)));
+    fn client(&mut self, out: &mut Outbox<Tag>) -> Option<&mut Client> {
+        if self.client.is_none()
+            && let Some(guest) = self.visit.came.borrow().clone()
+        {
+            out.set_share(self.visit.shared.shares.of(&guest.id));
+            self.client = Some(Client::new(Arc::clone(&self.visit.shared), Who::Device(guest)));
         }
         self.client.as_mut()
     }
@@ -81,11 +83,7 @@ impl Arrival {
         call: &Call<'_>,
         out: &mut Outbox<Tag>,
         answer: Arriving<M::Params, M::Result>,
-    ) -> Result<(), RpcError>
-    where
-        M::Params: Send + 'static,
-        M::Result: 'static,
-    {
+    ) -> Result<(), RpcError> {
         let (params, head, visit) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.visit));
         out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &visit, params))));
         Ok(())
@@ -175,7 +173,7 @@ impl Session for Arrival {
     type Tag = Tag;
 
     fn line(&mut self, line: &[u8], out: &mut Outbox<Tag>) -> Flow {
-        if let Some(client) = self.client() {
+        if let Some(client) = self.client(out) {
             return client.line(line, out);
         }
         let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };

@@ -1,14 +1,15 @@
 //! `device.*`: pairing and the list of devices. Who may is the engine's to say; here it is only asked.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ostler_api::{
     DeviceAffirmParams, DeviceInfo, DeviceList, DeviceNames, DeviceOfferParams, DeviceOffered, DeviceOffers,
-    DeviceRevokeParams, DeviceRevoked, Empty, ErrorKind, OfferInfo, OfferParams, OfferState, RpcError, Timestamp,
-    methods,
+    DeviceRevokeParams, DeviceRevoked, DeviceTailnet, DeviceTailnetParams, Empty, ErrorKind, OfferInfo, OfferParams,
+    OfferState, RpcError, TailnetInfo, Timestamp, methods,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::access::device::{Asks, HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Terms};
+use ostler_engine::access::device::{Asks, HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Tailnet, Terms};
 use ostler_engine::{Engine, MayWait, Origin, Target};
 
 use crate::DoorState;
@@ -45,6 +46,30 @@ pub(crate) fn offer(
         link: offered.link.reveal().to_owned(),
         expires_in_ms: offered.stands_ms,
     })
+}
+
+pub(crate) fn tailnet(
+    wait: &MayWait,
+    shared: &DoorState,
+    who: &Who,
+    params: DeviceTailnetParams,
+) -> Result<DeviceTailnet, RpcError> {
+    let by = who.person(wait, shared, "the tailnet", "pair")?;
+    let port = shared.instance.doors().into_iter().find(|door| door.name == "web");
+    let port = port.and_then(|door| door.address.parse::<SocketAddr>().ok()).map(|address| address.port());
+    let Some(found) = port.and_then(|port| Some((port, shared.engine.tailnet(wait, port)?))) else {
+        return Ok(DeviceTailnet { tailnet: None, why_not: None });
+    };
+    let (port, Tailnet { url, served, public }) = match found {
+        (port, Ok(tailnet)) => (port, tailnet),
+        (_, Err(why)) => return Ok(DeviceTailnet { tailnet: None, why_not: Some(why) }),
+    };
+    let is_allowed = || shared.engine.allowed_tailnet().as_ref() == Some(&url);
+    if params.allow && served && !is_allowed() {
+        shared.engine.allow_tailnet(wait, &url, by).map_err(|error| crate::approval::refusal(&error))?;
+    }
+    let (allowed, command) = (is_allowed(), format!("tailscale serve --bg {port}"));
+    Ok(DeviceTailnet { tailnet: Some(TailnetInfo { url, command, served, public, allowed }), why_not: None })
 }
 
 /// Answers when something changed, or when the time is over.
@@ -151,6 +176,8 @@ const STACK_MAX: usize = 2000;
 /// Goes to the log, in one line: a device is not to write lines of ours.
 pub(crate) fn trouble(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::DeviceTrouble>()?;
+    // Nobody hosted writes there: it would, on a new connection each time, for as long as it likes.
+    client.reaches(Target::Instance)?;
     client.troubles = client.troubles.saturating_add(1);
     if client.troubles <= TROUBLES_MAX {
         let one_line = |text: &str, max: usize| text.chars().take(max).collect::<String>().escape_debug().to_string();

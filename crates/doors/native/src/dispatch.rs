@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ostler_api::{ErrorKind, Method, Request, RpcError, methods};
-use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_api::{ErrorKind, Method, RpcError, methods};
+use ostler_door_rpc::{Envelope, Flow, Later, NotAMessage, Outbox, Session};
 use ostler_engine::access::device::Right;
 use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
 use serde_json::value::RawValue;
@@ -30,9 +30,6 @@ pub(crate) enum Tag {
 }
 
 pub(crate) type Out = Outbox<Tag>;
-
-/// A method that may wait.
-type Waiting<P, R> = fn(&MayWait, &DoorState, P) -> Result<R, RpcError>;
 
 /// A method that asks what its caller may touch, and never waits.
 type ReachingNow<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
@@ -80,15 +77,20 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// The method that a line asks for, and the call; nothing, and the answer, where it asks for none.
     pub(crate) fn read(line: &'a [u8], out: &mut Out) -> Option<(Cow<'a, str>, Self)> {
-        let request: Request<'_> = match serde_json::from_slice(line) {
-            Ok(request) => request,
+        let no_method = || NotAMessage::Shape("`method` is missing, or no text".to_owned());
+        let read = Envelope::read(line).and_then(|read| Ok((read.method().ok_or_else(no_method)?, read)));
+        match read {
+            // Here an id of null is none.
+            Ok((method, read)) => {
+                let head = Head::of(read.id().filter(|id| *id != b"null"));
+                Some((method, Self { head, params: read.params }))
+            }
             Err(error) => {
                 let error = RpcError::new(ErrorKind::Invalid, format!("not a request: {error}"));
                 out.ready.extend(Head::unreadable(&error));
-                return None;
+                None
             }
-        };
-        Some((request.method, Self { head: Head::of(request.id), params: request.params }))
+        }
     }
 
     /// The parameters, as this method means them; none at all are as good as an empty object.
@@ -147,6 +149,7 @@ impl Client {
             methods::SessionList::NAME => self.reaching::<methods::SessionList>(call, out, session::list),
             methods::SessionGet::NAME => self.reaching::<methods::SessionGet>(call, out, session::get),
             methods::SessionPrompt::NAME => self.reaching::<methods::SessionPrompt>(call, out, session::prompt),
+            methods::SessionEdit::NAME => self.reaching::<methods::SessionEdit>(call, out, session::edit),
             methods::SessionInterrupt::NAME => {
                 self.reaching::<methods::SessionInterrupt>(call, out, session::interrupt)
             }
@@ -165,7 +168,7 @@ impl Client {
             methods::HistoryList::NAME => self.reaching::<methods::HistoryList>(call, out, history::list),
             methods::HistoryGet::NAME => self.reaching::<methods::HistoryGet>(call, out, history::get),
             methods::HistoryMessages::NAME => self.long::<methods::HistoryMessages>(call, out, history::messages),
-            methods::HistorySearch::NAME => self.long::<methods::HistorySearch>(call, out, history::search),
+            methods::HistorySearch::NAME => self.search::<methods::HistorySearch>(call, out, history::search),
             methods::ApprovalList::NAME => self.blocking::<methods::ApprovalList>(call, out, approval::list),
             methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
             methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
@@ -182,6 +185,7 @@ impl Client {
             methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),
             methods::AuditRead::NAME => self.reaching::<methods::AuditRead>(call, out, rules::audit),
             methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
+            methods::DeviceTailnet::NAME => self.personal::<methods::DeviceTailnet>(call, out, device::tailnet),
             methods::DeviceOffer::NAME => self.personal::<methods::DeviceOffer>(call, out, device::offer),
             methods::DeviceOffers::NAME => device::offers(self, call, out),
             methods::DeviceAdmit::NAME => self.personal::<methods::DeviceAdmit>(call, out, device::admit),
@@ -235,7 +239,7 @@ impl Client {
             methods::WorkspaceWatch::NAME => search::watch(self, call, out),
             methods::WorkspaceUnwatch::NAME => search::unwatch(self, call, out),
             methods::SearchNames::NAME => self.reaching::<methods::SearchNames>(call, out, search::names),
-            methods::SearchContent::NAME => self.long::<methods::SearchContent>(call, out, search::content),
+            methods::SearchContent::NAME => self.search::<methods::SearchContent>(call, out, search::content),
             methods::SearchStatus::NAME => self.reaching::<methods::SearchStatus>(call, out, search::status),
             methods::SearchStats::NAME => self.reaching::<methods::SearchStats>(call, out, search::stats),
             methods::SearchRebuild::NAME => self.reaching::<methods::SearchRebuild>(call, out, search::rebuild),
@@ -308,15 +312,9 @@ impl Client {
         call: &Call<'_>,
         out: &mut Out,
         answer: Reaching<M::Params, M::Result>,
-    ) -> Result<(), RpcError>
-    where
-        M::Params: Send + 'static,
-        M::Result: 'static,
-    {
-        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+    ) -> Result<(), RpcError> {
         let origin = Arc::clone(&self.origin);
-        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, &origin, params))));
-        Ok(())
+        self.blocking::<M>(call, out, move |wait, shared, params| answer(wait, shared, &origin, params))
     }
 
     /// The same, for what may take long: it is told when nobody waits for the answer any more.
@@ -325,16 +323,32 @@ impl Client {
         call: &Call<'_>,
         out: &mut Out,
         answer: Long<M::Params, M::Result>,
-    ) -> Result<(), RpcError>
-    where
-        M::Params: Send + 'static,
-        M::Result: 'static,
-    {
-        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+    ) -> Result<(), RpcError> {
         let (origin, gone) = (Arc::clone(&self.origin), Arc::clone(&self.gone));
-        out.spawn_blocking(move |wait| {
-            let gone = || gone.load(Ordering::Relaxed);
-            Later::reply(head.answer::<M>(&answer(wait, &shared, &origin, params, &gone)))
+        self.blocking::<M>(call, out, move |wait, shared, params| {
+            answer(wait, shared, &origin, params, &|| gone.load(Ordering::Relaxed))
+        })
+    }
+
+    /// The same for what takes all the processors that it can get: a client has few of them at once.
+    fn search<M: Method>(
+        &self,
+        call: &Call<'_>,
+        out: &mut Out,
+        answer: Long<M::Params, M::Result>,
+    ) -> Result<(), RpcError> {
+        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+        let (origin, gone, share) = (Arc::clone(&self.origin), Arc::clone(&self.gone), Arc::clone(out.share()));
+        out.spawn(async move {
+            let place = share.search().await;
+            let found = MayWait::pool(move |wait| {
+                let gone = || gone.load(Ordering::Relaxed);
+                let found = head.answer::<M>(&answer(wait, &shared, &origin, params, &gone));
+                drop((place, share));
+                found
+            });
+            // A thread that died has said so in the log.
+            Later::reply(found.await.unwrap_or_default())
         });
         Ok(())
     }
@@ -344,34 +358,22 @@ impl Client {
         &self,
         call: &Call<'_>,
         out: &mut Out,
-        answer: Waiting<M::Params, M::Result>,
-    ) -> Result<(), RpcError>
-    where
-        M::Params: Send + 'static,
-        M::Result: 'static,
-    {
+        answer: impl FnOnce(&MayWait, &DoorState, M::Params) -> Result<M::Result, RpcError> + Send + 'static,
+    ) -> Result<(), RpcError> {
         let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
         out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, params))));
         Ok(())
     }
-}
 
-impl Client {
     /// A method that asks who calls; it may wait for the disk.
     fn personal<M: Method>(
         &self,
         call: &Call<'_>,
         out: &mut Out,
         answer: Personal<M::Params, M::Result>,
-    ) -> Result<(), RpcError>
-    where
-        M::Params: Send + 'static,
-        M::Result: 'static,
-    {
-        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
+    ) -> Result<(), RpcError> {
         let who = self.who.clone();
-        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, &who, params))));
-        Ok(())
+        self.blocking::<M>(call, out, move |wait, shared, params| answer(wait, shared, &who, params))
     }
 }
 

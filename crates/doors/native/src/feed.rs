@@ -10,9 +10,7 @@ use ostler_api::{
 };
 use ostler_door_rpc::{Later, Watch};
 use ostler_engine::access::device::Right;
-use ostler_engine::feed::{
-    Change, FileChange, FileIs, Filter, GitStands, Happened, Kind, NoPosition, Opened, Position,
-};
+use ostler_engine::feed::{Change, FileChange, FileIs, Filter, GitStands, Happened, NoPosition, Opened, Position};
 use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
 use serde::Serialize;
 
@@ -41,62 +39,13 @@ impl Follows {
     }
 }
 
-macro_rules! same_kinds {
-    ($($kind:ident),*) => {
-        fn kind_of(kind: Kind) -> FeedKind {
-            match kind {
-                $(Kind::$kind => FeedKind::$kind),*
-            }
-        }
-
-        fn wanted(kind: FeedKind) -> Kind {
-            match kind {
-                $(FeedKind::$kind => Kind::$kind),*
-            }
-        }
-
-        #[cfg(test)]
-        const KINDS: &[Kind] = &[$(Kind::$kind),*];
-    };
-}
-
-same_kinds!(
-    SessionMade,
-    SessionChanged,
-    SessionPrompted,
-    TurnBegan,
-    TurnEnded,
-    SessionAsked,
-    SessionAnswered,
-    SessionClosed,
-    SessionSaid,
-    SessionForgotten,
-    ProcessStarted,
-    ProcessEnded,
-    ProcessForgotten,
-    ApprovalAsked,
-    ApprovalShown,
-    ApprovalDecided,
-    ApprovalWithdrawn,
-    ApprovalExpired,
-    ApprovalDone,
-    DevicePaired,
-    DeviceRevoked,
-    FileChanged,
-    DiffChanged,
-    GitChanged,
-    GitDone,
-    WatchChanged,
-    AuditNoted
-);
-
 /// The filter as it is meant. A hosted caller follows its own sessions; everything else is not its own.
 fn filter(
     shared: &DoorState,
     who: &Who,
     kinds: Vec<FeedKind>,
     session: Option<String>,
-    workspace: Option<String>,
+    workspace: Option<FilePath>,
 ) -> Result<Filter, RpcError> {
     let session = match session {
         Some(text) => Some(crate::session::own(shared, &who.origin(), &text)?.id().to_owned()),
@@ -107,12 +56,7 @@ fn filter(
     };
     // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
     let of_sessions = who.needs(shared, Right::TypeIntoTerminals).is_err();
-    Ok(Filter {
-        kinds: kinds.into_iter().map(wanted).collect(),
-        session,
-        workspace: workspace.map(Into::into),
-        of_sessions,
-    })
+    Ok(Filter { kinds, session, workspace: workspace.map(|FilePath(folder)| folder), of_sessions })
 }
 
 fn position(text: &str) -> Result<Position, RpcError> {
@@ -192,16 +136,14 @@ fn describe(change: Change) -> FeedChange {
     let (mut file, mut git, mut watch) = (None, None, None);
     match happened {
         Some(Happened::File(change)) => file = Some(file_of(change)),
-        Some(Happened::Diff { path }) => {
-            file = Some(FeedFile { path: named(path), change: None, old_path: None, size: None })
-        }
+        Some(Happened::Diff { path }) => file = Some(FeedFile { path, change: None, old_path: None, size: None }),
         Some(Happened::Git(stands)) => git = Some(git_of(stands)),
         Some(Happened::Watch { on, why }) => watch = Some(FeedWatch { on, why }),
         Some(Happened::Missed {} | Happened::Done(_)) | None => {}
     }
     FeedChange {
         position: position.to_string(),
-        kind: kind_of(kind),
+        kind,
         time: Timestamp::from_micros(time_ns / MICRO),
         session,
         process,
@@ -216,10 +158,6 @@ fn describe(change: Change) -> FeedChange {
     }
 }
 
-fn named(path: String) -> FilePath {
-    FilePath(path.into())
-}
-
 fn file_of(change: FileChange) -> FeedFile {
     let FileChange { path, is, size, was } = change;
     let became = match is {
@@ -228,7 +166,7 @@ fn file_of(change: FileChange) -> FeedFile {
         FileIs::Deleted => FileBecame::Deleted,
         FileIs::Renamed => FileBecame::Renamed,
     };
-    FeedFile { path: named(path), change: Some(became), old_path: was.map(named), size }
+    FeedFile { path, change: Some(became), old_path: was, size }
 }
 
 fn git_of(stands: GitStands) -> FeedGit {
@@ -321,14 +259,6 @@ fn push<T: Serialize>(method: &str, params: &T, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use ostler_api::Notification;
-
-    #[test]
-    fn a_kind_has_one_word_wherever_it_is_written() {
-        for kind in KINDS {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind_of(*kind).as_str());
-            assert_eq!(wanted(kind_of(*kind)), *kind);
-        }
-    }
 
     #[test]
     fn what_followers_are_told_reads_as_its_types_say() {

@@ -104,6 +104,7 @@ fn finished(tree: &FinishedTree) -> SessionFinished {
         branch: tree.branch.clone(),
         commit: tree.commit.clone(),
         reference: tree.reference.clone(),
+        commits_kept: tree.commits,
         uncommitted_kept: tree.kept.is_some(),
         until: tree.reference.as_ref().map(|_| tree.until().into()),
     }

@@ -39,12 +39,13 @@ mod who;
 mod workspace;
 
 pub use instance::agent_info;
+pub use web::ANSWER_PATH;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::{InputLimits, Limits};
+use ostler_door_rpc::{InputLimits, Limits, Shares};
 use ostler_engine::{Engine, MayWait, Observer, Origin, Peer};
 
 use counters::Counters;
@@ -92,6 +93,8 @@ pub(crate) struct DoorState {
     engine: Engine,
     instance: Arc<dyn Instance>,
     counters: Arc<Counters>,
+    /// What each device may have under way.
+    shares: Shares,
     _observer: Arc<Observer>,
 }
 
@@ -101,7 +104,9 @@ impl Door {
         let counters = Arc::new(Counters::default());
         let observer = Counters::observer(&counters);
         engine.observe(&observer);
-        Self { shared: Arc::new(DoorState { engine, instance, counters, _observer: observer }) }
+        Self {
+            shared: Arc::new(DoorState { engine, instance, counters, shares: Shares::default(), _observer: observer }),
+        }
     }
 
     /// Serves a client that has come. Others than the daemon's own user are turned away.

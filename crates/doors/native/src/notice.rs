@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use ostler_api::{
-    Empty, ErrorKind, NoticeInfo, NoticeKey, NoticeKind, NoticeList, NoticeSubscribeParams, NoticeWay, NoticeWays,
-    RpcError, Timestamp, methods,
+    Empty, ErrorKind, NoticeAnswer, NoticeInfo, NoticeKey, NoticeKind, NoticeList, NoticeSubscribeParams, NoticeWay,
+    NoticeWays, RpcError, Timestamp, methods,
 };
 use ostler_door_rpc::Later;
-use ostler_engine::notice::{Kind, Looking, Notice, Notices};
-use ostler_engine::{MayWait, Origin, Target};
+use ostler_engine::notice::{Answerable, Kind, Looking, Notice};
+use ostler_engine::{Engine, MayWait, Origin, Target};
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out};
@@ -41,7 +41,7 @@ pub(crate) fn list(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
             }
             Who::Here { .. } => false,
         };
-        let told = notices.list(params.after).into_iter().map(|notice| describe(&notices, notice)).collect();
+        let told = notices.list(params.after).into_iter().map(|notice| describe(&engine, notice)).collect();
         Later::reply(head.answer::<methods::NoticeList>(&Ok(NoticeList {
             revision,
             subscribed,
@@ -128,7 +128,11 @@ pub(crate) fn watches(_wait: &MayWait, shared: &DoorState, who: &Who, id: &str) 
     at_a_terminal.then(|| shared.engine.notices().onlookers().look(id))
 }
 
-fn describe(notices: &Notices, notice: Notice) -> NoticeInfo {
+fn describe(engine: &Engine, notice: Notice) -> NoticeInfo {
+    let notices = engine.notices();
+    // What was answered meanwhile is not answered again.
+    let waits = |of: &Answerable| engine.inbox().peek(&of.approval).is_some_and(|found| found.state.is_pending());
+    let answer = notice.answer.filter(waits).map(|of| NoticeAnswer { approval: of.approval, hash: of.hash });
     let kind = match notice.kind {
         Kind::Needs => NoticeKind::Needs,
         Kind::Failed => NoticeKind::Failed,
@@ -149,6 +153,7 @@ fn describe(notices: &Notices, notice: Notice) -> NoticeInfo {
         process: notice.about.process,
         approval: notice.about.approval,
         link,
+        answer,
         ways: ways.collect(),
     }
 }

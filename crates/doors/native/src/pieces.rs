@@ -5,7 +5,7 @@ use ostler_api::{
     HistoryDiff, PieceBlock, PieceBlockKind, PieceKind, PieceVoice, PiecesRecord, PlanStep, SessionPiece,
     SessionPieces, SessionUsage, Timestamp, Verdict,
 };
-use ostler_engine::EventHead;
+use ostler_engine::{EventHead, by_name};
 use ostler_story::{
     Block, Decision, Element, Ended, Event, Fact, Message, Piece, Prompt, Speaker, Story, ToolCall, Usage, Voice, Why,
     said,
@@ -85,7 +85,7 @@ fn piece(piece: Piece) -> Option<SessionPiece> {
             let (id, title) = asked.map(|asked| (asked.tool_call.unwrap_or(asked.request), asked.title)).unzip();
             SessionPiece { approval: Some(approval), id, title, ..bare(PieceKind::Waits) }
         }
-        Piece::Answered { approval, decision, by } => answered(approval, &decision, by.to_string()),
+        Piece::Answered { approval, decision, by } => answered(approval, &decision, by_name(&by)),
         Piece::TakenBack { approval, .. } => SessionPiece { approval: Some(approval?), ..bare(PieceKind::TakenBack) },
         Piece::Trouble { message, kind, ends } => {
             SessionPiece { reason: word(&kind), is_error: ends, ..worded(PieceKind::Trouble, None, message) }

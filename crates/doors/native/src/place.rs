@@ -16,14 +16,14 @@ use crate::reach::refusal;
 /// A request about a workspace.
 pub(crate) trait Placed {
     /// Its absolute path, or the session that works in it.
-    fn place(&self) -> (Option<&str>, Option<&str>);
+    fn place(&self) -> (Option<&Path>, Option<&str>);
 }
 
 macro_rules! placed {
     ($($type:ident),* $(,)?) => {
         $(impl Placed for ostler_api::$type {
-            fn place(&self) -> (Option<&str>, Option<&str>) {
-                (self.root.as_deref(), self.session.as_deref())
+            fn place(&self) -> (Option<&Path>, Option<&str>) {
+                (self.root.as_ref().map(|FilePath(root)| root.as_path()), self.session.as_deref())
             }
         })*
     };

@@ -1,5 +1,6 @@
 //! `process.*`.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +25,8 @@ const TERM: i32 = 15;
 const SENDER_DIGITS: usize = 16;
 /// The highest signal number.
 const SIGNAL_MAX: i32 = 64;
+/// No program that the kernel knows; `io::ErrorKind` has no word for it.
+const ENOEXEC: i32 = 8;
 /// The longest a kill waits, so that a process that ignores signals cannot hold a request for ever.
 const GRACE_MAX: Duration = Duration::from_secs(600);
 
@@ -105,7 +108,7 @@ pub(crate) fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) ->
         })
         .hint("the folder must exist and be accessible to you"),
         SpawnError::Refused { program, source, .. } => {
-            RpcError::new(ErrorKind::Failed, format!("cannot run {}: {source}", program.display()))
+            RpcError::new(not_run(source), format!("cannot run {}: {source}", program.display()))
         }
         SpawnError::NameTaken(taken) => name_taken(taken),
         SpawnError::NulInCommand { .. } | SpawnError::NulInEnvironment => {
@@ -115,6 +118,16 @@ pub(crate) fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) ->
         SpawnError::NotInPath(_) | SpawnError::KeeperGone | SpawnError::Stopping | SpawnError::Unsure { .. } => {
             RpcError::new(ErrorKind::Failed, error.to_string())
         }
+    }
+}
+
+/// What a shell would tell apart: there is no such file, it cannot be executed, or the machine had no room for it.
+fn not_run(why: &io::Error) -> ErrorKind {
+    match why.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::NotExecutable,
+        _ if why.raw_os_error() == Some(ENOEXEC) => ErrorKind::NotExecutable,
+        _ => ErrorKind::Failed,
     }
 }
 

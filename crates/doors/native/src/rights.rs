@@ -43,8 +43,8 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         // With a command, a program or variables of its own: also what starting a command needs. With more autonomy than to
         // ask: also what changing that needs.
         SessionCreate::NAME => right(Right::Prompt),
-        SessionPrompt::NAME | SessionReview::NAME | SessionInterrupt::NAME => right(Right::Prompt),
-        SessionContinue::NAME | SessionClose::NAME => right(Right::Prompt),
+        SessionPrompt::NAME | SessionReview::NAME | SessionEdit::NAME => right(Right::Prompt),
+        SessionInterrupt::NAME | SessionContinue::NAME | SessionClose::NAME => right(Right::Prompt),
         // How much the agent may do without asking needs `LoosenAutonomy` besides.
         SessionChange::NAME => right(Right::Prompt),
 
@@ -79,6 +79,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         DeviceRevoke::NAME => Some(Need::Nothing),
 
         // Where notices go is named at the machine itself.
+        DeviceTailnet::NAME => Some(Need::Person),
         NoticeWays::NAME | NoticeTest::NAME => Some(Need::Person),
         // What ends, deletes, or decides who may.
         InstanceLeave::NAME | InstanceStop::NAME | InstancePrune::NAME => Some(Need::Person),

@@ -1,7 +1,6 @@
 //! `search.*`: files of a workspace by name and by content, and watches of workspaces.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -247,17 +246,13 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
             let feed = shared.engine.feed();
             let position = feed.newest(wait).map_err(|error| crate::feed::unread(&shared, &error))?.to_string();
             let lease = shared.engine.watch_workspace(wait, root).map_err(|error| refused(&error))?;
-            let (root, polled) = (text(lease.path()), lease.polled());
+            let (root, polled) = (path(lease.path()), lease.polled());
             leases.held().insert(watch, lease);
             Ok(WorkspaceWatching { watch, root, position, polled })
         };
         Later::reply(head.answer::<methods::WorkspaceWatch>(&begin()))
     });
     Ok(())
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }
 
 pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, Lifetime, LimitState, ProcessInfo,
-    PromptAccepted, PromptBlock, PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed,
-    SessionCreateParams, SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw,
+    Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, ProcessInfo, PromptAccepted, PromptBlock,
+    PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams, SessionEditParams,
+    SessionEdited, SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw,
     SessionRawParams, SessionStatus, SessionUsage, Timestamp, UsageLimit, Watching, WorktreeFate, methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
@@ -82,10 +82,10 @@ pub(crate) fn create(
     let agent = agent(shared, &params)?;
     let new = NewSession {
         program: params.program,
-        autonomy: autonomy_of(params.autonomy.unwrap_or(Autonomy::Ask)),
+        autonomy: params.autonomy.unwrap_or(Autonomy::Ask),
         raw_mode: params.raw_mode,
         model: params.model,
-        lifetime: lifetime_of(params.lifetime.unwrap_or(Lifetime::Session)),
+        lifetime: params.lifetime.unwrap_or_default(),
         name: params.name,
         resume: params.resume,
         // A name space of its own: no client may take a key that another door gives.
@@ -133,9 +133,11 @@ fn agent(shared: &DoorState, params: &SessionCreateParams) -> Result<Agent, RpcE
 }
 
 pub(crate) fn check_name(name: Option<&str>) -> Result<(), RpcError> {
-    let odd = |name: &str| name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control);
+    let odd = |name: &str| name.trim().is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control);
     match name {
-        Some(name) if odd(name) => Err(bad(format!("a name has 1 to {NAME_MAX} bytes and no control characters"))),
+        Some(name) if odd(name) => {
+            Err(bad(format!("a name has 1 to {NAME_MAX} bytes, not only blanks, and no control characters")))
+        }
         _ => Ok(()),
     }
 }
@@ -204,12 +206,28 @@ pub(crate) fn prompt(
     })
 }
 
+/// A prompt that waits says something else, or is taken back.
+pub(crate) fn edit(
+    wait: &MayWait,
+    shared: &DoorState,
+    origin: &Origin,
+    params: SessionEditParams,
+) -> Result<SessionEdited, RpcError> {
+    let session = own(shared, origin, &params.id)?;
+    let waited = match params.text {
+        Some(text) => session.reword(wait, params.number, text),
+        None => session.take_back(wait, params.number, "taken back").map_err(PromptError::Io),
+    };
+    let waited = waited.map_err(|error| not_taken(shared, &session, error))?;
+    Ok(SessionEdited { waited })
+}
+
 /// Why a session does not take a prompt.
 fn not_taken(shared: &DoorState, session: &Session, error: PromptError) -> RpcError {
     let name = of_session(session);
     match error {
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed"))
-            .hint(format!("read it: ostler watch {name}; start another: ostler new")),
+            .hint(format!("continue it: ostler resume {name}; read it: ostler watch {name}")),
         PromptError::Busy => RpcError::new(ErrorKind::Refused, format!("{name} is answering another prompt")),
         PromptError::OnScreen => {
             let screen = session.screen().map_or(String::new(), |process| of_process(&process));
@@ -328,7 +346,7 @@ pub(crate) fn change(
     let key = params.key.map(|key| format!("session change {} {key}", session.id()));
     if !key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
         let change = Change {
-            autonomy: params.autonomy.map(autonomy_of),
+            autonomy: params.autonomy,
             raw_mode: text(params.raw_mode),
             model: text(params.model),
             name: text(params.name),
@@ -501,26 +519,19 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         alias: view.alias.map(|alias| alias.id),
         agent: view.agent.name().to_owned(),
         workspace: view.workspace.display().to_string(),
-        autonomy: match view.autonomy {
-            ostler_story::Autonomy::All => Autonomy::All,
-            ostler_story::Autonomy::Edits => Autonomy::Edits,
-            ostler_story::Autonomy::Plan => Autonomy::Plan,
-            ostler_story::Autonomy::Ask => Autonomy::Ask,
-        },
+        autonomy: view.autonomy,
         raw_mode: view.raw_mode,
         model: view.model,
         reported_model: view.reported_model,
         title: view.title,
         limits: view.limits.into_iter().map(limit_of).collect(),
         agent_session: view.agent_session,
-        lifetime: match view.lifetime {
-            ostler_story::Lifetime::Turn => Lifetime::Turn,
-            ostler_story::Lifetime::Session => Lifetime::Session,
-        },
+        lifetime: view.lifetime,
         door: view.door,
         status: status_of(view.status),
         why: view.why,
         rebooted: view.rebooted,
+        logged_out: view.logged_out,
         queued: view.queued as u64,
         turn: view.turn,
         created: time(view.created_ms),
@@ -543,26 +554,5 @@ pub(crate) fn usage_of(spent: Spent) -> SessionUsage {
 fn limit_of(limit: Limit) -> UsageLimit {
     let Limit { name, used_percent, resets, state } = limit;
     let resets = resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
-    let state = match state {
-        ostler_story::LimitState::Far => LimitState::Far,
-        ostler_story::LimitState::Near => LimitState::Near,
-        ostler_story::LimitState::Reached => LimitState::Reached,
-    };
     UsageLimit { name, used_percent, resets, state }
-}
-
-fn autonomy_of(autonomy: Autonomy) -> ostler_story::Autonomy {
-    match autonomy {
-        Autonomy::All => ostler_story::Autonomy::All,
-        Autonomy::Edits => ostler_story::Autonomy::Edits,
-        Autonomy::Plan => ostler_story::Autonomy::Plan,
-        Autonomy::Ask => ostler_story::Autonomy::Ask,
-    }
-}
-
-fn lifetime_of(lifetime: Lifetime) -> ostler_story::Lifetime {
-    match lifetime {
-        Lifetime::Turn => ostler_story::Lifetime::Turn,
-        Lifetime::Session => ostler_story::Lifetime::Session,
-    }
 }

@@ -3,13 +3,15 @@
 //!
 //! Nothing inline, nothing evaluated, nothing from elsewhere, and no markup that did not go through the sanitizer.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{Read, Write};
 use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::response::Response;
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use ostler_door_web::{Fetch, Refused, fetched};
 use sha2::{Digest, Sha256};
@@ -17,10 +19,13 @@ use sha2::{Digest, Sha256};
 /// What the page may do. Its terminal is in a frame of its own.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \
      manifest-src 'self'; worker-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
-     require-trusted-types-for 'script'; trusted-types dompurify";
+     require-trusted-types-for 'script'; trusted-types dompurify ostler-worker";
 /// What its terminal may do: it makes style elements, and connects to nothing. The page alone has it in a frame.
 const TERMINAL_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'self'; require-trusted-types-for 'script'; trusted-types 'none'";
+/// What its worker may do, which shows notices while no page is open: ask the instance, and nothing else.
+const WORKER_POLICY: &str = "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 /// What nobody opens by itself.
 const PART_POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 /// Letters of the digest in the names of parts: no two builds have the same.
@@ -31,23 +36,27 @@ struct File {
     /// Below `/`; parts have the build's tag before it.
     name: &'static str,
     kind: &'static str,
-    bytes: &'static [u8],
+    /// As `build.rs` has packed it.
+    gzip: &'static [u8],
 }
 
 macro_rules! built {
     ($($name:literal: $kind:literal),* $(,)?) => {
-        &[$(File { name: $name, kind: $kind, bytes: include_bytes!(concat!("../../../../web/dist/", $name)) }),*]
+        &[$(File { name: $name, kind: $kind, gzip: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")) }),*]
     };
 }
 
 const PAGES: &[File] = built! {
     "index.html": "text/html; charset=utf-8",
     "terminal.html": "text/html; charset=utf-8",
+    "worker.js": "text/javascript; charset=utf-8",
 };
 const PARTS: &[File] = built! {
     "app.js": "text/javascript; charset=utf-8",
     "app.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
+    "icon-192.png": "image/png",
+    "icon-maskable.png": "image/png",
     "app.webmanifest": "application/manifest+json",
     "terminal.js": "text/javascript; charset=utf-8",
     "terminal.css": "text/css; charset=utf-8",
@@ -60,8 +69,7 @@ struct Ready {
     policy: &'static str,
     fetch: Fetch,
     cache: &'static str,
-    plain: Vec<u8>,
-    gzip: Vec<u8>,
+    gzip: Cow<'static, [u8]>,
 }
 
 static SITE: LazyLock<Vec<Ready>> = LazyLock::new(ready);
@@ -69,7 +77,7 @@ static SITE: LazyLock<Vec<Ready>> = LazyLock::new(ready);
 fn ready() -> Vec<Ready> {
     let mut digest = Sha256::new();
     for file in PARTS {
-        digest.update(file.bytes);
+        digest.update(file.gzip);
     }
     let tag: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     let tag = tag.get(..TAG).unwrap_or_default();
@@ -80,13 +88,14 @@ fn ready() -> Vec<Ready> {
         fetch: Fetch::Part,
         // The name says which build it is from: what is there never changes.
         cache: "public, max-age=31536000, immutable",
-        plain: file.bytes.to_vec(),
-        gzip: compressed(file.bytes),
+        gzip: file.gzip.into(),
     };
     let page = |file: &File| {
-        let text = String::from_utf8_lossy(file.bytes).replace("/TAG/", &format!("/{tag}/")).into_bytes();
+        let text = String::from_utf8_lossy(&unpacked(file.gzip)).replace("/TAG/", &format!("/{tag}/"));
         let (path, policy, fetch) = match file.name {
             "terminal.html" => ("/terminal", TERMINAL_POLICY, Fetch::Part),
+            // At the top, because a worker serves what is beneath it.
+            "worker.js" => ("/worker.js", WORKER_POLICY, Fetch::Part),
             _ => ("/", PAGE_POLICY, Fetch::Page),
         };
         Ready {
@@ -95,17 +104,23 @@ fn ready() -> Vec<Ready> {
             policy,
             fetch,
             cache: "no-store",
-            gzip: compressed(&text),
-            plain: text,
+            gzip: packed(text.as_bytes()).into(),
         }
     };
     PAGES.iter().map(page).chain(PARTS.iter().map(part)).collect()
 }
 
 /// Nothing where that fails, which it does not in memory.
-fn compressed(bytes: &[u8]) -> Vec<u8> {
+fn packed(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
+}
+
+/// The same, and what was packed here is whole.
+fn unpacked(gzip: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    let _ = GzDecoder::new(gzip).read_to_end(&mut plain);
+    plain
 }
 
 /// The file at this path, for whoever may have it; nothing where there is none.
@@ -116,10 +131,11 @@ pub(crate) fn serve(method: &Method, path: &str, headers: &HeaderMap) -> Result<
     }
     fetched(headers, file.fetch)?;
     let accepts = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
-    let gzip = !file.gzip.is_empty() && accepts.is_some_and(|accepts| accepts.contains("gzip"));
-    let body = if gzip { &file.gzip } else { &file.plain };
+    let gzip = accepts.is_some_and(|accepts| accepts.contains("gzip"));
+    // Browsers all take it packed.
+    let body = if gzip { file.gzip.to_vec() } else { unpacked(&file.gzip) };
     let length = body.len();
-    let body = if *method == Method::HEAD { Body::empty() } else { Body::from(body.clone()) };
+    let body = if *method == Method::HEAD { Body::empty() } else { Body::from(body) };
     let mut response = Response::new(body);
     let fixed = [
         (header::CONTENT_TYPE, file.kind),
@@ -156,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_page_names_parts_that_are_there_and_nothing_inline() {
-        let page = String::from_utf8(SITE.first().unwrap().plain.clone()).unwrap();
+        let page = String::from_utf8(unpacked(&SITE.first().unwrap().gzip)).unwrap();
         let named: Vec<&str> = page.split(['"']).filter(|text| text.starts_with('/') && text.len() > 1).collect();
         assert!(named.len() >= 3, "{page}");
         for path in named {
@@ -167,7 +183,8 @@ mod tests {
 
     #[test]
     fn the_first_screen_is_small() {
-        let first = SITE.iter().filter(|file| !file.path.contains("terminal"));
+        let later = |path: &str| ["terminal", "worker", ".png"].iter().any(|part| path.contains(part));
+        let first = SITE.iter().filter(|file| !later(&file.path));
         let sizes: Vec<usize> = first.map(|file| file.gzip.len()).collect();
         assert!(sizes.iter().sum::<usize>() <= FIRST_SCREEN_MAX && sizes.len() <= 15, "{sizes:?}");
     }
@@ -187,6 +204,11 @@ mod tests {
             asked("/terminal", &[("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "iframe")]).unwrap().unwrap();
         let policy = terminal.headers().get(header::CONTENT_SECURITY_POLICY).unwrap().to_str().unwrap();
         assert!(policy.contains("frame-ancestors 'self'") && !policy.contains("connect-src"), "{policy}");
+        let worker =
+            asked("/worker.js", &[("sec-fetch-site", "same-origin"), ("sec-fetch-dest", "serviceworker")]).unwrap();
+        let policy = worker.unwrap().headers().get(header::CONTENT_SECURITY_POLICY).unwrap().clone();
+        assert!(!policy.to_str().unwrap().contains("script-src") && !policy.to_str().unwrap().contains("unsafe"));
+        assert!(asked("/worker.js", &[("sec-fetch-site", "cross-site"), ("sec-fetch-dest", "serviceworker")]).is_err());
         assert!(asked("/terminal", &[("sec-fetch-site", "same-site"), ("sec-fetch-dest", "iframe")]).is_err());
         let script = &SITE.iter().find(|file| file.path.ends_with("app.js")).unwrap().path;
         assert!(asked(script, &[("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors")]).is_err());

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::any;
+use axum::routing::{any, post};
 use ostler_door_web::websocket::{self, MessageMax};
 use ostler_door_web::{Admitted, Arrived, Exposure, Fetch, Refused, answer, bearer, fetched};
 use ostler_engine::MayWait;
@@ -23,6 +24,9 @@ const SHOWN_WITHIN: Duration = Duration::from_secs(60);
 /// Codes, links, tokens and signatures are short; of nobody known no more is read.
 const NOBODYS_MAX: usize = 16 * 1024;
 
+/// Where the links of notices lead: behind it stands the secret that answers.
+pub const ANSWER_PATH: &str = "/answer/";
+
 /// What a request is served with.
 #[derive(Clone)]
 struct Served {
@@ -35,7 +39,8 @@ impl Door {
     /// What answers the requests of a connection to a listener of this exposure.
     pub fn router(&self, exposure: Arc<Exposure>, arrived: Arrived) -> Router {
         let served = Served { shared: Arc::clone(&self.shared), exposure, arrived };
-        Router::new().route("/rpc", any(rpc)).fallback(page).with_state(served)
+        let link = format!("{ANSWER_PATH}{{secret}}");
+        Router::new().route("/rpc", any(rpc)).route(&link, post(answer_link)).fallback(page).with_state(served)
     }
 }
 
@@ -44,12 +49,30 @@ async fn page(State(served): State<Served>, request: Request) -> Response {
     match served.admit(&request) {
         Ok(_) => match site::serve(request.method(), request.uri().path(), request.headers()) {
             Ok(Some(response)) => response,
-            Ok(None) => {
-                answer(axum::http::StatusCode::NOT_FOUND, "there is nothing here but a page, and a WebSocket at /rpc")
-            }
+            Ok(None) => answer(StatusCode::NOT_FOUND, "there is nothing here but a page, and a WebSocket at /rpc"),
             Err(refused) => served.refuse(&refused),
         },
         Err(refused) => served.refuse(&refused),
+    }
+}
+
+/// An answer by the link of a notice. Only what is posted counts: whatever merely looks at links changes nothing.
+async fn answer_link(State(served): State<Served>, request: Request) -> Response {
+    let admitted = match served.admit_own(&request) {
+        Ok(admitted) => admitted,
+        Err(refused) => return served.refuse(&refused),
+    };
+    let secret = request.uri().path().strip_prefix(ANSWER_PATH).unwrap_or_default().to_owned();
+    let (engine, peer) = (served.shared.engine.clone(), served.arrived.peer);
+    let answered = MayWait::pool(move |wait| {
+        let visitor = admitted.visitor(peer, peer.caller(&engine));
+        engine.answer_by_link(wait, &secret, &visitor)
+    });
+    match answered.await {
+        Ok(Ok(true)) => answer(StatusCode::OK, "Allowed once."),
+        Ok(Ok(false)) => answer(StatusCode::OK, "Denied."),
+        Ok(Err(error)) => answer(StatusCode::FORBIDDEN, &error.to_string()),
+        Err(lost) => answer(StatusCode::INTERNAL_SERVER_ERROR, &lost.to_string()),
     }
 }
 
@@ -79,7 +102,7 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
             tracing::info!("web: {}: {error}", served.arrived.peer.address);
             served.refuse(&Refused::BadToken)
         }
-        Err(lost) => answer(axum::http::StatusCode::INTERNAL_SERVER_ERROR, &lost.to_string()),
+        Err(lost) => answer(StatusCode::INTERNAL_SERVER_ERROR, &lost.to_string()),
     }
 }
 
@@ -112,7 +135,11 @@ impl Served {
             let shown = tokio::time::timeout(SHOWN_WITHIN, who.wait_for(Option::is_some)).await;
             let guest = shown.ok().and_then(|shown| shown.ok().and_then(|guest| guest.clone()));
             if let Some(guest) = guest {
-                shared.engine.until_revoked(&guest).await;
+                let share = shared.shares.of(&guest.id);
+                match share.enter() {
+                    Some(_place) => shared.engine.until_revoked(&guest).await,
+                    None => tracing::warn!("web: too many connections of one device"),
+                }
             }
         };
         tokio::select! {

@@ -151,7 +151,10 @@ where
         {
             delivery.out.arrived(later);
         }
-        let mut flow = handle_lines(delivery, &mut self.input, self.half_closed, &self.slot)?;
+        let mut flow = match delivery.out.over {
+            true => Flow::Farewell,
+            false => handle_lines(delivery, &mut self.input, self.half_closed, &self.slot)?,
+        };
         if flow == Flow::Continue {
             flow = delivery.look();
         }

@@ -9,7 +9,7 @@ use ostler_engine::MayWait;
 use tokio::task::JoinHandle;
 
 use crate::connection_slots::ConnectionSlot;
-use crate::reader::{Found, Reader};
+use crate::reader::{ReadStep, Reader};
 use crate::signal::Signal;
 use crate::transport::TryWrite;
 use crate::{Flow, Later, Limits, Outbox, Session, Watch};
@@ -31,7 +31,7 @@ pub(crate) struct Reading {
 }
 
 /// A reader, what it came upon, and the bytes of that.
-pub(crate) type Read = (Reader, io::Result<Found>, Vec<u8>);
+pub(crate) type Read = (Reader, io::Result<ReadStep>, Vec<u8>);
 
 /// What a look at one watch brought.
 #[derive(PartialEq, Eq)]
@@ -143,7 +143,7 @@ where
     /// Writes the answer that this client waits for, and gives it back if it waits for others too: it gets several in one
     /// write.
     fn answer(&mut self, later: Later<S::Tag>) -> Option<Later<S::Tag>> {
-        if !self.at_rest || self.out.expected() > 1 {
+        if !self.at_rest || later.last || self.out.expected() > 1 {
             return Some(later);
         }
         let mut whole = true;
@@ -213,8 +213,8 @@ where
         let Some(reader) = watch.reader.as_mut() else { return Ok(Added::Nothing) };
         self.frame.clear();
         match reader.try_next(&mut self.frame) {
-            Ok(Found::UpToDate) => Ok(Added::Nothing),
-            Ok(Found::WouldBlock) => Ok(Added::OnDisk),
+            Ok(ReadStep::UpToDate) => Ok(Added::Nothing),
+            Ok(ReadStep::WouldBlock) => Ok(Added::OnDisk),
             found => {
                 let mut frame = std::mem::take(&mut self.frame);
                 self.emit(index, found, &frame);
@@ -227,30 +227,30 @@ where
         }
     }
 
-    fn emit(&mut self, index: usize, found: io::Result<Found>, frame: &[u8]) {
+    fn emit(&mut self, index: usize, found: io::Result<ReadStep>, frame: &[u8]) {
         let Some(watch) = self.out.watches.get_mut(index) else { return };
         let ready = &mut self.out.ready;
         let ended = match found {
-            Ok(Found::Frame(head)) => {
+            Ok(ReadStep::Frame(head)) => {
                 let more = self.session.frame(watch.tag(), &head, frame, ready);
                 self.out.held_back -= watch.advance(head.seq, ready);
                 !more
             }
-            Ok(Found::Record(head)) => {
+            Ok(ReadStep::Record(head)) => {
                 let more = self.session.record(watch.tag(), &head, frame, ready);
                 self.out.held_back -= watch.advance(head.record, ready);
                 !more
             }
-            Ok(Found::Lines) => {
+            Ok(ReadStep::Lines) => {
                 ready.extend_from_slice(frame);
                 false
             }
-            Ok(Found::Gap(first, missing)) => {
+            Ok(ReadStep::Gap(first, missing)) => {
                 self.session.gap(watch.tag(), first, missing, ready);
                 self.out.held_back -= watch.advance(first.saturating_sub(1), ready);
                 false
             }
-            Ok(Found::UpToDate | Found::WouldBlock) => false,
+            Ok(ReadStep::UpToDate | ReadStep::WouldBlock) => false,
             Err(error) => {
                 tracing::error!("journal of {}: {error}", watch.id());
                 self.session.lost(watch.tag(), &error, ready);

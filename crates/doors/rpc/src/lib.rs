@@ -9,7 +9,8 @@
 //! Two things may be written by another thread while the task rests: the end of a process, by the thread that journals it, and
 //! the only answer that is waited for, by the thread that has it.
 //!
-//! This crate knows no protocol: what a line means and how a frame is written is the session's.
+//! Of protocols this crate knows only what all have in common, the outside of JSON-RPC (`jsonrpc`): what a line means and how a
+//! frame is written is the session's.
 
 mod accept;
 mod called;
@@ -18,13 +19,14 @@ mod connection_slots;
 mod delivery;
 mod fitting;
 mod inline_task;
+mod jsonrpc;
 mod line;
 mod listen;
 mod nudge;
 mod outbox;
 mod payload;
 mod reader;
-mod shown;
+mod share;
 mod signal;
 mod slots;
 mod socket;
@@ -35,16 +37,19 @@ pub use accept::{Listener, accept_each};
 pub use called::called;
 pub use connection::{InputLimits, Limits, serve, serve_over};
 pub use fitting::{escaped, fitting, fitting_pieces};
+pub use jsonrpc::{Envelope, Form, Head, NotAMessage, RpcError, batch};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
 pub use nudge::Nudge;
 pub use outbox::{After, Later, Outbox};
 pub use payload::{NotBase64, decode_base64, push_base64};
 pub use reader::LineSource;
-pub use shown::{is_hidden, is_plain};
+pub use share::{Share, Shares};
 pub use slots::{Slot, Slots};
 pub use transport::{Arrival, Transport, TryWrite};
 pub use watch::Watch;
+
+pub use ostler_story::{is_hidden, is_plain};
 
 use ostler_engine::{EventHead, FrameHead, Missing};
 

@@ -7,15 +7,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use ostler_engine::{MayWait, Process};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::inline_task::InlineTask;
 use crate::signal::Signal;
-use crate::{Nudge, Watch};
-
-/// Threads that the requests of one connection may hold: whoever asks much of a disk that takes its time waits alone, and leaves
-/// threads to the others. The pool has 512.
-const THREADS: usize = 16;
+use crate::{Nudge, Share, Watch};
 
 /// An answer that was worked on elsewhere.
 pub struct Later<Tag> {
@@ -27,6 +23,8 @@ pub struct Later<Tag> {
     pub after: Option<After>,
     /// What it took to make the reply; given back when the connection has taken that.
     pub held: Option<OwnedSemaphorePermit>,
+    /// Nothing follows it: the connection ends once the reply was offered to the socket.
+    pub last: bool,
     /// How much of which allowance it gives back.
     weight: Weight,
 }
@@ -52,7 +50,12 @@ pub struct After {
 impl<Tag> Later<Tag> {
     /// Just a reply.
     pub fn reply(reply: Vec<u8>) -> Self {
-        Self { reply, watch: None, after: None, held: None, weight: Weight::Request(0) }
+        Self { reply, watch: None, after: None, held: None, last: false, weight: Weight::Request(0) }
+    }
+
+    /// A reply that ends the connection.
+    pub fn farewell(reply: Vec<u8>) -> Self {
+        Self { last: true, ..Self::reply(reply) }
     }
 }
 
@@ -75,12 +78,14 @@ pub struct Outbox<Tag> {
     pub(crate) input: (usize, usize),
     /// Bytes of replies that wait for a frame.
     pub(crate) held_back: usize,
+    /// The last reply has come.
+    pub(crate) over: bool,
     sender: mpsc::Sender<Later<Tag>>,
     /// What is tried before that.
     write_now: Arc<OnceLock<WriteNow<Tag>>>,
     /// The length of the line being handled.
     pub(crate) weight: usize,
-    threads: Arc<Semaphore>,
+    share: Arc<Share>,
     /// There once the session has asked for it.
     pub(crate) nudge: Option<Nudge>,
 }
@@ -95,10 +100,11 @@ impl<Tag: Send + 'static> Outbox<Tag> {
             in_flight_bytes: 0,
             input: (0, 0),
             held_back: 0,
+            over: false,
             sender,
             write_now: Arc::default(),
             weight: 0,
-            threads: Arc::new(Semaphore::new(THREADS)),
+            share: Arc::default(),
             nudge: None,
         }
     }
@@ -176,21 +182,31 @@ impl<Tag: Send + 'static> Outbox<Tag> {
         InlineTask::start(async move { deliver(work.await) });
     }
 
-    /// Works on an answer on a thread that may wait for disks and programs, when one of the connection's is free.
+    /// What its client may have under way on threads.
+    pub fn share(&self) -> &Arc<Share> {
+        &self.share
+    }
+
+    /// From now on it has what all connections of one client have together.
+    pub fn set_share(&mut self, share: Arc<Share>) {
+        self.share = share;
+    }
+
+    /// Works on an answer on a thread that may wait for disks and programs, when one of the client's is free.
     pub fn spawn_blocking(&mut self, work: impl FnOnce(&MayWait) -> Later<Tag> + Send + 'static) {
         self.on_a_thread(Box::new(work));
     }
 
     fn on_a_thread(&mut self, work: Work<Tag>) {
         let deliver = self.later();
+        let (share, threads) = (Arc::clone(&self.share), Arc::clone(&self.share.threads));
         let on_a_thread = move |place: Option<OwnedSemaphorePermit>| {
             drop(MayWait::pool(move |wait| {
                 let later = work(wait);
-                drop(place);
+                drop((place, share));
                 deliver(later);
             }));
         };
-        let threads = Arc::clone(&self.threads);
         match Arc::clone(&threads).try_acquire_owned() {
             Ok(place) => on_a_thread(Some(place)),
             Err(_) => drop(tokio::spawn(async move { on_a_thread(threads.acquire_owned().await.ok()) })),
@@ -251,6 +267,7 @@ impl<Tag: Send + 'static> Outbox<Tag> {
                 self.input.1 -= bytes;
             }
         }
+        self.over |= later.last;
         match &later.after {
             Some(after) => self.reply_after(later.reply, after),
             None => self.ready.extend_from_slice(&later.reply),
@@ -265,16 +282,19 @@ mod tests {
     use std::sync::{Condvar, Mutex};
 
     use super::*;
+    use crate::share::THREADS;
 
     #[tokio::test]
-    async fn a_connection_that_waits_for_much_holds_few_threads_and_is_answered_all_the_same() {
+    async fn a_client_that_waits_for_much_holds_few_threads_on_all_its_connections_and_is_answered_all_the_same() {
         const MANY: usize = 100;
         let (sender, mut answers) = mpsc::channel(MANY);
-        let mut out = Outbox::<()>::new(sender, Arc::default());
+        let mut outs: [Outbox<()>; 2] = std::array::from_fn(|_| Outbox::new(sender.clone(), Arc::default()));
+        let share = Arc::<Share>::default();
+        outs.iter_mut().for_each(|out| out.set_share(Arc::clone(&share)));
         let (begun, disk) = (Arc::new(AtomicUsize::new(0)), Arc::new((Mutex::new(false), Condvar::new())));
-        for _ in 0..MANY {
+        for number in 0..MANY {
             let (begun, disk) = (Arc::clone(&begun), Arc::clone(&disk));
-            out.spawn_blocking(move |_| {
+            outs[number % 2].spawn_blocking(move |_| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 drop(disk.1.wait_while(disk.0.lock().unwrap(), |back| !*back).unwrap());
                 Later::reply(Vec::new())

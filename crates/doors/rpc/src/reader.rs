@@ -30,7 +30,7 @@ pub(crate) enum Reader {
 }
 
 /// What a reader came upon.
-pub(crate) enum Found {
+pub(crate) enum ReadStep {
     Frame(FrameHead),
     Record(EventHead),
     /// Lines, as they go out.
@@ -44,20 +44,20 @@ pub(crate) enum Found {
 
 impl Reader {
     /// The next thing, its bytes appended to `buffer`; never waits.
-    pub(crate) fn try_next(&mut self, buffer: &mut Vec<u8>) -> io::Result<Found> {
+    pub(crate) fn try_next(&mut self, buffer: &mut Vec<u8>) -> io::Result<ReadStep> {
         match self {
-            Self::Output(cursor) => cursor.try_next(buffer).map(Found::from),
-            Self::Events(cursor) => cursor.try_next(buffer).map(Found::from),
-            Self::Lines(source) => Ok(if source.has_more() { Found::WouldBlock } else { Found::UpToDate }),
+            Self::Output(cursor) => cursor.try_next(buffer).map(ReadStep::from),
+            Self::Events(cursor) => cursor.try_next(buffer).map(ReadStep::from),
+            Self::Lines(source) => Ok(if source.has_more() { ReadStep::WouldBlock } else { ReadStep::UpToDate }),
         }
     }
 
     /// As `try_next`, but waits for the disk.
-    pub(crate) fn next_blocking(&mut self, wait: &MayWait, buffer: &mut Vec<u8>) -> io::Result<Found> {
+    pub(crate) fn next_blocking(&mut self, wait: &MayWait, buffer: &mut Vec<u8>) -> io::Result<ReadStep> {
         match self {
-            Self::Output(cursor) => cursor.next_blocking(buffer).map(Found::from),
-            Self::Events(cursor) => cursor.next_blocking(buffer).map(Found::from),
-            Self::Lines(source) => source.read(wait, buffer).map(|()| Found::Lines),
+            Self::Output(cursor) => cursor.next_blocking(buffer).map(ReadStep::from),
+            Self::Events(cursor) => cursor.next_blocking(buffer).map(ReadStep::from),
+            Self::Lines(source) => source.read(wait, buffer).map(|()| ReadStep::Lines),
         }
     }
 
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-impl From<Step> for Found {
+impl From<Step> for ReadStep {
     fn from(step: Step) -> Self {
         match step {
             Step::Frame(head) => Self::Frame(head),
@@ -81,7 +81,7 @@ impl From<Step> for Found {
     }
 }
 
-impl From<EventStep> for Found {
+impl From<EventStep> for ReadStep {
     fn from(step: EventStep) -> Self {
         match step {
             EventStep::Event(head) => Self::Record(head),

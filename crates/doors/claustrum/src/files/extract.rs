@@ -3,11 +3,11 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use ostler_door_rpc::RpcError;
 use ostler_workspace::extract::{DestError, ExtractError, Request, StreamError, extract};
 
 use super::{Params, reason, wording};
 use crate::env::Env;
-use crate::error::RpcError;
 use crate::gojson::{push_bytes_lossy, push_int};
 use crate::goos;
 

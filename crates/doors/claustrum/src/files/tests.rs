@@ -3,6 +3,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::*;
+use crate::error;
 use crate::gojson::parse_object;
 
 fn json(text: &str) -> String {
@@ -54,7 +55,7 @@ fn every_field_of_the_namespace_must_be_well_typed_even_when_unused() {
         r#"{"PATH":false}"#,
     ] {
         for method in ["stat", "list", "read", "validate", "extract_tar"] {
-            assert_eq!(ask(method, params), Err(RpcError::invalid_params()), "{method} {params}");
+            assert_eq!(ask(method, params), Err(error::invalid_params()), "{method} {params}");
         }
     }
     assert!(ask("stat", r#"{"path":null,"other":[1],"branchName":5}"#).is_ok());

@@ -5,6 +5,7 @@ use std::process::Command;
 use ostler_engine::Forker;
 
 use super::*;
+use crate::error;
 use crate::gojson::parse_object;
 
 struct Repo {
@@ -74,7 +75,7 @@ fn every_field_of_the_namespace_must_be_well_typed_even_when_unused() {
     for field in ["path", "baseRepo", "branchName", "worktreePath", "sourceBranch"] {
         for method in ["info", "status", "list_branches", "worktree_create", "worktree_remove"] {
             let params = format!("{{\"{field}\":[1,2]}}");
-            assert_eq!(repo.ask(method, &params), Err(RpcError::invalid_params()), "{method} {field}");
+            assert_eq!(repo.ask(method, &params), Err(error::invalid_params()), "{method} {field}");
         }
     }
     assert!(repo.ask("info", r#"{"path":"@","maxBytes":"x"}"#).is_ok());

@@ -3,12 +3,13 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
+use ostler_door_rpc::RpcError;
 use ostler_door_web::ResponseBody;
 use ostler_engine::MayWait;
 use ostler_engine::session::Session;
 
 use super::failed;
-use crate::envelope::{Params, RpcError};
+use crate::envelope::Params;
 use crate::read_position::Stretch;
 use crate::reader::Reader;
 use crate::subscribers::Subscriber;
@@ -68,7 +69,7 @@ impl Stats {
 
 pub(super) async fn queue_stats(shared: &Arc<DoorState>, params: &Params) -> Result<String, RpcError> {
     let [id] = params.need(["sessionId"])?;
-    let session = shared.session(id)?.ok_or_else(|| RpcError::failed("Session not found"))?;
+    let session = shared.session(id)?.ok_or_else(|| failed("Session not found"))?;
     let shared = Arc::clone(shared);
     MayWait::run(move |wait| Stats::of(wait, &shared, &session).map(|stats| stats.json()).map_err(failed)).await
 }
@@ -171,7 +172,7 @@ pub(crate) async fn hand_over(
     shared: Arc<DoorState>,
     session: Session,
     owed: Owed,
-    answer: String,
+    answer: Vec<u8>,
     response: ResponseBody,
 ) {
     if response.deliver(answer).await.is_err() {

@@ -6,13 +6,14 @@ mod session;
 
 use std::sync::Arc;
 
+use ostler_door_rpc::RpcError;
 use ostler_door_web::Peer;
 use ostler_engine::session::Session;
 
 pub(crate) use buffer::{Owed, hand_over};
 
 use crate::DoorState;
-use crate::envelope::{Params, RpcError};
+use crate::envelope::{Params, failed, no_session, no_such_method};
 
 /// What a method answers.
 pub(crate) enum Reply {
@@ -42,15 +43,11 @@ pub(crate) async fn call(shared: &Arc<DoorState>, peer: Peer, method: &str, para
         },
         "health.check" => return Reply::Health(monitor::health(shared)),
         "monitor.sessions" => monitor::sessions(shared).await,
-        other => Err(RpcError::no_such_method(other)),
+        other => Err(no_such_method(other)),
     })
 }
 
 /// The session that a method is about.
 pub(crate) fn known(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
-    shared.session(id)?.ok_or_else(|| RpcError::no_session(id))
-}
-
-fn failed(error: impl std::fmt::Display) -> RpcError {
-    RpcError::failed(error.to_string())
+    shared.session(id)?.ok_or_else(|| no_session(id))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ostler_api::Timestamp;
+use ostler_door_rpc::RpcError;
 use ostler_engine::MayWait;
 use ostler_engine::session::{Session, Status, View};
 use serde_json::{Value, json};
@@ -12,7 +13,6 @@ use super::buffer::Stats;
 use super::failed;
 use super::session::mode_of;
 use crate::DoorState;
-use crate::envelope::RpcError;
 use crate::memory::{Memory, RUSTC};
 
 /// In the words of this protocol. A turn that failed leaves a session that takes the next message like any other.

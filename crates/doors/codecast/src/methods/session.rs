@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ostler_door_rpc::RpcError;
 use ostler_door_web::Peer;
 use ostler_engine::MayWait;
 use ostler_engine::session::{Change, ChangeError, Interrupt, NewSession};
 use ostler_story::{Agent, Autonomy, Lifetime};
 
 use super::{failed, known};
-use crate::envelope::{Params, RpcError, missing};
+use crate::envelope::{Params, missing, no_session};
 use crate::{DOOR, DoorState, paths, skills};
 
 /// TERM, five seconds, KILL, and a moment. Clients wait for 30 s.
@@ -28,11 +29,11 @@ pub(super) fn mode_of(autonomy: Autonomy) -> &'static str {
 
 fn autonomy(mode: &str) -> Result<Autonomy, RpcError> {
     let found = MODES.iter().find(|(name, _)| *name == mode).map(|(_, meant)| *meant);
-    found.ok_or_else(|| RpcError::failed(format!("Invalid mode: {mode} (auto, code, plan, ask)")))
+    found.ok_or_else(|| failed(format!("Invalid mode: {mode} (auto, code, plan, ask)")))
 }
 
 fn agent(shared: &DoorState, cli: &str) -> Result<Agent, RpcError> {
-    let unknown = |known: &[String]| RpcError::failed(format!("Unknown cli_type: {cli} ({})", known.join(", ")));
+    let unknown = |known: &[String]| failed(format!("Unknown cli_type: {cli} ({})", known.join(", ")));
     shared.engine.sessions().agent(cli).map_err(|error| unknown(&error.known))
 }
 
@@ -104,7 +105,7 @@ async fn change(shared: &Arc<DoorState>, from: Peer, id: &str, change: Change) -
     let id = id.to_owned();
     MayWait::run(move |wait| match session.change(wait, change, || from.caller(&shared.engine)) {
         Ok(()) => Ok(OK.to_owned()),
-        Err(ChangeError::Closed) => Err(RpcError::no_session(&id)),
+        Err(ChangeError::Closed) => Err(no_session(&id)),
         Err(error) => Err(failed(error)),
     })
     .await
