@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
@@ -64,7 +65,12 @@ pub struct Exposure {
     pub insecure_lan: bool,
     /// Pages of other sites that may call, and read what they are answered.
     pub pages: Pages,
+    /// Whoever comes by a name that a person has allowed while this was open.
+    pub allowed: Option<Allowed>,
 }
+
+/// The name that a person allowed last; looked up with every request.
+pub type Allowed = Arc<dyn Fn() -> Option<ExternalUrl> + Send + Sync>;
 
 /// A request that came to one of our names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +101,18 @@ impl Admitted {
 impl Exposure {
     /// Whether others than our own user may connect at all.
     pub fn is_open(&self) -> bool {
-        self.external.is_some() || self.certificate.is_some() || self.insecure_lan
+        self.external.is_some() || self.certificate.is_some() || self.insecure_lan || self.allowed().is_some()
+    }
+
+    /// The name that a person has allowed meanwhile.
+    fn allowed(&self) -> Option<ExternalUrl> {
+        self.allowed.as_ref().and_then(|allowed| allowed())
+    }
+
+    /// The tunnel or proxy in front of us that has this name.
+    fn proxy(&self, host: &str) -> Option<ExternalUrl> {
+        let named = |external: &ExternalUrl| external.host.eq_ignore_ascii_case(host);
+        self.external.clone().filter(named).or_else(|| self.allowed().filter(named))
     }
 
     /// Lets a request in as far as to show who it is from, or says why not.
@@ -104,7 +121,7 @@ impl Exposure {
         let admitted = |page| Admitted { host: host.to_owned(), external: false, forwarded: None, here: false, page };
         // A page of this machine speaks to this machine, not to one that it reaches through a tunnel.
         let named = |origin: &str| self.pages.names(origin);
-        if let Some(external) = self.external.as_ref().filter(|external| external.host.eq_ignore_ascii_case(host)) {
+        if let Some(external) = self.proxy(host) {
             let page = guard::page(headers, |origin| origin.eq_ignore_ascii_case(&external.origin), named)?;
             return Ok(Admitted { external: true, forwarded: guard::forwarded_for(headers), ..admitted(page) });
         }

@@ -1,11 +1,11 @@
 //! Who is connected: places for our own user, and others for everybody else, of whom no one can take all.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use ostler_door_rpc::{Slot, Slots};
 
-/// Connections of our own user at once: more than all heads of a user have, and fewer than descriptors.
-const OURS: usize = 512;
+/// Connections of our own user at once: a tunnel's daemon brings every phone of a house, and descriptors are for far more.
+const OURS: usize = 1024;
 /// Of everybody else together, who take no place of ours.
 const OTHERS: usize = 256;
 /// Of one of them.
@@ -22,6 +22,16 @@ pub(crate) enum Holder {
     Host(IpAddr),
     /// Whoever could not be found out.
     Unknown,
+}
+
+impl Holder {
+    /// Another machine; one that has an address of IPv6 has a whole network of them.
+    pub(crate) fn host(address: IpAddr) -> Self {
+        Self::Host(match address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+            v4 => v4,
+        })
+    }
 }
 
 /// Counted for each, and under `None` for all but us.
@@ -63,7 +73,10 @@ mod tests {
         let hosts: Vec<_> = (1..=9).flat_map(|last| take(Holder::Host(IpAddr::from([192, 0, 2, last])))).collect();
         assert_eq!(one.len() + hosts.len(), OTHERS);
         assert_eq!(take(Holder::Us).len(), OURS);
-        drop((one, hosts));
+        let neighbours = (0..300u16).map(|last| Holder::host([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into()));
+        drop(hosts);
+        assert_eq!(neighbours.filter_map(|host| guests.admit(host)).collect::<Vec<_>>().len(), OF_ONE);
+        drop(one);
         assert_eq!(take(Holder::Unknown).len(), OF_ONE);
     }
 }

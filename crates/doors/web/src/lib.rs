@@ -15,13 +15,15 @@ mod listener;
 mod pages;
 mod peer;
 mod response_body;
+mod sock_diag;
 mod tls;
 mod tokens;
 pub mod websocket;
 
 pub use answer::answer;
+pub use axum::Router;
 pub use body::{BodyError, BodyLimits, read_body};
-pub use exposure::{Admitted, Exposure, ExternalUrl, NotAnOrigin};
+pub use exposure::{Admitted, Allowed, Exposure, ExternalUrl, NotAnOrigin};
 pub use fetched::{Fetch, fetched};
 pub use guard::{Refused, admit, bearer};
 pub use listener::{Arrived, Web, listen};

@@ -43,7 +43,7 @@ pub struct Web {
     name: &'static str,
     tls: Option<Tls>,
     /// Others than our own user may connect; what they may is for their requests to show.
-    open: bool,
+    open: Arc<dyn Fn() -> bool + Send + Sync>,
     arriving: Arc<Semaphore>,
     guests: Guests,
     /// It is being closed: streams end.
@@ -81,7 +81,12 @@ impl Web {
     /// A listener that speaks TLS where it has a certificate, and lets others than our own user connect where it is `open`.
     pub fn new(name: &'static str, tls: Option<Tls>, open: bool) -> Self {
         let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::default());
-        Self { name, tls, open, arriving, guests, stop: watch::channel(false).0 }
+        Self { name, tls, open: Arc::new(move || open), arriving, guests, stop: watch::channel(false).0 }
+    }
+
+    /// The same, `open` from the moment on in which that is said.
+    pub fn open_while(self, open: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self { open: Arc::new(open), ..self }
     }
 
     /// Serves every client that comes with its router, until dropped.
@@ -120,7 +125,7 @@ impl Web {
         };
         drop(looking);
         let ours = holder == Holder::Us;
-        if !self.open && !ours {
+        if !ours && !(self.open)() {
             return match holder {
                 Holder::User(uid) => {
                     tracing::warn!("{name}: {address} belongs to another user ({uid}): refused");
@@ -182,7 +187,7 @@ impl Web {
     async fn holder(&self, socket: &TcpStream, address: SocketAddr, own: SocketAddr) -> Option<Holder> {
         let host = address.ip().to_canonical();
         if !host.is_loopback() {
-            return Some(Holder::Host(host));
+            return Some(Holder::host(host));
         }
         for _ in 0..LOOKS {
             let found = MayWait::pool(move |_| peer::uid(address, own)).await;

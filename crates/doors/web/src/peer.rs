@@ -1,18 +1,28 @@
 //! Whose program is at the other end of a loopback connection. Loopback is not a user: on a shared machine anybody can
-//! connect to it, so the kernel's table of connections is asked for the owner of the other socket. Which program it is
+//! connect to it, so the kernel is asked for the owner of the other socket. Which program it is
 //! matters only for what would loosen an agent, and is the engine's to find out.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_engine::{Caller, Engine};
 
+use crate::sock_diag;
+
 /// The table is read up to here; a machine with more connections than that has to wait for a quieter moment.
 const TABLE_MAX: u64 = 64 << 20;
+/// How often one is looked for that must be there: to be passed over so often takes more than chance.
+const LOOKS: u32 = 4;
 /// States of a connection whose other end still has an owner: established, and its half-closed forms. What was closed
 /// is listed as root's until it is gone, whoever it belonged to.
 const OWNED: [&str; 3] = ["01", "04", "05"];
+/// The same as numbers.
+const OWNED_STATES: [u8; 3] = [1, 4, 5];
+
+/// The kernel has found a socket when it was asked for one.
+static KERNEL_ANSWERS: AtomicBool = AtomicBool::new(false);
 
 /// A socket of this machine, as the table has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,14 +57,49 @@ pub(crate) fn uid(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u32>> 
 fn caller(peer: SocketAddr, own: SocketAddr, holding: impl FnOnce(u64, u32) -> Caller) -> Caller {
     match owner(peer, own) {
         Ok(Some(Owned { uid, inode })) => holding(inode, uid),
-        // From an address of this machine's, too, it would be in the table: somebody elsewhere, who was let in by a token.
-        Ok(None) if !peer.ip().to_canonical().is_loopback() => Caller::Elsewhere,
+        // Somebody elsewhere, who was let in by a token. One of this machine's that is not in the table has closed its end.
+        Ok(None) if is_elsewhere(peer) => Caller::Elsewhere,
         _ => Caller::Unknown,
     }
 }
 
+/// Whether an address is another machine's: nobody here can be there.
+fn is_elsewhere(peer: SocketAddr) -> bool {
+    let (mut here, ip) = (peer, peer.ip().to_canonical());
+    here.set_port(0);
+    let bound = std::net::UdpSocket::bind(here);
+    !ip.is_loopback() && bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
 fn owner(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<Owned>> {
     let (peer, own) = (plain(peer), plain(own));
+    // A kernel that cannot be asked for one socket says that there is none, so once it found one its word counts.
+    let answers = match sock_diag::find(peer, own) {
+        Ok(Some(found)) => {
+            KERNEL_ANSWERS.store(true, Ordering::Relaxed);
+            let owned = OWNED_STATES.contains(&found.state) && found.inode != 0;
+            return Ok(owned.then_some(Owned { uid: found.uid, inode: found.inode }));
+        }
+        Ok(None) => KERNEL_ANSWERS.load(Ordering::Relaxed),
+        Err(_) => false,
+    };
+    if answers { Ok(None) } else { in_table(peer, own) }
+}
+
+/// The same where the kernel cannot be asked for one socket. It gives its tables piece by piece, and who comes or goes
+/// meanwhile shifts the rest: one that must be there and was passed over is looked for again.
+fn in_table(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<Owned>> {
+    let must_be_there = peer.ip().is_loopback();
+    for _ in 1..LOOKS {
+        match in_table_now(peer, own) {
+            Ok(None) if must_be_there => {}
+            found => return found,
+        }
+    }
+    in_table_now(peer, own)
+}
+
+fn in_table_now(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<Owned>> {
     let tables: &[&str] = match peer {
         // A socket of the newer family may speak the older one.
         SocketAddr::V4(_) => &["/proc/net/tcp", "/proc/net/tcp6"],
@@ -180,6 +225,23 @@ mod tests {
     }
 
     #[test]
+    fn the_table_finds_what_the_kernel_finds() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, peer) = listener.accept().unwrap();
+        let own = server.local_addr().unwrap();
+        let mut found = None;
+        // Others that come and go meanwhile move its line.
+        for _ in 0..100 {
+            found = in_table(peer, own).unwrap();
+            if found.is_some() {
+                break;
+            }
+        }
+        assert!(found.is_some() && found == owner(peer, own).unwrap());
+    }
+
+    #[test]
     fn a_connection_that_is_gone_is_nobodys_and_one_from_elsewhere_came_with_a_token() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -188,5 +250,19 @@ mod tests {
         drop(client);
         assert_eq!(caller(peer, own, |_, _| Caller::Free), Caller::Unknown);
         assert_eq!(caller("192.0.2.1:4660".parse().unwrap(), own, |_, _| Caller::Free), Caller::Elsewhere);
+        assert_eq!(caller("[2001:db8::1]:4660".parse().unwrap(), own, |_, _| Caller::Free), Caller::Elsewhere);
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_not_elsewhere_although_nobody_holds_the_other_end() {
+        let own = "192.0.2.1:8767".parse().unwrap();
+        // The address that this machine would send from, where it has another than the loopback.
+        let out = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|out| {
+            out.connect("192.0.2.1:9")?;
+            out.local_addr()
+        });
+        for here in out.into_iter().chain(["[::ffff:127.0.0.1]:4660", "[::1]:4660"].map(|text| text.parse().unwrap())) {
+            assert_eq!(caller(here, own, |_, _| Caller::Free), Caller::Unknown, "{here}");
+        }
     }
 }

@@ -123,10 +123,11 @@ impl ResponseBody {
     }
 
     /// Hands a frame over and waits until the socket has it.
-    pub async fn deliver(&self, frame: String) -> Result<(), Gone> {
+    pub async fn deliver(&self, frame: impl Into<Bytes>) -> Result<(), Gone> {
         let before = self.meter.written.load(Ordering::Acquire);
+        let frame: Bytes = frame.into();
         let length = frame.len() as u64;
-        self.frames.send(Ok(frame.into())).await.map_err(|_| Gone)?;
+        self.frames.send(Ok(frame)).await.map_err(|_| Gone)?;
         loop {
             let moved = self.meter.moved.notified();
             tokio::pin!(moved);

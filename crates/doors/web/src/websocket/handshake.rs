@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hyper::upgrade::OnUpgrade;
 
+use super::Manner;
 use super::deflate::{AGREED, is_offered};
 
 /// What a key is answered with, by the RFC.
@@ -45,6 +46,15 @@ pub struct Upgrading {
     pub(super) upgraded: OnUpgrade,
     /// Messages may be compressed.
     pub(super) deflate: bool,
+    pub(super) manner: Manner,
+}
+
+impl Upgrading {
+    /// The same in the manner of another protocol.
+    #[must_use]
+    pub fn with(self, manner: Manner) -> Self {
+        Self { manner, ..self }
+    }
 }
 
 /// The answer that makes a WebSocket of this connection. Messages are compressed where the door asks for it and the client
@@ -62,7 +72,7 @@ pub fn accept(request: &mut Request, deflate: bool) -> Result<(Response, Upgradi
     if deflate {
         headers.insert(header::SEC_WEBSOCKET_EXTENSIONS, AGREED);
     }
-    Ok((response, Upgrading { upgraded, deflate }))
+    Ok((response, Upgrading { upgraded, deflate, manner: Manner::default() }))
 }
 
 fn answer(method: &Method, headers: &HeaderMap) -> Result<HeaderValue, NotAWebSocket> {

@@ -23,6 +23,10 @@ pub(super) struct Incoming {
     /// It is compressed, as may be where that was agreed on.
     compressed: bool,
     deflate: bool,
+    /// What is no text is passed over.
+    pub(super) ignores_binary: bool,
+    /// The message that has begun is.
+    passed_over: bool,
     max: MessageMax,
 }
 
@@ -57,7 +61,17 @@ pub(super) enum Heard {
 
 impl Incoming {
     pub(super) fn new(max: MessageMax, deflate: bool) -> Self {
-        Self { raw: Vec::new(), taken: 0, message: Vec::new(), begun: false, compressed: false, deflate, max }
+        Self {
+            raw: Vec::new(),
+            taken: 0,
+            message: Vec::new(),
+            begun: false,
+            compressed: false,
+            deflate,
+            ignores_binary: false,
+            passed_over: false,
+            max,
+        }
     }
 
     /// Adds what was read.
@@ -89,10 +103,16 @@ impl Incoming {
                 Opcode::Ping => return Ok(Some(Heard::Ping(payload.to_vec()))),
                 Opcode::Pong => return Ok(Some(Heard::Pong)),
                 Opcode::Close => return Ok(Some(Heard::Close)),
-                Opcode::Binary => return Err(Violation::NotText),
-                Opcode::Text if self.begun => return Err(Violation::Protocol),
+                Opcode::Binary if !self.ignores_binary => return Err(Violation::NotText),
+                Opcode::Text | Opcode::Binary if self.begun => return Err(Violation::Protocol),
                 Opcode::Continue if !self.begun => return Err(Violation::Protocol),
                 Opcode::Text | Opcode::Continue => {}
+                Opcode::Binary => self.passed_over = true,
+            }
+            if self.passed_over {
+                self.begun = !head.is_final;
+                self.passed_over = self.begun;
+                continue;
             }
             if self.message.len() + payload.len() > self.max.get() {
                 return Err(Violation::TooLong);
@@ -181,6 +201,17 @@ mod tests {
         };
         assert_eq!(after(2000), Ok((Some(text(&"x".repeat(2000))), Ok(Some(text("plain"))))));
         assert_eq!(after(1999), Err(Violation::TooLong));
+    }
+
+    #[test]
+    fn what_is_no_text_is_passed_over_where_the_protocol_says_so_and_nothing_of_it_is_kept() {
+        let mut incoming = Incoming::new(MessageMax::new(4), false);
+        incoming.ignores_binary = true;
+        let pieces = [frame(0x02, b"1234"), frame(0x89, b"?"), frame(0x00, b"5678"), frame(0x80, b"9")];
+        incoming.add(&[pieces.concat(), frame(0x82, b"\xff"), frame(0x81, b"text")].concat());
+        assert_eq!(all(&mut incoming), [Heard::Ping(b"?".to_vec()), text("text")]);
+        incoming.add(&frame(0x82, b"12345"));
+        assert_eq!(incoming.next(), Err(Violation::TooLong));
     }
 
     #[test]

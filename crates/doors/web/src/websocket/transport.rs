@@ -6,12 +6,12 @@ use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use ostler_door_rpc::{Arrival, Transport, TryWrite};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+use super::Manner;
 use super::deflate::deflate;
 use super::frame::{Opcode, push, push_compressed};
 use super::incoming::{Heard, Incoming, MessageMax};
@@ -20,8 +20,6 @@ use super::incoming::{Heard, Incoming, MessageMax};
 const OUT: usize = 64 * 1024;
 /// Answers to pings are left out while so much waits: who asks and does not read is told less.
 const PONGS: usize = 4 * 1024;
-/// Proxies hang up on who is silent for a minute.
-const ASK_EVERY: Duration = Duration::from_secs(30);
 /// Messages are taken while fewer bytes of them wait to be served.
 const IN: usize = 64 * 1024;
 /// Shorter texts are sent as they are.
@@ -33,7 +31,8 @@ const NORMAL: u16 = 1000;
 pub struct WebSocket<S> {
     line: Arc<Mutex<Line<S>>>,
     incoming: Incoming,
-    /// When the client is asked whether it is there.
+    manner: Manner,
+    /// When the client is asked whether it is there; once it was, when it is given up.
     ask_at: Instant,
     /// It was asked, and nothing was heard or taken since.
     asked: bool,
@@ -59,13 +58,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
     /// Over a stream whose handshake is done, for messages of at most `max` bytes, compressed where that was agreed on.
     pub fn new(stream: S, max: MessageMax, deflate: bool) -> Self {
         let line = Line { stream, out: Vec::new(), written: 0, flushing: false, deflate, closed: false };
+        let manner = Manner::default();
         Self {
             line: Arc::new(Mutex::new(line)),
             incoming: Incoming::new(max, deflate),
-            ask_at: Instant::now() + ASK_EVERY,
+            manner,
+            ask_at: Instant::now() + manner.ask_after,
             asked: false,
             ended: false,
         }
+    }
+
+    /// The same in the manner of a protocol.
+    pub(super) fn with(mut self, manner: Manner) -> Self {
+        self.incoming.ignores_binary = manner.ignores_binary;
+        self.ask_at = Instant::now() + manner.ask_after;
+        Self { manner, ..self }
     }
 
     /// Says goodbye when dropped futures have left it: the server goes.
@@ -127,6 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
                 self.ended = true;
             }
             self.asked = false;
+            self.ask_at = Instant::now() + self.manner.ask_after;
             self.incoming.add(read.filled());
         }
     }
@@ -155,7 +164,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         let mut line = lock(&self.line);
         let before = line.unsent();
         let sent = line.poll_send(cx);
-        self.asked &= line.unsent() >= before;
+        if self.asked && line.unsent() < before {
+            // Who has much to take comes to the question late.
+            self.asked = self.manner.must_answer;
+            self.ask_at = Instant::now() + self.manner.gone_after;
+        }
         sent
     }
 
@@ -169,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         }
         push(Opcode::Ping, &[], &mut line.out);
         self.asked = true;
-        self.ask_at = Instant::now() + ASK_EVERY;
+        self.ask_at = Instant::now() + self.manner.gone_after;
     }
 }
 
@@ -247,7 +260,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for WebSocket
             match tokio::time::timeout_at(ask_at, arrival).await {
                 Ok(arrival) => return arrival,
                 // Who is not listened to can not answer, and who owes nothing need not.
-                Err(_) if buffer.is_none() && lock(&self.line).unsent() == 0 => self.ask_at += ASK_EVERY,
+                Err(_) if buffer.is_none() && lock(&self.line).unsent() == 0 => {
+                    self.ask_at = Instant::now() + self.manner.ask_after;
+                }
+                // A part of something has come meanwhile.
+                Err(_) if Instant::now() < self.ask_at => {}
                 Err(_) => self.ask(),
             }
             if self.ended {
@@ -298,6 +315,7 @@ mod tests {
     use crate::websocket::frame::unmask;
     use ostler_door_rpc::{Flow, InputLimits, Limits, Outbox, Session, serve_over};
     use ostler_engine::{FrameHead, Missing};
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::task::JoinHandle;
 
@@ -441,5 +459,59 @@ mod tests {
         socket.ask();
         assert!(socket.is_gone());
         assert_eq!(socket.wait(Some(&mut Vec::new()), false).await.unwrap(), Arrival::Input(0));
+    }
+
+    /// Has only one thing to say, and says it late.
+    struct Last;
+
+    impl Session for Last {
+        type Tag = ();
+
+        fn line(&mut self, _: &[u8], out: &mut Outbox<()>) -> Flow {
+            out.spawn_blocking(|_| ostler_door_rpc::Later::farewell(b"no\n".to_vec()));
+            Flow::Continue
+        }
+
+        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
+            false
+        }
+
+        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
+    }
+
+    #[tokio::test]
+    async fn the_last_answer_is_heard_and_ends_the_connection_however_late_it_comes() {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let limits = Limits { line: MAX, in_flight: 4, in_flight_bytes: MAX, input: InputLimits::default() };
+        let serving = serve_over(WebSocket::new(server, MessageMax::new(MAX), false), Last, limits);
+        let talk = async {
+            say(&mut client, 1, b"may I?").await;
+            assert_eq!(hear(&mut client).await, (1, b"no".to_vec()));
+            assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
+        };
+        let (served, ()) = tokio::join!(serving, talk);
+        served.unwrap();
+    }
+
+    #[tokio::test]
+    async fn how_long_a_client_may_be_silent_is_its_protocols_to_say() {
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        let (ask_after, gone_after) = (Duration::from_millis(100), Duration::from_millis(400));
+        let manner = Manner { ask_after, gone_after, must_answer: true, ..Manner::default() };
+        let mut socket = WebSocket::new(server, MessageMax::new(MAX), false).with(manner);
+        let begun = Instant::now();
+        let talk = async {
+            assert_eq!(hear(&mut client).await, (9, Vec::new()));
+            assert!(begun.elapsed() >= ask_after);
+            say(&mut client, 10, b"").await;
+            let answered = Instant::now();
+            assert_eq!(hear(&mut client).await, (9, Vec::new()));
+            assert!(answered.elapsed() >= ask_after);
+            client
+        };
+        let mut lines = Vec::new();
+        let (arrival, _client) = tokio::join!(socket.wait(Some(&mut lines), false), talk);
+        assert_eq!(arrival.unwrap(), Arrival::Input(0));
+        assert!(begun.elapsed() >= 2 * ask_after + gone_after, "{:?}", begun.elapsed());
     }
 }
