@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use ostler_door_rpc::RpcError;
 use ostler_story::Block;
 use ostler_workspace::files::{self, ReadError};
 use ostler_workspace::{Durable, replace};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-
-use crate::frame::RpcError;
 
 /// Each of them, and all of one prompt: what clients expect.
 const FILE_MAX: u64 = 10 * 1024 * 1024;
@@ -42,7 +41,13 @@ struct Left {
 }
 
 /// What an agent is prompted with. Bytes are kept in `folder`, by what they are: the same file is kept once.
-pub(crate) fn blocks(prompt: &str, files: Vec<FileEntry>, folder: Folder<'_>) -> Result<Vec<Block>, RpcError> {
+/// Paths are those of a client on this machine.
+pub(crate) fn blocks(
+    prompt: &str,
+    files: Vec<FileEntry>,
+    local: bool,
+    folder: Folder<'_>,
+) -> Result<Vec<Block>, RpcError> {
     let mut blocks = Vec::new();
     if !prompt.trim().is_empty() {
         blocks.push(Block::Text { text: prompt.to_owned() });
@@ -51,6 +56,9 @@ pub(crate) fn blocks(prompt: &str, files: Vec<FileEntry>, folder: Folder<'_>) ->
     }
     let mut left = Left { all: ALL_MAX, shown: SHOWN_MAX };
     for file in files {
+        if !local && file.data_b64.is_none() && file.path.is_some() {
+            return Err(RpcError::params("a path says nothing here: send the file as data_b64"));
+        }
         blocks.push(file.block(folder, &mut left)?);
     }
     Ok(blocks)
@@ -127,7 +135,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = || Ok(dir.path().to_owned());
         let file = || vec![entry(json!({"data_b64": "aGk=", "filename": "../../etc/passwd"}))];
-        let paths: Vec<_> = (0..2).map(|_| blocks("x", file(), &folder).unwrap().remove(1)).collect();
+        let paths: Vec<_> = (0..2).map(|_| blocks("x", file(), true, &folder).unwrap().remove(1)).collect();
         let Block::File { path } = &paths[0] else { panic!() };
         assert_eq!(paths[0], paths[1]);
         assert_eq!((Path::new(path).parent(), fs::read(path).unwrap().as_slice()), (Some(dir.path()), &b"hi"[..]));
@@ -144,7 +152,8 @@ mod tests {
             entry(json!({"path": path, "mimeType": "image/png"}))
         };
         let shown =
-            blocks("", vec![picture("small", 3), picture("large", SHOWN_MAX), picture("last", 3)], &folder).unwrap();
+            blocks("", vec![picture("small", 3), picture("large", SHOWN_MAX), picture("last", 3)], true, &folder)
+                .unwrap();
         assert_eq!(shown[0], Block::Image { mime: "image/png".into(), data: STANDARD.encode([7; 3]) });
         assert!(matches!(&shown[1], Block::File { path } if path.ends_with("/large")));
         assert!(matches!(&shown[2], Block::Image { .. }));
@@ -164,8 +173,18 @@ mod tests {
             json!({"data_b64": STANDARD.encode(vec![0; FILE_MAX as usize + 1])}),
         ];
         for (index, bad) in bad.into_iter().enumerate() {
-            assert!(blocks("x", vec![entry(bad)], &folder).is_err(), "{index}");
+            assert!(blocks("x", vec![entry(bad)], true, &folder).is_err(), "{index}");
         }
-        assert!(blocks(" \n", Vec::new(), &folder).is_err());
+        assert!(blocks(" \n", Vec::new(), true, &folder).is_err());
+    }
+
+    #[test]
+    fn a_path_of_another_machine_is_refused_and_what_comes_whole_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (here, folder) = (dir.path().join("here"), || Ok(dir.path().to_owned()));
+        fs::write(&here, "x").unwrap();
+        let sent = |value| blocks("x", vec![entry(value)], false, &folder);
+        assert!(sent(json!({"path": here})).is_err());
+        assert_eq!(sent(json!({"path": here, "data_b64": "aGk="})).unwrap().len(), 2);
     }
 }

@@ -1,20 +1,22 @@
 //! One connection: who is at the other end, what it was shown, and its requests in the order in which they came.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ostler_door_rpc::{Flow, Later, Outbox, Session};
+use ostler_door_rpc::{Flow, Head, Later, Outbox, RpcError, Session};
 use ostler_engine::approval::Approval;
-use ostler_engine::{EventHead, FrameHead, MayWait, Missing, Peer};
+use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
 use ostler_story::{Ask, Asked, Decision};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::elicit::{Elicit, Next};
-use crate::frame::{self, Frame, Head, RpcError};
+use crate::error;
+use crate::frame::{self, Frame, reply};
 use crate::turn::{Turn, Want};
 use crate::update::{Summary, Updates};
+use crate::who::Who;
 use crate::{DoorState, FRAME_MAX, methods};
 
 /// Turns that one connection follows at once: every session that a person could look at, each with some that wait.
@@ -62,7 +64,7 @@ pub(crate) struct Introduced {
 
 /// What a connection's requests share.
 pub(crate) struct Conn {
-    pub(crate) peer: Option<Arc<Peer>>,
+    pub(crate) who: Who,
     /// The connection's number, by which the door knows its client.
     pub(crate) number: u64,
     pub(crate) turns: Arc<Semaphore>,
@@ -71,6 +73,8 @@ pub(crate) struct Conn {
     /// By the session's own id. As many as there are places for turns.
     followed: Mutex<HashMap<String, Vec<Followed>>>,
     forms: Mutex<Forms>,
+    /// Sessions that were opened or prompted here, by their own ids.
+    opened: Mutex<HashSet<String>>,
     greeted: Arc<Notify>,
 }
 
@@ -112,6 +116,16 @@ impl Conn {
 
     fn followed(&self) -> MutexGuard<'_, HashMap<String, Vec<Followed>>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client works with this session.
+    pub(crate) fn open(&self, session: &str) {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
+    }
+
+    /// Whether a session is the client's to stop: everybody's on this machine, elsewhere only one that it works with.
+    pub(crate) fn owns(&self, session: &str) -> bool {
+        !self.who.is_remote() || self.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(session)
     }
 
     /// From now on the client is told this turn; `false` if it is already.
@@ -206,15 +220,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<DoorState>, peer: Option<Arc<Peer>>, number: u64) -> Self {
+    pub(crate) fn new(shared: Arc<DoorState>, who: Who, number: u64) -> Self {
         let conn = Conn {
-            peer,
+            who,
             number,
             turns: Arc::new(Semaphore::new(TURNS)),
             introduced: Mutex::default(),
             shown: Mutex::default(),
             followed: Mutex::default(),
             forms: Mutex::default(),
+            opened: Mutex::default(),
             greeted: Arc::default(),
         };
         Self { shared, conn: Arc::new(conn), before: None }
@@ -228,20 +243,20 @@ impl Client {
     /// Requests are dealt with one after the other, in the order in which they came; of a prompt only its acceptance counts.
     fn request(&mut self, head: Head, method: &str, params: Result<Map<String, Value>, RpcError>, out: &mut Out) {
         let Some(method) = methods::find(method) else {
-            out.ready.extend(head.answer(Err(RpcError::unknown_method(method))));
+            out.ready.extend(reply(&head, Err(RpcError::method(format!("Unknown method: {method}")))));
             return;
         };
         let params = match params {
             Ok(params) => params,
-            Err(error) => return out.ready.extend(head.answer(Err(error))),
+            Err(error) => return out.ready.extend(reply(&head, Err(error))),
         };
-        if self.conn.introduced().is_none() {
-            // At once: whoever sends more along with it is known by then.
+        if self.conn.introduced().is_none() && !self.conn.who.is_remote() {
+            // At once: whoever sends more along with it is known by then. A token has to be looked up, and what follows it waits.
             let result = match method.is_first() {
                 true => methods::initialize(&self.shared, &self.conn, params),
-                false => Err(RpcError::not_initialised()),
+                false => Err(error::not_initialised()),
             };
-            return out.ready.extend(head.answer(result));
+            return out.ready.extend(reply(&head, result));
         }
         let (done, next) = oneshot::channel();
         let before = self.before.replace(next);

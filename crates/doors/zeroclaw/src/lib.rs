@@ -1,4 +1,5 @@
-//! The zeroclaw door: JSON-RPC 2.0, one message on a line, over an owner-only socket; a turn is told as it happens.
+//! The zeroclaw door: JSON-RPC 2.0, one message on a line over an owner-only socket, or in a text over a WebSocket; a turn is
+//! told as it happens.
 //!
 //! It translates and decides nothing. Sessions are the engine's, and so are the names that clients give them; what a
 //! connection knows beyond that (who it is, what it was shown) is gone when it ends. Turns are places in a session's journal,
@@ -7,6 +8,7 @@
 mod attachments;
 mod connection;
 mod elicit;
+mod error;
 mod frame;
 mod history;
 mod methods;
@@ -14,22 +16,27 @@ mod presence;
 mod spelling;
 mod turn;
 mod update;
+mod web;
+mod who;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ostler_door_rpc::{InputLimits, Limits};
+use ostler_door_rpc::{InputLimits, Limits, Shares};
 use ostler_engine::session::{Session, SessionError, Status, View};
 use ostler_engine::{Engine, Peer};
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use connection::Client;
 use presence::Presence;
+use who::Who;
+
+pub use web::PATH;
 
 /// What sessions and prompts that come through here are marked with.
 pub(crate) const DOOR: &str = "zeroclaw";
@@ -42,6 +49,8 @@ pub(crate) const PROTOCOL: u64 = 1;
 
 /// Clients know this bound: 8 MiB with the newline.
 const FRAME_MAX: usize = 8 * 1024 * 1024;
+/// The same without it.
+pub(crate) const MESSAGE_MAX: usize = FRAME_MAX - 1;
 /// Requests of one connection that are worked on at once; prompts count only until they are accepted.
 const IN_FLIGHT: usize = 64;
 /// Two of the longest lines.
@@ -81,7 +90,9 @@ pub(crate) struct DoorState {
     pub(crate) started: Instant,
     pub(crate) presence: Presence,
     pub(crate) counts: history::Counts,
-    connections: Arc<Semaphore>,
+    pub(crate) connections: Arc<Semaphore>,
+    /// How many of them one device may have.
+    pub(crate) shares: Shares,
     /// True when every connection is to end. Whoever serves one listens, so that it can be waited for.
     closing: watch::Sender<bool>,
 }
@@ -91,8 +102,9 @@ impl Door {
     pub fn new(engine: Engine, settings: Settings) -> Self {
         let (started, connections) = (Instant::now(), Arc::new(Semaphore::new(CONNECTIONS)));
         let (presence, counts) = (Presence::default(), history::Counts::default());
-        let closing = watch::Sender::new(false);
-        Self { shared: Arc::new(DoorState { engine, settings, started, presence, counts, connections, closing }) }
+        let (shares, closing) = (Shares::default(), watch::Sender::new(false));
+        let shared = DoorState { engine, settings, started, presence, counts, connections, shares, closing };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Serves a client that has come. Others than the daemon's own user are turned away.
@@ -123,31 +135,33 @@ async fn client(shared: Arc<DoorState>, mut stream: UnixStream, here: presence::
         let _ = stream.write_all(&frame::crowded(CONNECTIONS)).await;
         return;
     };
-    let peer = Peer::of(&stream).ok().map(Arc::new);
-    let limits = Limits {
-        line: FRAME_MAX - 1,
-        in_flight: IN_FLIGHT,
-        in_flight_bytes: IN_FLIGHT_BYTES,
-        input: InputLimits::default(),
-    };
+    let client = Client::new(Arc::clone(&shared), Who::Here(Peer::of(&stream).ok()), here.number());
+    attend(&shared, client.greeted(), ostler_door_rpc::serve(stream, client, limits())).await;
+    drop(here);
+}
+
+/// The bounds of one connection.
+fn limits() -> Limits {
+    Limits { line: MESSAGE_MAX, in_flight: IN_FLIGHT, in_flight_bytes: IN_FLIGHT_BYTES, input: InputLimits::default() }
+}
+
+/// Serves a client until it goes, the door closes, or it turns out that nobody speaks.
+async fn attend(shared: &DoorState, greeted: Arc<Notify>, serving: impl Future<Output = io::Result<()>>) {
     let mut closing = shared.closing.subscribe();
-    let client = Client::new(shared, peer, here.number());
-    let greeted = client.greeted();
     let served = tokio::select! {
         // First: a client that came just now must not be heard any more.
         biased;
         _ = closing.wait_for(|closing| *closing) => Ok(()),
-        served = ostler_door_rpc::serve(stream, client, limits) => served,
+        served = serving => served,
         () = silent(greeted) => Err(io::Error::other("a client said nothing about itself in time")),
     };
     if let Err(error) = served {
         tracing::warn!("zeroclaw door: {error}");
     }
-    drop(here);
 }
 
 /// Resolves if the client has not initialised the connection in time, and else never.
-async fn silent(greeted: Arc<tokio::sync::Notify>) {
+async fn silent(greeted: Arc<Notify>) {
     if tokio::time::timeout(GREETING, greeted.notified()).await.is_ok() {
         std::future::pending().await
     }

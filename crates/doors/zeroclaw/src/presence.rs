@@ -11,8 +11,9 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub(crate) struct Guest {
     pub(crate) id: String,
-    /// The process and its user, for people.
+    /// The process and its user, or the address, for people.
     pub(crate) label: String,
+    pub(crate) transport: &'static str,
     pub(crate) since: Timestamp,
 }
 
@@ -119,7 +120,8 @@ mod tests {
     fn a_guest_is_known_while_the_connection_lasts() {
         let presence = Presence::default();
         let here = presence.enter();
-        let guest = Guest { id: "tui_1".into(), label: "unix:pid=1,uid=0".into(), since: Timestamp::from_micros(1) };
+        let (id, label, since) = ("tui_1".into(), "unix:pid=1,uid=0".into(), Timestamp::from_micros(1));
+        let guest = Guest { id, label, transport: "unix", since };
         presence.introduce(here.number(), guest);
         assert_eq!(presence.guests().len(), 1);
         drop(here);

@@ -1,6 +1,7 @@
 //! One prompt's turn, told to the client that sent it, or to one that comes while it runs: the session's story, from the record
 //! at which the prompt was accepted, or its turn began, to the one that ends its turn.
 
+use ostler_door_rpc::{Head, RpcError};
 use ostler_engine::session::{CLOSED, EventHead};
 use ostler_story::{
     Ask, Asked, By, Decision, EndReason, Ended, Event, Exit, Piece, Stop, Story, Usage, Voice, Why, said,
@@ -8,7 +9,8 @@ use ostler_story::{
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::frame::{Head, RpcError};
+use crate::error;
+use crate::frame::reply;
 use crate::update::{Outcome, Updates, cut};
 
 /// Why a prompt that waited too long was taken back.
@@ -271,7 +273,7 @@ impl Turn {
     }
 
     fn busy(&mut self, why: &str, out: &mut Vec<u8>) {
-        self.over(Outcome::Failed, why, Err(RpcError::busy(why)), out);
+        self.over(Outcome::Failed, why, Err(error::busy(why)), out);
     }
 
     fn over(&mut self, outcome: Outcome, note: &str, result: Result<(&str, &str), RpcError>, out: &mut Vec<u8>) {
@@ -281,7 +283,7 @@ impl Turn {
         self.updates.turn_complete(outcome, note, generation, &mut self.end);
         let session = self.updates.session();
         if let Some(Request { head, .. }) = &self.request {
-            self.end.extend(head.answer(result.map(
+            self.end.extend(reply(head, result.map(
                 |(stop_reason, content)| json!({"session_id": session, "stop_reason": stop_reason, "content": cut(content, ANSWER_MAX)}),
             )));
         }

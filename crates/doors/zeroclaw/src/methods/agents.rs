@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ostler_door_rpc::RpcError;
 use ostler_engine::MayWait;
 use ostler_engine::session::View;
 use serde_json::{Value, json};
 
 use crate::DoorState;
-use crate::frame::RpcError;
 
 /// One that is not installed is not offered; looking for them reads folders.
 pub(super) async fn status(shared: &Arc<DoorState>) -> Result<Value, RpcError> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ostler_door_rpc::RpcError;
 use ostler_engine::MayWait;
 use ostler_engine::approval::DecideError;
 use ostler_story::Decision;
@@ -9,9 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::meant;
+use crate::DoorState;
 use crate::connection::{Conn, Shown};
-use crate::frame::RpcError;
-use crate::{DOOR, DoorState};
 
 const ANSWERED: &str = "it was not shown on this connection, or has been answered";
 
@@ -93,10 +93,13 @@ pub(crate) fn decide(
     hash: &str,
     decision: Decision,
 ) -> Result<Result<(), String>, RpcError> {
-    let by = shared.engine.person_or_client(wait, conn.peer.as_deref(), approval, DOOR).map_err(RpcError::forbidden)?;
+    let by = conn.who.decides(wait, &shared.engine, approval)?;
     match shared.engine.inbox().decide_here(wait, approval, hash, decision, by) {
         Ok(()) => Ok(Ok(())),
-        Err(error @ DecideError::DoesNotFit(_)) => Err(RpcError::params(error.to_string())),
+        Err(error @ DecideError::DoesNotFit(why)) => {
+            conn.who.refused(wait, &shared.engine, approval, why);
+            Err(RpcError::params(error.to_string()))
+        }
         Err(error @ DecideError::Store(_)) => Err(RpcError::internal(error.to_string())),
         Err(error) => Ok(Err(error.to_string())),
     }

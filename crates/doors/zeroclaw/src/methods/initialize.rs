@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use ostler_api::Timestamp;
+use ostler_door_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{NAMES, meant};
 use crate::connection::{Conn, Introduced};
-use crate::frame::RpcError;
+use crate::error;
 use crate::presence::Guest;
 use crate::{DoorState, PROTOCOL};
 
@@ -29,7 +30,7 @@ pub(crate) fn initialize(shared: &DoorState, conn: &Conn, params: Map<String, Va
     let params: Params = meant(params)?;
     let version = params.protocol_version.unwrap_or(PROTOCOL);
     if version != PROTOCOL {
-        return Err(RpcError::version(version));
+        return Err(error::version(version));
     }
     let fits = |id: &String| !id.is_empty() && id.len() <= NAME_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
     let id = match params.tui_id.filter(fits) {
@@ -37,13 +38,12 @@ pub(crate) fn initialize(shared: &DoorState, conn: &Conn, params: Map<String, Va
         None => fresh_id().map_err(super::failed)?,
     };
     let form = params.client_capabilities.as_ref().and_then(|can| can.get("elicitation")).is_some_and(shows_forms);
-    conn.introduce(Introduced { env: params.env.map(variables), form });
-    let label = match &conn.peer {
-        Some(peer) => format!("unix:pid={},uid={}", peer.pid, peer.uid),
-        None => "unix:unknown".to_owned(),
-    };
+    // Variables are of another machine there.
+    let env = params.env.filter(|_| !conn.who.is_remote()).map(variables);
+    conn.introduce(Introduced { env, form });
+    let (label, transport) = (conn.who.label(), conn.who.transport());
     tracing::info!("zeroclaw door: {id} at {label}");
-    shared.presence.introduce(conn.number, Guest { id: id.clone(), label, since: Timestamp::now() });
+    shared.presence.introduce(conn.number, Guest { id: id.clone(), label, transport, since: Timestamp::now() });
     let command = |name: &str| json!({"id": name, "name": name});
     Ok(json!({
         "protocol_version": PROTOCOL,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ostler_api::Timestamp;
+use ostler_door_rpc::RpcError;
 use ostler_engine::MayWait;
 use ostler_engine::session::{Status, View};
 use ostler_workspace::git;
@@ -11,7 +12,6 @@ use serde_json::{Map, Value, json};
 
 use super::{About, failed, known, lives, meant};
 use crate::connection::Conn;
-use crate::frame::RpcError;
 use crate::{CHAT, DoorState, history, name_of};
 
 /// Messages that are sent together, unless a client wants fewer.

@@ -9,6 +9,8 @@ mod status;
 
 use std::sync::Arc;
 
+use ostler_door_rpc::{Head, RpcError};
+use ostler_engine::access::device::Right;
 use ostler_engine::session::{Session, SessionError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +21,8 @@ pub(crate) use initialize::initialize;
 
 use crate::DoorState;
 use crate::connection::{Conn, LateReply};
-use crate::frame::{Head, RpcError};
+use crate::error;
+use crate::frame::reply;
 
 /// What can be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +77,39 @@ pub(crate) fn find(name: &str) -> Option<Method> {
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
 }
 
+/// What a device must be allowed to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing: to say who it is.
+    Nothing,
+    Right(Right),
+    /// It is for the person at the machine itself: no device may.
+    Person,
+}
+
 impl Method {
     /// The one that comes before all others.
     pub(crate) fn is_first(self) -> bool {
         self == Self::Initialize
+    }
+
+    /// What a device needs for it, as at the native door.
+    fn need(self) -> Need {
+        match self {
+            Self::Initialize => Need::Nothing,
+            // To look at a session that is there; beginning one takes more.
+            Self::SessionNew => Need::Right(Right::View),
+            // Which answers it may give, the inbox says.
+            Self::SessionApprove => Need::Right(Right::View),
+            Self::SessionList | Self::SessionListCode | Self::SessionMessages => Need::Right(Right::View),
+            Self::SessionState | Self::SessionGitBranch | Self::AgentsStatus => Need::Right(Right::View),
+            Self::Status | Self::Health | Self::TuiList => Need::Right(Right::View),
+            Self::ConfigSections | Self::ConfigTemplates | Self::LogsSubscribe => Need::Right(Right::View),
+            Self::SessionPrompt | Self::SessionCancel | Self::SessionClose => Need::Right(Right::Prompt),
+            Self::SessionConfigure => Need::Right(Right::Prompt),
+            // What was said is gone with it.
+            Self::SessionDelete => Need::Person,
+        }
     }
 }
 
@@ -89,12 +121,20 @@ pub(crate) async fn call(
     head: Head,
     params: Map<String, Value>,
 ) -> LateReply {
+    let known = method.is_first() || conn.introduced().is_some();
+    let allowed = if known { conn.who.may(&shared.engine, method.need()) } else { Err(error::not_initialised()) };
+    if let Err(error) = allowed {
+        return LateReply::reply(reply(&head, Err(error)));
+    }
     let result = match method {
         Method::SessionPrompt => return session::prompt(shared, conn, head, params).await,
         Method::SessionNew => return session::new(shared, conn, head, params).await,
-        Method::Initialize => initialize(shared, conn, params),
+        Method::Initialize => match conn.who.arrive(shared, &params).await {
+            Ok(()) => initialize(shared, conn, params),
+            Err(error) => return LateReply::farewell(reply(&head, Err(error))),
+        },
         Method::SessionClose => session::close(shared, params).await,
-        Method::SessionCancel => session::cancel(shared, params).await,
+        Method::SessionCancel => session::cancel(shared, conn, params).await,
         Method::SessionConfigure => session::configure(shared, conn, params).await,
         Method::SessionDelete => session::delete(shared, params).await,
         Method::SessionApprove => approve::approve(shared, conn, params).await,
@@ -112,7 +152,7 @@ pub(crate) async fn call(
         Method::ConfigTemplates => Ok(json!({"templates": []})),
         Method::LogsSubscribe => Ok(json!({"subscribed": false})),
     };
-    LateReply::reply(head.answer(result))
+    LateReply::reply(reply(&head, result))
 }
 
 /// The parameters, as a method means them. A member that is null is one that is missing.
@@ -134,7 +174,7 @@ fn known(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
 
 fn unknown(error: SessionError) -> RpcError {
     match error {
-        SessionError::NotFound(id) => RpcError::not_found(format!("Session not found: {id}")),
+        SessionError::NotFound(id) => error::not_found(format!("Session not found: {id}")),
         SessionError::Ambiguous { .. } => RpcError::params(error.to_string()),
     }
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ostler_door_rpc::Watch;
+use ostler_door_rpc::{Head, RpcError, Watch};
+use ostler_engine::MayWait;
 use ostler_engine::session::{
     Accepted, Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Session, SessionError, View,
 };
-use ostler_engine::{Caller, MayWait};
 use ostler_story::{Agent, Alias};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use super::{About, failed, known, lives, meant, unknown};
 use crate::attachments::{self, FileEntry};
 use crate::connection::{Conn, LateReply, Tag};
-use crate::frame::{Head, RpcError};
+use crate::error;
+use crate::frame::reply;
 use crate::turn::{Request, Turn, WAITED};
 use crate::update::{Outcome, Updates};
 use crate::{CHAT, CODE, DOOR, DoorState, history, name_of};
@@ -50,6 +51,7 @@ pub(super) async fn new(
     let (ours, theirs) = (Arc::clone(shared), Arc::clone(conn));
     let made = MayWait::run(move |wait| {
         let (session, view) = opened(wait, &ours, &theirs, meant(params)?)?;
+        theirs.open(session.id());
         let updates = Updates::of(name_of(&view));
         let watch = come_to(wait, &theirs, &session, &view, updates.clone())?;
         let mut waiting = Vec::new();
@@ -59,23 +61,23 @@ pub(super) async fn new(
             }
         }
         let told = history::of(wait, &ours.lives_of(&view), |session| theirs.told_from(session)).map_err(failed)?;
-        let reply = json!({
+        let opened = json!({
             "session_id": name_of(&view),
             "agent_alias": view.agent.name(),
             "message_count": told.len(),
             "workspace_dir": view.workspace,
         });
-        Ok((reply, waiting, watch))
+        Ok((opened, waiting, watch))
     })
     .await;
     match made {
-        Ok((reply, waiting, watch)) => {
-            let mut answer = LateReply::reply(head.answer(Ok(reply)));
+        Ok((opened, waiting, watch)) => {
+            let mut answer = LateReply::reply(reply(&head, Ok(opened)));
             answer.reply.extend(waiting);
             answer.watch = watch;
             answer
         }
-        Err(error) => LateReply::reply(head.answer(Err(error))),
+        Err(error) => LateReply::reply(reply(&head, Err(error))),
     }
 }
 
@@ -123,6 +125,7 @@ fn opened(wait: &MayWait, shared: &DoorState, conn: &Conn, params: New) -> Resul
         Err(error @ SessionError::Ambiguous { .. }) => return Err(unknown(error)),
         Err(SessionError::NotFound(_)) => {}
     }
+    conn.who.may_begin(&shared.engine)?;
     // A conversation that was closed under this name goes on where it was, as far as the agent remembers.
     let before = sessions.aliased(space, &id).pop().map(|session| session.view()).filter(|view| view.agent == agent);
     let workspace = match (params.cwd, &before) {
@@ -187,27 +190,27 @@ pub(super) async fn prompt(
 ) -> LateReply {
     let params: PromptParams = match meant(params) {
         Ok(params) => params,
-        Err(error) => return LateReply::reply(head.answer(Err(error))),
+        Err(error) => return LateReply::reply(reply(&head, Err(error))),
     };
     let updates = Updates::of(&params.session_id);
     let generation = params.client_turn_generation;
     let Ok(session) = shared.session(&params.session_id) else {
         let mut told = Vec::new();
         updates.turn_complete(Outcome::Failed, "turn cancelled by daemon: session_not_found", generation, &mut told);
-        told.extend(head.answer(known(shared, updates.session()).map(|_| Value::Null)));
+        told.extend(reply(&head, known(shared, updates.session()).map(|_| Value::Null)));
         return LateReply::reply(told);
     };
     let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else {
-        return LateReply::reply(head.answer(Err(RpcError::busy("this connection waits for too many turns"))));
+        return LateReply::reply(reply(&head, Err(error::busy("this connection waits for too many turns"))));
     };
     let env = conn.introduced().and_then(|introduced| introduced.env);
-    let (ours, prompted) = (Arc::clone(shared), session.clone());
+    let (ours, prompted, local) = (Arc::clone(shared), session.clone(), !conn.who.is_remote());
     let accepted = MayWait::run(move |wait| {
         let live = |view: &View| view.process.is_some();
         if !live(&prompted.view()) && ours.sessions().into_iter().filter(live).count() >= LIVE_MAX {
-            return Err(RpcError::too_many_sessions());
+            return Err(error::too_many_sessions());
         }
-        let blocks = attachments::blocks(&params.prompt, params.attachments, &|| prompted.files(wait))?;
+        let blocks = attachments::blocks(&params.prompt, params.attachments, local, &|| prompted.files(wait))?;
         let accepted = prompted.prompt(wait, Prompt { blocks, env, ..Prompt::text("", DOOR) }).map_err(refused)?;
         let cursor = prompted.events(wait, accepted.record).map_err(failed)?;
         Ok((accepted, cursor))
@@ -215,6 +218,7 @@ pub(super) async fn prompt(
     match accepted.await {
         Ok((accepted, cursor)) => {
             wait_only_so_long(&session, accepted);
+            conn.open(session.id());
             conn.follow(session.id(), accepted.number, None);
             let (of, request) = ((session.id().to_owned(), accepted.number), Request { head, generation });
             let turn = Mutex::new(Turn::new(updates, Some(request), of, 0, place));
@@ -222,15 +226,15 @@ pub(super) async fn prompt(
             answer.watch = Some(Watch::events(session.id().to_owned(), turn, cursor).owed());
             answer
         }
-        Err(error) => LateReply::reply(head.answer(Err(error))),
+        Err(error) => LateReply::reply(reply(&head, Err(error))),
     }
 }
 
 fn refused(error: PromptError) -> RpcError {
     match error {
-        PromptError::Busy | PromptError::QueueFull(_) | PromptError::OnScreen => RpcError::busy(error),
+        PromptError::Busy | PromptError::QueueFull(_) | PromptError::OnScreen => error::busy(error),
         PromptError::Empty | PromptError::TooLong(_) => RpcError::params(error.to_string()),
-        PromptError::Closed => RpcError::not_found("Session not found: it was closed"),
+        PromptError::Closed => error::not_found("Session not found: it was closed"),
         PromptError::Io(error) => RpcError::internal(error.to_string()),
     }
 }
@@ -251,13 +255,22 @@ fn wait_only_so_long(session: &Session, accepted: Accepted) {
 }
 
 /// Stops the turn that runs; those that wait are not touched.
-pub(super) async fn cancel(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) async fn cancel(
+    shared: &Arc<DoorState>,
+    conn: &Arc<Conn>,
+    params: Map<String, Value>,
+) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
-    let session = known(shared, &session_id)?;
+    let session = match known(shared, &session_id) {
+        Ok(session) if conn.owns(session.id()) => session,
+        Err(error) if !conn.who.is_remote() => return Err(error),
+        // One that is not there is not told apart.
+        _ => return Err(error::not_owned()),
+    };
     let stopped = MayWait::run(move |wait| session.interrupt(wait, Interrupt::default()).map_err(failed)).await?;
     match stopped.turn {
         true => Ok(json!({"session_id": session_id, "cancelled": true})),
-        false => Err(RpcError::not_found("No active turn for this session")),
+        false => Err(error::not_found("No active turn for this session")),
     }
 }
 
@@ -306,8 +319,7 @@ pub(super) async fn configure(
     };
     let conn = Arc::clone(conn);
     MayWait::run(move |wait| {
-        let caller = || conn.peer.as_ref().map_or(Caller::Unknown, |peer| peer.caller());
-        session.change(wait, change, caller).map_err(|error| RpcError::params(error.to_string()))
+        session.change(wait, change, || conn.who.caller()).map_err(|error| RpcError::params(error.to_string()))
     })
     .await?;
     Ok(json!({"session_id": session_id, "configured": true}))

@@ -46,7 +46,7 @@ pub(super) fn guests(shared: &DoorState) -> Value {
             "tui_id": guest.id,
             "connected_at_unix": guest.since.as_micros() / 1_000_000,
             "peer_label": guest.label,
-            "transport": "unix",
+            "transport": guest.transport,
         })
     };
     json!({"tuis": guests.iter().map(guest).collect::<Vec<_>>()})
