@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 use crate::method::Call;
-use crate::{DOOR, DoorState};
+use crate::{DOOR, DoorState, shell};
 
 /// How long an answer waits for the process that it names.
 const STARTS_WITHIN: Duration = Duration::from_secs(2);
@@ -64,7 +64,7 @@ impl PermissionMode {
 /// What an agent is told to do.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub(crate) struct RunParams {
-    /// What to do, in words. Nothing in it is a command or an option.
+    /// What to do, in words. Nothing in it is an option; one that begins with `!` is a command line where the settings say so.
     pub(crate) prompt: String,
     #[serde(default)]
     pub(crate) mode: Mode,
@@ -85,14 +85,36 @@ pub(crate) struct RunParams {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Started {
-    /// `started`.
+    /// `started`; `completed` for a command line that ended.
     pub(crate) status: String,
     /// The agent's process, once there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) pid: Option<u32>,
     pub(crate) session_id: String,
     pub(crate) mode: Mode,
+    /// `shell` for a command line; its `session_id` is a process.
     pub(crate) agent_type: String,
+    /// How a command line ended, once it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit_code: Option<i32>,
+    /// What a command line said last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<String>,
+}
+
+impl Started {
+    /// A turn of an agent.
+    pub(crate) fn turn(view: &View, pid: Option<u32>, mode: Mode) -> Self {
+        Self {
+            status: "started".into(),
+            pid,
+            session_id: id_of(view),
+            mode,
+            agent_type: view.agent.name().to_owned(),
+            exit_code: None,
+            output: None,
+        }
+    }
 }
 
 /// Which agent is meant: the current one of a workspace, or that of a session.
@@ -194,6 +216,9 @@ pub(crate) fn run(wait: &MayWait, call: &Call, params: RunParams) -> Result<Star
         return Err(Error::params("agent/run: `prompt` is empty"));
     }
     let folder = call.folder(params.workspace_id.as_deref())?;
+    if let Some(line) = shell::command_of(call, &params.prompt) {
+        return shell::run(wait, call, &folder, line);
+    }
     let agent = agent_named(call, params.agent_type.as_deref())?;
     let resume = match (params.mode, params.session_id.as_deref()) {
         (Mode::Continue, None | Some("")) => {
@@ -214,9 +239,7 @@ pub(crate) fn run(wait: &MayWait, call: &Call, params: RunParams) -> Result<Star
         Ok(session)
     })?;
     let pid = first_pid(call, &session);
-    let view = session.view();
-    let agent_type = view.agent.name().to_owned();
-    Ok(Started { status: "started".into(), pid, session_id: id_of(&view), mode: params.mode, agent_type })
+    Ok(Started::turn(&session.view(), pid, params.mode))
 }
 
 /// The agent that people call this.
@@ -397,7 +420,7 @@ pub(crate) fn stop(wait: &MayWait, call: &Call, params: WhichParams) -> Result<S
     Ok(Stopped { status: status.into() })
 }
 
-pub(crate) fn status(_: &MayWait, call: &Call, params: WhichParams) -> Result<AgentStatus, Error> {
+pub(crate) fn status(call: &Call, params: WhichParams) -> Result<AgentStatus, Error> {
     let Some(session) = meant(call, &params)? else {
         let (state, agent_type) = ("idle".to_owned(), "claude".to_owned());
         return Ok(AgentStatus { state, pid: None, session_id: None, agent_type, waiting_for: None });

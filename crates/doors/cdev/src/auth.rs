@@ -206,7 +206,7 @@ impl Decider {
         }
         match pairing.local_decides && admitted.here {
             true => Ok(Self::Program),
-            false => Err(Error::new(Code::Forbidden, "devices are let in at the machine itself: ostler devices")),
+            false => Err(Error::new(Code::Forbidden, "devices are let in at the machine itself: ostler devices admit")),
         }
     }
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::{Flow, InputLimits, Later, Limits, Outbox, Session, Watch};
+use ostler_door_rpc::{Flow, Head, InputLimits, Later, Limits, Outbox, Session, Watch};
 use ostler_engine::access::device::Guest;
 use ostler_engine::{FrameHead, MayWait, Missing};
 
 use crate::clients::Present;
-use crate::envelope::{self, Head, Message, Request};
+use crate::envelope::{self, Message, Request, answer};
 use crate::error::Error;
 use crate::events::{Follower, Gate, Transcripts};
 use crate::heartbeat::Heartbeat;
@@ -124,18 +124,18 @@ impl Client {
     fn one(&mut self, request: &Request<'_>, out: &mut Out) {
         let (head, method) = (request.head.clone(), request.method.clone().into_owned());
         let connection = Arc::clone(&self.connection);
-        let answer = move |outcome: &Outcome, said: &mut Vec<u8>| {
+        let say = move |outcome: &Outcome, said: &mut Vec<u8>| {
             reply(&head, outcome, said);
             repeat::push(&connection, &method, head.id(), outcome, said);
         };
         match self.prepare(request) {
-            Err(error) => answer(&Err(error), &mut out.ready),
-            Ok(Job::Now(run)) => answer(&run(&self.call), &mut out.ready),
+            Err(error) => say(&Err(error), &mut out.ready),
+            Ok(Job::Now(run)) => say(&run(&self.call), &mut out.ready),
             Ok(Job::Waits(run)) => {
                 let call = self.call.clone();
                 out.spawn_blocking(move |wait| {
                     let mut said = Vec::new();
-                    answer(&run(wait, &call), &mut said);
+                    say(&run(wait, &call), &mut said);
                     Later::reply(said)
                 });
             }
@@ -149,7 +149,7 @@ impl Client {
             .map(|request| match request {
                 Err(refusal) => Step::Said(Some(refusal.answer())),
                 Ok(request) => match self.prepare(&request) {
-                    Err(error) => Step::Said(request.head.answer(&Err(error))),
+                    Err(error) => Step::Said(answer(&request.head, &Err(error))),
                     Ok(job) => Step::Job(request.head, job),
                 },
             })
@@ -168,7 +168,7 @@ enum Step {
 fn together(steps: Vec<Step>, wait: &MayWait, call: &Call) -> Vec<u8> {
     let said = steps.into_iter().filter_map(|step| match step {
         Step::Said(said) => said,
-        Step::Job(head, job) => head.answer(&job.run(wait, call)),
+        Step::Job(head, job) => answer(&head, &job.run(wait, call)),
     });
     let said: Vec<Vec<u8>> = said.collect();
     match said.is_empty() {
@@ -179,7 +179,7 @@ fn together(steps: Vec<Step>, wait: &MayWait, call: &Call) -> Vec<u8> {
 }
 
 fn reply(head: &Head, outcome: &Outcome, out: &mut Vec<u8>) {
-    if let Some(said) = head.answer(outcome) {
+    if let Some(said) = answer(head, outcome) {
         out.extend(said);
         out.push(b'\n');
     }
@@ -189,6 +189,7 @@ impl Session for Client {
     type Tag = Tag;
 
     fn opened(&mut self, out: &mut Out) {
+        out.set_share(self.state().shares.of(&self.call.guest.id));
         self.present = Some(self.state().clients.enter(out.nudge()));
         let start = SessionStart::of(self.state());
         notify::push(&mut out.ready, SessionStart::EVENT, Timestamp::now(), &start);

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::PROTOCOL;
 use crate::error::Code;
+use crate::form;
 use crate::method::Entry;
 use crate::reply::Reply;
 use crate::table::{METHODS, ROUTES, Verb};
@@ -136,7 +137,11 @@ fn operation(entry: &Entry, verb: Verb, generator: &mut SchemaGenerator) -> Valu
         },
     });
     let described = match verb {
-        Verb::Post => ("requestBody", json!({ "required": true, "content": json_of(params.into()) })),
+        Verb::Post => {
+            let required = !members(&params).1.is_empty();
+            ("requestBody", json!({ "required": required, "content": json_of(params.into()) }))
+        }
+        Verb::Form => ("requestBody", json!({ "required": true, "content": form::described() })),
         Verb::Get => {
             let (properties, required) = members(&params);
             let list: Vec<Value> = properties

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
+use ostler_door_rpc::{Envelope, Form, Head, NotAMessage, batch};
 use serde_json::value::RawValue;
 
 use crate::error::{Code, Error};
@@ -27,109 +27,73 @@ pub(crate) struct Request<'a> {
     pub(crate) params: &'a str,
 }
 
-/// Who waits for the answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Head(Option<Box<RawValue>>);
-
-/// Something that is no request, as it is answered.
+/// The answer to something that is no request.
 #[derive(Debug)]
-pub(crate) struct Refusal {
-    id: Option<Box<RawValue>>,
-    error: Error,
-}
-
-#[derive(Deserialize)]
-struct Wire<'a> {
-    #[serde(borrow, default)]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-}
-
-/// An id of `null` is one.
-fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(from).map(Some)
-}
+pub(crate) struct Refusal(Vec<u8>);
 
 /// Reads a message.
 pub(crate) fn read(message: &[u8]) -> Result<Message<'_>, Refusal> {
-    let unread =
-        |why: serde_json::Error| Refusal { id: None, error: Error::new(Code::Parse, format!("not JSON: {why}")) };
-    let whole: &RawValue = serde_json::from_slice(message).map_err(unread)?;
-    if !whole.get().starts_with('[') {
-        return request(whole).map(Message::One);
-    }
-    let all: Vec<&RawValue> = serde_json::from_str(whole.get()).map_err(unread)?;
+    let Some(all) = batch(message) else { return request(message).map(Message::One) };
+    let all = all.map_err(no_request)?;
     match all.len() {
         0 => Err(invalid(None, "an empty batch asks for nothing")),
-        1..=BATCH_MAX => Ok(Message::Batch(all.into_iter().map(request).collect())),
+        1..=BATCH_MAX => Ok(Message::Batch(all.into_iter().map(|one| request(one.get().as_bytes())).collect())),
         _ => Err(invalid(None, &format!("a batch has at most {BATCH_MAX} requests"))),
     }
 }
 
-fn request(whole: &RawValue) -> Result<Request<'_>, Refusal> {
-    let Ok(wire) = serde_json::from_str::<Wire<'_>>(whole.get()) else {
-        return Err(invalid(None, "a request is an object with each member once"));
-    };
-    let is_id = |id: &&RawValue| matches!(id.get().as_bytes().first(), Some(b'"' | b'n' | b'-' | b'0'..=b'9'));
-    let id = wire.id.filter(is_id).map(ToOwned::to_owned);
-    if wire.id.is_some() && id.is_none() {
+fn request(message: &[u8]) -> Result<Request<'_>, Refusal> {
+    let envelope = Envelope::read(message).map_err(no_request)?;
+    if !envelope.has_plain_id() {
         return Err(invalid(None, "`id` is a text or a number"));
     }
-    let text = |value: Option<&'_ RawValue>| value.and_then(|value| serde_json::from_str::<String>(value.get()).ok());
-    if text(wire.jsonrpc).as_deref() != Some("2.0") {
+    let id = envelope.id();
+    if !envelope.is_version_2() {
         return Err(invalid(id, "`jsonrpc` is \"2.0\""));
     }
-    let method = wire.method.and_then(|method| serde_json::from_str::<Cow<'_, str>>(method.get()).ok());
-    let Some(method) = method else {
+    let Some(method) = envelope.method() else {
         return Err(invalid(id, "`method` is missing, or no text"));
     };
-    Ok(Request { head: Head(id), method, params: wire.params.map_or("{}", RawValue::get) })
+    let params = envelope.params.map(RawValue::get).filter(|params| *params != "null");
+    Ok(Request { head: Head::new(&Form::USUAL, id), method, params: params.unwrap_or("{}") })
 }
 
-fn invalid(id: Option<Box<RawValue>>, why: &str) -> Refusal {
-    Refusal { id, error: Error::new(Code::Request, why) }
+fn no_request(error: NotAMessage) -> Refusal {
+    match error {
+        NotAMessage::Syntax(why) => {
+            let error = Error::new(Code::Parse, format!("not JSON: {why}"));
+            Refusal::new(&Head::unknown(&Form::USUAL), error)
+        }
+        NotAMessage::Shape(_) => invalid(None, "a request is an object with each member once"),
+    }
+}
+
+fn invalid(id: Option<&[u8]>, why: &str) -> Refusal {
+    Refusal::new(&Head::new(&Form::USUAL, Some(id.unwrap_or(b"null"))), Error::new(Code::Request, why))
 }
 
 impl Refusal {
-    /// The answer; without an end of line.
-    pub(crate) fn answer(&self) -> Vec<u8> {
-        answer(self.id.as_deref(), &Err(self.error.clone()))
+    fn new(head: &Head, error: Error) -> Self {
+        Self(answer(head, &Err(error)).unwrap_or_default())
+    }
+
+    /// Without an end of line.
+    pub(crate) fn answer(self) -> Vec<u8> {
+        self.0
     }
 }
 
-impl Head {
-    /// The id, of who waits for an answer.
-    pub(crate) fn id(&self) -> Option<&RawValue> {
-        self.0.as_deref()
-    }
-
-    /// The answer, without an end of line; nothing to what was no question.
-    pub(crate) fn answer(&self, outcome: &Outcome) -> Option<Vec<u8>> {
-        self.0.as_deref().map(|id| answer(Some(id), outcome))
-    }
-}
-
-fn answer(id: Option<&RawValue>, outcome: &Outcome) -> Vec<u8> {
-    let mut out = br#"{"jsonrpc":"2.0","id":"#.to_vec();
-    out.extend_from_slice(id.map_or("null", RawValue::get).as_bytes());
-    match outcome {
+/// The answer, without an end of line; nothing to what was no question.
+pub(crate) fn answer(head: &Head, outcome: &Outcome) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    head.answer(&mut out, |out| match outcome {
         Ok(result) => {
-            out.extend_from_slice(br#","result":"#);
             out.extend_from_slice(result.get().as_bytes());
+            Ok(())
         }
-        Err(error) => {
-            out.extend_from_slice(br#","error":"#);
-            // Texts and numbers, into memory: nothing can fail.
-            let _ = serde_json::to_writer(&mut out, &error.to_rpc());
-        }
-    }
-    out.push(b'}');
-    out
+        Err(error) => Err(error.to_rpc()),
+    });
+    head.is_wanted().then_some(out)
 }
 
 #[cfg(test)]
@@ -139,7 +103,7 @@ mod tests {
     fn one(text: &str) -> Result<(String, String), String> {
         match read(text.as_bytes()) {
             Ok(Message::One(request)) => {
-                let said = request.head.answer(&Err(Error::params("x")));
+                let said = answer(&request.head, &Err(Error::params("x")));
                 Ok((request.method.into_owned(), String::from_utf8(said.unwrap_or_default()).unwrap()))
             }
             Ok(Message::Batch(_)) => panic!("one"),

@@ -1,8 +1,8 @@
 //! What a client is told when something cannot be done: a number and a word for it, in JSON-RPC as in REST.
 
 use axum::http::StatusCode;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use ostler_door_rpc::RpcError;
+use serde_json::{Map, Value};
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $code:ident = $number:literal $word:literal $status:ident;)*) => {
@@ -70,7 +70,7 @@ codes! {
     /// It is not below the repository.
     PathTraversal = -32022 "PATH_TRAVERSAL" FORBIDDEN;
     /// It could not be read.
-    FileUnreadable = -32023 "FILE_READ_ERROR" INTERNAL_SERVER_ERROR;
+    FileUnreadable = -32023 "FILE_READ_ERROR" UNPROCESSABLE_ENTITY;
     /// No such folder.
     FolderNotFound = -32024 "FILE_NOT_FOUND" NOT_FOUND;
     /// Too much is asked; the answer says how long to wait.
@@ -78,7 +78,7 @@ codes! {
     /// The folder is no repository.
     NotARepository = -32030 "GIT_ERROR" NOT_FOUND;
     /// Git refused.
-    Git = -32031 "GIT_ERROR" INTERNAL_SERVER_ERROR;
+    Git = -32031 "GIT_ERROR" UNPROCESSABLE_ENTITY;
     /// Git found a conflict.
     GitConflict = -32032 "GIT_ERROR" CONFLICT;
     /// The index is being made.
@@ -139,10 +139,10 @@ impl Error {
     }
 
     /// As JSON-RPC has it.
-    pub(crate) fn to_rpc(&self) -> Value {
+    pub(crate) fn to_rpc(&self) -> RpcError {
         let mut data = self.details.clone();
         data.insert("code".into(), self.code.word().into());
-        json!({ "code": self.code.number(), "message": self.message, "data": data })
+        RpcError::new(self.code.number(), self.message.as_str()).with_data(Value::Object(data))
     }
 
     /// As REST has it.
@@ -161,23 +161,17 @@ impl From<std::io::Error> for Error {
     }
 }
 
-impl Serialize for Error {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        self.to_rpc().serialize(to)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn an_error_has_its_number_and_its_word_in_both_forms() {
         let error = Error::new(Code::FileTooLarge, "too large").with("size", 7);
-        assert_eq!(
-            error.to_rpc(),
-            json!({ "code": -32021, "message": "too large", "data": { "size": 7, "code": "FILE_TOO_LARGE" } })
-        );
+        let data = json!({ "size": 7, "code": "FILE_TOO_LARGE" });
+        assert_eq!(error.to_rpc(), RpcError::new(-32021, "too large").with_data(data));
         assert_eq!(error.to_rest(), json!({ "size": 7, "error": "too large", "code": "FILE_TOO_LARGE" }));
         assert_eq!(error.code.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }

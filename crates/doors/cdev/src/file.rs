@@ -146,7 +146,7 @@ pub(crate) fn get(wait: &MayWait, call: &Call, params: GetParams) -> Result<File
     Ok(File { path, content, encoding, truncated, size, total_size: total, offset, mime_type })
 }
 
-fn encoded(bytes: &[u8]) -> String {
+pub(crate) fn encoded(bytes: &[u8]) -> String {
     let mut text = Vec::new();
     push_base64(bytes, &mut text);
     String::from_utf8(text).unwrap_or_default()

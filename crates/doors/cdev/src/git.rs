@@ -21,7 +21,12 @@ use crate::error::Error;
 use crate::method::Call;
 
 /// Tells everybody what was done, and where git stands after it.
-fn told(call: &Call, folder: &Path, tree: &WorkTree, done: GitDone) {
+fn told(call: &Call, folder: &Path, tree: &WorkTree, mut done: GitDone) {
+    if done.error.is_some() {
+        // What was to be said of its success did not happen.
+        done.message = format!("{} failed", done.operation);
+        done.files = done.files.map(|_| 0);
+    }
     let feed = call.state.engine.feed();
     feed.happened(folder, Happened::Done(done));
     if let Ok(stands) = ostler_engine::workspace::stands(tree) {
@@ -40,12 +45,16 @@ fn short(commit: &str) -> String {
     commit.get(..7).unwrap_or(commit).to_owned()
 }
 
-/// Paths that a client named, each beneath the repository.
+/// Paths that a client named, each beneath the repository; `.` is all of it.
 fn paths(named: &[String], method: &str) -> Result<Vec<PathBuf>, Error> {
     if named.is_empty() {
         return Err(Error::params(format!("{method}: `paths` is empty")));
     }
-    named.iter().map(|path| crate::file::within(path)).collect()
+    if named.iter().any(String::is_empty) {
+        return Err(Error::params(format!("{method}: a path is empty")));
+    }
+    let beneath = named.iter().map(|path| crate::file::within(path));
+    beneath.map(|path| path.map(|path| if path.as_os_str().is_empty() { ".".into() } else { path })).collect()
 }
 
 /// A workspace and its git.

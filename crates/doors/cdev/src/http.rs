@@ -16,13 +16,14 @@ use serde_json::json;
 
 use crate::connection::{Client, MESSAGE_MAX, limits};
 use crate::error::{Code, Error};
+use crate::form::Form;
 use crate::method::{Call, Source};
 use crate::reply::{Reply, VERSION};
 use crate::table::{self, ROUTES, Route, Verb};
 use crate::{DoorState, PROTOCOL, auth, discover, pair};
 
 /// 1 MiB: prompts and lists of paths; what is larger is uploaded in pieces.
-const BODY: BodyLimits = BodyLimits { size: 1 << 20, within: Duration::from_secs(30) };
+pub(crate) const BODY: BodyLimits = BodyLimits { size: 1 << 20, within: Duration::from_secs(30) };
 /// What a token is shown in front of.
 const ACCESS: &str = "cdev_s_";
 
@@ -104,6 +105,13 @@ fn is_pairing(path: &str) -> bool {
     path == "/pair" || path.starts_with("/api/pair/") || path.starts_with("/api/auth/pairing/")
 }
 
+/// What a request of REST came with.
+enum Sent {
+    Query(String),
+    Json(String),
+    Form(Form),
+}
+
 /// A plain answer; or one that makes a WebSocket of the connection.
 type Answered = Result<Reply, Box<Response>>;
 
@@ -163,14 +171,20 @@ impl Served {
     }
 
     async fn route(&self, route: &'static Route, request: Request, guest: Arc<Guest>) -> Result<Reply, Error> {
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let body = match route.verb {
-            Verb::Post => Some(body(request).await?),
-            Verb::Get => None,
+        let sent = match route.verb {
+            Verb::Get => Sent::Query(request.uri().query().unwrap_or_default().to_owned()),
+            Verb::Post => Sent::Json(body(request).await?),
+            Verb::Form => Sent::Form(Form::read(request).await?),
         };
         let call = Call { state: Arc::clone(&self.state), guest, connection: None };
         let answered = MayWait::pool(move |wait| {
-            let prepare = || (route.entry.prepare)(body.as_deref().map_or(Source::Query(&query), Source::Json));
+            let prepare = || match &sent {
+                Sent::Query(query) => (route.entry.prepare)(Source::Query(query)),
+                // Nothing at all is an empty object; this is another thing.
+                Sent::Json(body) if body.trim() == "null" => Err(Error::params("the body is no object")),
+                Sent::Json(body) => (route.entry.prepare)(Source::Json(body)),
+                Sent::Form(form) => (route.entry.prepare)(Source::Json(&form.params()?)),
+            };
             table::allowed(&call, &route.entry, prepare)?.run(wait, &call)
         });
         let outcome = answered.await.map_err(Error::internal)??;
@@ -256,7 +270,7 @@ impl Verb {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Get => "GET",
-            Self::Post => "POST",
+            Self::Post | Self::Form => "POST",
         }
     }
 

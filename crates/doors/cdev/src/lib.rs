@@ -18,6 +18,7 @@ mod envelope;
 mod error;
 mod events;
 mod file;
+mod form;
 mod git;
 mod heartbeat;
 mod http;
@@ -38,6 +39,7 @@ mod reply;
 mod repository;
 mod session;
 mod settings;
+mod shell;
 mod status;
 mod table;
 mod upload;
@@ -46,10 +48,12 @@ mod watches;
 mod workspace;
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ostler_door_rpc::Shares;
 use ostler_door_web::{Exposure, Web};
 use ostler_engine::access::device::Guest;
 use ostler_engine::{Engine, MayWait};
@@ -97,6 +101,9 @@ pub(crate) struct DoorState {
     pub(crate) watches: watches::Watches,
     pub(crate) challenges: Challenges,
     pub(crate) uploads: Uploads,
+    pub(crate) counted: session::Counted,
+    /// What each device may have under way.
+    pub(crate) shares: Shares,
     devices: Option<Mutex<Windows<String>>>,
     addresses: Option<Mutex<Windows<IpAddr>>>,
     ending: AtomicBool,
@@ -116,6 +123,8 @@ impl DoorState {
             watches: watches::Watches::default(),
             challenges: Challenges::default(),
             uploads: Uploads::default(),
+            counted: session::Counted::default(),
+            shares: Shares::default(),
             devices: rate.map(|rate| Mutex::new(Windows::new(rate.commands.saturating_mul(OF_DEVICE)))),
             addresses: rate.map(|_| Mutex::new(Windows::new(OF_ADDRESS))),
             ending: AtomicBool::new(false),
@@ -124,9 +133,15 @@ impl DoorState {
         }
     }
 
-    /// The repository and its name, as clients see them.
+    /// The repository that is served, or the only workspace: of several none is the one that is meant.
+    pub(crate) fn repo(&self) -> Option<PathBuf> {
+        let only = |mut all: Vec<PathBuf>| all.pop().filter(|_| all.is_empty());
+        self.settings.repo.clone().or_else(|| only(self.engine.workspaces()))
+    }
+
+    /// That repository and its name, as clients see them.
     pub(crate) fn repo_shown(&self) -> (String, String) {
-        let Some(repo) = &self.settings.repo else { return Default::default() };
+        let Some(repo) = self.repo() else { return Default::default() };
         let name = repo.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (repo.to_string_lossy().into_owned(), name)
     }

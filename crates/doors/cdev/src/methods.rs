@@ -6,7 +6,7 @@ use crate::method::{Method, Run};
 use crate::{agent, events, file, git, permission, repository, session, status, workspace};
 
 macro_rules! methods {
-    ($($method:ident = $name:literal, $summary:literal, $right:ident, $run:path: $params:ty => $result:ty;)*) => {
+    ($($method:ident = $name:literal, $summary:literal, $right:ident, $how:ident($run:path): $params:ty => $result:ty;)*) => {
         $(
             #[doc = concat!("`", $name, "`.")]
             pub(crate) struct $method;
@@ -15,7 +15,7 @@ macro_rules! methods {
                 const NAME: &'static str = $name;
                 const SUMMARY: &'static str = $summary;
                 const NEEDS: Option<Right> = Some(Right::$right);
-                const RUN: Run<Self> = Run::Waits($run);
+                const RUN: Run<Self> = Run::$how($run);
                 type Params = $params;
                 type Result = $result;
             }
@@ -24,73 +24,73 @@ macro_rules! methods {
 }
 
 methods! {
-    AgentRun = "agent/run", "Start AI agent with prompt", Prompt, agent::run: agent::RunParams => agent::Started;
-    AgentStop = "agent/stop", "Stop running agent", Prompt, agent::stop: agent::WhichParams => agent::Stopped;
+    AgentRun = "agent/run", "Start AI agent with prompt", Prompt, Waits(agent::run): agent::RunParams => agent::Started;
+    AgentStop = "agent/stop", "Stop running agent", Prompt, Waits(agent::stop): agent::WhichParams => agent::Stopped;
     // Which answers a device may give, the inbox says.
-    AgentRespond = "agent/respond", "Respond to tool use request", View, permission::respond: permission::RespondParams => permission::Sent;
-    AgentStatus = "agent/status", "Get what the agent is at", View, agent::status: agent::WhichParams => agent::AgentStatus;
-    PermissionRespond = "permission/respond", "Decide about a tool use", View, permission::respond_permission: permission::DecideParams => permission::Success;
-    PermissionPending = "permission/pending", "List what waits for an answer", View, permission::pending: permission::PendingParams => permission::Pending;
+    AgentRespond = "agent/respond", "Respond to tool use request", View, Waits(permission::respond): permission::RespondParams => permission::Sent;
+    AgentStatus = "agent/status", "Get what the agent is at", View, Now(agent::status): agent::WhichParams => agent::AgentStatus;
+    PermissionRespond = "permission/respond", "Decide about a tool use", View, Waits(permission::respond_permission): permission::DecideParams => permission::Success;
+    PermissionPending = "permission/pending", "List what waits for an answer", View, Now(permission::pending): permission::PendingParams => permission::Pending;
 
-    SessionList = "session/list", "List sessions", View, session::list: session::ListParams => session::Sessions;
-    RestSessions = "session/list", "List Claude sessions", View, session::rest_list: session::ListParams => session::RestSessions;
-    SessionHistory = "session/history", "List sessions of a workspace", View, session::list: session::ListParams => session::Sessions;
-    SessionGet = "session/get", "Get session details", View, session::get: session::IdParams => session::SessionInfo;
-    SessionMessages = "session/messages", "Get session messages", View, session::messages: session::MessagesParams => session::Messages;
-    SessionElements = "session/elements", "Get UI elements for rendering", View, session::elements: session::ElementsParams => session::Elements;
-    SessionWatch = "session/watch", "Watch session for updates", View, session::watch: session::IdParams => session::Watching;
-    SessionUnwatch = "session/unwatch", "Stop watching", View, session::unwatch: session::UnwatchParams => session::Watching;
-    SessionStart = "session/start", "Start a session, with a prompt or without", Prompt, session::start: session::StartParams => session::SessionStarted;
-    SessionSend = "session/send", "Send a prompt to a session", Prompt, session::send: session::SendParams => agent::Started;
-    SessionStop = "session/stop", "Stop what a session is doing", Prompt, session::stop: agent::WhichParams => agent::Stopped;
-    SessionInput = "session/input", "Answer or prompt a session", Prompt, session::input: session::InputParams => session::InputTaken;
-    SessionRespond = "session/respond", "Answer what a session asks", View, session::respond: session::AnswerParams => permission::Sent;
-    SessionState = "session/state", "Get where a session stands", View, session::state: session::IdParams => session::SessionState;
+    SessionList = "session/list", "List sessions", View, Waits(session::list): session::ListParams => session::Sessions;
+    RestSessions = "session/list", "List Claude sessions", View, Waits(session::rest_list): session::ListParams => session::RestSessions;
+    SessionHistory = "session/history", "List sessions of a workspace", View, Waits(session::list): session::ListParams => session::Sessions;
+    SessionGet = "session/get", "Get session details", View, Waits(session::get): session::IdParams => session::SessionInfo;
+    SessionMessages = "session/messages", "Get session messages", View, Waits(session::messages): session::MessagesParams => session::Messages;
+    SessionElements = "session/elements", "Get UI elements for rendering", View, Waits(session::elements): session::ElementsParams => session::Elements;
+    SessionWatch = "session/watch", "Watch session for updates", View, Waits(session::watch): session::IdParams => session::Watching;
+    SessionUnwatch = "session/unwatch", "Stop watching", View, Waits(session::unwatch): session::UnwatchParams => session::Watching;
+    SessionStart = "session/start", "Start a session, with a prompt or without", Prompt, Waits(session::start): session::StartParams => session::SessionStarted;
+    SessionSend = "session/send", "Send a prompt to a session", Prompt, Waits(session::send): session::SendParams => agent::Started;
+    SessionStop = "session/stop", "Stop what a session is doing", Prompt, Waits(session::stop): agent::WhichParams => agent::Stopped;
+    SessionInput = "session/input", "Answer or prompt a session", Prompt, Waits(session::input): session::InputParams => session::InputTaken;
+    SessionRespond = "session/respond", "Answer what a session asks", View, Waits(session::respond): session::AnswerParams => permission::Sent;
+    SessionState = "session/state", "Get where a session stands", View, Now(session::state): session::IdParams => session::SessionState;
 
-    FileGet = "file/get", "Get file content", View, file::get: file::GetParams => file::File;
-    FileList = "file/list", "List a directory", View, file::list: file::ListParams => file::List;
+    FileGet = "file/get", "Get file content", View, Waits(file::get): file::GetParams => file::File;
+    FileList = "file/list", "List a directory", View, Waits(file::list): file::ListParams => file::List;
 
-    GitStatus = "git/status", "Get git status", View, git::status: git::GitParams => git::GitStatus;
-    GitDiff = "git/diff", "Get file diff", View, git::diff: git::DiffParams => git::GitDiff;
-    GitBranches = "git/branches", "List branches", View, git::branches: git::GitParams => git::GitBranches;
-    GitLog = "git/log", "List commits", View, git::log: git::LogParams => git::GitLog;
-    GitStage = "git/stage", "Stage files", WriteFiles, git::stage: git::PathsParams => git::Staged;
-    GitUnstage = "git/unstage", "Unstage files", WriteFiles, git::unstage: git::PathsParams => git::Unstaged;
-    GitDiscard = "git/discard", "Discard changes", WriteFiles, git::discard: git::PathsParams => git::Discarded;
-    GitCommit = "git/commit", "Create commit", WriteFiles, git::commit: git::CommitParams => git::Committed;
-    GitPush = "git/push", "Push to remote", WriteFiles, git::push: git::PushParams => git::Pushed;
-    GitPull = "git/pull", "Pull from remote", WriteFiles, git::pull: git::PullParams => git::Pulled;
-    GitFetch = "git/fetch", "Fetch from remote", WriteFiles, git::fetch: git::FetchParams => git::Fetched;
-    GitCheckout = "git/checkout", "Checkout branch", WriteFiles, git::checkout: git::CheckoutParams => git::CheckedOut;
-    GitStash = "git/stash", "Put changes aside", WriteFiles, git::stash: git::StashParams => git::Done;
-    GitStashList = "git/stash/list", "List what was put aside", View, git::stashes: git::GitParams => git::GitStashes;
-    GitStashPop = "git/stash/pop", "Put changes back and forget them", WriteFiles, git::stash_pop: git::StashTakeParams => git::Done;
-    GitStashApply = "git/stash/apply", "Put changes back and keep them", WriteFiles, git::stash_apply: git::StashTakeParams => git::Done;
-    GitStashDrop = "git/stash/drop", "Forget changes that were put aside", WriteFiles, git::stash_drop: git::StashTakeParams => git::Done;
-    GitMergeAbort = "git/merge/abort", "Give a merge up", WriteFiles, git::merge_abort: git::GitParams => git::Done;
-    GitBranchDelete = "git/branch/delete", "Delete a branch", WriteFiles, git::branch_delete: git::BranchDeleteParams => git::Done;
-    RestCommit = "git/commit", "Create commit", WriteFiles, git::rest_commit: git::CommitParams => git::Outcome<git::Committed>;
-    RestPush = "git/push", "Push to remote", WriteFiles, git::rest_push: git::PushParams => git::Outcome<git::Pushed>;
-    RestPull = "git/pull", "Pull from remote", WriteFiles, git::rest_pull: git::PullParams => git::Outcome<git::Pulled>;
-    RestCheckout = "git/checkout", "Checkout branch", WriteFiles, git::rest_checkout: git::CheckoutParams => git::Outcome<git::CheckedOut>;
+    GitStatus = "git/status", "Get git status", View, Waits(git::status): git::GitParams => git::GitStatus;
+    GitDiff = "git/diff", "Get file diff", View, Waits(git::diff): git::DiffParams => git::GitDiff;
+    GitBranches = "git/branches", "List branches", View, Waits(git::branches): git::GitParams => git::GitBranches;
+    GitLog = "git/log", "List commits", View, Waits(git::log): git::LogParams => git::GitLog;
+    GitStage = "git/stage", "Stage files", WriteFiles, Waits(git::stage): git::PathsParams => git::Staged;
+    GitUnstage = "git/unstage", "Unstage files", WriteFiles, Waits(git::unstage): git::PathsParams => git::Unstaged;
+    GitDiscard = "git/discard", "Discard changes", WriteFiles, Waits(git::discard): git::PathsParams => git::Discarded;
+    GitCommit = "git/commit", "Create commit", WriteFiles, Waits(git::commit): git::CommitParams => git::Committed;
+    GitPush = "git/push", "Push to remote", WriteFiles, Waits(git::push): git::PushParams => git::Pushed;
+    GitPull = "git/pull", "Pull from remote", WriteFiles, Waits(git::pull): git::PullParams => git::Pulled;
+    GitFetch = "git/fetch", "Fetch from remote", WriteFiles, Waits(git::fetch): git::FetchParams => git::Fetched;
+    GitCheckout = "git/checkout", "Checkout branch", WriteFiles, Waits(git::checkout): git::CheckoutParams => git::CheckedOut;
+    GitStash = "git/stash", "Put changes aside", WriteFiles, Waits(git::stash): git::StashParams => git::Done;
+    GitStashList = "git/stash/list", "List what was put aside", View, Waits(git::stashes): git::GitParams => git::GitStashes;
+    GitStashPop = "git/stash/pop", "Put changes back and forget them", WriteFiles, Waits(git::stash_pop): git::StashTakeParams => git::Done;
+    GitStashApply = "git/stash/apply", "Put changes back and keep them", WriteFiles, Waits(git::stash_apply): git::StashTakeParams => git::Done;
+    GitStashDrop = "git/stash/drop", "Forget changes that were put aside", WriteFiles, Waits(git::stash_drop): git::StashTakeParams => git::Done;
+    GitMergeAbort = "git/merge/abort", "Give a merge up", WriteFiles, Waits(git::merge_abort): git::GitParams => git::Done;
+    GitBranchDelete = "git/branch/delete", "Delete a branch", WriteFiles, Waits(git::branch_delete): git::BranchDeleteParams => git::Done;
+    RestCommit = "git/commit", "Create commit", WriteFiles, Waits(git::rest_commit): git::CommitParams => git::Outcome<git::Committed>;
+    RestPush = "git/push", "Push to remote", WriteFiles, Waits(git::rest_push): git::PushParams => git::Outcome<git::Pushed>;
+    RestPull = "git/pull", "Pull from remote", WriteFiles, Waits(git::rest_pull): git::PullParams => git::Outcome<git::Pulled>;
+    RestCheckout = "git/checkout", "Checkout branch", WriteFiles, Waits(git::rest_checkout): git::CheckoutParams => git::Outcome<git::CheckedOut>;
 
-    IndexStatus = "repository/index/status", "Get repository index status", View, repository::status: workspace::WhichParams => repository::IndexStatus;
-    Search = "repository/search", "Search files in repository", View, repository::search: repository::SearchParams => repository::Search;
-    FilesList = "repository/files/list", "List files in directory", View, repository::list: repository::ListParams => repository::List;
-    FilesTree = "repository/files/tree", "Get directory tree", View, repository::tree: repository::TreeParams => repository::Tree;
-    Stats = "repository/stats", "Get repository statistics", View, repository::stats: workspace::WhichParams => repository::Stats;
-    IndexRebuild = "repository/index/rebuild", "Trigger index rebuild", View, repository::rebuild: workspace::WhichParams => repository::Rebuild;
+    IndexStatus = "repository/index/status", "Get repository index status", View, Waits(repository::status): workspace::WhichParams => repository::IndexStatus;
+    Search = "repository/search", "Search files in repository", View, Waits(repository::search): repository::SearchParams => repository::Search;
+    FilesList = "repository/files/list", "List files in directory", View, Waits(repository::list): repository::ListParams => repository::List;
+    FilesTree = "repository/files/tree", "Get directory tree", View, Waits(repository::tree): repository::TreeParams => repository::Tree;
+    Stats = "repository/stats", "Get repository statistics", View, Waits(repository::stats): workspace::WhichParams => repository::Stats;
+    IndexRebuild = "repository/index/rebuild", "Trigger index rebuild", View, Waits(repository::rebuild): workspace::WhichParams => repository::Rebuild;
 
-    WorkspaceList = "workspace/list", "List workspaces", View, workspace::list: status::Nothing => workspace::Workspaces;
-    WorkspaceGet = "workspace/get", "Get a workspace", View, workspace::get: workspace::WhichParams => workspace::Workspace;
-    WorkspaceStatus = "workspace/status", "Get what a workspace is at", View, workspace::get: workspace::WhichParams => workspace::Workspace;
-    WorkspaceAdd = "workspace/add", "Serve another folder", View, workspace::add: workspace::AddParams => workspace::Workspace;
-    WorkspaceRemove = "workspace/remove", "Serve a folder no more", View, workspace::remove: workspace::WhichParams => permission::Success;
-    WorkspaceSubscribe = "workspace/subscribe", "Be told of this workspace, and of others that were named", View, workspace::subscribe: workspace::WhichParams => workspace::Subscriptions;
-    WorkspaceUnsubscribe = "workspace/unsubscribe", "Be told of a workspace no more", View, workspace::unsubscribe: workspace::WhichParams => workspace::Subscriptions;
-    WorkspaceSubscribeAll = "workspace/subscribeAll", "Be told of every workspace", View, workspace::subscribe_all: status::Nothing => workspace::Subscriptions;
-    WorkspaceSubscriptions = "workspace/subscriptions", "Which workspaces this connection is told of", View, workspace::subscriptions: status::Nothing => workspace::Subscriptions;
+    WorkspaceList = "workspace/list", "List workspaces", View, Waits(workspace::list): status::Nothing => workspace::Workspaces;
+    WorkspaceGet = "workspace/get", "Get a workspace", View, Waits(workspace::get): workspace::WhichParams => workspace::Workspace;
+    WorkspaceStatus = "workspace/status", "Get what a workspace is at", View, Waits(workspace::get): workspace::WhichParams => workspace::Workspace;
+    WorkspaceAdd = "workspace/add", "Serve another folder", View, Waits(workspace::add): workspace::AddParams => workspace::Workspace;
+    WorkspaceRemove = "workspace/remove", "Serve a folder no more", View, Waits(workspace::remove): workspace::WhichParams => permission::Success;
+    WorkspaceSubscribe = "workspace/subscribe", "Be told of this workspace, and of others that were named", View, Now(workspace::subscribe): workspace::WhichParams => workspace::Subscriptions;
+    WorkspaceUnsubscribe = "workspace/unsubscribe", "Be told of a workspace no more", View, Now(workspace::unsubscribe): workspace::WhichParams => workspace::Subscriptions;
+    WorkspaceSubscribeAll = "workspace/subscribeAll", "Be told of every workspace", View, Now(workspace::subscribe_all): status::Nothing => workspace::Subscriptions;
+    WorkspaceSubscriptions = "workspace/subscriptions", "Which workspaces this connection is told of", View, Now(workspace::subscriptions): status::Nothing => workspace::Subscriptions;
 
-    EventsResume = "events/resume", "Go on after the last event that was seen", View, events::resume: events::ResumeParams => events::Resumed;
-    EventsSubscribe = "events/subscribe", "Choose which events come", View, events::subscribe: events::SubscribeParams => events::Subscribed;
+    EventsResume = "events/resume", "Go on after the last event that was seen", View, Waits(events::resume): events::ResumeParams => events::Resumed;
+    EventsSubscribe = "events/subscribe", "Choose which events come", View, Now(events::subscribe): events::SubscribeParams => events::Subscribed;
 }

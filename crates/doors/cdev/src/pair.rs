@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::auth::{self, PAIRING};
 use crate::error::{Code, Error};
 use crate::http::{Served, body, wrong_verb};
+use crate::place::name_of;
 use crate::reply::Reply;
 use crate::settings::millis;
 use crate::{DOOR, DoorState, qr, query};
@@ -77,7 +78,9 @@ impl Info {
             }
         };
         let ws = format!("{}/ws", http.replacen("http", "ws", 1));
-        Self { ws, http, session: state.id.clone(), repo: state.repo_shown().1, token }
+        // What the folders of an `ostler up` are called is for who is paired.
+        let repo = state.settings.repo.as_deref().map(name_of).unwrap_or_default();
+        Self { ws, http, session: state.id.clone(), repo, token }
     }
 }
 

@@ -7,7 +7,7 @@ use ostler_api::Timestamp;
 use ostler_engine::approval::{AskKind, DecideError};
 use ostler_engine::session::Status;
 use ostler_engine::{MayWait, Session};
-use ostler_story::{Answers, Ask, Asked, By, Decision, Json, answers_from};
+use ostler_story::{Answers, Ask, Asked, Decision, Json, answers_from};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,9 +104,15 @@ pub(crate) struct Request {
     pub(crate) created_at: String,
 }
 
-/// What clients call a request: the agent's id of the call, or ours.
+/// What clients call a request: the agent's id of the call, or ours. No agent's looks like one of ours.
 pub(crate) fn id_of(approval: &str, asked: &Asked) -> String {
-    asked.tool_call.clone().unwrap_or_else(|| format!("{OURS}{approval}"))
+    let own = asked.tool_call.clone().filter(|id| !id.starts_with(OURS));
+    own.unwrap_or_else(|| own_id(approval))
+}
+
+/// The id of a request to which no agent gave one.
+pub(crate) fn own_id(approval: &str) -> String {
+    format!("{OURS}{approval}")
 }
 
 /// One line about a request, in the protocol's words.
@@ -157,19 +163,29 @@ fn find(call: &Call, id: &str, session: Option<&str>, workspace: Option<&str>) -
     let folder = call.within(workspace)?;
     let session = session.filter(|session| !session.is_empty());
     let session = session.map(|named| agent::session_named(call, folder.as_deref(), named)).transpose()?;
-    let is_it = |open: &Open| {
-        let ours = id.strip_prefix(OURS).unwrap_or(id);
-        let of_it = session.as_ref().is_none_or(|session| session.id() == open.session.id());
-        let named = open.asked.tool_call.as_deref() == Some(id) || open.approval == ours || open.asked.request == id;
-        of_it && named
-    };
-    open(call, folder.as_deref()).into_iter().find(is_it).ok_or_else(|| {
+    let of_it = |open: &Open| session.as_ref().is_none_or(|session| session.id() == open.session.id());
+    let all = open(call, folder.as_deref()).into_iter().filter(of_it);
+    let mut named = all.filter(|open| is_called(&open.approval, &open.asked, id));
+    let found = named.next();
+    if found.is_some() && named.next().is_some() {
+        // Agents make their ids up: a yes to one must not become a yes to another.
+        return Err(Error::params("several requests have this id; name the session, or answer at the machine itself"));
+    }
+    found.ok_or_else(|| {
         let busy = |session: &Session| matches!(session.view().status, Status::Running | Status::Waiting);
         let works = call.sessions_in(folder.as_deref()).iter().any(busy);
         let code = if works { Code::Agent } else { Code::AgentNotRunning };
         let shown: String = id.chars().take(128).collect();
         Error::new(code, format!("nothing waits for an answer to {shown:?}")).with("tool_use_id", shown)
     })
+}
+
+/// Whether this is an id of a request: the one that clients are told, ours, or the agent's own of the request.
+fn is_called(approval: &str, asked: &Asked, id: &str) -> bool {
+    match id.strip_prefix(OURS) {
+        Some(ours) => approval == ours,
+        None => approval == id || asked.tool_call.as_deref() == Some(id) || asked.request == id,
+    }
 }
 
 pub(crate) fn respond(wait: &MayWait, call: &Call, params: RespondParams) -> Result<Sent, Error> {
@@ -251,7 +267,8 @@ fn decide(wait: &MayWait, call: &Call, approval: &str, decision: Decision) -> Re
     let inbox = call.state.engine.inbox();
     let gone = || Error::new(Code::Agent, "nothing waits for this answer any more");
     let hash = inbox.get(wait, approval).map_err(Error::internal)?.ok_or_else(gone)?.hash;
-    let by = By::Device { name: call.guest.name.clone(), signed: None };
+    let by = call.state.engine.guest_decides(wait, &call.guest, None, approval);
+    let by = by.map_err(|error| Error::new(Code::Forbidden, error.to_string()))?;
     inbox.decide_here(wait, approval, &hash, decision, by).map_err(|error| {
         if let DecideError::DoesNotFit(why) = &error {
             call.state.engine.guest_refused(wait, &call.guest, approval, why);
@@ -265,7 +282,7 @@ fn decide(wait: &MayWait, call: &Call, approval: &str, decision: Decision) -> Re
     })
 }
 
-pub(crate) fn pending(_: &MayWait, call: &Call, params: PendingParams) -> Result<Pending, Error> {
+pub(crate) fn pending(call: &Call, params: PendingParams) -> Result<Pending, Error> {
     let folder = call.within(params.workspace_id.as_deref())?;
     let mut requests = Vec::new();
     for Open { session, approval, asked } in open(call, folder.as_deref()) {
@@ -341,6 +358,20 @@ mod tests {
         assert_eq!(answered(r#"{"Which?": "postgres"}"#), one("postgres"));
         assert_eq!(answered(r#"{"other": "postgres"}"#), one(r#"{"other": "postgres"}"#));
         assert!(matches!(decision(&which, "skip it", true).unwrap(), Decision::Deny { .. }));
+    }
+
+    #[test]
+    fn an_agent_names_no_request_but_its_own() {
+        let mut one = asked(Ask::Permission, "Read", json!({}));
+        assert_eq!(id_of("a1", &one), "apr_a1");
+        one.tool_call = Some("toolu_1".into());
+        assert_eq!(id_of("a1", &one), "toolu_1");
+        assert!(is_called("a1", &one, "toolu_1") && is_called("a1", &one, "apr_a1") && is_called("a1", &one, "a1"));
+        // A command that waits is called that, too.
+        one.tool_call = Some("apr_a2".into());
+        one.request = "apr_a2".into();
+        assert_eq!(id_of("a1", &one), "apr_a1");
+        assert!(!is_called("a1", &one, "apr_a2") && is_called("a1", &one, "apr_a1"));
     }
 
     #[test]

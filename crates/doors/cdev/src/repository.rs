@@ -169,6 +169,11 @@ fn described(file: &IndexedFile) -> FileInfo {
     }
 }
 
+/// Which files are wanted, as a search and a list both say it.
+fn by_size(extensions: Vec<String>, min_size: Option<u64>, max_size: Option<u64>) -> Filters {
+    Filters { extensions, min_size, max_size, ..Filters::default() }
+}
+
 pub(crate) fn search(wait: &MayWait, call: &Call, params: SearchParams) -> Result<Search, Error> {
     if params.query.is_empty() {
         return Err(Error::params("repository/search: `query` is empty"));
@@ -183,12 +188,9 @@ pub(crate) fn search(wait: &MayWait, call: &Call, params: SearchParams) -> Resul
             SearchMode::Extension => QueryMode::Extension,
         },
         filters: Filters {
-            extensions: params.extensions,
-            min_size: params.min_size,
-            max_size: params.max_size,
             tracked: params.git_tracked_only.then_some(true),
             binary: params.exclude_binaries.unwrap_or(true).then_some(false),
-            sensitive: None,
+            ..by_size(params.extensions, params.min_size, params.max_size)
         },
         limit: params.limit.filter(|limit| *limit > 0).unwrap_or(SEARCH_USUALLY).min(SEARCH_MAX),
         offset: params.offset,
@@ -282,14 +284,7 @@ pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<Li
             SortBy::Path => Sort::Path,
         },
         descending: params.sort_order == crate::session::Order::Desc,
-        filters: Filters {
-            extensions: params.extensions,
-            min_size: params.min_size,
-            max_size: params.max_size,
-            tracked: None,
-            binary: None,
-            sensitive: None,
-        },
+        filters: by_size(params.extensions, params.min_size, params.max_size),
         limit,
         offset: params.offset,
     };

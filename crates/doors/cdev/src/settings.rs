@@ -30,6 +30,9 @@ pub struct Settings {
     pub reach: Reach,
     /// `shutdown` ends the whole program, not only its client.
     pub shutdown_ends: bool,
+    /// A prompt that begins with `!` is a command line, for a device that may type into terminals.
+    #[serde(default)]
+    pub shell: bool,
     /// The program that is started as claude.
     pub claude: Option<String>,
     /// As much of a file as is given at once.
@@ -71,6 +74,7 @@ impl Settings {
             certificate: files.map(|(certificate, key)| Tls::read(certificate, key)).transpose()?,
             insecure_lan: self.reach.insecure_lan,
             pages: Pages { loopback: true, named: self.origins.clone() },
+            allowed: None,
         })
     }
 }

@@ -49,7 +49,7 @@ fn get(_: &MayWait, call: &Call, _: Nothing) -> Result<Status, Error> {
     let state = &call.state;
     let (repo_path, repo_name) = state.repo_shown();
     // A worktree has a file there.
-    let is_git = state.settings.repo.as_ref().is_some_and(|repo| repo.join(".git").exists());
+    let is_git = state.repo().is_some_and(|repo| repo.join(".git").exists());
     Ok(Status {
         claude_state: agent::claude_state(state),
         connected_clients: state.clients.count(),

@@ -112,6 +112,8 @@ pub(crate) const EVENTS: &[&str] = &[
 pub(crate) enum Verb {
     Get,
     Post,
+    /// A file, posted as browsers do.
+    Form,
 }
 
 /// An address of REST, and the method behind it.
@@ -128,6 +130,11 @@ const fn get<M: Method>(path: &'static str) -> Route {
 /// The same with a body.
 const fn post<M: Method>(path: &'static str) -> Route {
     Route { verb: Verb::Post, path, entry: entry::<M>() }
+}
+
+/// The same with a file.
+const fn form<M: Method>(path: &'static str) -> Route {
+    Route { verb: Verb::Form, path, entry: entry::<M>() }
 }
 
 /// What REST answers to, beside pairing and descriptions.
@@ -157,6 +164,7 @@ pub(crate) const ROUTES: &[Route] = &[
     get::<m::FilesList>("/api/repository/files/list"),
     get::<m::FilesTree>("/api/repository/files/tree"),
     get::<m::Stats>("/api/repository/stats"),
+    form::<ImageAdd>("/api/images"),
 ];
 
 /// Whether this method is there.

@@ -20,7 +20,7 @@ use crate::method::{Call, Method, Run};
 use crate::place::of_file;
 
 /// 8 MiB: what a workspace writes at once.
-const FILE_MAX: u64 = 8 << 20;
+pub(crate) const FILE_MAX: u64 = 8 << 20;
 /// Uploads under way, of all devices together: the memory that they may take is this many files.
 const OPEN_MAX: usize = 8;
 /// Who sends nothing for so long begins anew.

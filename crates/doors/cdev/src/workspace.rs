@@ -132,20 +132,20 @@ fn subscribed(
     Ok(Subscriptions { success: true, workspaces: wanted.workspaces.iter().cloned().collect() })
 }
 
-pub(crate) fn subscribe(_: &MayWait, call: &Call, params: WhichParams) -> Result<Subscriptions, Error> {
+pub(crate) fn subscribe(call: &Call, params: WhichParams) -> Result<Subscriptions, Error> {
     let id = id_of(&call.folder(params.workspace_id.as_deref())?);
     subscribed(call, |all| _ = all.insert(id))
 }
 
-pub(crate) fn unsubscribe(_: &MayWait, call: &Call, params: WhichParams) -> Result<Subscriptions, Error> {
+pub(crate) fn unsubscribe(call: &Call, params: WhichParams) -> Result<Subscriptions, Error> {
     let id = id_of(&call.folder(params.workspace_id.as_deref())?);
     subscribed(call, |all| _ = all.remove(&id))
 }
 
-pub(crate) fn subscribe_all(_: &MayWait, call: &Call, _: Nothing) -> Result<Subscriptions, Error> {
+pub(crate) fn subscribe_all(call: &Call, _: Nothing) -> Result<Subscriptions, Error> {
     subscribed(call, std::collections::BTreeSet::clear)
 }
 
-pub(crate) fn subscriptions(_: &MayWait, call: &Call, _: Nothing) -> Result<Subscriptions, Error> {
+pub(crate) fn subscriptions(call: &Call, _: Nothing) -> Result<Subscriptions, Error> {
     subscribed(call, |_| {})
 }

@@ -180,7 +180,7 @@ impl Follower {
                 let folder = change.workspace.clone().unwrap_or_default();
                 let at = At { record: change.position, told: None };
                 self.skip = 0;
-                if let Some(event) = workspace::event(wait, &self.state, folder.as_ref(), happened) {
+                if let Some(event) = workspace::event(wait, &self.state, &folder.0, happened) {
                     self.push(event, Timestamp::from_micros(change.time_ns / MICRO), at, lines);
                 }
                 Ok(())
@@ -202,7 +202,7 @@ impl Follower {
         let Some(approval) = self.state.engine.inbox().get(wait, id).ok().flatten() else { return };
         if approval.ask.kind == AskKind::Command {
             let members = serde_json::json!({
-                "tool_use_id": format!("apr_{id}"),
+                "tool_use_id": crate::permission::own_id(id),
                 "approval_id": id,
                 "tool_name": "command",
                 "input": approval.ask.content,

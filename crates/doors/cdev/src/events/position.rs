@@ -126,7 +126,7 @@ pub(crate) struct Subscribed {
 const NAMED_MAX: usize = 256;
 
 /// Chooses which events come.
-pub(crate) fn subscribe(_: &MayWait, call: &Call, params: SubscribeParams) -> Result<Subscribed, Error> {
+pub(crate) fn subscribe(call: &Call, params: SubscribeParams) -> Result<Subscribed, Error> {
     let none = || Error::params("events/subscribe needs a WebSocket: REST has no events");
     let connection = call.connection.as_ref().ok_or_else(none)?;
     let mut wanted = connection.wanted();

@@ -39,11 +39,18 @@ pub(super) struct Tale {
     living: Option<Lifetime>,
     /// How the turn ended whose process has not.
     ended: Option<Box<Ended>>,
-    open: Vec<String>,
+    /// Requests that wait for an answer.
+    open: Vec<Shown>,
     /// Bytes of a process that were read ahead: which, and from where.
     ahead: (u32, u64, Vec<u8>),
     /// Whose it is, as clients know it.
     pub(super) whose: Whose,
+}
+
+/// A request that was told, and the id that clients know it by.
+struct Shown {
+    approval: String,
+    id: String,
 }
 
 /// As much of the raw output as is read at once.
@@ -230,17 +237,15 @@ impl Tale {
             }
             Piece::Waits { approval, asked: Some(asked) } => {
                 events.push(request(&approval, &asked));
-                self.open.push(approval);
+                self.open.push(Shown { id: permission::id_of(&approval, &asked), approval });
                 events.push(self.status("waiting"));
             }
             Piece::Answered { approval, decision, by } => {
-                self.open.retain(|open| *open != approval);
                 let word = if decision.is_yes() { "allow" } else { "deny" };
                 events.push(self.resolved(&approval, word, &by.to_string()));
                 events.push(self.status(if self.open.is_empty() { "running" } else { "waiting" }));
             }
             Piece::TakenBack { approval: Some(approval), .. } => {
-                self.open.retain(|open| *open != approval);
                 events.push(self.resolved(&approval, "withdrawn", "agent"));
             }
             Piece::Ended(ended) => {
@@ -315,10 +320,10 @@ impl Tale {
         )
     }
 
-    fn resolved(&self, approval: &str, decision: &str, by: &str) -> Event {
-        let asked = self.session.asked();
-        let known = asked.iter().find(|(open, _)| open == approval);
-        let id = known.map_or_else(|| format!("apr_{approval}"), |(_, asked)| permission::id_of(approval, asked));
+    /// A request is over: under the id that it was shown with, so that who shows it can take it away.
+    fn resolved(&mut self, approval: &str, decision: &str, by: &str) -> Event {
+        let place = self.open.iter().position(|open| open.approval == approval);
+        let id = place.map_or_else(|| permission::own_id(approval), |place| self.open.remove(place).id);
         let ids = json!({"tool_use_id": id, "approval_id": approval, "decision": decision, "resolved_by": by});
         Event::new("claude_permission_resolved", ids)
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ostler_engine::MayWait;
 use ostler_engine::feed::{FileIs, Happened};
+use ostler_story::FilePath;
 use serde_json::{Value, json};
 
 use super::Event;
@@ -19,21 +20,26 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
                 FileIs::Deleted => "deleted",
                 FileIs::Renamed => "renamed",
             };
-            let members = json!({"path": file.path, "change": change, "size": file.size, "old_path": file.was});
+            let members = json!({
+                "path": file.path.to_string(),
+                "change": change,
+                "size": file.size,
+                "old_path": file.was.as_ref().map(FilePath::to_string),
+            });
             Event::new("file_changed", members)
         }
         Happened::Diff { path } => diff(wait, state, folder, path)?,
         Happened::Git(stands) => Event::new(
             "git_status_changed",
             json!({
-                "branch": stands.branch,
+                "branch": stands.branch.to_string(),
                 "ahead": stands.ahead,
                 "behind": stands.behind,
                 "staged_count": stands.staged,
                 "unstaged_count": stands.unstaged,
                 "untracked_count": stands.untracked,
                 "has_conflicts": stands.conflicts,
-                "changed_files": stands.files,
+                "changed_files": stands.files.iter().map(FilePath::to_string).collect::<Vec<_>>(),
             }),
         ),
         Happened::Done(done) => {
@@ -68,12 +74,12 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
 }
 
 /// What is different in a file now.
-fn diff(wait: &MayWait, state: &DoorState, folder: &Path, path: &str) -> Option<Event> {
+fn diff(wait: &MayWait, state: &DoorState, folder: &Path, FilePath(path): &FilePath) -> Option<Event> {
     let root = state.engine.root(wait, folder).ok()?;
     let tree = state.engine.work_tree(wait, root).ok()?;
-    let found = git::of_path(&tree, path, state.settings.max_diff_bytes).ok()?;
+    let found = git::of_path(&tree, path.clone(), state.settings.max_diff_bytes).ok()?;
     let members = json!({
-        "path": path,
+        "path": path.to_string_lossy(),
         "diff": found.diff,
         "is_staged": found.is_staged,
         "is_new": found.is_new,

@@ -43,18 +43,20 @@ pub(crate) struct Discarded {
     pub(crate) kept: Option<String>,
 }
 
-/// Does something in the repository's turn, and tells everybody.
+/// Does something in the repository's turn, and tells everybody. `failed` is the number of files where it failed: none, or
+/// nothing that is counted.
 fn change<T>(
     wait: &MayWait,
     call: &Call,
     workspace: Option<&str>,
-    (operation, files): (&'static str, Option<usize>),
-    act: impl FnOnce(&WorkTree) -> Result<T, GitError>,
+    (operation, failed): (&'static str, Option<usize>),
+    act: impl FnOnce(&WorkTree) -> Result<(T, Option<usize>), GitError>,
 ) -> Result<T, Error> {
     let (folder, tree) = opened(wait, call, workspace)?;
     let turn = call.write_turn(wait, &tree, operation)?;
     let acted = act(&tree).map_err(|error| of_git(&error).with("operation", operation).with("success", false));
     drop(turn);
+    let files = acted.as_ref().map_or(failed, |(_, files)| *files);
     let done = GitDone {
         operation: operation.to_owned(),
         error: acted.as_ref().err().map(|error| error.message.clone()),
@@ -67,7 +69,7 @@ fn change<T>(
         ..GitDone::default()
     };
     told(call, &folder, &tree, done);
-    acted
+    acted.map(|(done, _)| done)
 }
 
 /// The same with paths that a client named.
@@ -76,27 +78,32 @@ fn change_paths<T>(
     call: &Call,
     params: &PathsParams,
     (operation, method): (&'static str, &str),
-    act: impl FnOnce(&WorkTree, &[PathBuf]) -> Result<T, GitError>,
+    act: impl FnOnce(&WorkTree, &[PathBuf]) -> Result<(T, usize), GitError>,
 ) -> Result<T, Error> {
     let chosen = paths(&params.paths, method)?;
-    let what = (operation, Some(chosen.len()));
-    change(wait, call, params.workspace_id.as_deref(), what, |tree| act(tree, &chosen))
+    change(wait, call, params.workspace_id.as_deref(), (operation, Some(0)), |tree| {
+        act(tree, &chosen).map(|(done, files)| (done, Some(files)))
+    })
 }
 
 pub(crate) fn stage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Staged, Error> {
-    change_paths(wait, call, &params, ("stage", "git/stage"), |tree, chosen| tree.stage(chosen))?;
+    change_paths(wait, call, &params, ("stage", "git/stage"), |tree, chosen| Ok((tree.stage(chosen)?, chosen.len())))?;
     Ok(Staged { success: true, staged: params.paths })
 }
 
 pub(crate) fn unstage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Unstaged, Error> {
-    change_paths(wait, call, &params, ("unstage", "git/unstage"), |tree, chosen| tree.unstage(chosen))?;
+    change_paths(wait, call, &params, ("unstage", "git/unstage"), |tree, chosen| {
+        Ok((tree.unstage(chosen)?, chosen.len()))
+    })?;
     Ok(Unstaged { success: true, unstaged: params.paths })
 }
 
 pub(crate) fn discard(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Discarded, Error> {
     let folder = call.state.engine.discarded_folder();
     let gone = change_paths(wait, call, &params, ("discard", "git/discard"), |tree, chosen| {
-        tree.discard(Discard { paths: chosen, staged: true, keep_in: Some(&folder) })
+        let gone = tree.discard(Discard { paths: chosen, staged: true, keep_in: Some(&folder) })?;
+        let count = gone.paths.len();
+        Ok((gone, count))
     })?;
     let discarded = gone.paths.iter().map(|path| shown(path)).collect();
     Ok(Discarded { success: true, discarded, kept: gone.kept.map(|kept| kept.id) })
@@ -126,7 +133,7 @@ pub(crate) struct StashParams {
 
 pub(crate) fn stash(wait: &MayWait, call: &Call, params: StashParams) -> Result<Done, Error> {
     change(wait, call, params.workspace_id.as_deref(), ("stash", None), |tree| {
-        tree.stash(params.message.as_deref(), params.include_untracked)
+        Ok((tree.stash(params.message.as_deref(), params.include_untracked)?, None))
     })?;
     Ok(done("changes were put aside"))
 }
@@ -149,7 +156,9 @@ fn take(
 ) -> Result<Done, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let commit = super::look::stash_commit(&tree, params.index)?;
-    change(wait, call, params.workspace_id.as_deref(), (what, None), |tree| tree.take_stash(&commit, how))?;
+    change(wait, call, params.workspace_id.as_deref(), (what, None), |tree| {
+        Ok((tree.take_stash(&commit, how)?, None))
+    })?;
     Ok(done(what.replace('_', " ")))
 }
 
@@ -166,7 +175,7 @@ pub(crate) fn stash_drop(wait: &MayWait, call: &Call, params: StashTakeParams) -
 }
 
 pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: GitParams) -> Result<Done, Error> {
-    change(wait, call, params.workspace_id.as_deref(), ("merge_abort", None), WorkTree::abort_merge)?;
+    change(wait, call, params.workspace_id.as_deref(), ("merge_abort", None), |tree| Ok((tree.abort_merge()?, None)))?;
     Ok(done("the merge was given up"))
 }
 
@@ -185,7 +194,7 @@ pub(crate) fn branch_delete(wait: &MayWait, call: &Call, params: BranchDeletePar
         return Err(Error::params("git/branch/delete: `branch` is empty"));
     }
     change(wait, call, params.workspace_id.as_deref(), ("branch_delete", None), |tree| {
-        tree.delete_branch(OsStr::new(&params.branch), params.force)
+        Ok((tree.delete_branch(OsStr::new(&params.branch), params.force)?, None))
     })?;
     Ok(done(format!("deleted {}", params.branch)))
 }

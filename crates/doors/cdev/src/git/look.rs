@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ostler_api::Timestamp;
 use ostler_engine::MayWait;
@@ -133,13 +133,12 @@ pub(crate) fn diff(wait: &MayWait, call: &Call, params: DiffParams) -> Result<Gi
     let most = call.state.settings.max_diff_bytes;
     match params.path.as_deref().filter(|path| !path.is_empty()) {
         None => everything(&tree, most),
-        Some(path) => of_path(&tree, path, most),
+        Some(path) => of_path(&tree, crate::file::within(path)?, most),
     }
 }
 
 /// The difference of one file: what is not staged, else what is.
-pub(crate) fn of_path(tree: &WorkTree, text: &str, most: usize) -> Result<GitDiff, Error> {
-    let path = crate::file::within(text)?;
+pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<GitDiff, Error> {
     if path.as_os_str().is_empty() {
         return Err(Error::params("git/diff: `path` names a folder; leave it out for everything"));
     }
@@ -156,18 +155,11 @@ pub(crate) fn of_path(tree: &WorkTree, text: &str, most: usize) -> Result<GitDif
             is_truncated |= cut;
         }
         let is_new = files.iter().all(|file| file.letter == b'?' || file.letter == b'A');
-        return Ok(GitDiff {
-            path: Some(text.to_owned()),
-            diff,
-            is_staged,
-            is_new,
-            is_truncated,
-            ..GitDiff::default()
-        });
+        return Ok(GitDiff { path: Some(shown(&path)), diff, is_staged, is_new, is_truncated, ..GitDiff::default() });
     }
     // Nothing is different: whether because it is as it was, or because there is no such file.
     tree.root().stat(&path).map_err(|error| of_file(&error))?;
-    Ok(GitDiff { path: Some(text.to_owned()), ..GitDiff::default() })
+    Ok(GitDiff { path: Some(shown(&path)), ..GitDiff::default() })
 }
 
 fn everything(tree: &WorkTree, most: usize) -> Result<GitDiff, Error> {

@@ -27,7 +27,7 @@ pub(crate) struct Refused {
     pub(crate) error: String,
     /// `GIT_ERROR`.
     pub(crate) code: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) conflicted_files: Vec<String>,
 }
 

@@ -2,15 +2,16 @@
 //! place in it, so a name means the same for as long as the conversation is there.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_engine::MayWait;
-use ostler_engine::history::Placed;
+use ostler_engine::history::{Begin, History, Meant, Placed};
 use ostler_story::{Diff, Element, Json, Message, Speaker, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{find, messages, time};
+use super::{find, messages, time, unread};
 use crate::error::Error;
 use crate::method::Call;
 
@@ -45,7 +46,7 @@ pub(crate) struct Elements {
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Pagination {
-    /// Messages of the whole conversation; each is one element or more.
+    /// Elements of the whole conversation.
     pub(crate) total: u64,
     pub(crate) returned: usize,
     pub(crate) has_more_before: bool,
@@ -67,6 +68,67 @@ pub(crate) struct UiElement {
     pub(crate) content: Value,
 }
 
+/// How many elements conversations have. They only grow: what was counted once is not read again.
+#[derive(Default)]
+pub(crate) struct Counted(Mutex<HashMap<String, Count>>);
+
+/// So many messages have so many elements.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    messages: u64,
+    elements: u64,
+}
+
+/// Conversations whose count is remembered: more than a client has open.
+const COUNTED_MAX: usize = 256;
+/// The newest messages may still become more: they are counted each time.
+const STILL_GROW: u64 = 16;
+
+impl Counted {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Count>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn elements(&self, history: &History<'_>, meant: &Meant, messages: u64, id: &str) -> Result<u64, Error> {
+        let known = self.all().get(id).copied();
+        // One that became shorter is another one.
+        let mut settled = known.filter(|known| known.messages <= messages).unwrap_or_default();
+        let mut count = settled;
+        let mut begin = Begin::Number(count.messages);
+        while count.messages < messages {
+            let left = usize::try_from(messages - count.messages).unwrap_or(usize::MAX);
+            let page = history.page(meant, begin, left).map_err(|error| unread(id, &error))?;
+            if page.messages.is_empty() {
+                break;
+            }
+            for placed in &page.messages {
+                count.messages += 1;
+                count.elements += drawn_of(&placed.message);
+                if count.messages + STILL_GROW <= messages {
+                    settled = count;
+                }
+            }
+            begin = Begin::From(page.next);
+        }
+        let mut all = self.all();
+        if all.len() >= COUNTED_MAX {
+            all.clear();
+        }
+        all.insert(id.to_owned(), settled);
+        Ok(count.elements)
+    }
+}
+
+/// How many elements a message is drawn as.
+fn drawn_of(message: &Message) -> u64 {
+    let of = |element: &Element| match element {
+        Element::Tool(call) => 1 + call.diffs.len() as u64,
+        Element::Result { diffs, .. } => 1 + diffs.len() as u64,
+        _ => 1,
+    };
+    message.elements.iter().map(of).sum()
+}
+
 /// A place among the elements: the message, and which of its elements.
 fn place(id: &str) -> Result<(u64, usize), Error> {
     let odd = || Error::params("session/elements: `before` and `after` are ids of elements");
@@ -79,7 +141,8 @@ pub(crate) fn elements(wait: &MayWait, call: &Call, params: ElementsParams) -> R
     let history = call.state.engine.history(wait);
     let meant = find(&history, folder.as_deref(), params.agent_type.as_deref(), &params.session_id)?;
     let limit = params.limit.filter(|limit| *limit > 0).unwrap_or(USUALLY).min(MOST) as usize;
-    let total = messages::count(&history, &meant, &params.session_id)?;
+    let messages = messages::count(&history, &meant, &params.session_id)?;
+    let total = call.state.counted.elements(&history, &meant, messages, &params.session_id)?;
     let before = params.before.as_deref().filter(|id| !id.is_empty()).map(place).transpose()?;
     let after = params.after.as_deref().filter(|id| !id.is_empty()).map(place).transpose()?;
     // Every message has an element at least: so many messages are enough on either side.
@@ -87,12 +150,12 @@ pub(crate) fn elements(wait: &MayWait, call: &Call, params: ElementsParams) -> R
     let from = match (after, before) {
         (Some((message, _)), _) => message,
         (None, Some((message, _))) => message.saturating_sub(reach),
-        (None, None) => total.saturating_sub(reach),
+        (None, None) => messages.saturating_sub(reach),
     };
     let to = match (after, before) {
-        (Some((message, _)), _) => message.saturating_add(reach + 1).min(total),
-        (None, Some((message, _))) => message.saturating_add(1).min(total),
-        (None, None) => total,
+        (Some((message, _)), _) => message.saturating_add(reach + 1).min(messages),
+        (None, Some((message, _))) => message.saturating_add(1).min(messages),
+        (None, None) => messages,
     };
     let count = usize::try_from(to.saturating_sub(from)).unwrap_or(0);
     let found =
@@ -101,7 +164,7 @@ pub(crate) fn elements(wait: &MayWait, call: &Call, params: ElementsParams) -> R
     let mut drawn = drawn(&found, from);
     drawn.retain(|(at, _)| after.is_none_or(|after| *at > after) && before.is_none_or(|before| *at < before));
     let more_before = from > 0 || after.is_some();
-    let (mut has_more_before, mut has_more_after) = (more_before, ended < total || before.is_some());
+    let (mut has_more_before, mut has_more_after) = (more_before, ended < messages || before.is_some());
     if drawn.len() > limit {
         match after {
             Some(_) => {
@@ -243,6 +306,17 @@ mod tests {
         for odd in ["", "elem_1", "12_3", "elem_x_1", "elem_-1_0"] {
             assert!(place(odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn as_many_elements_are_counted_as_are_drawn() {
+        let diff = Diff { path: "a".into(), old: None, new: Some("x".into()), line: None };
+        let diffs = vec![diff.clone(), diff];
+        let result = Element::Result { id: "t".into(), output: String::new(), is_error: false, diffs };
+        let elements = vec![Element::Text("a".into()), Element::Thought("b".into()), result];
+        let message = Message { id: None, time_ms: None, speaker: Speaker::Program, elements };
+        let drawn = |element| pieces(&message, element, &HashMap::new(), &HashMap::new()).len();
+        assert_eq!((drawn_of(&message), message.elements.iter().map(drawn).sum::<usize>()), (5, 5));
     }
 
     #[test]

@@ -196,7 +196,7 @@ pub(crate) struct SessionState {
     pub(crate) last_active: String,
 }
 
-pub(crate) fn state(_: &MayWait, call: &Call, params: super::IdParams) -> Result<SessionState, Error> {
+pub(crate) fn state(call: &Call, params: super::IdParams) -> Result<SessionState, Error> {
     let folder = call.within(params.workspace_id.as_deref())?;
     let session = agent::session_named(call, folder.as_deref(), &params.session_id)?;
     let (view, asked) = (session.view(), session.asked());
