@@ -84,10 +84,10 @@ pub enum NotAPlace {
     #[error("that client runs in ostler (started by {0}), and whoever asks cannot answer: use a terminal of your own")]
     HostedClient(String),
     /// There is nobody to press a key.
-    #[error("pid {0} has no terminal: approve from a terminal of your own")]
+    #[error("pid {0} has no terminal: use a terminal of your own")]
     NoTerminal(u32),
     /// It is gone, or hides.
-    #[error("cannot check pid {0}: approve from a terminal of your own")]
+    #[error("cannot check pid {0}: use a terminal of your own")]
     Unknown(u32),
     /// The same at the other end of a connection.
     #[error("cannot check which program is answering: use a terminal of your own")]

@@ -17,6 +17,15 @@ pub struct DiskTrouble {
     pub hint: String,
 }
 
+impl DiskTrouble {
+    /// Why nothing could be kept in this folder, where the disk is the reason.
+    pub fn of(dir: &Path, error: &io::Error) -> Option<Self> {
+        use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let disk = matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem);
+        (disk || error.raw_os_error() == Some(EIO)).then(|| trouble(dir, error))
+    }
+}
+
 impl Engine {
     /// Why something could not be written or read in the instance's folder.
     pub fn disk_trouble(&self, error: &io::Error) -> DiskTrouble {
@@ -78,6 +87,8 @@ mod tests {
             assert!(told.message.contains(words) && told.message.contains("/state/main"), "{told:?}");
             assert!(told.hint.contains('`') && !told.message.contains("os error"), "{told:?}");
         }
+        let (dir, error) = (Path::new("/state"), io::Error::from_raw_os_error);
+        assert!(DiskTrouble::of(dir, &error(full)).is_some() && DiskTrouble::of(dir, &error(files)).is_none());
         let other = of(files);
         assert!(other.message.contains("Too many open files") && other.message.contains("/state/main"), "{other:?}");
     }

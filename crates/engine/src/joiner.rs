@@ -1,5 +1,5 @@
 //! A program that opened its door here instead of running an engine of its own. What is started through that door gets the
-//! program's environment, folder, umask and descriptor limit, and never the daemon's.
+//! program's environment, folder, umask and limits, and never the daemon's.
 //!
 //! None of it is on the disk: after the death of the daemon the program brings it again. A session remembers the name.
 
@@ -29,6 +29,8 @@ pub struct Joiner {
     pub umask: u32,
     /// Their descriptor limit, soft and hard.
     pub nofile: (u64, u64),
+    /// Their other limits, where they are not the daemon's: the kernel's number of each, soft, hard.
+    pub limits: Vec<(u32, u64, u64)>,
 }
 
 /// Everybody who joined this daemon.
@@ -99,7 +101,8 @@ mod tests {
 
     fn joiner(name: &str) -> Arc<Joiner> {
         let environment = Arc::new(Environment::new(Vec::new()));
-        Arc::new(Joiner { name: name.into(), environment, cwd: "/".into(), umask: 0o22, nofile: (1, 1) })
+        let (cwd, limits) = ("/".into(), Vec::new());
+        Arc::new(Joiner { name: name.into(), environment, cwd, umask: 0o22, nofile: (1, 1), limits })
     }
 
     #[test]

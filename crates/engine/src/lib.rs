@@ -31,6 +31,7 @@ mod retention;
 pub mod session;
 mod stats;
 mod terminal;
+mod user;
 pub mod workspace;
 
 use std::io;
@@ -63,6 +64,7 @@ pub use retention::{PruneReport, Retention};
 pub use session::{Session, SessionConfig, Sessions};
 pub use stats::Stats;
 pub use terminal::{Heard, Terminal};
+pub use user::{by_name, user_name};
 
 /// What an engine needs to know to start.
 #[derive(Debug, Clone)]

@@ -26,7 +26,8 @@ pub enum Heard {
 }
 
 impl Terminal {
-    pub(crate) fn new(master: OwnedFd) -> Self {
+    /// The terminal behind this master, which does not block.
+    pub fn new(master: OwnedFd) -> Self {
         Self { master }
     }
 

@@ -60,6 +60,8 @@ pub struct SpawnSpec {
     pub own: Own,
     /// `RLIMIT_NOFILE` (soft, hard) of the child; `None` restores what the keeper was started with.
     pub nofile: Option<(u64, u64)>,
+    /// Other limits of the child: the kernel's number of each, soft, hard. Those that are not here are the keeper's.
+    pub limits: Vec<(u32, u64, u64)>,
     /// A child that ends with this code has done nothing: while no daemon is there it is forgotten at once.
     pub void_exit: Option<i32>,
     /// A short helper: its tree is ended after this time, also when no daemon is there any more, and its end is nobody's to

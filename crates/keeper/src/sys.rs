@@ -79,6 +79,9 @@ impl<'a> Pointers<'a> {
     }
 }
 
+/// As many limits as the kernel has.
+const LIMITS_MAX: usize = 16;
+
 /// Everything the child's side of a spawn needs, prepared before the fork.
 pub(crate) struct Plan<'a> {
     pub(crate) program: &'a CStr,
@@ -94,6 +97,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) terminal: Option<c_int>,
     pub(crate) umask: Option<u32>,
     pub(crate) nofile: (u64, u64),
+    /// Other limits: the kernel's number of each, soft, hard. The first [`LIMITS_MAX`] count.
+    pub(crate) limits: &'a [(u32, u64, u64)],
     /// Text for `/proc/self/oom_score_adj`, if the keeper lowered its own.
     pub(crate) oom: Option<&'a [u8]>,
     /// A file to be appended to as descriptors 1 and 2 instead.
@@ -142,12 +147,17 @@ struct Order {
     terminal: Option<c_int>,
     umask: Option<u32>,
     limit: libc::rlimit,
+    limits: [Option<(u32, libc::rlimit)>; LIMITS_MAX],
     oom: Option<(*const u8, usize)>,
 }
 
 impl Order {
     /// Good for as long as the plan is.
     fn of(plan: &Plan<'_>) -> Order {
+        let mut limits = [None; LIMITS_MAX];
+        for (slot, (resource, soft, hard)) in limits.iter_mut().zip(plan.limits) {
+            *slot = Some((*resource, libc::rlimit { rlim_cur: *soft, rlim_max: *hard }));
+        }
         Order {
             program: plan.program.as_ptr(),
             argv: plan.argv.raw.as_ptr(),
@@ -160,6 +170,7 @@ impl Order {
             terminal: plan.terminal,
             umask: plan.umask,
             limit: libc::rlimit { rlim_cur: plan.nofile.0, rlim_max: plan.nofile.1 },
+            limits,
             oom: plan.oom.map(|text| (text.as_ptr(), text.len())),
         }
     }
@@ -402,6 +413,10 @@ unsafe fn prepare(order: &Order) -> Result<(), (Step, isize)> {
         }
         let limit = (&raw const order.limit).addr();
         at(Step::Setup, call(libc::SYS_prlimit64, [0, libc::RLIMIT_NOFILE as usize, limit, 0]))?;
+        for (resource, limit) in order.limits.iter().flatten() {
+            let limit = (&raw const *limit).addr();
+            at(Step::Setup, call(libc::SYS_prlimit64, [0, *resource as usize, limit, 0]))?;
+        }
         if let Some(mask) = order.umask {
             call(libc::SYS_umask, [mask as usize]);
         }

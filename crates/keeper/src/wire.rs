@@ -126,6 +126,8 @@ pub(crate) struct SpawnWire {
     pub(crate) own: Own,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nofile: Option<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) limits: Vec<(u32, u64, u64)>,
     #[serde(default)]
     pub(crate) given: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]

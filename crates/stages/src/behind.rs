@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 
 use crate::resolve::{resolve, writable_by};
 
@@ -56,16 +57,18 @@ const RUNS_A_FILE: [&str; 34] = [
 ];
 
 /// A file that the asking user can change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changeable {
     /// The file, as it was named.
+    #[serde(with = "crate::lossy")]
     pub file: PathBuf,
     /// What the user can write: the file, or something on the way to it.
+    #[serde(with = "crate::lossy")]
     pub place: PathBuf,
 }
 
 /// What lies behind a command, as far as the asking user can change it. Nothing for root, who needs no trick.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
     /// Interpreters and scripts: they decide what runs.
     pub code: Vec<Changeable>,

@@ -12,6 +12,7 @@ mod failure;
 mod frame;
 mod kin;
 mod launch;
+pub mod lossy;
 mod outcome;
 mod program;
 mod report;
@@ -23,6 +24,7 @@ mod spec;
 mod sudo;
 mod terminal;
 mod told;
+mod warning;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,6 +34,7 @@ pub use outcome::{Captured, FailKind, Outcome};
 pub use report::{Report, copy_stderr, copy_stdout};
 pub use resolve::{ResolveError, Resolved, resolve};
 pub use spec::{Elevate, Seal, Spec, Stage};
+pub use warning::{NAMED_MAX, Warning, warnings};
 
 /// Where programs are looked for, whatever the environment says: the same on the prompt and at execution.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -21,7 +21,7 @@ const MAX_PENDING: usize = 64;
 
 /// What is known of a call that was told of.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct KnownCall {
     /// With its changes.
     changes: bool,
     done: bool,
@@ -30,7 +30,7 @@ struct Told {
 /// The calls of this turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    told: BTreeMap<String, Told>,
+    told: BTreeMap<String, KnownCall>,
     /// Calls without their input yet: what they are called.
     pending: BTreeMap<String, ToolCallUpdateFields>,
 }
@@ -145,7 +145,7 @@ impl Tools {
         if !self.told.contains_key(id) && self.told.len() < MAX_TOOLS {
             let told = ToolCall::new(id, call.name(), call.kind(), call.input.clone()).titled(call.title());
             let told = told.changing(call.diffs()).at(call.locations());
-            self.told.insert(id.clone(), Told { changes: !told.diffs.is_empty(), done: false });
+            self.told.insert(id.clone(), KnownCall { changes: !told.diffs.is_empty(), done: false });
             events.push(Event::ToolCall(told));
         }
     }

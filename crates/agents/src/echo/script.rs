@@ -197,7 +197,8 @@ fn permission<W: Write>(stage: &mut Stage<W>, tool: &Tool) -> Result<(String, Al
     }))?;
     match stage.answer(&request)? {
         Decision::Deny { message, interrupt } => {
-            result(stage, &id, format!("denied: {message}"), true)?;
+            let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+            result(stage, &id, format!("denied{why}"), true)?;
             if interrupt { Err(Stop::Interrupted) } else { Ok((id, Allowed::No)) }
         }
         Decision::Changed { input } => Ok((id, Allowed::As(Some(input)))),

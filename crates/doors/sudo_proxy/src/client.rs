@@ -13,7 +13,7 @@ use crate::answer::Responder;
 use crate::arrive::{self, Arrived};
 use crate::request::{self, Checked};
 use crate::run::{self, Reply};
-use crate::{DoorState, Peer, Request, wire};
+use crate::{DoorState, Open, Peer, Request, wire};
 
 /// A client that takes nothing for so long has stopped reading; its place is needed.
 const WRITE_WITHIN: Duration = Duration::from_secs(30);
@@ -21,9 +21,13 @@ const WRITE_WITHIN: Duration = Duration::from_secs(30);
 const BUFFER: usize = 64 * 1024;
 
 /// Serves the connection to its end.
-pub(crate) async fn serve(shared: Arc<DoorState>, stream: UnixStream, peer: Peer) {
-    let outcome = match arrive::request(&stream).await {
-        Ok(Arrived::Line(line)) => answer(&shared, stream, &peer, &line).await,
+pub(crate) async fn serve(shared: Arc<DoorState>, stream: UnixStream, peer: Peer, mut open: Open) {
+    let arrived = tokio::select! {
+        arrived = arrive::request(&stream) => arrived,
+        () = open.closed() => return,
+    };
+    let outcome = match arrived {
+        Ok(Arrived::Line(line)) => answer(&shared, stream, &peer, &line, &mut open).await,
         Ok(Arrived::Nothing) => Ok(()),
         Ok(Arrived::Broken(why)) => send(stream, shared.answer("").error(why)).await.map(drop),
         Ok(Arrived::TooLong) => match send(stream, shared.answer("").error(arrive::TOO_LONG)).await {
@@ -48,7 +52,13 @@ pub(crate) async fn refuse(stream: UnixStream, line: Vec<u8>) {
     }
 }
 
-async fn answer(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, line: &[u8]) -> io::Result<()> {
+async fn answer(
+    shared: &Arc<DoorState>,
+    stream: UnixStream,
+    peer: &Peer,
+    line: &[u8],
+    open: &mut Open,
+) -> io::Result<()> {
     let wire = match wire::Request::read(line) {
         Ok(wire) => wire,
         Err(error) => {
@@ -60,7 +70,7 @@ async fn answer(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, line: 
     let to = shared.answer(&id);
     let short = match request::check(wire, SystemTime::now()) {
         Err(refusal) => to.error(&refusal.to_string()),
-        Ok(Checked::Run(request)) => return run_it(shared, stream, peer, request).await,
+        Ok(Checked::Run(request)) => return run_it(shared, stream, peer, request, open).await,
         Ok(Checked::Ping(_) | Checked::Stop(_)) if !shared.first_use(&id) => to.error(&run::duplicate(&id)),
         Ok(Checked::Ping(request)) => {
             shared.surface.pinged(&request);
@@ -83,7 +93,13 @@ async fn answer(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, line: 
     send(stream, short).await.map(drop)
 }
 
-async fn run_it(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, request: Request) -> io::Result<()> {
+async fn run_it(
+    shared: &Arc<DoorState>,
+    stream: UnixStream,
+    peer: &Peer,
+    request: Request,
+    open: &mut Open,
+) -> io::Result<()> {
     let id = request.id.clone();
     // Looked at only for what somebody will be asked about. A peer that is gone already has no process to look at.
     let host = ostler_engine::Peer::of(&stream).ok().and_then(|peer| shared.engine.host_of(&peer));
@@ -93,7 +109,7 @@ async fn run_it(shared: &Arc<DoorState>, stream: UnixStream, peer: &Peer, reques
         peer.workspace = workspace.map(|path| path.to_string_lossy().into_owned());
     }
     let peer = peer;
-    let said = run::decided(shared, request, &peer, &stream).await;
+    let said = run::decided(shared, request, &peer, &stream, open).await;
     let to = shared.answer(&id);
     match said {
         Reply::Nothing => Ok(()),

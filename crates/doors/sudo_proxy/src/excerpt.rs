@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 
+use serde::{Deserialize, Serialize};
+
 /// Lines of output that a terminal shows.
 const LINES_SHOWN: usize = 3;
 /// What is shown of one line; nobody reads more on an approval terminal.
 const LINE_SHOWN: usize = 1024;
 
 /// The beginning of an output, for a terminal: how many lines there are, and the first of them as they are.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excerpt {
     /// All lines, also one without an end.
     pub lines: u64,

@@ -17,22 +17,24 @@ mod surface;
 mod time;
 mod warm;
 mod wire;
-pub mod words;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_engine::approval::Ask;
 use ostler_engine::{Engine, MayWait};
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 pub use chars::is_treacherous;
 pub use excerpt::Excerpt;
 pub use plan::{File, Missing, Stage};
 pub use request::{Refusal, Request};
-pub use surface::{End, Peer, Question, Surface};
+pub use surface::{Asking, End, Peer, Question, Surface};
 pub use time::TimeError;
+
+pub use ostler_story::words;
 
 use answer::Responder;
 use client_slots::ClientSlots;
@@ -42,8 +44,11 @@ const BUSY: &str = "server busy: too many in-flight requests";
 /// Clients at once that are told so; each keeps a connection open for a moment, so that it gets to read it.
 const TURNED_AWAY: usize = 256;
 
+/// How long the end of a door waits for its clients: one that does not read its answer is left alone.
+const CLOSED_WITHIN: Duration = Duration::from_secs(2);
+
 /// What to do with a privileged command whose file the asker could replace.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Writable {
     /// Refuse it.
     #[default]
@@ -53,7 +58,7 @@ pub enum Writable {
 }
 
 /// What a door must be told.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Settings {
     /// The version that is reported to clients.
     pub version: String,
@@ -67,6 +72,11 @@ pub struct Settings {
     pub writable: Writable,
     /// Users who may ask beside our own.
     pub requesters: Vec<u32>,
+    /// Whether a question that was refused several times is not put again for a while. Who sits at a prompt of their own is
+    /// always asked.
+    pub tires: bool,
+    /// The name space of what runs through this door, where it ends without the daemon.
+    pub endpoint: Option<String>,
 }
 
 /// An open door; a cheap handle.
@@ -85,6 +95,8 @@ pub(crate) struct DoorState {
     turned_away: Arc<Semaphore>,
     warm: Arc<Semaphore>,
     stop: Notify,
+    /// The door is closed.
+    closed: watch::Sender<bool>,
 }
 
 impl Door {
@@ -100,6 +112,7 @@ impl Door {
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),
             stop: Notify::new(),
+            closed: watch::Sender::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -107,6 +120,14 @@ impl Door {
     /// Resolves when a client has asked the daemon to stop, and was answered.
     pub async fn stop_requested(&self) {
         self.shared.stop.notified().await;
+    }
+
+    /// Lets every client go without an answer, as the end of the daemon would: one that comes back with the same words to
+    /// another door like this is known there. What was approved goes on. Returns when they are gone.
+    pub async fn close(&self) {
+        self.shared.closed.send_replace(true);
+        // Each of them listens, unless it is being written to.
+        let _ = tokio::time::timeout(CLOSED_WITHIN, self.shared.closed.closed()).await;
     }
 
     /// Serves a client that has come, if it may ask and there is a place for it.
@@ -127,8 +148,9 @@ impl Door {
         };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());
         let peer = Peer { uid, pid, hosted: None, workspace: None };
+        let open = Open(shared.closed.subscribe());
         tokio::spawn(async move {
-            client::serve(shared, stream, peer).await;
+            client::serve(shared, stream, peer, open).await;
             drop(place);
         });
     }
@@ -144,6 +166,17 @@ impl Door {
             // A fresh socket has room for a line.
             Err(_) => drop(stream.try_write(&line)),
         }
+    }
+}
+
+/// Held by whoever serves a client, so that its end can be waited for.
+pub(crate) struct Open(watch::Receiver<bool>);
+
+impl Open {
+    /// Resolves when the door is closed.
+    pub(crate) async fn closed(&mut self) {
+        // The door lives as long as whoever serves its clients.
+        let _ = self.0.wait_for(|closed| *closed).await;
     }
 }
 

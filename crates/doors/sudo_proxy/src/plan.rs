@@ -4,12 +4,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use ostler_stages::{Behind, ResolveError, Seal};
+use ostler_stages::{Behind, ResolveError, Seal, lossy};
+use serde::{Deserialize, Serialize};
 
 use crate::Request;
 
 /// One stage as it is shown and executed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// As asked for.
     pub argv: Vec<String>,
@@ -20,20 +21,23 @@ pub struct Stage {
 }
 
 /// The file that a stage executes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
     /// What is executed: absolute, under the name that it was found by.
+    #[serde(with = "lossy")]
     pub path: PathBuf,
     /// The same file, all links followed.
+    #[serde(with = "lossy")]
     pub canonical: PathBuf,
     /// What was there when it was shown.
     pub seal: Option<Seal>,
     /// What the one who asks could change about it.
+    #[serde(with = "lossy::option")]
     pub writable: Option<PathBuf>,
 }
 
 /// Why a stage has no file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Missing {
     /// Nothing has this name.
     NotFound,

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 use crate::chars::is_treacherous;
 use crate::time::{TimeError, check_fresh};
 use crate::wire::{self, Action};
@@ -67,7 +69,7 @@ pub(crate) enum Checked {
 }
 
 /// A request in which every text is safe to show and everything asked for is allowed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// The client's own id, or one that we made.
     pub id: String,

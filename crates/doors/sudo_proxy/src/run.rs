@@ -16,7 +16,7 @@ use crate::excerpt::Excerpt;
 use crate::plan::{self, Stage};
 use crate::surface::{End, Question};
 use crate::warm::Warm;
-use crate::{DoorState, Peer, Request, Writable, arrive, words};
+use crate::{DoorState, Open, Peer, Request, Settings, Writable, arrive, words};
 
 /// Below the ten minutes that clients wait, so that they hear the answer.
 const AFTER_ASKED: Duration = Duration::from_secs(590);
@@ -45,7 +45,13 @@ pub(crate) fn duplicate(id: &str) -> String {
 }
 
 /// Asks, waits and carries out.
-pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Peer, stream: &UnixStream) -> Reply {
+pub(crate) async fn decided(
+    shared: &Arc<DoorState>,
+    request: Request,
+    peer: &Peer,
+    stream: &UnixStream,
+    open: &mut Open,
+) -> Reply {
     let stages = {
         let (request, asker) = (request.clone(), peer.uid);
         match MayWait::pool(move |_| plan::resolve(&request, asker)).await {
@@ -53,7 +59,7 @@ pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Pe
             Err(lost) => return Reply::Error(lost.to_string()),
         }
     };
-    let ask = ask(&request, &stages, peer, shared.settings.wait);
+    let ask = ask(&request, &stages, peer, &shared.settings);
     if let Some(why) = changeable(shared, &request, &stages, peer) {
         shared.turned_away(&ask, &why).await;
         return Reply::Error(why);
@@ -67,11 +73,19 @@ pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Pe
     let approval = ticket.id().to_owned();
     let ticket = Arc::new(ticket);
     let warm = Warm::begin(shared, &ticket);
-    let said = match pending(shared, &ticket, request, &stages, peer, stream).await {
-        Ok(()) => carry_out(shared, &ticket, &stages, warm).await,
+    let said = match pending(shared, &ticket, request, &stages, peer, stream, open).await {
+        Ok(()) => carry_out(shared, &ticket, &stages, warm, open).await,
         Err(said) => {
             warm.discard(shared);
             said
+        }
+    };
+    let said = match said {
+        Some(said) => said,
+        // The door is closed: the client may come back to the next one.
+        None => {
+            let _ = MayWait::pool(move |wait| ticket.leave(wait)).await;
+            Reply::Nothing
         }
     };
     let end = ended(shared, &said).await;
@@ -79,7 +93,7 @@ pub(crate) async fn decided(shared: &Arc<DoorState>, request: Request, peer: &Pe
     said
 }
 
-/// Waits for a yes; anything else is what is said.
+/// Waits for a yes; anything else is what is said, or nothing when the door was closed.
 async fn pending(
     shared: &Arc<DoorState>,
     ticket: &Ticket,
@@ -87,28 +101,41 @@ async fn pending(
     stages: &[Stage],
     peer: &Peer,
     stream: &UnixStream,
-) -> Result<(), Reply> {
-    let Some(asked) = ticket.approval() else { return Err(Reply::Error("the request is lost".into())) };
-    if asked.state.is_pending() {
+    open: &mut Open,
+) -> Result<(), Option<Reply>> {
+    let lost = || Err(Some(Reply::Error("the request is lost".into())));
+    let Some(asked) = ticket.approval() else { return lost() };
+    let asking = asked.state.is_pending().then(|| {
         let (approval, hash) = (asked.id, asked.hash);
         let question = Question { approval, hash, request, stages: stages.to_vec(), peer: peer.clone() };
-        shared.surface.ask(Arc::new(question)).map_err(Reply::Error)?;
-    }
+        shared.surface.ask(Arc::new(question))
+    });
+    let nobody = async {
+        match asking {
+            Some(asking) => match asking.await {
+                Err(why) => why,
+                Ok(()) => std::future::pending().await,
+            },
+            None => std::future::pending().await,
+        }
+    };
     let state = tokio::select! {
         biased;
-        () = arrive::gone(stream) => return Err(Reply::Nothing),
+        () = arrive::gone(stream) => return Err(Some(Reply::Nothing)),
         state = ticket.settled() => state,
+        why = nobody => return Err(Some(Reply::Error(why))),
+        () = open.closed() => return Err(None),
     };
-    match state {
-        State::Accepted { .. } | State::Applied { .. } => Ok(()),
-        State::Denied { .. } => Err(Reply::Denied),
-        State::Expired => Err(Reply::Expired),
-        State::Failed { why } => Err(Reply::Error(why)),
-        State::Withdrawn { why } => Err(Reply::Error(format!("withdrawn: {why}"))),
+    Err(Some(match state {
+        State::Accepted { .. } | State::Applied { .. } => return Ok(()),
+        State::Denied { .. } => Reply::Denied,
+        State::Expired => Reply::Expired,
+        State::Failed { why } => Reply::Error(why),
+        State::Withdrawn { why } => Reply::Error(format!("withdrawn: {why}")),
         State::Unknown | State::Pending { .. } => {
-            Err(Reply::Error("the machine was restarted in between; nobody knows whether the command ran".into()))
+            Reply::Error("the machine was restarted in between; nobody knows whether the command ran".into())
         }
-    }
+    }))
 }
 
 pub(crate) fn setup(shared: &DoorState, ticket: &Ticket) -> CommandSetup {
@@ -117,28 +144,39 @@ pub(crate) fn setup(shared: &DoorState, ticket: &Ticket) -> CommandSetup {
         base_env: base_env(shared, ticket),
         ssh_agent: shared.settings.ssh_agent.clone(),
         has_terminal: shared.surface.has_terminal(ticket.id()),
+        endpoint: shared.settings.endpoint.clone(),
     }
 }
 
-async fn carry_out(shared: &Arc<DoorState>, ticket: &Ticket, stages: &[Stage], warm: Warm) -> Reply {
+/// Nothing when the door was closed before it ended.
+async fn carry_out(
+    shared: &Arc<DoorState>,
+    ticket: &Ticket,
+    stages: &[Stage],
+    warm: Warm,
+    open: &mut Open,
+) -> Option<Reply> {
     let applied = shared.engine.apply_command(ticket, setup(shared, ticket), warm.ready().await).await;
     let running = match applied {
         Ok(running) => running,
-        Err(error) => return Reply::Error(error.to_string()),
+        Err(error) => return Some(Reply::Error(error.to_string())),
     };
     shared.surface.running(ticket.id(), running.terminal);
     let process = running.process;
-    process.wait_exit().await;
+    tokio::select! {
+        _ = process.wait_exit() => {}
+        () = open.closed() => return None,
+    }
     let read = {
         let process = process.clone();
         MayWait::pool(move |wait| Report::read(process.stdout(wait))).await
     };
     let report = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
-    match report {
+    Some(match report {
         Ok(Report { outcome: Some(outcome) }) => told(outcome, stages, is_privileged(ticket), process),
         Ok(Report { outcome: None }) => Reply::Error("the command was ended from outside".into()),
         Err(error) => Reply::Error(format!("the report cannot be read: {error}")),
-    }
+    })
 }
 
 fn is_privileged(ticket: &Ticket) -> bool {
@@ -201,7 +239,7 @@ fn changeable(shared: &DoorState, request: &Request, stages: &[Stage], peer: &Pe
     ))
 }
 
-fn ask(request: &Request, stages: &[Stage], peer: &Peer, wait: Duration) -> Ask {
+fn ask(request: &Request, stages: &[Stage], peer: &Peer, settings: &Settings) -> Ask {
     let content = CommandContent {
         stages: stages.iter().map(stage_content).collect(),
         env: request.env.clone(),
@@ -223,11 +261,12 @@ fn ask(request: &Request, stages: &[Stage], peer: &Peer, wait: Duration) -> Ask 
             verified_session: peer.hosted.clone(),
         },
         reason: request.reason.clone(),
-        after_shown: Some(wait),
+        after_shown: Some(settings.wait),
         after_asked: Some(AFTER_ASKED),
         bound: Bound::Connection,
         key: Some(request.id.clone()),
         workspace: peer.workspace.clone(),
+        tires: settings.tires,
     }
 }
 

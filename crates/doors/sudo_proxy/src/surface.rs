@@ -1,16 +1,19 @@
 //! The program around the door: a foreground daemon with a prompt, or an instance whose inbox decides. The door tells it
-//! what happens and asks it what only it knows; none of these calls may wait.
+//! what happens and asks it what only it knows; none of these calls may wait. That program may be another process, so what it is
+//! told can be written down.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ostler_engine::Terminal;
+use serde::{Deserialize, Serialize};
 
 use crate::Request;
 use crate::excerpt::Excerpt;
 use crate::plan::Stage;
 
 /// A request that waits for a decision, as it must be shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The approval's id.
     pub approval: String,
@@ -25,7 +28,7 @@ pub struct Question {
 }
 
 /// Who connected, as the system tells it: what counts, whatever the client says of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     /// Its user.
     pub uid: u32,
@@ -38,7 +41,7 @@ pub struct Peer {
 }
 
 /// How a question ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// Somebody said no.
     Denied,
@@ -59,6 +62,9 @@ pub enum End {
     Failed(String),
 }
 
+/// Resolves when it is known whether somebody can be asked; an error ends the request with these words.
+pub type Asking = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// What the door needs of the program around it.
 pub trait Surface: Send + Sync {
     /// A connection of this user was closed without a word.
@@ -73,8 +79,8 @@ pub trait Surface: Send + Sync {
     /// A client asks the daemon to end: whether it will.
     fn stop(&self, request: &Request) -> Result<(), String>;
 
-    /// Somebody must decide, through the inbox. An error ends the request with these words.
-    fn ask(&self, question: Arc<Question>) -> Result<(), String>;
+    /// Somebody must decide, through the inbox.
+    fn ask(&self, question: Arc<Question>) -> Asking;
 
     /// Whether a password can be asked for where this was approved.
     fn has_terminal(&self, approval: &str) -> bool;

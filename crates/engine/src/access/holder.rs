@@ -2,7 +2,8 @@
 //! process is looked at.
 //!
 //! Programs that changed their user, an `sshd` that forwards a port above all, show nobody what they hold. A socket that
-//! no other process has is one of theirs; they are told from agents by whom they descend from, like everybody.
+//! no other process has is one of theirs, if there is such a program; they are told from agents by whom they descend from, like
+//! everybody. Nobody else who hides speaks for such a socket: it may be under way between two sockets of an agent's.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,18 +13,32 @@ use std::time::{Duration, Instant};
 
 use ostler_keeper::procfs;
 
-use super::{ANCESTORS_MAX, Caller, lineage};
+use super::{ANCESTORS_MAX, Caller, is_ours, lineage};
 
 /// A machine on which it takes longer has to wait for a quieter moment.
 const LOOK_FOR: Duration = Duration::from_secs(5);
 
+/// How often somebody is looked at who cannot be told.
+const LOOKS: usize = 3;
+
 /// Who holds the socket with this number, which is `uid`'s. Whoever `is_our_own` hides, and holds no such thing.
 pub(super) fn caller(inode: u64, uid: u32, is_our_own: impl Fn(u32) -> bool) -> Caller {
-    let found = look(inode, uid, Instant::now() + LOOK_FOR, is_our_own);
-    let (holders, hidden) = found.unwrap_or_default();
-    // One socket may have several holders, and any of them may have spoken.
-    let all = if holders.is_empty() { hidden } else { holders };
-    worst(all.into_iter())
+    told(|| look(inode, uid, Instant::now() + LOOK_FOR, &is_our_own))
+}
+
+/// What several looks say. Who cannot be told is looked at again: a parent that ends while descent is walked, or a look that
+/// took too long, says nothing about who is there, and on a busy machine both happen.
+fn told(mut look: impl FnMut() -> io::Result<(Vec<Caller>, Vec<Caller>)>) -> Caller {
+    for _ in 0..LOOKS {
+        let (holders, hidden) = look().unwrap_or_default();
+        // One socket may have several holders, and any of them may have spoken.
+        let all = if holders.is_empty() { hidden } else { holders };
+        let found = worst(all.into_iter());
+        if found != Caller::Unknown {
+            return found;
+        }
+    }
+    Caller::Unknown
 }
 
 fn worst(all: impl Iterator<Item = Caller>) -> Caller {
@@ -51,14 +66,17 @@ fn look(
         if Instant::now() > until {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        match holds(&entry.path(), Path::new(&wanted)) {
+        match holds(pid, &entry.path(), Path::new(&wanted)) {
             Ok(true) => holders.push(Caller::of(pid)),
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_our_own(pid) => {
                 let caller = of_hidden(pid);
-                let depth = if caller == Caller::Free { 1 } else { ANCESTORS_MAX };
-                // Other users have agents too.
-                if pids(pid).take(depth).any(|pid| procfs::user(pid) == Some(uid)) {
+                let could = match caller {
+                    Caller::Free => procfs::user(pid) == Some(uid) && (!is_ours(pid) || changed_user(pid)),
+                    // Other users have agents too.
+                    _ => pids(pid).any(|pid| procfs::user(pid) == Some(uid)),
+                };
+                if could {
                     hidden.push(caller);
                 }
             }
@@ -78,21 +96,38 @@ fn of_hidden(pid: u32) -> Caller {
     }
 }
 
-/// Whether any thread has it: threads may have descriptors of their own.
-fn holds(process: &Path, wanted: &Path) -> io::Result<bool> {
+/// Whether another user's program started this one, as `sshd` does: our own that hide, a keeper or a browser's parts, have our
+/// programs for parents, or none.
+fn changed_user(pid: u32) -> bool {
+    let parent = procfs::stat(pid).ok().map(|stat| stat.parent).filter(|parent| *parent > 1);
+    parent.is_some_and(|parent| !is_ours(parent))
+}
+
+/// Whether any thread has it: threads may have descriptors of their own. Ours have not, and are many when many connect.
+fn holds(pid: u32, process: &Path, wanted: &Path) -> io::Result<bool> {
+    if pid == std::process::id() {
+        return is_among(fs::read_dir(process.join("fd"))?, wanted);
+    }
     for thread in fs::read_dir(process.join("task"))? {
         let thread = thread?;
         let descriptors = match fs::read_dir(thread.path().join("fd")) {
-            // It holds nothing any more, and shows nobody even that.
-            Err(_) if is_over(&thread.file_name()) => continue,
+            // It holds nothing any more, and shows nobody even that; or it is gone, and the others are not.
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_over(&thread.file_name()) => continue,
             shown => shown?,
         };
-        for descriptor in descriptors {
-            match fs::read_link(descriptor?.path()) {
-                Ok(target) if target == wanted => return Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-                _ => {}
-            }
+        if is_among(descriptors, wanted)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_among(descriptors: fs::ReadDir, wanted: &Path) -> io::Result<bool> {
+    for descriptor in descriptors {
+        match fs::read_link(descriptor?.path()) {
+            Ok(target) if target == wanted => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
         }
     }
     Ok(false)
@@ -104,7 +139,7 @@ pub(super) fn is_over(thread: &OsStr) -> bool {
 }
 
 fn pids(pid: u32) -> impl Iterator<Item = u32> {
-    lineage(pid).map_while(|step| step.ok().map(|(pid, _)| pid))
+    lineage(pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, _)| pid))
 }
 
 /// The user that a process acts as.
@@ -140,6 +175,26 @@ mod tests {
         assert_eq!(worst([Caller::Free, Caller::Unknown].into_iter()), Caller::Unknown);
         assert_eq!(worst([Caller::Free].into_iter()), Caller::Free);
         assert_eq!(worst(std::iter::empty()), Caller::Unknown);
+    }
+
+    #[test]
+    fn who_cannot_be_told_is_looked_at_again_but_not_for_ever() {
+        let mut looks = 0;
+        let late = told(|| {
+            looks += 1;
+            match looks {
+                1 => Err(io::ErrorKind::TimedOut.into()),
+                2 => Ok((vec![Caller::Unknown], Vec::new())),
+                _ => Ok((vec![Caller::Free], Vec::new())),
+            }
+        });
+        assert_eq!((late, looks), (Caller::Free, 3));
+        let mut looks = 0;
+        let never = told(|| {
+            looks += 1;
+            Ok((Vec::new(), Vec::new()))
+        });
+        assert_eq!((never, looks), (Caller::Unknown, LOOKS));
     }
 
     #[test]

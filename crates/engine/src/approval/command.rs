@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ostler_stages::Seal;
+use ostler_stages::{Seal, Warning};
 use serde::{Deserialize, Serialize};
+
+use crate::MayWait;
 
 /// One stage of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +38,16 @@ impl CommandContent {
     pub fn canonical(&self) -> String {
         // Structs and sorted maps of text: there is nothing that could fail.
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What a person has to know of its files before they say yes, with the number of the stage. Looks at the files.
+    pub fn warnings(&self, _wait: &MayWait, asker: u32) -> Vec<(usize, Warning)> {
+        let of = |(at, stage): (usize, &StageContent)| {
+            let (program, seal) = (Some(stage.program.as_path()), stage.seal.as_ref());
+            let found = ostler_stages::warnings(program, seal, &stage.argv, self.env.values(), asker, self.privileged);
+            found.into_iter().map(move |warning| (at + 1, warning)).collect::<Vec<_>>()
+        };
+        self.stages.iter().enumerate().flat_map(of).collect()
     }
 
     /// Reads it back.

@@ -12,6 +12,9 @@ use super::{By, Record};
 /// How a setting begins that is no setting of ours, but the file of a repository; its value is the file's hash.
 const READY: &str = ".ostler.toml of ";
 
+/// The name in a tailnet by which devices may come: a person says so to `ostler pair`, and no file does.
+const TAILNET: &str = "name in the tailnet";
+
 /// A setting and its value, as they are written.
 pub type Setting = (String, String);
 
@@ -47,6 +50,10 @@ impl Confirmed {
         self.values.get(setting) == Some(value)
     }
 
+    pub(super) fn tailnet(&self) -> Option<&str> {
+        self.values.get(TAILNET).map(String::as_str)
+    }
+
     pub(super) fn trusts(&self, (repository, hash): &Setting) -> bool {
         self.values.get(&format!("{READY}{repository}")) == Some(hash)
     }
@@ -56,7 +63,8 @@ impl Desk {
     /// These loosening settings are asked for; gives back those that do not count. What was confirmed and is not asked for any
     /// more has to be confirmed again.
     pub(super) fn settings(&mut self, asked: Vec<Setting>) -> Result<Vec<Setting>, StoreError> {
-        let gone = |setting: &&String| !setting.starts_with(READY) && !asked.iter().any(|(name, _)| name == *setting);
+        let of_no_file = |setting: &str| setting.starts_with(READY) || setting == TAILNET;
+        let gone = |setting: &&String| !of_no_file(setting) && !asked.iter().any(|(name, _)| name == *setting);
         let gone: Vec<String> = self.confirmed.values.keys().filter(gone).cloned().collect();
         for setting in gone {
             self.say(&Record::SettingLapsed { setting })?;
@@ -79,6 +87,11 @@ impl Desk {
     pub(super) fn trust(&mut self, (repository, hash): Setting, by: By) -> Result<(), DecideError> {
         let setting = format!("{READY}{repository}");
         Ok(self.say(&Record::SettingConfirmed { setting, value: hash, by })?)
+    }
+
+    /// A person lets devices come by this name.
+    pub(super) fn allow_tailnet(&mut self, url: String, by: By) -> Result<(), DecideError> {
+        Ok(self.say(&Record::SettingConfirmed { setting: TAILNET.to_owned(), value: url, by })?)
     }
 
     fn say(&mut self, record: &Record) -> Result<(), StoreError> {

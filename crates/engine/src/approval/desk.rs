@@ -15,7 +15,7 @@ use super::live::{Live, RECENT, Sum};
 use super::replay::{Name, Replay};
 use super::snapshot::Snapshot;
 use super::standing::HeldRule;
-use super::store::{Change, Found, News, Store, StoreError};
+use super::store::{Change, FoundLog, News, Store, StoreError};
 use super::vouch::Witness;
 use super::{Approval, Ask, AskKind, Bound, By, Decision, Effect, Outcome, Record, Rule, State};
 use super::{clock, content_hash, machine, record};
@@ -144,15 +144,15 @@ impl Desk {
             Record::Opened { pid: std::process::id(), boot: desk.boot.clone(), version: Some(record::VERSION) };
         desk.log(&opened)?;
         match found {
-            Found::Vouched { foreign: 0 } => {}
-            Found::Vouched { foreign } => desk.log(&Record::Quarantined { entries: foreign })?,
-            Found::Lost(entries) => {
+            FoundLog::Vouched { foreign: 0 } => {}
+            FoundLog::Vouched { foreign } => desk.log(&Record::Quarantined { entries: foreign })?,
+            FoundLog::Lost(entries) => {
                 tracing::error!("{}: gone, with {entries} entries; begun anew", path.display());
                 desk.log(&Record::Lost { entries })?;
             }
             // Nothing to be affirmed, nothing to be said.
-            Found::Unvouched if desk.rules.is_empty() && desk.confirmed.is_empty() && desk.devices.is_empty() => {}
-            Found::Unvouched => {
+            FoundLog::Unvouched if desk.rules.is_empty() && desk.confirmed.is_empty() && desk.devices.is_empty() => {}
+            FoundLog::Unvouched => {
                 desk.log(&Record::Suspended)?;
                 Arc::make_mut(&mut desk.devices).take(&Record::Suspended, clock::wall_ms());
                 desk.suspended = desk.rules.iter().map(|rule| rule.name.clone()).collect();
@@ -160,7 +160,7 @@ impl Desk {
                 desk.held = None;
             }
         }
-        desk.recover(trace, found == Found::Unvouched)?;
+        desk.recover(trace, found == FoundLog::Unvouched)?;
         Ok(desk)
     }
 
@@ -305,8 +305,12 @@ impl Desk {
         same
     }
 
+    pub(super) fn set_fatigue(&mut self, fatigue: Option<(u32, Duration)>) {
+        self.settings.fatigue = fatigue;
+    }
+
     fn check_fatigue(&mut self, ask: &Ask, hash: &str, now: u64) -> Result<(), AskError> {
-        let Some((times, pause)) = self.settings.fatigue else { return Ok(()) };
+        let Some((times, pause)) = self.settings.fatigue.filter(|_| ask.tires) else { return Ok(()) };
         let pause = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
         self.refusals.retain(|_, (_, last)| now < last.saturating_add(pause));
         let Some((count, last)) = self.refusals.get(hash).copied().filter(|(count, _)| *count >= times) else {
@@ -386,6 +390,13 @@ impl Desk {
             ids.pop();
         }
         Ok(())
+    }
+
+    /// Whoever spoke for the asker is gone: it may come back with the very same words, as after a restart.
+    pub(super) fn left(&mut self, id: &str) {
+        if let Some(live) = self.live.get_mut(id).map(Arc::make_mut) {
+            live.orphan_until = Some(clock::boot_ms() + REATTACH_MS);
+        }
     }
 
     /// The asker hung up. What is being carried out goes on.
@@ -611,6 +622,14 @@ fn fits(approval: &Approval, decision: &Decision, by: &By) -> Result<(), DecideE
         if lasts || !(own || approval.ask.kind == AskKind::Question) {
             return Err(DecideError::DoesNotFit(
                 "a client of a door answers questions, and once what an agent of that door asks; decide from a terminal of your own",
+            ));
+        }
+    }
+    if matches!(by, By::Notice { .. }) {
+        let may = matches!(decision, Decision::Once | Decision::Deny { .. });
+        if !may || approval.ask.privileged || approval.ask.kind == AskKind::Question {
+            return Err(DecideError::DoesNotFit(
+                "from a notice a request is allowed once or denied, and never what runs as another user",
             ));
         }
     }

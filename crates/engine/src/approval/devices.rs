@@ -67,6 +67,7 @@ impl Desk {
         if held.endpoint == endpoint {
             return Ok(());
         }
+        held.may_spend(clock::wall_ms())?;
         let record = Record::DeviceSubscribed { device: device.to_owned(), endpoint };
         Ok(self.tell_device(device, record)?)
     }

@@ -32,6 +32,26 @@ fn whose(inbox: &Inbox, access: &Secret) -> Result<String, NotIn> {
 }
 
 #[test]
+fn a_device_that_names_another_place_for_notices_again_and_again_does_not_fill_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let (device, grant) = pair(&inbox, "phone", Preset::Watch.rights());
+    let subscribe = |number: u32| {
+        let endpoint = Some(format!("https://push.example/{number}"));
+        inbox.subscribe_device(IN_A_TEST, &device.id, endpoint).is_ok()
+    };
+    // The clock goes on meanwhile.
+    let noted = (0..1000).filter(|number| subscribe(*number)).count();
+    assert!((32..=33).contains(&noted), "{noted}");
+    assert_eq!(renew(&inbox, &grant.refresh), Err(NotIn::TooOften), "its own doing");
+    // Nor does the next daemon let it.
+    drop(inbox);
+    let inbox = open(folder.path());
+    assert_eq!(whose(&inbox, &grant.access), Ok("phone".into()));
+    assert!(inbox.subscribe_device(IN_A_TEST, &device.id, Some("https://push.example/x".into())).is_err());
+}
+
+#[test]
 fn a_device_and_its_tokens_outlive_the_daemon_and_no_secret_is_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());

@@ -39,7 +39,7 @@ pub struct Inbox {
 
 struct InboxInner {
     path: PathBuf,
-    settings: Settings,
+    settings: Mutex<Settings>,
     tracer: Tracer,
     witness: Arc<Witness>,
     /// Held across writes to the log: for threads that may wait. Whoever only looks takes what is published.
@@ -68,7 +68,7 @@ impl Inbox {
         tracer: impl Fn(&str) -> Trace + Send + Sync + 'static,
     ) -> Result<Self, StoreError> {
         let shared = InboxInner {
-            settings,
+            settings: Mutex::new(settings),
             tracer: Box::new(tracer),
             witness: Arc::new(witness),
             desk: Mutex::new(None),
@@ -125,7 +125,8 @@ impl Inbox {
             Some(desk) => desk,
             slot => {
                 let shared = &self.shared;
-                let open = || Desk::open(&shared.path, shared.settings, &shared.witness, &shared.names, &shared.tracer);
+                let settings = *shared.settings.lock().unwrap_or_else(PoisonError::into_inner);
+                let open = || Desk::open(&shared.path, settings, &shared.witness, &shared.names, &shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =
@@ -203,6 +204,16 @@ impl Inbox {
             desk.will_relay(id);
             self.shared.publish(desk);
         }
+    }
+
+    /// The door of this request was closed, and its asker may come to another. May wait for the disk.
+    pub(super) fn left(&self, wait: &MayWait, id: &str) {
+        if let Some(desk) = self.shared.desk(wait).as_mut() {
+            desk.left(id);
+            self.shared.publish(desk);
+        }
+        // There is something to settle sooner than thought.
+        self.shared.changed.notify_all();
     }
 
     /// A surface shows this request; its time begins to run. May wait for the disk.
@@ -322,9 +333,28 @@ impl Inbox {
         self.with(wait, |desk| desk.settings(asked))
     }
 
+    /// After how many refusals the same is refused unasked, and for how long, from now on. May wait for the disk.
+    pub fn set_fatigue(&self, wait: &MayWait, fatigue: Option<(u32, Duration)>) {
+        let mut desk = self.shared.desk(wait);
+        self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner).fatigue = fatigue;
+        if let Some(desk) = desk.as_mut() {
+            desk.set_fatigue(fatigue);
+        }
+    }
+
     /// Whether a person has confirmed this very value.
     pub fn is_confirmed(&self, setting: &Setting) -> bool {
         self.look().confirmed.holds(setting)
+    }
+
+    /// The name in a tailnet by which a person lets devices come.
+    pub(crate) fn allowed_tailnet(&self) -> Option<String> {
+        self.look().confirmed.tailnet().map(str::to_owned)
+    }
+
+    /// A person lets devices come by this name. May wait for the disk.
+    pub(crate) fn allow_tailnet(&self, wait: &MayWait, url: &str, by: By) -> Result<(), DecideError> {
+        self.with(wait, |desk| desk.allow_tailnet(url.to_owned(), by))
     }
 
     /// Settings that wait to be confirmed.

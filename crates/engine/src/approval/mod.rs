@@ -125,6 +125,8 @@ pub struct Ask {
     pub key: Option<String>,
     /// The folder it is about, for rules.
     pub workspace: Option<String>,
+    /// Whether it is not put again for a while once it was refused several times.
+    pub tires: bool,
 }
 
 /// A request as everybody sees it.

@@ -10,7 +10,7 @@ use crate::access::device::{Device, Tokens};
 
 /// The words of the log. Newer reads older; an older program refuses a newer log by name. 2: what was changed or answered is
 /// JSON, and no text of it. 3: devices. 4: where devices are pushed to.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// How a stream of output went by: never what was in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -267,6 +267,7 @@ impl Record {
             bound: *bound,
             key: key.clone(),
             workspace: workspace.clone(),
+            tires: true,
         })
     }
 }

@@ -222,6 +222,7 @@ mod tests {
             after_asked: None,
             bound: crate::approval::Bound::Connection,
             key: None,
+            tires: true,
             workspace: None,
         }
     }

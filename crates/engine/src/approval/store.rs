@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ostler_story::FeedKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use rustix::fs::FallocateFlags;
@@ -17,7 +18,7 @@ use super::contents::Fate;
 use super::vouch::{Vouch, Witness};
 use super::walk::Walk;
 use super::{Record, content_hash, layout, record};
-use crate::feed::Kind;
+use crate::feed::of_audit;
 
 /// Set aside beside the log: on a full disk decisions are the last thing that may fail. No more than a share of the disk.
 const RESERVE: u64 = 64 * 1024 * 1024;
@@ -101,7 +102,7 @@ pub(super) struct Change<'a> {
 
 /// How a log was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundLog {
     /// The keeper vouches for it.
     Vouched {
         /// Entries of somebody else that were behind ours.
@@ -130,7 +131,7 @@ pub(super) struct Store {
 /// An entry that was written.
 pub(super) struct News {
     pub(super) seq: u64,
-    pub(super) kind: Kind,
+    pub(super) kind: FeedKind,
     pub(super) about: Option<String>,
 }
 
@@ -140,7 +141,7 @@ impl Store {
         path: &Path,
         witness: &std::sync::Arc<Witness>,
         mut each: impl FnMut(&Entry, &Record),
-    ) -> Result<(Self, Found), StoreError> {
+    ) -> Result<(Self, FoundLog), StoreError> {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
         let is_new = !path.exists();
         ours_alone(path);
@@ -159,22 +160,22 @@ impl Store {
         let known = witness.vouch();
         let found = match &known {
             // Nothing in it can grant anything: to begin anew is as safe as to refuse.
-            Some(vouch) if is_new && vouch.head.0 > 0 => Found::Lost(vouch.head.0),
+            Some(vouch) if is_new && vouch.head.0 > 0 => FoundLog::Lost(vouch.head.0),
             Some(vouch) if vouch.head.0 > 0 => {
                 let end = store.vouched_end(vouch)?;
                 store.last = Walk::new(&store).upto(end).since_checkpoint(&mut each)?;
-                Found::Vouched { foreign: store.put_aside()? }
+                FoundLog::Vouched { foreign: store.put_aside()? }
             }
             _ => {
                 store.last = Walk::new(&store).since_checkpoint(&mut each)?;
                 store.check_head()?;
-                Found::Unvouched
+                FoundLog::Unvouched
             }
         };
         let fresh = || Vouch::fresh().map_err(|error| no_entropy(&error));
         // What nobody vouched for is not what the old key was for.
         let vouch = match (known, &found) {
-            (Some(vouch), Found::Vouched { .. }) => vouch,
+            (Some(vouch), FoundLog::Vouched { .. }) => vouch,
             _ => fresh()?,
         };
         store.vouched = Some((vouch, std::sync::Arc::clone(witness)));
@@ -311,7 +312,7 @@ impl Store {
                 .map_err(sql)?;
         }
         change.commit().map_err(sql)?;
-        let kinds = (self.last.0 + 1..).zip(new.records).map(|(seq, record)| (seq, Kind::of_audit(record)));
+        let kinds = (self.last.0 + 1..).zip(new.records).map(|(seq, record)| (seq, of_audit(record)));
         self.news.extend(kinds.map(|(seq, kind)| News { seq, kind, about: new.about.map(str::to_owned) }));
         self.last = last;
         self.note_head();

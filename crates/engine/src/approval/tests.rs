@@ -20,6 +20,7 @@ pub(super) fn ask(content: &str) -> Ask {
         bound: Bound::Connection,
         key: None,
         workspace: None,
+        tires: true,
     }
 }
 
@@ -174,6 +175,23 @@ async fn the_same_words_after_a_restart_find_their_request_once() {
     assert_eq!(ticket.settled().await, State::Accepted { decision: Decision::Once });
     assert_eq!(ticket.approval().unwrap().ask.content, "a", "what will run is what was stored");
     assert!(matches!(inbox.ask(request).await, Err(AskError::Duplicate(_))), "only once");
+}
+
+#[tokio::test]
+async fn who_is_let_go_may_come_back_to_another_door_and_one_that_hangs_up_may_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let request = |name: &str| Ask { key: Some(name.into()), ..ask("a") };
+    let ticket = inbox.ask(request("let go")).await.unwrap();
+    let id = ticket.id().to_owned();
+    ticket.leave(WAIT);
+    drop(ticket);
+    assert!(inbox.peek(&id).unwrap().state.is_pending());
+    let back = inbox.ask(request("let go")).await.unwrap();
+    assert!(back.is_reattached() && back.id() == id);
+    assert!(matches!(inbox.ask(request("let go")).await, Err(AskError::Duplicate(_))), "only once");
+    drop(inbox.ask(request("hangs up")).await.unwrap());
+    assert!(matches!(inbox.ask(request("hangs up")).await, Err(AskError::Duplicate(_))));
 }
 
 #[tokio::test]
@@ -399,7 +417,7 @@ fn records_of_a_newer_program_are_refused_by_name_and_left_alone() {
     drop(store);
     let next = Inbox::open(WAIT, path.clone(), Settings::default(), nobody(), |_| Trace::Nothing);
     let why = next.err().unwrap().to_string();
-    assert!(why.contains("written by a newer ostler (version 99, this one knows 4)"), "{why}");
+    assert!(why.contains("written by a newer ostler (version 99, this one knows 5)"), "{why}");
     let entries = rusqlite::Connection::open(&path).unwrap();
     let count: i64 = entries.query_row("SELECT count(*) FROM entry", [], |row| row.get(0)).unwrap();
     assert_eq!(count, 1, "nothing was added");

@@ -1,17 +1,22 @@
 //! The asker's side of a request. Dropping it while nothing was carried out withdraws what was bound to a connection.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{Approval, Bound, Inbox, State};
+use crate::MayWait;
 
 /// A request that was taken in.
 pub struct Ticket {
     inbox: Inbox,
     id: String,
     reattached: bool,
+    /// The asker has not gone: it was let go.
+    left: AtomicBool,
 }
 
 impl Ticket {
     pub(super) fn new(inbox: Inbox, id: String, reattached: bool) -> Self {
-        Self { inbox, id, reattached }
+        Self { inbox, id, reattached, left: AtomicBool::new(false) }
     }
 
     /// The request's id.
@@ -22,6 +27,13 @@ impl Ticket {
     /// Whether this request was there before the daemon was restarted.
     pub fn is_reattached(&self) -> bool {
         self.reattached
+    }
+
+    /// The door is closed and not the connection: the asker may come back to another door, for as long as after a restart.
+    /// May wait for the disk.
+    pub fn leave(&self, wait: &MayWait) {
+        self.inbox.left(wait, &self.id);
+        self.left.store(true, Ordering::Release);
     }
 
     /// The request as everybody sees it; nothing if it is so old that memory let it go.
@@ -61,7 +73,7 @@ impl Drop for Ticket {
             approval.ask.bound == Bound::Connection
                 && matches!(approval.state, State::Pending { .. } | State::Accepted { .. })
         };
-        if self.approval().is_some_and(|approval| open(&approval)) {
+        if !*self.left.get_mut() && self.approval().is_some_and(|approval| open(&approval)) {
             self.inbox.hung_up(std::mem::take(&mut self.id));
         }
     }

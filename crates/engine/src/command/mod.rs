@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ostler_hooks::hook;
 use ostler_stages::{Captured, Elevate, Report, Spec, Stage};
-use ostler_story::By;
+use ostler_story::{Alias, By};
 
 use crate::approval::{CommandContent, Outcome, Record, State, Stream, Ticket, Trace, content_hash};
 use crate::process::Registry;
@@ -44,6 +44,15 @@ pub struct CommandSetup {
     pub ssh_agent: Option<String>,
     /// Whether the door itself shows the terminal to whoever approved.
     pub has_terminal: bool,
+    /// The name space it belongs to, where that may end before the daemon does.
+    pub endpoint: Option<String>,
+}
+
+impl CommandSetup {
+    /// What its runner is called in the name space that it belongs to.
+    fn alias(&self, key: &str) -> Option<Alias> {
+        self.endpoint.clone().map(|space| Alias { space, id: key.to_owned() })
+    }
 }
 
 /// An approved command that was started.
@@ -114,7 +123,7 @@ impl Engine {
             (true, false) => Elevate::NeverAsk,
         };
         let spec = spec(content, &setup, elevate);
-        let started = self.begin(ticket.id(), &spec, warm).await;
+        let started = self.begin(ticket.id(), &spec, warm, &setup).await;
         let (engine, id) = (self.clone(), ticket.id().to_owned());
         // Recording waits for the disk.
         let noted = MayWait::pool(move |wait| match started {
@@ -141,25 +150,33 @@ impl Engine {
         Some(RunningCommand { process, terminal })
     }
 
-    async fn begin(&self, id: &str, spec: &Spec, warm: Option<WarmCommand>) -> Result<Process, ApplyError> {
+    async fn begin(
+        &self,
+        id: &str,
+        spec: &Spec,
+        warm: Option<WarmCommand>,
+        setup: &CommandSetup,
+    ) -> Result<Process, ApplyError> {
         if let Some(warm) = warm
             && let TellOutcome::Goes(process) = self.tell(warm, spec).await?
         {
             return Ok(process);
         }
-        self.start_runner(id, spec).await
+        self.start_runner(id, spec, setup).await
     }
 
-    async fn start_runner(&self, id: &str, spec: &Spec) -> Result<Process, ApplyError> {
+    async fn start_runner(&self, id: &str, spec: &Spec, setup: &CommandSetup) -> Result<Process, ApplyError> {
         let (path, hash) = self.write_down(id.to_owned(), spec.clone()).await?;
         hook!("approval.accepted");
+        let key = format!("{KEY_PREFIX}{id}");
         let request = SpawnRequest {
             program: self.inner.config.runner.clone().into_os_string(),
             shown_as: Some(SHOWN_AS.into()),
             args: vec![RUNNER_VERB.into(), path.into_os_string(), hash.into()],
             cwd: Some(PathBuf::from("/")),
             name: Some(format!("command of {id}")),
-            key: Some(format!("{KEY_PREFIX}{id}")),
+            alias: setup.alias(&key),
+            key: Some(key),
             relayed_terminal: spec.elevate == Elevate::AskOnTerminal,
             ..SpawnRequest::default()
         };

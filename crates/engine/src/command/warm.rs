@@ -63,6 +63,7 @@ impl Engine {
             ],
             cwd: Some(PathBuf::from("/")),
             name: Some(format!("command of {}", ticket.id())),
+            alias: setup.alias(&key),
             key: Some(key),
             void_exit: Some(ostler_stages::UNTOLD.into()),
             relayed_terminal: elevate == Elevate::AskOnTerminal,

@@ -1,6 +1,7 @@
 //! What an entry of the feed says: a run of changes of one source, where they are told in full, and what a filter needs. JSON
 //! with one member that names it; what this version does not know tells nothing.
 
+use ostler_story::FilePath;
 use serde::{Deserialize, Serialize};
 
 use super::position::Position;
@@ -33,13 +34,13 @@ pub(super) enum Entry {
     /// Entries of the audit in a row.
     Audit { from: u64, of: Vec<Noted> },
     /// What happened in a workspace; nothing else tells it.
-    Workspace { root: String, of: Vec<Happened> },
+    Workspace { root: FilePath, of: Vec<Happened> },
     /// What is deleted: nothing else says any more where it was.
     Forgotten {
         kind: Kind,
         id: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        workspace: Option<String>,
+        workspace: Option<FilePath>,
     },
     /// How far every source was told when this was written. What is before it may be let go.
     Checkpoint(Checkpoint),
@@ -84,7 +85,7 @@ pub struct Change {
     /// Where it is told in full: records of the session, or the entry of the audit.
     pub records: Option<(u64, u64)>,
     /// Where the session or process was, if it is deleted; the workspace in which something happened.
-    pub workspace: Option<String>,
+    pub workspace: Option<FilePath>,
     /// What happened there.
     pub happened: Option<Happened>,
 }

@@ -1,6 +1,7 @@
 //! What happens in a workspace that nobody's journal tells: files that are different, git that stands elsewhere, what was done with
 //! it. Nothing else keeps these, so the feed's entry says all of it; the files and git themselves are the truth.
 
+use ostler_story::FilePath;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
@@ -14,7 +15,7 @@ pub enum Happened {
     /// The differences of a file that git knows are not what they were.
     Diff {
         /// The file.
-        path: String,
+        path: FilePath,
     },
     /// Git stands elsewhere: a branch, an index, a remote.
     Git(GitStands),
@@ -50,7 +51,7 @@ pub enum FileIs {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// The file.
-    pub path: String,
+    pub path: FilePath,
     /// How.
     pub is: FileIs,
     /// Its bytes, while it is there.
@@ -58,7 +59,7 @@ pub struct FileChange {
     pub size: Option<u64>,
     /// What it was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub was: Option<String>,
+    pub was: Option<FilePath>,
 }
 
 /// Where git stands, in a few figures.
@@ -66,7 +67,7 @@ pub struct FileChange {
 #[serde(default)]
 pub struct GitStands {
     /// The branch; the commit where there is none.
-    pub branch: String,
+    pub branch: FilePath,
     /// The commit that is checked out; nothing before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -83,7 +84,7 @@ pub struct GitStands {
     /// Two sides changed the same.
     pub conflicts: bool,
     /// The files that are different, as many as are told.
-    pub files: Vec<String>,
+    pub files: Vec<FilePath>,
 }
 
 /// What was done with git.

@@ -31,17 +31,18 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use ostler_journal::{EventJournal, Pumps};
+pub use ostler_story::FeedKind as Kind;
 use ostler_story::Said;
 
 pub use entry::Change;
 pub(crate) use entry::Noted;
 use entry::{ENDED, STARTED};
 pub use happened::{FileChange, FileIs, GitDone, GitStands, Happened};
-pub use kind::Kind;
+pub(crate) use kind::of_audit;
 use pending::Pending;
 pub use position::{NoPosition, Position};
 pub use read::{Filter, Opened};
-pub(crate) use sources::{Found, FoundProcess, FoundSession, Sources};
+pub(crate) use sources::{FoundAtStart, FoundProcess, FoundSession, Sources};
 use sum::{News, Source, Sum, What};
 
 use crate::{MayWait, Process};
@@ -107,8 +108,7 @@ impl Feed {
             }
             known.insert(root.to_owned(), stands.clone());
         }
-        let root = root.to_string_lossy().into_owned();
-        self.note(Source::Workspace(root), 1, What::Happened(happened));
+        self.note(Source::Workspace(root.into()), 1, What::Happened(happened));
     }
 
     /// A session and what was said in it are deleted.
@@ -123,7 +123,7 @@ impl Feed {
 
     fn forgotten(&self, source: Source, id: &str) {
         let place = self.shared.places.write().unwrap_or_else(PoisonError::into_inner).remove(id);
-        self.note(source, u64::MAX, What::Forgotten(place.map(|place| place.to_string_lossy().into_owned())));
+        self.note(source, u64::MAX, What::Forgotten(place.as_deref().map(Into::into)));
     }
 
     /// Where a session or process works.
@@ -142,7 +142,7 @@ impl Feed {
         &self,
         dir: PathBuf,
         pumps: Arc<Pumps>,
-        found: Found,
+        found: FoundAtStart,
         sources: impl Sources + 'static,
     ) -> io::Result<()> {
         for (id, place) in found.places() {

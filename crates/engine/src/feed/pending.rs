@@ -10,8 +10,8 @@ use ostler_journal::EventJournal;
 
 use super::sum::{News, Source, What};
 
-/// What changes what a person sees is written this soon: long enough that a thousand short commands wake nobody a thousand
-/// times, short enough that nobody notices.
+/// What changes what a person sees is written at once, but this long after what was written before: long enough that a thousand
+/// short commands wake nobody a thousand times, short enough that nobody notices.
 const SOON: Duration = Duration::from_millis(5);
 /// Words of an agent are put together for this long: whoever reads along reads the session itself.
 const LATER: Duration = Duration::from_millis(100);
@@ -30,6 +30,8 @@ struct State {
     /// Sources of which more was noted than there was room for, and how far they are.
     behind: HashMap<Source, u64>,
     due: Option<Instant>,
+    /// When something was last written.
+    written: Option<Instant>,
     stopped: bool,
     journal: Option<Result<Arc<EventJournal>, String>>,
 }
@@ -52,7 +54,11 @@ impl Pending {
             What::Said(kind) => kind.is_urgent(),
             _ => true,
         };
-        let due = Instant::now() + if soon { SOON } else { LATER };
+        let now = Instant::now();
+        let due = match soon {
+            true => state.written.map_or(now, |written| now.max(written + SOON)),
+            false => now + LATER,
+        };
         let sooner = state.due.is_none_or(|known| due < known);
         if state.news.len() < MOST {
             state.news.push(news);
@@ -79,6 +85,7 @@ impl Pending {
                 None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(left) if left.is_zero() => {
                     state.due = None;
+                    state.written = Some(Instant::now());
                     let (news, behind) = (std::mem::take(&mut state.news), std::mem::take(&mut state.behind));
                     return Some(Batch { news, behind });
                 }

@@ -18,7 +18,7 @@ pub struct Position {
 
 /// A text that names no place in the feed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no position in the feed")]
+#[error("{0:?} is no position")]
 pub struct NoPosition(String);
 
 impl Position {

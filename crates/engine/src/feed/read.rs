@@ -91,14 +91,14 @@ impl Feed {
         let sessions = places.iter().filter(|(id, _)| id.starts_with('s'));
         change
             .workspace
-            .as_deref()
-            .is_some_and(|root| sessions.map(|(_, place)| place).any(|place| Path::new(root).starts_with(place)))
+            .as_ref()
+            .is_some_and(|root| sessions.map(|(_, place)| place).any(|place| root.0.starts_with(place)))
     }
 
     /// Whether something works in this folder, or did until it was deleted.
     fn is_in(&self, folder: &Path, change: &Change) -> bool {
         if let Some(place) = &change.workspace {
-            return Path::new(place).starts_with(folder);
+            return place.0.starts_with(folder);
         }
         let places = self.shared.places.read().unwrap_or_else(PoisonError::into_inner);
         let ids = change.session.iter().chain(&change.process);

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ostler_story::FilePath;
+
 use super::entry::{ENDED, Noted, STARTED};
 use super::sum::{News, Source, Sum, What};
 use super::{Happened, Kind, now_ns};
@@ -10,7 +12,7 @@ use crate::MayWait;
 
 /// How far each source was when the daemon began.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct FoundAtStart {
     pub(crate) sessions: Vec<FoundSession>,
     pub(crate) processes: Vec<FoundProcess>,
     /// The last entry of the audit; nothing where that cannot be read yet.
@@ -43,7 +45,7 @@ pub(crate) trait Sources: Send {
     fn is_gone(&self, session: &str) -> bool;
 }
 
-impl Found {
+impl FoundAtStart {
     pub(super) fn places(&self) -> impl Iterator<Item = (&str, &Path)> {
         let sessions = self.sessions.iter().map(|session| (session.id.as_str(), session.workspace.as_path()));
         sessions.chain(self.processes.iter().map(|process| (process.id.as_str(), process.cwd.as_path())))
@@ -96,7 +98,7 @@ impl Found {
         let lost = sum.sessions.keys().filter(|id| !sessions.contains(id.as_str()) && sources.is_gone(id));
         rows.extend(lost.map(|id| gone(Source::Session(id.clone()))));
         // Nobody watches any more: the watches were the dead daemon's.
-        let lapsed = |root: &String| {
+        let lapsed = |root: &FilePath| {
             let what = What::Happened(Happened::Watch { on: false, why: Some("ostler was restarted".into()) });
             vec![News { source: Source::Workspace(root.clone()), at: 1, time_ns: now_ns(), what }]
         };

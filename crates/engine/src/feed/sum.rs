@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ostler_story::FilePath;
 use serde::{Deserialize, Serialize};
 
 use super::entry::{Entry, Noted};
@@ -21,7 +22,7 @@ pub(super) enum Source {
     Process(String),
     Audit,
     /// A folder that is watched. It counts nothing: what is noted is told, and what nobody noted is gone.
-    Workspace(String),
+    Workspace(FilePath),
 }
 
 /// A change on its way into the feed.
@@ -43,7 +44,7 @@ pub(super) enum What {
     Noted(Noted),
     Happened(Happened),
     /// The source is gone, with everything that it said; this is where it was.
-    Forgotten(Option<String>),
+    Forgotten(Option<FilePath>),
 }
 
 /// How far each source was told.
@@ -57,7 +58,7 @@ pub(super) struct Sum {
     pub(super) audit: u64,
     /// Workspaces that are watched.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) watched: BTreeSet<String>,
+    pub(super) watched: BTreeSet<FilePath>,
 }
 
 impl Sum {

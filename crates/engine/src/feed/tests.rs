@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ostler_journal::{EventStep, Missing};
+use ostler_story::FilePath;
 use proptest::prelude::*;
 
 use super::entry::{Checkpoint, ENDED, Entry, STARTED};
@@ -105,12 +106,15 @@ fn what_is_deleted_is_told_once_with_the_place_that_nothing_else_says() {
         source: Source::Session("s1".into()),
         at: u64::MAX,
         time_ns: 0,
-        what: What::Forgotten(Some("/w".into())),
+        what: What::Forgotten(Some(FilePath("/w".into()))),
     };
     let mut sum = Sum::default();
     let entries = sum.tell([said("s1", 1, 0, Kind::SessionMade), gone(), gone()]);
     let last = told(&entries).pop().unwrap();
-    assert_eq!((entries.len(), last.kind, last.workspace.as_deref()), (2, Kind::SessionForgotten, Some("/w")));
+    assert_eq!(
+        (entries.len(), last.kind, last.workspace.clone()),
+        (2, Kind::SessionForgotten, Some(FilePath("/w".into())))
+    );
     assert_eq!(sum, Sum::default());
 }
 
@@ -198,10 +202,10 @@ impl Sources for Disk {
 }
 
 impl Disk {
-    fn found(&self) -> Found {
+    fn found(&self) -> FoundAtStart {
         let (id, workspace) = ("s1".to_owned(), "/w".into());
         let sessions = if self.records > 0 { vec![FoundSession { id, last: self.records, workspace }] } else { vec![] };
-        Found { sessions, processes: Vec::new(), audit: Some(self.entries) }
+        FoundAtStart { sessions, processes: Vec::new(), audit: Some(self.entries) }
     }
 
     fn open(&self, dir: &Path) -> Writer {
@@ -363,11 +367,11 @@ fn a_newer_feed_is_refused_and_left_as_it_is() {
 }
 
 fn happened(root: &str, happened: Happened) -> News {
-    News { source: Source::Workspace(root.into()), at: 1, time_ns: 0, what: What::Happened(happened) }
+    News { source: Source::Workspace(FilePath(root.into())), at: 1, time_ns: 0, what: What::Happened(happened) }
 }
 
 fn file(path: &str) -> Happened {
-    Happened::File(FileChange { path: path.into(), is: FileIs::Created, size: Some(3), was: None })
+    Happened::File(FileChange { path: FilePath(path.into()), is: FileIs::Created, size: Some(3), was: None })
 }
 
 #[test]
@@ -380,11 +384,11 @@ fn what_happens_in_a_workspace_is_told_in_full_and_survives_the_daemon() {
     put(&mut writer, vec![happened("/w", file("a")), happened("/w", file("a")), happened("/v", done.clone())]);
     drop(writer);
     let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
-    put(&mut writer, vec![happened("/w", Happened::Diff { path: "a".into() })]);
+    put(&mut writer, vec![happened("/w", Happened::Diff { path: FilePath("a".into()) })]);
     let feed = opened(&writer);
     let all = read(&feed, Position::default(), &Filter::default());
     let told: Vec<_> = all.iter().map(|change| change.happened.clone().unwrap()).collect();
-    assert_eq!(told, [file("a"), file("a"), done, Happened::Diff { path: "a".into() }]);
+    assert_eq!(told, [file("a"), file("a"), done, Happened::Diff { path: FilePath("a".into()) }]);
     for (index, change) in all.iter().enumerate() {
         assert_eq!(read(&feed, change.position, &Filter::default()), all[index + 1..]);
         assert_eq!(read(&feed, change.position.before(), &Filter::default()), all[index..]);

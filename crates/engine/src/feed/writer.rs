@@ -11,7 +11,7 @@ use ostler_journal::{ENGINE, EventCursor, EventJournal, EventStep, OpenError, Pu
 use super::entry::{Checkpoint, Entry};
 use super::now_ns;
 use super::pending::{Batch, Pending};
-use super::sources::{Found, Sources, behind};
+use super::sources::{FoundAtStart, Sources, behind};
 use super::sum::{News, Source, Sum, What, weave};
 use crate::MayWait;
 
@@ -32,7 +32,7 @@ pub(super) fn run(
     wait: &MayWait,
     pending: &Pending,
     (dir, pumps): (&Path, &Pumps),
-    found: &Found,
+    found: &FoundAtStart,
     sources: &dyn Sources,
 ) {
     let mut said = false;
@@ -91,7 +91,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Opens the feed in `dir`, or begins one, and brings it into line with its sources.
-    pub(super) fn open(wait: &MayWait, dir: &Path, found: &Found, sources: &dyn Sources) -> Result<Self, Refused> {
+    pub(super) fn open(
+        wait: &MayWait,
+        dir: &Path,
+        found: &FoundAtStart,
+        sources: &dyn Sources,
+    ) -> Result<Self, Refused> {
         let journal = match EventJournal::open(dir) {
             Ok(journal) => journal,
             Err(OpenError::Version { found, .. }) => return Err(Refused::Newer(found)),

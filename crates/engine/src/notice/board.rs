@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hours, Kind, Rules, What};
+use super::{Answerable, Hours, Kind, Rules, What};
 
 /// The words of the file. Newer reads older; an older program begins anew beside a newer file.
 pub(super) const VERSION: u32 = 1;
@@ -59,6 +59,9 @@ pub(super) struct Sent {
     /// Of whom, with what.
     pub(super) of: Vec<(String, What)>,
     pub(super) text: String,
+    /// What can be answered from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<Answerable>,
     /// What came of it, by each way. A way that is missing was not heard of before the daemon died.
     #[serde(default)]
     pub(super) ways: BTreeMap<String, Result<String, String>>,
@@ -180,14 +183,20 @@ impl Board {
     }
 
     /// Somebody is told of these: noted before anybody is.
-    pub(super) fn tell(&mut self, of: &[(String, What)], text: String, now_ms: u64) -> Sent {
+    pub(super) fn tell(
+        &mut self,
+        of: &[(String, What)],
+        text: String,
+        answer: Option<Answerable>,
+        now_ms: u64,
+    ) -> Sent {
         for (id, _) in of {
             if let Some(subject) = self.subjects.get_mut(id) {
                 subject.told = Some(subject.mark);
             }
         }
         self.number += 1;
-        let sent = Sent { number: self.number, at_ms: now_ms, of: of.to_vec(), text, ways: BTreeMap::new() };
+        let sent = Sent { number: self.number, at_ms: now_ms, of: of.to_vec(), text, answer, ways: BTreeMap::new() };
         self.sent.push_back(sent.clone());
         self.sent.drain(..self.sent.len().saturating_sub(SENT_MAX));
         sent

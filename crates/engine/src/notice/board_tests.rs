@@ -61,7 +61,7 @@ impl Desk {
         if !due.of.is_empty() {
             let ids: Vec<&str> = due.of.iter().map(|(id, _)| id.as_str()).collect();
             self.told.push(((self.now - START) / SECOND, ids.join(" ")));
-            self.board.tell(&due.of, String::new(), self.now);
+            self.board.tell(&due.of, String::new(), None, self.now);
         }
     }
 
@@ -275,7 +275,7 @@ fn a_clock_that_is_put_back_silences_nobody_for_long() {
         let due = desk.board.due(&now, &desk.rules, |_| None);
         if !due.of.is_empty() {
             desk.told.push((0, "s2".into()));
-            desk.board.tell(&due.of, String::new(), desk.now);
+            desk.board.tell(&due.of, String::new(), None, desk.now);
         }
     }
     assert_eq!(desk.told.len(), before + 1, "{:?}", desk.told);

@@ -13,7 +13,7 @@ use ostler_story::Exit;
 use ostler_workspace::{Durable, read_small, replace};
 
 use super::board::{Board, NAMED_MAX, Now, Standing, VERSION};
-use super::{For, Memory, Notices, Rules, Ways, What, held, notice, words};
+use super::{For, Memory, Notices, Rules, Ways, What, answer, held, notice, words};
 use crate::approval::{AskKind, Bound, clock};
 use crate::feed::{Change, Filter, Kind, Opened, Position};
 use crate::process::{Doing, Need};
@@ -236,9 +236,14 @@ impl<'a> Follower<'a> {
             return due.next_ms;
         }
         due.of.truncate(NAMED_MAX);
-        let text = words::text(self.engine, &due.of, self.rules.content);
+        let answer = match due.of.as_slice() {
+            [(id, _)] if self.rules.content && self.rules.answer => answer::answerable(self.wait, self.engine, id),
+            _ => None,
+        };
+        let (answer, whole) = answer.unzip();
+        let text = words::text(self.engine, &due.of, self.rules.content, whole);
         let sent = self.notices.remember(self.wait, |memory| {
-            let sent = memory.board.tell(&due.of, text, now_ms);
+            let sent = memory.board.tell(&due.of, text, answer, now_ms);
             // What cannot be written is told all the same: somebody waits for it.
             memory.write();
             self.notices.publish(&memory.board);

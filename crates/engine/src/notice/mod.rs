@@ -10,6 +10,7 @@
 //!
 //! A notice names its subject and the kind, and nothing that an agent said, unless the settings want that.
 
+mod answer;
 mod board;
 #[cfg(test)]
 mod board_tests;
@@ -17,6 +18,7 @@ mod follow;
 mod looking;
 mod words;
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,9 +26,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use answer::Links;
+pub use answer::{Answerable, LinkError};
 use board::{Board, Sent};
 pub use looking::{Looking, Onlookers};
 
+use crate::access::device::Secret;
 use crate::{Engine, MayWait};
 
 /// Why nobody can be told.
@@ -123,6 +128,8 @@ pub struct Rules {
     pub quiet: Option<Hours>,
     /// Whether words of an agent are told too.
     pub content: bool,
+    /// Whether a request whose words are told can be answered from the notice.
+    pub answer: bool,
 }
 
 impl Default for Rules {
@@ -133,6 +140,7 @@ impl Default for Rules {
             per_hour: 6,
             quiet: None,
             content: false,
+            answer: false,
         }
     }
 }
@@ -163,6 +171,8 @@ pub struct Notice {
     pub text: String,
     /// Of whom, where it is of one.
     pub about: About,
+    /// What can be answered from it.
+    pub answer: Option<Answerable>,
     /// What came of it, by each way.
     pub ways: Vec<(String, Result<String, String>)>,
 }
@@ -222,6 +232,7 @@ struct NoticesInner {
     /// The number of the newest, for whoever waits for one.
     newest: watch::Sender<u64>,
     onlookers: Onlookers,
+    links: Links,
 }
 
 /// What is remembered, and where.
@@ -315,6 +326,11 @@ impl Notices {
         self.carriers()?.link(about)
     }
 
+    /// Secrets for the links of a notice that goes this way: one allows, one denies, whichever is used first.
+    pub fn links(&self, of: &Answerable, way: &str) -> io::Result<(Secret, Secret)> {
+        self.shared.links.issue(of, way, crate::approval::clock::wall_ms())
+    }
+
     /// Whether terminals ring.
     pub fn rings(&self) -> bool {
         self.carriers().is_some_and(|ways| ways.rings())
@@ -345,6 +361,7 @@ impl Notices {
             kind: Kind::Needs,
             text: "this is a test of ostler's notices".to_owned(),
             about: About::default(),
+            answer: None,
             ways: Vec::new(),
         };
         let (say, hear) = std::sync::mpsc::channel();
@@ -387,6 +404,7 @@ fn notice(sent: &Sent) -> Notice {
             [(id, _)] => about(id),
             _ => About::default(),
         },
+        answer: sent.answer.clone(),
         ways: sent.ways.iter().map(|(way, result)| (way.clone(), result.clone())).collect(),
     }
 }

@@ -12,8 +12,8 @@ const NAMED: usize = 4;
 const NAME_MAX: usize = 60;
 const CONTENT_MAX: usize = 200;
 
-/// The text of a notice about all of these.
-pub(super) fn text(engine: &Engine, of: &[(String, What)], content: bool) -> String {
+/// The text of a notice about all of these. `whole` is all of a request that can be answered from it.
+pub(super) fn text(engine: &Engine, of: &[(String, What)], content: bool, whole: Option<String>) -> String {
     match of {
         [(id, what)] => {
             let name = name(engine, id);
@@ -22,7 +22,7 @@ pub(super) fn text(engine: &Engine, of: &[(String, What)], content: bool) -> Str
                 What::Failed => format!("{name} failed"),
                 What::Ended | What::Nothing => format!("{name} is done"),
             };
-            match said(engine, id).filter(|_| content) {
+            match whole.or_else(|| said(engine, id).filter(|_| content)) {
                 Some(said) => format!("{text}: {said}"),
                 None => text,
             }

@@ -243,7 +243,7 @@ fn hear(wait: &MayWait, registry: &Weak<Registry>, events: &mpsc::Receiver<Event
 }
 
 /// A process that something on the disk tells of.
-pub(super) struct Found {
+pub(super) struct FoundOnDisk {
     pub(super) about: About,
     /// How it ended, if it never said or heard a word.
     pub(super) end: Option<EndOnRoll>,
@@ -253,9 +253,9 @@ pub(super) struct Found {
 
 #[derive(Default)]
 struct Founds {
-    described: Vec<Found>,
+    described: Vec<FoundOnDisk>,
     /// Of journals whose description can not be read.
-    lost: Vec<Found>,
+    lost: Vec<FoundOnDisk>,
     /// Of spawns that were cut short.
     bare: Vec<PathBuf>,
 }
@@ -267,13 +267,13 @@ fn found(processes: &Path, listed: &[Listed]) -> Founds {
     for Listed { id, description, end } in listed {
         known.insert(id.as_str());
         match About::decode(description) {
-            Ok(about) => founds.described.push(Found { about, end: *end, on_roll: true }),
+            Ok(about) => founds.described.push(FoundOnDisk { about, end: *end, on_roll: true }),
             // It is the newer program's, and stays as it is.
             Err(error @ Unreadable::Newer(_)) => tracing::error!("{id}: {error}"),
             Err(error) => {
                 tracing::error!("{id}: {error}");
                 let about = About::lost(id.clone(), since(&processes.join(id)));
-                founds.lost.push(Found { about, end: *end, on_roll: false });
+                founds.lost.push(FoundOnDisk { about, end: *end, on_roll: false });
             }
         }
     }
@@ -288,9 +288,9 @@ fn found(processes: &Path, listed: &[Listed]) -> Founds {
         let Some(id) = path.file_name().and_then(|name| name.to_str()).filter(|id| !known.contains(id)) else {
             continue;
         };
-        let lost = || Found { about: About::lost(id.to_owned(), since(&path)), end: None, on_roll: false };
+        let lost = || FoundOnDisk { about: About::lost(id.to_owned(), since(&path)), end: None, on_roll: false };
         match About::read(&path) {
-            Ok(about) => founds.described.push(Found { about, end: None, on_roll: false }),
+            Ok(about) => founds.described.push(FoundOnDisk { about, end: None, on_roll: false }),
             // A power loss took what the roll said, and left what it was about.
             Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound && holds_bytes(&path) => {
                 tracing::error!("{}: nothing says what it was", path.display());
@@ -379,14 +379,14 @@ impl Registry {
     pub(super) fn take_up_unheard(self: &Arc<Self>, child: Adopted) {
         let key = child.key.clone();
         let about = About::read(&self.dir_of(&key)).or_else(|_| About::decode(&child.meta)).map_err(io::Error::other);
-        let result = about.and_then(|about| self.resume(Found { about, end: None, on_roll: false }, child));
+        let result = about.and_then(|about| self.resume(FoundOnDisk { about, end: None, on_roll: false }, child));
         if let Err(error) = result {
             tracing::error!("child {key} not taken up: {error}");
         }
     }
 
-    fn resume(self: &Arc<Self>, found: Found, mut child: Adopted) -> io::Result<()> {
-        let Found { mut about, end, on_roll } = found;
+    fn resume(self: &Arc<Self>, found: FoundOnDisk, mut child: Adopted) -> io::Result<()> {
+        let FoundOnDisk { mut about, end, on_roll } = found;
         let options = self.journal_options(&about);
         let journal = match about.private {
             true => Journal::from_held(child.io.held.split_off(child.io.held.len().min(1)), options),
@@ -412,8 +412,8 @@ impl Registry {
     }
 
     /// A process that the keeper no longer has: over, and if nobody saw how, its end is unknown.
-    fn remember(self: &Arc<Self>, found: Found) -> io::Result<()> {
-        let Found { mut about, end, on_roll } = found;
+    fn remember(self: &Arc<Self>, found: FoundOnDisk) -> io::Result<()> {
+        let FoundOnDisk { mut about, end, on_roll } = found;
         let dir = self.dir_of(&about.id);
         let journal = Journal::open_on(&dir, JournalOptions::default(), &self.roll, end).map_err(io::Error::other)?;
         let rebooted = about.is_of_another_boot() && journal.bounds().exit.is_none();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ostler_journal::{Journal, PumpIo};
 use ostler_keeper::{Adopted, ChildIo, Import, Orphan};
 
-use super::adopt::Found;
+use super::adopt::FoundOnDisk;
 use super::end::KILL;
 use super::{About, Process, Registry};
 
@@ -21,7 +21,7 @@ impl Registry {
     pub(super) fn find_cut_off(
         self: &Arc<Self>,
         held: &HashMap<String, Adopted>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<FoundOnDisk>,
         bare: &mut Vec<PathBuf>,
     ) {
         let unheard = |folder: &PathBuf| Some(folder.file_name()?.to_str()?.to_owned());
@@ -31,7 +31,9 @@ impl Registry {
         let alive = ostler_keeper::find(&orphans);
         found.extend(bare.extract_if(.., |folder| is_among(&alive, folder)).filter_map(|folder| of_bare(&folder)));
         for (id, (pid, start_ticks)) in alive {
-            let Some(Found { about, end, .. }) = found.iter_mut().find(|found| found.about.id == id) else { continue };
+            let Some(FoundOnDisk { about, end, .. }) = found.iter_mut().find(|found| found.about.id == id) else {
+                continue;
+            };
             about.runs_as(pid, start_ticks);
             let (about, end) = (about.clone(), *end);
             let taken = self.roll.describe(&id, &about.for_roll()).and_then(|()| {
@@ -107,8 +109,8 @@ fn is_among<T>(alive: &HashMap<String, T>, folder: &Path) -> bool {
 }
 
 /// The description of a child whose spawn nobody heard the end of; all that is known is that it lives.
-fn of_bare(folder: &Path) -> Option<Found> {
+fn of_bare(folder: &Path) -> Option<FoundOnDisk> {
     let since = folder.metadata().and_then(|folder| folder.modified()).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
     let about = About::lost(folder.file_name()?.to_str()?.to_owned(), since);
-    Some(Found { about, end: None, on_roll: false })
+    Some(FoundOnDisk { about, end: None, on_roll: false })
 }

@@ -162,6 +162,7 @@ impl Engine {
             umask: joiner.map(|joiner| joiner.umask),
             own: if request.tty.is_some() || request.relayed_terminal { Own::Session } else { Own::Group },
             nofile: joiner.map(|joiner| joiner.nofile).or(registry.config.child_nofile),
+            limits: joiner.map(|joiner| joiner.limits.clone()).unwrap_or_default(),
             void_exit: request.void_exit,
             within: None,
             meta: about.for_keeper(),

@@ -135,6 +135,7 @@ fn request(state: &State, open: &Open, timeout: Option<Duration>) -> Ask {
         bound: Bound::Session,
         key: Some(key(&state.created.id, open)),
         workspace: Some(state.created.workspace.to_string_lossy().into_owned()),
+        tires: true,
     }
 }
 

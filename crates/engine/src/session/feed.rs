@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::sessions::{Sessions, SessionsInner};
 use super::{EventStep, Session};
 use crate::approval::{Entry, Record};
-use crate::feed::{Found, FoundProcess, FoundSession, Kind, Noted, Sources};
+use crate::feed::{FoundAtStart, FoundProcess, FoundSession, Kind, Noted, Sources, of_audit};
 use crate::{MayWait, Process};
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
@@ -20,7 +20,7 @@ impl Sessions {
     pub(super) fn begin_feed(&self, wait: &MayWait) {
         let shared = &self.shared;
         let processes = shared.registry.list().into_iter().filter(|process| !process.is_waiting());
-        let found = Found {
+        let found = FoundAtStart {
             sessions: self.list().iter().map(found_session).collect(),
             processes: processes.map(|process| found_process(&process)).collect(),
             audit: shared.inbox().last_entry(wait),
@@ -93,7 +93,7 @@ impl Sources for Behind {
                 let record: Option<Record> = serde_json::from_str(&body).ok();
                 let asker = about.as_deref().and_then(|id| inbox.peek(id)).map(|approval| approval.ask.asker);
                 let session = asker.and_then(|asker| asker.verified_session);
-                let kind = record.as_ref().map_or(Kind::AuditNoted, Kind::of_audit);
+                let kind = record.as_ref().map_or(Kind::AuditNoted, of_audit);
                 found.push((seq, at_ms.saturating_mul(NANOS_PER_MILLI), Noted { kind, id: about, session }));
             }
         }

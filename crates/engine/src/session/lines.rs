@@ -58,6 +58,9 @@ impl Heard {
             | Said::Fact(Fact::Said { event: Event::Error { message, .. } }) => {
                 self.whole(message);
             }
+            Said::Fact(Fact::Reworded { text, .. }) => {
+                self.whole(&format!("> {}", text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()));
+            }
             Said::Fact(Fact::Prompt { blocks, .. }) => {
                 let words = blocks.iter().find_map(|block| match block {
                     Block::Text { text } => text.lines().find(|line| !line.trim().is_empty()),

@@ -40,6 +40,7 @@ mod start;
 mod state;
 mod stop;
 mod store;
+mod waiting;
 mod worktree;
 
 use std::collections::BTreeMap;
@@ -186,6 +187,8 @@ pub struct View {
     pub broke_off: bool,
     /// A restart of the machine stopped it, and nobody has said anything since.
     pub rebooted: bool,
+    /// Its last turn failed because nobody is logged in to the agent.
+    pub logged_out: bool,
     /// Prompts that were ever accepted.
     pub prompts: u64,
     /// Prompts that wait.
@@ -257,6 +260,7 @@ impl Session {
             why: desk.state.why(),
             broke_off: desk.state.broke_off && !desk.state.is_busy(),
             rebooted: desk.state.is_rebooted(),
+            logged_out: status == Status::Failed && desk.state.logged_out,
             prompts: desk.state.prompts,
             queued: desk.state.queue.len(),
             turn: desk.state.turn.as_ref().map(|turn| turn.prompt.number),

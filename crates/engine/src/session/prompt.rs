@@ -11,9 +11,9 @@ use super::state::{Status, size};
 use crate::MayWait;
 
 /// A line that an agent is known to read, less what is put around it.
-const PROMPT_MAX: usize = ostler_agents::MAX_LINE - 64 * 1024;
+pub(super) const PROMPT_MAX: usize = ostler_agents::MAX_LINE - 64 * 1024;
 /// What all waiting prompts of a session may hold together.
-const QUEUE_BYTES: usize = 32 << 20;
+pub(super) const QUEUE_BYTES: usize = 32 << 20;
 
 /// What becomes of a prompt when a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +134,6 @@ impl Session {
 }
 
 /// Whether an agent could make anything of it.
-fn is_blank(blocks: &[Block]) -> bool {
+pub(super) fn is_blank(blocks: &[Block]) -> bool {
     blocks.iter().all(|block| matches!(block, Block::Text { text } if text.trim().is_empty()))
 }

@@ -88,7 +88,7 @@ pub enum PrepareError {
 }
 
 /// A session's work tree, opened.
-struct Place {
+struct OpenTree {
     shared: Arc<SessionsInner>,
     engine: Engine,
     tree: WorkTree,
@@ -156,7 +156,7 @@ impl Session {
         ports.into_iter().flatten().map(|(name, port)| (name.into(), port.to_string().into())).collect()
     }
 
-    fn ready_place(&self, wait: &MayWait) -> Result<Place, PrepareError> {
+    fn ready_place(&self, wait: &MayWait) -> Result<OpenTree, PrepareError> {
         let created = self.look().state.created.clone();
         let none = || PrepareError::NoTree(created.workspace.clone());
         let (path, shared) =
@@ -165,17 +165,17 @@ impl Session {
         let root = engine.root(wait, path).map_err(GitError::from)?;
         let file = ReadyFile::read(&root)?;
         let tree = engine.work_tree(wait, root)?;
-        Ok(Place { shared, engine, tree, file })
+        Ok(OpenTree { shared, engine, tree, file })
     }
 
-    fn readiness_of(&self, place: Place) -> Readiness {
+    fn readiness_of(&self, place: OpenTree) -> Readiness {
         let trusted = place.file.as_ref().is_some_and(|file| place.trusts(&file.hash));
         let note = self.ready_note().ok().flatten();
         Readiness { trusted, note, process: self.setups(&place.engine).last(), file: place.file }
     }
 
     /// Copies files and chooses ports.
-    fn do_ready(&self, wait: &MayWait, place: &Place, file: &ReadyFile) -> Result<(), PrepareError> {
+    fn do_ready(&self, wait: &MayWait, place: &OpenTree, file: &ReadyFile) -> Result<(), PrepareError> {
         let main = place.tree.trees()?.into_iter().next().filter(|main| !main.bare && !main.gone);
         let (copied, left) = match main {
             Some(main) => {
@@ -200,7 +200,7 @@ impl Session {
     fn start_ready(
         &self,
         wait: &MayWait,
-        place: &Place,
+        place: &OpenTree,
         command: &str,
         key: Option<String>,
     ) -> Result<Process, PrepareError> {
@@ -240,7 +240,7 @@ impl Session {
     }
 }
 
-impl Place {
+impl OpenTree {
     /// What a yes is about: this repository, and exactly this file.
     fn setting(&self, hash: &str) -> (String, String) {
         (self.tree.repository().display().to_string(), hash.to_owned())

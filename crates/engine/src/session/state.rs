@@ -267,6 +267,11 @@ impl State {
                     self.keys.drain(..self.keys.len().saturating_sub(KEYS));
                 }
             }
+            Fact::Reworded { number, text } => {
+                if let Some(queued) = self.queue.iter_mut().find(|queued| queued.number == *number) {
+                    queued.blocks = Block::reworded(std::mem::take(&mut queued.blocks), text.clone());
+                }
+            }
             Fact::Dropped { number, .. } => self.queue.retain(|queued| queued.number != *number),
             Fact::Turn { number } => self.begin_turn(record, *number),
             Fact::Process { source, drive, resume, settings } => {

@@ -50,16 +50,6 @@ impl Session {
         Ok(Stopped { turn: true, dropped })
     }
 
-    /// Takes back a prompt that waits; `false` if its turn has come, or it is not there. May wait for the disk.
-    pub fn take_back(&self, wait: &MayWait, number: u64, why: &str) -> io::Result<bool> {
-        let mut desk = self.pen(wait);
-        let waits = desk.state.queue.iter().any(|queued| queued.number == number);
-        if waits {
-            self.tell(&mut desk, Fact::Dropped { number, why: why.to_owned() })?;
-        }
-        Ok(waits)
-    }
-
     /// Ends the session: no more prompts, and its process goes. May wait for the disk; [`gone`](Self::gone) waits for the
     /// process.
     pub fn close(&self, wait: &MayWait) -> io::Result<()> {

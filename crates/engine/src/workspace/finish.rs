@@ -71,6 +71,10 @@ pub enum FinishStep {
     Done(FinishedTree),
 }
 
+fn uncommitted(count: usize) -> String {
+    if count == 1 { "1 file is not committed".into() } else { format!("{count} files are not committed") }
+}
+
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
@@ -87,7 +91,7 @@ pub enum FinishError {
     #[error("git is in the middle of something in {}", .0.display())]
     Operation(PathBuf),
     /// What is not committed would not be taken along.
-    #[error("{0} files are not committed")]
+    #[error("{}", uncommitted(*.0))]
     Uncommitted(usize),
     /// No branch is checked out, or nothing was ever committed.
     #[error("no branch is checked out in {}", .0.display())]
@@ -96,7 +100,7 @@ pub enum FinishError {
     #[error("{0}")]
     NoTarget(String),
     /// The other side has changes that a merge could touch.
-    #[error("{} has {count} uncommitted files", tree.display())]
+    #[error("{} has uncommitted files ({count})", tree.display())]
     TargetDirty {
         /// Where.
         tree: PathBuf,
@@ -323,6 +327,8 @@ impl Step<'_> {
         let git = self.engine.repository_git(tree.repository());
         if let Some(commit) = &standing.commit {
             note.reference = Some(git.keep_commit(id, commit).map_err(GitError::from)?);
+            // Without another branch to compare with, all of them are its own.
+            note.commits = standing.into.is_none() || standing.ahead > 0;
         }
         // Noted before anything is thrown away: a daemon that is killed in between leaves the way back. One that was killed here
         // before has kept everything already; what it did not get to is kept once more, beside.

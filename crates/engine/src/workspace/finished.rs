@@ -35,6 +35,9 @@ pub struct FinishedTree {
     pub commit: Option<String>,
     /// The reference of ours that holds that commit, if it was thrown away.
     pub reference: Option<String>,
+    /// It was thrown away with commits that the branch it would have gone to does not have.
+    #[serde(default)]
+    pub commits: bool,
     /// What was not committed, as `git.restore` names it.
     pub kept: Option<String>,
     /// When, in seconds since 1970.
@@ -67,7 +70,7 @@ impl From<RunError> for UndoError {
 impl FinishedTree {
     pub(super) fn new(repository: &Path, tree: &Path, branch: Option<String>, commit: Option<String>) -> Self {
         let (repository, tree, time) = (repository.to_owned(), tree.to_owned(), seconds(SystemTime::now()));
-        Self { version: VERSION, repository, tree, branch, commit, reference: None, kept: None, time }
+        Self { version: VERSION, repository, tree, branch, commit, reference: None, commits: false, kept: None, time }
     }
 
     /// Until when it can be put back.

@@ -1,10 +1,13 @@
 //! How a work tree stands, without running git where nothing can have changed since it ran last: a watch has seen everything
 //! since, and nothing outside of it that git reads is another one. Where any of that is not certain, git runs.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ostler_story::FilePath;
 
 use super::beneath::Root;
 use super::watches::Watched;
@@ -90,10 +93,10 @@ pub fn stands(tree: &WorkTree) -> Result<GitStands, GitError> {
     let Status { branch, changed, conflicted, untracked, .. } = tree.status(Untracked::All)?;
     let (ahead, behind) = branch.ahead_behind.unwrap_or_default();
     let all = changed.iter().chain(&conflicted).map(|change| &change.path).chain(&untracked);
-    let mut files: Vec<String> = all.map(|path| path.to_string_lossy().into_owned()).take(FILES_TOLD).collect();
+    let mut files: Vec<FilePath> = all.map(|path| path.as_path().into()).take(FILES_TOLD).collect();
     files.dedup();
-    let name = branch.name.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
-    let short = || branch.commit.as_deref().map(|commit| commit.get(..SHORT).unwrap_or(commit).to_owned());
+    let name = branch.name.as_deref().map(|name| Path::new(OsStr::from_bytes(name)).into());
+    let short = || branch.commit.as_deref().map(|commit| FilePath(commit.get(..SHORT).unwrap_or(commit).into()));
     Ok(GitStands {
         branch: name.or_else(short).unwrap_or_default(),
         commit: branch.commit.clone(),

@@ -13,6 +13,8 @@ use ostler_workspace::watch::{
     AskGit, Became, FOLDERS_MAX, FileChange, GitPlace, Lease, Setup, Tell, Timing, Told, Watch,
 };
 
+use ostler_story::FilePath;
+
 use super::beneath::Root;
 use super::status::{Known, stands};
 use super::work::WorkTree;
@@ -116,10 +118,11 @@ impl Engine {
     /// changes after this is told. Whoever reads on from before is told to look again first.
     pub fn watch_workspace(&self, wait: &MayWait, root: Root) -> Result<WatchLease, WatchError> {
         let Watched { watch, leases, .. } = self.watched(wait, root)?;
+        // Before the lease: why it is polled, if it is, is said once, below.
+        watch.names(super::index::READY_WITHIN);
         let lease = watch.lease();
         let first = leases.fetch_add(1, Ordering::SeqCst) == 0;
         let held = WatchLease { feed: self.feed().clone(), leases, watch, lease };
-        held.watch.names(super::index::READY_WITHIN);
         if first {
             held.feed.happened(held.lease.path(), Happened::Watch { on: true, why: held.polled() });
         }
@@ -187,8 +190,8 @@ fn tell(feed: Feed, root: PathBuf, git: Arc<WatchedGit>) -> Tell {
                 return feed.happened(&root, Happened::Missed {});
             }
             for change in changes {
-                let (path, tracked) = (change.path.to_string_lossy().into_owned(), change.tracked);
-                feed.happened(&root, Happened::File(file(&path, &change)));
+                let (path, tracked) = (FilePath::from(change.path.as_path()), change.tracked);
+                feed.happened(&root, Happened::File(file(path.clone(), &change)));
                 if tracked {
                     feed.happened(&root, Happened::Diff { path });
                 }
@@ -205,12 +208,12 @@ fn tell(feed: Feed, root: PathBuf, git: Arc<WatchedGit>) -> Tell {
     })
 }
 
-fn file(path: &str, change: &FileChange) -> feed::FileChange {
+fn file(path: FilePath, change: &FileChange) -> feed::FileChange {
     let (is, was) = match &change.became {
         Became::Created => (FileIs::Created, None),
         Became::Modified => (FileIs::Modified, None),
         Became::Deleted => (FileIs::Deleted, None),
-        Became::Renamed(from) => (FileIs::Renamed, Some(from.to_string_lossy().into_owned())),
+        Became::Renamed(from) => (FileIs::Renamed, Some(from.as_path().into())),
     };
-    feed::FileChange { path: path.to_owned(), is, size: change.size, was }
+    feed::FileChange { path, is, size: change.size, was }
 }

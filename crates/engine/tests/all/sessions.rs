@@ -19,6 +19,7 @@ pub(crate) fn tests() -> &'static [Test] {
         nobody_but_the_inbox_answers_an_agent,
         a_client_of_its_door_may_answer_an_agent_this_time,
         a_prompt_that_waits_can_be_taken_back_and_one_that_runs_can_not,
+        a_prompt_that_waits_can_say_something_else_in_its_place_across_a_kill,
         an_alias_means_the_open_session_and_outlives_the_daemon,
         an_interrupt_stops_the_turn_and_keeps_the_process,
         an_interrupt_may_end_the_process_and_drop_what_waits,
@@ -240,6 +241,28 @@ fn a_prompt_that_waits_can_be_taken_back_and_one_that_runs_can_not() {
     stable.ask(json!({"do": "interrupt", "id": id}));
     stable.wait(&id, "interrupted");
     assert_eq!((stable.of(&id, "turn").len(), stable.of(&id, "dropped")[0]["why"].clone()), (1, "too late".into()));
+}
+
+fn a_prompt_that_waits_can_say_something_else_in_its_place_across_a_kill() {
+    let stable = Stable::new();
+    let id = stable.session(json!({}));
+    for text in ["SLOW:8", "first", "last"] {
+        stable.prompt(&id, text);
+    }
+    let reword =
+        |number: u64, text: &str| stable.ask(json!({"do": "reword", "id": id, "number": number, "text": text}));
+    assert_eq!((reword(1, "x"), reword(2, "better"), reword(9, "x")), (false.into(), true.into(), false.into()));
+    assert_eq!(reword(2, "  ")["error"], "the prompt is empty");
+    stable.kill();
+    stable.restart();
+    ended(&stable, &id, 3);
+    let said: Vec<_> = stable.of(&id, "text").iter().map(|text| text["text"].as_str().unwrap().to_owned()).collect();
+    assert!(
+        said.iter().any(|text| text.contains("better")) && !said.iter().any(|text| text.contains("first")),
+        "{said:?}"
+    );
+    let at = |word: &str| said.iter().position(|text| text.contains(word));
+    assert!(at("better") < at("last"), "{said:?}");
 }
 
 fn an_alias_means_the_open_session_and_outlives_the_daemon() {

@@ -100,6 +100,7 @@ impl Keeper {
                     umask: spec.umask,
                     own: spec.own,
                     nofile: spec.nofile,
+                    limits: spec.limits.clone(),
                     given: given.len(),
                     void_exit: spec.void_exit,
                     within_ms: spec.within.map(|within| u64::try_from(within.as_millis()).unwrap_or(u64::MAX)),

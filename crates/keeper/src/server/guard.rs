@@ -141,6 +141,7 @@ impl Server {
             terminal: None,
             umask: None,
             nofile: self.origin.nofile,
+            limits: &[],
             oom: self.origin.oom.as_deref(),
             log: (!mapped.log.is_empty()).then_some(mapped.log),
             shares: false,

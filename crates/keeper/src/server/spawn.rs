@@ -128,6 +128,7 @@ impl Server {
             terminal,
             umask: spec.umask,
             nofile: spec.nofile.unwrap_or(self.origin.nofile),
+            limits: &spec.limits,
             oom: None,
             log: None,
             shares: true,

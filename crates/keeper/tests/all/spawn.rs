@@ -93,16 +93,20 @@ fn a_child_is_born_clean() {
 fn a_child_gets_what_was_asked_for() {
     let stable = Stable::new();
     let (daemon, _) = stable.connect();
-    let mut spec = sh("umask; ulimit -Sn; ulimit -Hn; pwd; echo $0; cut -d' ' -f6 /proc/$$/stat");
+    let mut spec = sh(
+        "umask; ulimit -Sn; ulimit -Hn; ulimit -Sc; ulimit -Hc; ulimit -Ss; pwd; echo $0; cut -d' ' -f6 /proc/$$/stat",
+    );
     spec.umask = Some(0o027);
     spec.nofile = Some((100, 200));
+    // Of core dumps and of the stack, in bytes; the shell tells blocks of 512 and of 1,024.
+    spec.limits = vec![(4, 1024, 2048), (3, 1 << 20, 2 << 20)];
     spec.cwd = "/usr".into();
     spec.program = "../bin/sh".into();
     spec.argv[0] = "another name".into();
     spec.argv.push("zero".into());
     spec.own = Own::Session;
     let child = daemon.spawn("a", spec);
-    let expected = format!("0027\n100\n200\n/usr\nzero\n{}\n", child.pid);
+    let expected = format!("0027\n100\n200\n2\n4\n1024\n/usr\nzero\n{}\n", child.pid);
     assert_eq!(output(&child), expected);
 }
 

@@ -52,7 +52,7 @@ pub struct SignedAnswer {
 
 impl Engine {
     /// Turns away whoever may not act as a device, and records that.
-    pub(super) fn check_visitor(&self, wait: &MayWait, visitor: &Visitor, about: &str) -> Result<(), DeviceError> {
+    pub(crate) fn check_visitor(&self, wait: &MayWait, visitor: &Visitor, about: &str) -> Result<(), DeviceError> {
         let error = match &visitor.caller {
             Caller::Elsewhere => return Ok(()),
             Caller::Free => match self.locked() {
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Records who was turned away; of many, how many.
-    pub(super) fn turned_away(&self, wait: &MayWait, visitor: &Visitor, about: &str, why: &DeviceError) {
+    pub(crate) fn turned_away(&self, wait: &MayWait, visitor: &Visitor, about: &str, why: &dyn std::fmt::Display) {
         let who = match &visitor.caller {
             Caller::Hosted(host) => format!("{host} at {}", visitor.address),
             _ => visitor.address.to_string(),

@@ -20,6 +20,7 @@ mod offers_tests;
 mod pairing;
 pub(crate) mod roster;
 mod secret;
+mod tailnet;
 
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ pub(crate) use pairing::Pairing;
 pub use pairing::{Admitter, Paired, Redeemed, Ticket};
 pub use roster::{Device, Grant, HeldDevice, Lifetimes, NotIn, Tokens};
 pub use secret::Secret;
+pub use tailnet::Tailnet;
 
 pub use ostler_story::{NoRight, Preset, Right, Rights};
 

@@ -22,9 +22,10 @@ const NOTE_EVERY_MS: u64 = 3600 * 1000;
 /// An answer that was lost on its way: so long the refresh token before may be shown again, if nobody has used what it was
 /// exchanged for. A minute: a phone tries again at once, or when it has a network again.
 const GRACE_MS: u64 = 60_000;
-/// Rotations of one device wait for the disk and stay in the audit: so many at once, and then one in this time.
-const ROTATIONS: u64 = 32;
-const ROTATE_EVERY_MS: u64 = 60_000;
+/// What a device has written of itself, new tokens and where it is pushed to, waits for the disk and stays in the audit: so much
+/// at once, and then one entry in this time.
+const ENTRIES: u64 = 32;
+const ENTRY_EVERY_MS: u64 = 60_000;
 
 /// A device as it was paired.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,7 +133,7 @@ pub struct HeldDevice {
     renewed_at: u64,
     /// Nobody has used the new ones.
     unused: bool,
-    /// The time up to which rotations are spent; it runs ahead of the clock by at most `ROTATIONS`.
+    /// The time up to which its entries are spent; it runs ahead of the clock by at most `ENTRIES`.
     spent: u64,
 }
 
@@ -152,6 +153,16 @@ impl HeldDevice {
     fn was_exchanged_for(&self, shown: &str) -> bool {
         let own = shown.split_once('.').map(|(_, own)| Digest::of(own));
         self.tokens.and_then(|tokens| tokens.before).zip(own).is_some_and(|(before, own)| before.is(&own))
+    }
+
+    /// One more entry is its own doing.
+    fn spend(&mut self, now: u64) {
+        self.spent = self.spent.max(now) + ENTRY_EVERY_MS;
+    }
+
+    /// Whether it may have one more written.
+    pub(crate) fn may_spend(&self, now: u64) -> Result<(), NotIn> {
+        if self.spent < now + ENTRIES * ENTRY_EVERY_MS { Ok(()) } else { Err(NotIn::TooOften) }
     }
 
     fn counts(&self, now: u64) -> Result<(), NotIn> {
@@ -181,8 +192,8 @@ pub enum NotIn {
     /// A refresh token came again at once.
     #[error("this refresh token was used a moment ago; use the one that it was exchanged for")]
     Again,
-    /// Too many rotations in a row.
-    #[error("too many refreshes; wait a minute")]
+    /// Too many entries in a row.
+    #[error("too many changes of this device in a row; wait a minute")]
     TooOften,
 }
 
@@ -226,7 +237,7 @@ impl Roster {
                     // Who shows the old one once more has no more time than before.
                     held.renewed_at = if held.unused { held.renewed_at } else { at_ms };
                     held.unused = true;
-                    held.spent = held.spent.max(at_ms) + ROTATE_EVERY_MS;
+                    held.spend(at_ms);
                 }
             }
             Record::DeviceSeen { device, address } => {
@@ -237,6 +248,7 @@ impl Roster {
             Record::DeviceSubscribed { device, endpoint } => {
                 if let Some(held) = self.all.get_mut(device) {
                     held.endpoint.clone_from(endpoint);
+                    held.spend(at_ms);
                 }
             }
             Record::DeviceRevoked { device, .. } => drop(self.all.remove(device)),
@@ -341,10 +353,7 @@ impl Roster {
             () => return Ok(Refresh::Old(id)),
         }
         held.counts(now)?;
-        match held.spent < now + ROTATIONS * ROTATE_EVERY_MS {
-            true => Ok(Refresh::Good(id)),
-            false => Err(NotIn::TooOften),
-        }
+        held.may_spend(now).map(|()| Refresh::Good(id))
     }
 
     /// A name that no other device has, like this one.

@@ -19,7 +19,7 @@ const CODES: u32 = 1_000_000;
 pub struct Secret(String);
 
 impl Secret {
-    pub(super) fn fresh() -> io::Result<Self> {
+    pub(crate) fn fresh() -> io::Result<Self> {
         Ok(Self(URL_SAFE_NO_PAD.encode(random::<BYTES>()?)))
     }
 

@@ -114,6 +114,10 @@ fn act(wait: &MayWait, engine: &Engine, runtime: &tokio::runtime::Runtime, what:
             json!(session().interrupt(wait, how).unwrap().turn)
         }
         "take back" => json!(session().take_back(wait, what["number"].as_u64().unwrap(), "too late").unwrap()),
+        "reword" => match session().reword(wait, what["number"].as_u64().unwrap(), text("text").unwrap()) {
+            Ok(waited) => json!(waited),
+            Err(error) => json!({ "error": error.to_string() }),
+        },
         "aliased" => {
             let found = engine.sessions().aliased("test", &text("alias").unwrap());
             found.iter().map(|session| json!(session.id())).collect()
