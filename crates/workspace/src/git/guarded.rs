@@ -19,7 +19,7 @@ const NAMING: &str =
 const SETTINGS_MAX: usize = 1000;
 
 /// What is said of a folder whose repository does not know it.
-const GONE: &str = "it is no work tree any more";
+const GONE: &str = "it is no worktree any more";
 
 /// What became of a work tree whose work is done.
 #[derive(Debug, Clone, PartialEq, Eq)]

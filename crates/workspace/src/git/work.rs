@@ -78,8 +78,9 @@ impl WorkTree {
             set(&mut looks.env, name, value);
         }
         let acts = looks.clone();
-        let Place { top, git_dir, common_dir, prefix } = Place::find(&looks, root.path())?;
-        let named = looks.named_programs()?;
+        let (folders, named) = at_once(|| Folders::find(&looks, root.path()), &|| looks.named_programs());
+        let Folders { top, git_dir, common_dir, prefix } = folders?;
+        let named = named?;
         let filters_left_out = status::filters_of_the_repository(&named);
         let looks = looks.guarded_against(&named);
         Ok(Self { looks, acts, root, top, prefix, git_dir, common_dir, filters_left_out })
@@ -130,14 +131,14 @@ impl WorkTree {
 }
 
 /// Where git finds the work tree around a folder.
-struct Place {
+struct Folders {
     top: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
     prefix: Vec<u8>,
 }
 
-impl Place {
+impl Folders {
     fn find(git: &Git, root: &Path) -> Result<Self, GitError> {
         const WHAT: [&str; 4] = ["--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix"];
         const IS: [&str; 4] = ["rev-parse", "--path-format=absolute", "--is-inside-work-tree", "--is-bare-repository"];
@@ -170,6 +171,16 @@ impl Place {
         let [top, git_dir, common_dir, prefix] = what.map(line);
         Ok([top?, git_dir?, common_dir?, prefix?])
     }
+}
+
+/// Two questions to git, asked at the same time: each takes a process, and every look at a work tree begins with these.
+fn at_once<A, B: Send>(one: impl FnOnce() -> A, other: &(impl Fn() -> B + Sync)) -> (A, B) {
+    std::thread::scope(|scope| {
+        let beside = std::thread::Builder::new().name("git".into()).spawn_scoped(scope, other);
+        let one = one();
+        let asked = beside.ok().and_then(|thread| thread.join().ok());
+        (one, asked.unwrap_or_else(other))
+    })
 }
 
 /// A look with its output; if git says no, with what it said.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::summary::Summary;
-use super::walk::Found;
+use super::walk::TranscriptFile;
 use super::{Conversation, FILES_MAX, Recorder, Transcript, is_word, offsets};
 
 const FILE: &str = "catalog";
@@ -31,8 +31,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(recorder: Recorder, found: &Found, summary: Summary) -> Self {
-        let Found { path, ino, size, mtime_ns } = found.clone();
+    pub(super) fn new(recorder: Recorder, found: &TranscriptFile, summary: Summary) -> Self {
+        let TranscriptFile { path, ino, size, mtime_ns } = found.clone();
         Self { by: recorder.name().to_owned(), path, ino, size, mtime: mtime_ns, summary }
     }
 
@@ -85,7 +85,7 @@ impl Catalog {
     }
 
     /// What is known of this file, if it is still the same.
-    pub(super) fn take(&mut self, recorder: Recorder, found: &Found) -> Option<Row> {
+    pub(super) fn take(&mut self, recorder: Recorder, found: &TranscriptFile) -> Option<Row> {
         let row = self.rows.remove(&(recorder.name().to_owned(), found.path.clone()))?;
         let same = row.ino == found.ino && row.size == found.size && row.mtime == found.mtime_ns;
         same.then_some(row)

@@ -35,7 +35,7 @@ pub use search::{Hit, Needle, Search, Stop};
 pub use summary::Summary;
 
 use catalog::{Catalog, Row};
-use walk::Found;
+use walk::TranscriptFile;
 
 /// Transcripts that are looked at: more than ten years of work. What is beyond is said.
 pub const FILES_MAX: usize = 50_000;
@@ -118,7 +118,7 @@ impl History {
     /// All of them, newest first. Those that were not looked into before `until` are counted; the next call goes on with them.
     pub fn list(&self, until: Instant) -> Listed {
         let mut listed = Listed::default();
-        let mut files: Vec<(Recorder, Found)> = Vec::new();
+        let mut files: Vec<(Recorder, TranscriptFile)> = Vec::new();
         for (recorder, root) in self.places.folders() {
             let left = FILES_MAX - files.len();
             match walk::files(recorder, root, left) {
@@ -159,7 +159,7 @@ impl History {
         listed
     }
 
-    fn look_into(&self, recorder: Recorder, found: &Found) -> io::Result<Row> {
+    fn look_into(&self, recorder: Recorder, found: &TranscriptFile) -> io::Result<Row> {
         let root = self.places.root(recorder);
         let file = walk::open(root, &found.path)?;
         let summary = summary::read(recorder, &file, root, &found.path)?;
@@ -197,7 +197,7 @@ impl History {
         };
         let (recorder, root) = (transcript.recorder, self.places.root(transcript.recorder));
         let file = walk::open(root, path)?;
-        let found = Found::of(path.clone(), &file)?;
+        let found = TranscriptFile::of(path.clone(), &file)?;
         let mut summary = summary::read(recorder, &file, root, path)?;
         summary.messages = Some(offsets::Offsets::of(&self.dir, recorder, &file)?.count());
         let row = Row::new(recorder, &found, summary);

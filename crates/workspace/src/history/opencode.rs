@@ -220,7 +220,7 @@ pub(super) fn search(path: &Path, transcript: &Transcript, search: &mut Search<'
 
 fn through(database: &Connection, id: &str, search: &mut Search<'_>) -> rusqlite::Result<()> {
     let query = "SELECT id, time_created, data FROM message WHERE session_id = ? AND length(data) < ? ORDER BY time_created, id";
-    let (mut query, mut scratch) = (database.prepare(query)?, Vec::new());
+    let mut query = database.prepare(query)?;
     let mut rows = query.query((id, LINE_MAX as i64))?;
     let mut number = 0;
     while let Some(row) = rows.next()? {
@@ -228,7 +228,7 @@ fn through(database: &Connection, id: &str, search: &mut Search<'_>) -> rusqlite
         let parts = parts(database, &message_id)?;
         let size: usize = parts.iter().map(String::len).sum();
         search.bytes += (data.len() + size) as u64;
-        let may_be = parts.iter().any(|part| search.needle.may_be_in(part.as_bytes(), &mut scratch));
+        let may_be = parts.iter().any(|part| search.needle.may_be_in(part.as_bytes()));
         let message = || opencode_message(&message_id, u64::try_from(time).unwrap_or(0), &data, &parts);
         let hit = may_be
             .then(message)

@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io;
 
+use grep_matcher::Matcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use memchr::memmem;
 use ostler_agents::transcript::line;
 use ostler_story::{Element, Message, Speaker};
@@ -28,8 +30,17 @@ pub type Stop<'a> = &'a dyn Fn() -> bool;
 pub struct Needle {
     words: String,
     any_case: bool,
-    /// A part of it that every way to write JSON leaves as it is.
-    plain: memmem::Finder<'static>,
+    plain: Plain,
+}
+
+/// A part of it that every way to write JSON leaves as it is.
+#[derive(Debug, Clone)]
+enum Plain {
+    /// There is none.
+    Nothing,
+    Exactly(memmem::Finder<'static>),
+    /// Without a copy of every line in small letters, which would take most of the time.
+    AnyCase(RegexMatcher),
 }
 
 impl Needle {
@@ -43,21 +54,25 @@ impl Needle {
         let escaped =
             |c: char| !c.is_ascii() || c.is_ascii_control() || matches!(c, '"' | '\\' | '/' | '<' | '>' | '&');
         let plain = query.split(escaped).max_by_key(|part| part.len()).unwrap_or_default();
-        Some(Self { words: query.to_owned(), any_case, plain: memmem::Finder::new(plain).into_owned() })
+        let plain = match (plain, any_case) {
+            ("", _) => Plain::Nothing,
+            (plain, false) => Plain::Exactly(memmem::Finder::new(plain).into_owned()),
+            (plain, true) => {
+                let mut builder = RegexMatcherBuilder::new();
+                Plain::AnyCase(builder.fixed_strings(true).case_insensitive(true).unicode(false).build(plain).ok()?)
+            }
+        };
+        Some(Self { words: query.to_owned(), any_case, plain })
     }
 
-    /// Whether a line may hold it; `scratch` is used again.
-    pub(super) fn may_be_in(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
-        if self.plain.needle().is_empty() {
-            return true;
+    /// Whether a line may hold it.
+    pub(super) fn may_be_in(&self, line: &[u8]) -> bool {
+        match &self.plain {
+            Plain::Nothing => true,
+            Plain::Exactly(plain) => plain.find(line).is_some(),
+            // This matcher does not fail.
+            Plain::AnyCase(plain) => plain.is_match(line).unwrap_or(true),
         }
-        if !self.any_case {
-            return self.plain.find(line).is_some();
-        }
-        scratch.clear();
-        scratch.extend_from_slice(line);
-        scratch.make_ascii_lowercase();
-        self.plain.find(scratch).is_some()
     }
 
     /// Where it is in a text, and what stands around it.
@@ -138,7 +153,7 @@ pub struct Search<'a> {
 pub(super) fn through(transcript: &Transcript, file: &File, search: &mut Search<'_>) -> io::Result<()> {
     let (identity, recorder) = (Identity::of(file)?, transcript.recorder);
     let whole = end(file, file.metadata()?.len())?;
-    let (mut scratch, mut asked) = (Vec::new(), 0_u64);
+    let mut asked = 0_u64;
     forward(file, 0, whole, &mut |start, next, text| {
         search.bytes += next - start;
         if search.bytes - asked >= ASK_EVERY {
@@ -150,9 +165,7 @@ pub(super) fn through(transcript: &Transcript, file: &File, search: &mut Search<
                 search.unread += 1;
                 true
             }
-            Line::Whole(bytes) => {
-                !search.needle.may_be_in(bytes, &mut scratch) || one(recorder, bytes, start, identity, search)
-            }
+            Line::Whole(bytes) => !search.needle.may_be_in(bytes) || one(recorder, bytes, start, identity, search),
         };
         go_on && !search.stopped
     })?;
@@ -189,13 +202,12 @@ mod tests {
 
     #[test]
     fn what_json_escapes_is_found_all_the_same() {
-        let mut scratch = Vec::new();
         for (query, line) in
             [("say \"hi\" there", r#"{"t":"say \"hi\" there"}"#), ("a/b", r#"{"t":"a\/b"}"#), ("\u{e9}", r#""\u00e9""#)]
         {
-            assert!(Needle::new(query).unwrap().may_be_in(line.as_bytes(), &mut scratch), "{query}");
+            assert!(Needle::new(query).unwrap().may_be_in(line.as_bytes()), "{query}");
         }
-        assert!(!Needle::new("absent").unwrap().may_be_in(b"{\"t\":\"here\"}", &mut scratch));
+        assert!(!Needle::new("absent").unwrap().may_be_in(b"{\"t\":\"here\"}"));
         assert!(Needle::new("  ").is_none() && Needle::new(&"x".repeat(1000)).is_none());
     }
 

@@ -17,7 +17,7 @@ const ENTRIES_MAX: usize = 200_000;
 
 /// A file that may be a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct TranscriptFile {
     /// Below the recorder's folder.
     pub(super) path: String,
     pub(super) ino: u64,
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) mtime_ns: u64,
 }
 
-impl Found {
+impl TranscriptFile {
     /// The file that is open.
     pub(super) fn of(path: String, file: &File) -> io::Result<Self> {
         let meta = file.metadata()?;
@@ -80,7 +80,7 @@ fn is_uuid(text: &str) -> bool {
 }
 
 /// Every file of a recorder, and how many there are beyond `max`.
-pub(super) fn files(recorder: Recorder, root: &Path, max: usize) -> io::Result<(Vec<Found>, u64)> {
+pub(super) fn files(recorder: Recorder, root: &Path, max: usize) -> io::Result<(Vec<TranscriptFile>, u64)> {
     let (mut found, mut more) = (Vec::new(), 0);
     each(recorder, root, &mut |folder, path, name| {
         if id_of(recorder, name).is_none() {
@@ -96,7 +96,7 @@ pub(super) fn files(recorder: Recorder, root: &Path, max: usize) -> io::Result<(
 }
 
 /// The files whose name tells this id, or its beginning.
-pub(super) fn named(recorder: Recorder, root: &Path, id: &str) -> Vec<Found> {
+pub(super) fn named(recorder: Recorder, root: &Path, id: &str) -> Vec<TranscriptFile> {
     let mut found = Vec::new();
     if recorder == Recorder::Claude {
         // The whole name is known: nobody looks through a folder for it.
@@ -121,14 +121,14 @@ pub(super) fn named(recorder: Recorder, root: &Path, id: &str) -> Vec<Found> {
     found
 }
 
-fn stat(folder: &OwnedFd, path: &str, name: &str) -> Option<Found> {
+fn stat(folder: &OwnedFd, path: &str, name: &str) -> Option<TranscriptFile> {
     let meta = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     if FileType::from_raw_mode(meta.st_mode) != FileType::RegularFile {
         return None;
     }
     let path = if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
     let mtime_ns = nanos(meta.st_mtime as i64, meta.st_mtime_nsec as i64);
-    Some(Found { path, ino: meta.st_ino, size: u64::try_from(meta.st_size).unwrap_or(0), mtime_ns })
+    Some(TranscriptFile { path, ino: meta.st_ino, size: u64::try_from(meta.st_size).unwrap_or(0), mtime_ns })
 }
 
 type Each<'a> = &'a mut dyn FnMut(&OwnedFd, &str, &str);

@@ -45,6 +45,11 @@ impl Fuzzy {
             return None;
         }
         let path = path.get(path.len().saturating_sub(PATH_MAX)..).unwrap_or(path);
+        let ascii = path.is_ascii();
+        // Most paths have the letters and not in their order: weighing them is left out.
+        if ascii && !self.words.iter().all(|word| lie_in_order(word, path, self.sensitive)) {
+            return None;
+        }
         let last = memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1);
         let (mut before, sensitive) = ('/', self.sensitive);
         let mut weigh = |at: usize, letter: char| {
@@ -59,7 +64,7 @@ impl Fuzzy {
             (letter, begins + if at >= last { LAST } else { 0 })
         };
         self.path.clear();
-        if path.is_ascii() {
+        if ascii {
             self.path.extend(path.iter().enumerate().map(|(at, byte)| weigh(at, char::from(*byte))));
         } else {
             let text = String::from_utf8_lossy(path);
@@ -74,6 +79,12 @@ impl Fuzzy {
 /// As most letters have one small one.
 fn lower(letter: char) -> char {
     letter.to_lowercase().next().unwrap_or(letter)
+}
+
+/// Whether letters lie in a path of ASCII at all, in their order.
+fn lie_in_order(word: &[char], path: &[u8], sensitive: bool) -> bool {
+    let mut path = path.iter().map(|byte| char::from(if sensitive { *byte } else { byte.to_ascii_lowercase() }));
+    word.iter().all(|letter| path.any(|other| other == *letter))
 }
 
 /// The best way in which letters lie in a path, in their order.

@@ -118,6 +118,14 @@ impl Queue {
     }
 }
 
+/// A name in a folder, as its path: made once, for as long as the index has it.
+fn joined(folder: &Path, name: &OsStr) -> Box<[u8]> {
+    match folder.as_os_str().as_bytes() {
+        [] => name.as_bytes().into(),
+        folder => [folder, b"/", name.as_bytes()].concat().into(),
+    }
+}
+
 /// A walk that may be ended.
 pub(crate) struct Walk<'a> {
     pub(crate) root: &'a Root,
@@ -130,7 +138,7 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Everything beneath a folder, in no order. `layer` holds around it.
+    /// Everything beneath a folder, in order but for where the parts of several threads meet. `layer` holds around it.
     pub(crate) fn beneath(&self, folder: &Path, layer: Option<Arc<Layer>>) -> Result<Walked, BeneathError> {
         // The first one alone: that it cannot be read is an error, and a small one needs no threads.
         let (queue, found) = (Queue::default(), AtomicUsize::new(0));
@@ -149,6 +157,8 @@ impl Walk<'_> {
             }
             // Whoever waits for more looks again.
             queue.changed.notify_all();
+            // Here, with all processors: what is in order piece by piece is soon in order as a whole.
+            walked.paths.sort_unstable_by(|one, two| one.0.cmp(&two.0));
             walked
         };
         let rest: Vec<Walked> = std::thread::scope(|scope| {
@@ -210,16 +220,17 @@ impl Walk<'_> {
             if self.rules.ignores(layer.as_deref(), &absolute, is_folder) {
                 continue;
             }
-            let whole = if path.as_os_str().is_empty() { PathBuf::from(&name) } else { path.join(&name) };
+            let whole = joined(&path, &name);
             if is_folder {
-                walked.paths.push((whole.as_os_str().as_bytes().into(), Known::folder()));
-                inside.push(Work { folder: whole, layer: layer.clone() });
+                inside.push(Work { folder: Path::new(OsStr::from_bytes(&whole)).to_owned(), layer: layer.clone() });
+                walked.paths.push((whole, Known::folder()));
                 continue;
             }
             let Ok(stat) = statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let stated = Stated::from(&stat);
             walked.gaps.linked += u64::from(stat.st_nlink > 1);
-            walked.paths.push((whole.as_os_str().as_bytes().into(), Known::of(&whole, &stated)));
+            let known = Known::of(Path::new(OsStr::from_bytes(&whole)), &stated);
+            walked.paths.push((whole, known));
         }
         Ok(inside)
     }

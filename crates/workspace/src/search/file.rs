@@ -23,7 +23,7 @@ pub(super) struct FileSearch<'a> {
     pub(super) context: (usize, usize),
     pub(super) most: usize,
     pub(super) until: Instant,
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stopped: AtomicBool,
 }
 
 /// What was found in one file.
@@ -38,9 +38,30 @@ pub(super) struct Outcome {
     pub(super) cut_off: bool,
 }
 
+impl Outcome {
+    /// There was no time for any of it.
+    pub(super) fn not_looked_at() -> Self {
+        Self { cut_off: true, ..Self::default() }
+    }
+
+    /// Bytes of the lines that are told.
+    pub(super) fn text(&self) -> usize {
+        self.lines.iter().map(|line| line.text.len()).sum()
+    }
+}
+
 impl FileSearch<'_> {
+    /// Nobody wants more of it.
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || Instant::now() >= self.until
+        self.is_stopped() || Instant::now() >= self.until
     }
 
     pub(super) fn searcher(&self) -> Searcher {

@@ -6,6 +6,8 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
+use super::BYTES_MAX;
+
 /// Of a line so many bytes are told, around its first match.
 pub const LINE_MAX: usize = 2000;
 /// Matches of one line that are told.
@@ -38,6 +40,7 @@ pub(super) struct Lines<'a> {
     matcher: &'a RegexMatcher,
     most: usize,
     matches: usize,
+    text: usize,
     pub(super) found: Vec<FoundLine>,
     pub(super) more: bool,
     pub(super) binary: bool,
@@ -45,7 +48,13 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(matcher: &'a RegexMatcher, most: usize) -> Self {
-        Self { matcher, most, matches: 0, found: Vec::new(), more: false, binary: false }
+        Self { matcher, most, matches: 0, text: 0, found: Vec::new(), more: false, binary: false }
+    }
+
+    fn push(&mut self, number: Option<u64>, line: &[u8], is_match: bool) {
+        let line = self.line(number, line, is_match);
+        self.text += line.text.len();
+        self.found.push(line);
     }
 
     fn line(&self, number: Option<u64>, line: &[u8], is_match: bool) -> FoundLine {
@@ -68,20 +77,19 @@ impl Sink for Lines<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if self.matches == self.most {
+        if self.matches == self.most || self.text >= BYTES_MAX {
             self.more = true;
             return Ok(false);
         }
         self.matches += 1;
-        let line = self.line(found.line_number(), found.bytes(), true);
-        self.found.push(line);
+        self.push(found.line_number(), found.bytes(), true);
         Ok(true)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
-        if self.matches < self.most || *context.kind() == SinkContextKind::After {
-            let line = self.line(context.line_number(), context.bytes(), false);
-            self.found.push(line);
+        let wanted = self.matches < self.most || *context.kind() == SinkContextKind::After;
+        if wanted && self.text < BYTES_MAX {
+            self.push(context.line_number(), context.bytes(), false);
         }
         Ok(true)
     }

@@ -4,14 +4,14 @@
 //! A search is bounded in lines, bytes and time, ends when nobody waits for it, and reads nothing but regular files beneath the
 //! root. Patterns and files are hostile input.
 
+mod ahead;
 mod file;
 mod lines;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -30,13 +30,6 @@ pub const CONTEXT_MAX: usize = 50;
 const BYTES_MAX: usize = 2 << 20;
 /// What a pattern may become: a hostile one is refused and not built.
 const PATTERN_MAX: usize = 4 << 20;
-/// Files that are handed to the threads at once: their lines are told in order, so a block is waited for as a whole.
-const BLOCK: usize = 512;
-/// More threads only wait for the same disk.
-const THREADS_MAX: usize = 8;
-
-/// How often it is looked whether anybody still waits.
-const LOOKS: Duration = Duration::from_millis(10);
 
 /// How letters are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,82 +115,44 @@ pub fn search(
     gone: &dyn Fn() -> bool,
 ) -> Result<FoundContent, PatternError> {
     let matcher = matcher(query)?;
-    let (until, stop) = (Instant::now() + query.within, AtomicBool::new(false));
     let limit = query.limit.clamp(1, LINES_MAX);
     let one = FileSearch {
         root,
         matcher: &matcher,
         context: (query.context.0.min(CONTEXT_MAX), query.context.1.min(CONTEXT_MAX)),
         most: if query.each == 0 { limit } else { query.each.min(limit) },
-        until,
-        stop: &stop,
+        until: Instant::now() + query.within,
+        stopped: AtomicBool::new(false),
     };
     let mut found = FoundContent { next: query.after.clone(), more: true, ..FoundContent::default() };
-    let (mut told, mut after) = (0, query.after.clone());
-    loop {
-        let block = index.searched_after(after.as_deref(), &query.folder, &query.filters, BLOCK);
-        let Some(last) = block.last().cloned() else {
-            found.more = false;
-            return Ok(found);
-        };
-        for (path, outcome) in block.iter().zip(outcomes(&one, &block, gone)) {
+    let mut told = 0;
+    let whole = ahead::run(&one, index, query, gone, |block| {
+        block.into_iter().all(|(path, outcome)| {
             // What was not looked at to its end is looked at next time.
-            let Some(outcome) = outcome.filter(|outcome| !outcome.cut_off) else { return Ok(found) };
-            found.take(path, outcome, &mut told);
-            found.next = Some(path.clone());
-            if found.matches >= limit as u64 || told >= BYTES_MAX {
-                return Ok(found);
+            if outcome.cut_off {
+                return false;
             }
-        }
-        if Instant::now() >= until || gone() {
-            return Ok(found);
-        }
-        after = Some(last);
-    }
+            told += outcome.text();
+            found.take(path, outcome);
+            found.matches < limit as u64 && told < BYTES_MAX
+        })
+    });
+    found.more = !whole;
+    Ok(found)
 }
 
 impl FoundContent {
-    fn take(&mut self, path: &Path, outcome: Outcome, told: &mut usize) {
+    fn take(&mut self, path: PathBuf, outcome: Outcome) {
         self.searched += 1;
         self.bytes += outcome.bytes;
         self.unreadable += u64::from(outcome.unreadable);
         self.binary += u64::from(outcome.binary);
         if !outcome.lines.is_empty() {
             self.matches += outcome.lines.iter().filter(|line| line.is_match()).count() as u64;
-            *told += outcome.lines.iter().map(|line| line.text.len()).sum::<usize>();
-            self.files.push(FoundFile { path: path.to_owned(), lines: outcome.lines, more: outcome.more });
+            self.files.push(FoundFile { path: path.clone(), lines: outcome.lines, more: outcome.more });
         }
+        self.next = Some(path);
     }
-}
-
-/// What is in each file of a block; nothing for those that there was no time for.
-fn outcomes(one: &FileSearch<'_>, block: &[PathBuf], gone: &dyn Fn() -> bool) -> Vec<Option<Outcome>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(block.len());
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(vec![None; block.len()]));
-    let waiting = std::thread::current();
-    let worker = || {
-        let mut searcher = one.searcher();
-        while !one.is_over() {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = block.get(at) else { break };
-            let outcome = one.run(&mut searcher, path);
-            if let Some(place) = done.lock().unwrap_or_else(PoisonError::into_inner).get_mut(at) {
-                *place = Some(outcome);
-            }
-        }
-        waiting.unpark();
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        // This thread looks whether anybody still waits.
-        while !others.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-            if gone() {
-                one.stop.store(true, Ordering::Relaxed);
-            }
-            std::thread::park_timeout(LOOKS);
-        }
-    });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn matcher(query: &ContentQuery) -> Result<RegexMatcher, PatternError> {

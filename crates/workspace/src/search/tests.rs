@@ -162,3 +162,24 @@ fn of_one_file_no_more_is_told_than_was_asked_for() {
     assert!(all.files[0].more && !all.files[1].more);
     assert!(Path::new("a") == all.files[0].path);
 }
+
+#[test]
+fn files_full_of_matches_cost_what_one_answer_holds() {
+    let line = [b"needle ".repeat(250), b"\n".to_vec()].concat();
+    let text = line.repeat(1500);
+    let files: Vec<(String, &[u8])> = (0..8).map(|number| (format!("f{number:02}"), text.as_slice())).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let (_dir, watch) = watched(&files);
+    let size = |found: &FoundContent| -> usize {
+        found.files.iter().flat_map(|file| &file.lines).map(|line| line.text.len()).sum()
+    };
+    let wide = ContentQuery { limit: LINES_MAX, context: (CONTEXT_MAX, CONTEXT_MAX), ..query("needle") };
+    let mut after = None;
+    for _ in 0..8 {
+        let page = found(&watch, &ContentQuery { after, ..wide.clone() });
+        assert_eq!((page.files.len(), page.files[0].more), (1, true));
+        assert!(page.more && size(&page) < BYTES_MAX + 2 * LINE_MAX, "{}", size(&page));
+        after = page.next;
+    }
+    assert!(!found(&watch, &ContentQuery { after, ..wide }).more);
+}

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use super::inotify::{Inotify, Place};
+use super::inotify::{Inotify, Watched};
 
 /// Folders of names of branches and tags that are watched: who has more, has them packed.
 const FOLDERS_MAX: usize = 2000;
@@ -114,7 +114,7 @@ fn add(inotify: &Inotify, folder: &Path, depth: usize, left: &mut usize) {
         return;
     }
     *left -= 1;
-    inotify.add(Place::Git(folder.to_owned()), open.as_fd());
+    inotify.add(Watched::Git(folder.to_owned()), open.as_fd());
     if depth == 0 {
         return;
     }

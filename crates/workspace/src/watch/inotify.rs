@@ -23,7 +23,7 @@ const EVENTS_MAX: usize = 16 << 10;
 
 /// What a watched folder is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Watched {
     /// A folder of the workspace, from its root on.
     Work(PathBuf),
     /// A folder of git, as an absolute path.
@@ -34,9 +34,9 @@ pub(super) enum Place {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// Something about a name in a folder; a move has a number that its two halves share.
-    Name { place: Place, name: OsString, moved: Option<(u32, Half)> },
+    Name { place: Watched, name: OsString, moved: Option<(u32, Half)> },
     /// Something about the folder itself: it may be gone, or elsewhere.
-    Itself(Place),
+    Itself(Watched),
     /// There was more than the kernel keeps.
     Lost,
 }
@@ -49,7 +49,7 @@ pub(super) enum Half {
 
 #[derive(Debug, Default)]
 struct Folders {
-    places: HashMap<i32, Place>,
+    places: HashMap<i32, Watched>,
     /// Why there are not more.
     limit: Option<String>,
 }
@@ -83,7 +83,7 @@ impl Inotify {
     }
 
     /// Watches an open folder; what was known of it under another name is forgotten.
-    pub(super) fn add(&self, place: Place, folder: BorrowedFd<'_>) {
+    pub(super) fn add(&self, place: Watched, folder: BorrowedFd<'_>) {
         let flags = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVE
@@ -113,7 +113,7 @@ impl Inotify {
 
     /// Does not watch a folder of the workspace any more, nor what is beneath it.
     pub(super) fn remove(&self, path: &Path) {
-        let beneath = |place: &Place| matches!(place, Place::Work(folder) if folder.starts_with(path));
+        let beneath = |place: &Watched| matches!(place, Watched::Work(folder) if folder.starts_with(path));
         let mut folders = self.folders();
         let gone: Vec<i32> =
             folders.places.iter().filter(|(_, place)| beneath(place)).map(|(number, _)| *number).collect();
@@ -162,7 +162,7 @@ impl Inotify {
 /// The walk of an index puts a watch on each folder before it reads what is in it.
 impl Enter for Inotify {
     fn enter(&self, path: &Path, folder: BorrowedFd<'_>) -> bool {
-        self.add(Place::Work(path.to_owned()), folder);
+        self.add(Watched::Work(path.to_owned()), folder);
         true
     }
 }

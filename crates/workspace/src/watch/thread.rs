@@ -93,6 +93,8 @@ impl<'a> Watching<'a> {
             Err(error) => Phase::Failed(error.to_string()),
         };
         (status.unreadable, status.cut) = (work.gaps.unreadable, work.gaps.cut);
+        // Together with the end of the first walk: who waited for that knows this too.
+        status.polled = limit.clone().or(status.polled.take());
         drop((status, work));
         if let Some(why) = limit {
             self.poll_from_now_on(why);

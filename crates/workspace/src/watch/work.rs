@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, OFlags, statat};
 
 use super::changes::{CHANGES_MAX, Changes};
 use super::git::{GitPlace, Means};
-use super::inotify::{Half, Inotify, Place, Word};
+use super::inotify::{Half, Inotify, Watched, Word};
 use super::pace::{Pace, Timing};
 use crate::beneath::{BeneathError, FileKind, Root, Stated};
 use crate::index::walk::{Gaps, Walk, Walked};
@@ -105,12 +105,12 @@ impl Work {
                 self.state.happened(now);
             }
             // One that is gone was touched in its own folder too, and the root is looked at whenever anything happens.
-            Word::Itself(Place::Work(_)) => {}
-            Word::Itself(Place::Git(_)) => {
+            Word::Itself(Watched::Work(_)) => {}
+            Word::Itself(Watched::Git(_)) => {
                 self.git_moved = true;
                 self.state.happened(now);
             }
-            Word::Name { place: Place::Git(folder), name, .. } => {
+            Word::Name { place: Watched::Git(folder), name, .. } => {
                 let means = self.git.as_ref().map_or(Means::Nothing, |git| git.means(inotify, &folder, &name));
                 if means == Means::Nothing {
                     return;
@@ -123,7 +123,7 @@ impl Work {
                     self.files.happened(now);
                 }
             }
-            Word::Name { place: Place::Work(folder), name, moved } => {
+            Word::Name { place: Watched::Work(folder), name, moved } => {
                 if folder.as_os_str().is_empty() && name == GIT {
                     self.git_moved = true;
                     self.state.happened(now);
@@ -351,9 +351,8 @@ impl Work {
         self.gaps = walked.gaps.clone();
         self.seen += 1;
         if !std::mem::replace(&mut self.scanned, true) {
-            let Walked { mut paths, layers, .. } = walked;
+            let Walked { paths, layers, .. } = walked;
             self.layers.extend(layers);
-            paths.sort_unstable_by(|one, two| one.0.cmp(&two.0));
             *index.write() = paths.into_iter().collect::<Names>();
         } else {
             self.take(index, Path::new(""), walked);

@@ -1,5 +1,6 @@
 //! Changes that are thrown away. They are copied first, and nothing is thrown away that could not be.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use super::kept::{self, Keeping, KeptChanges};
@@ -89,7 +90,8 @@ impl WorkTree {
         let status = Porcelain::read(&text).ok_or_else(odd)?;
         let wanted = |path: &[u8]| {
             let path = self.beneath_root(path)?;
-            paths.iter().any(|chosen| path.starts_with(chosen)).then_some(path)
+            // `.` is all of it, as git has it.
+            paths.iter().any(|chosen| chosen == Path::new(".") || path.starts_with(chosen)).then_some(path)
         };
         let mut plan = Plan::default();
         for change in &status.conflicted {
@@ -114,11 +116,13 @@ impl WorkTree {
                 () => {}
             }
         }
+        let restored: HashSet<&PathBuf> = plan.restored.iter().collect();
         for path in &status.untracked {
             if path.ends_with(b"/") && wanted(path).is_some() {
                 return Err(GitError::Asked("a repository of its own in the workspace is not discarded"));
             }
-            plan.removed.extend(wanted(path));
+            // One that was taken out of the index and is there again is listed twice; the commit's comes back in its place.
+            plan.removed.extend(wanted(path).filter(|path| !restored.contains(path)));
         }
         Ok(plan)
     }

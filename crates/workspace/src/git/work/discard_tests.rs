@@ -48,6 +48,22 @@ fn what_is_discarded_can_be_put_back_as_it_was() {
 }
 
 #[test]
+fn what_was_taken_out_of_the_index_and_is_there_again_is_as_committed() {
+    let repo = Repo::new();
+    write(&repo, "old", "1\n");
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-qm", "all"]);
+    repo.git(&["mv", "old", "new"]);
+    write(&repo, "old", "2\n");
+    let before = said(&repo);
+    let (tree, kept) = (open(&repo, ""), repo.base().join("kept"));
+    let gone = tree.discard(Discard { paths: &[".".into()], staged: true, keep_in: Some(&kept) }).unwrap();
+    assert_eq!((said(&repo).as_str(), fs::read_to_string(repo.dir().join("old")).unwrap().as_str()), ("", "1\n"));
+    tree.restore_discarded(&kept, &gone.kept.unwrap().id).unwrap();
+    assert_eq!((said(&repo), fs::read_to_string(repo.dir().join("old")).unwrap()), (before, "2\n".to_owned()));
+}
+
+#[test]
 fn only_the_work_tree_is_discarded_unless_more_is_asked_for() {
     let repo = Repo::new();
     write(&repo, "a.txt", "staged\n");
@@ -121,4 +137,25 @@ fn conflicts_submodules_and_repositories_inside_are_not_thrown_away_by_accident(
     let refused = tree.discard(Discard { paths: &["inner".into()], staged: true, keep_in: None });
     assert!(matches!(refused, Err(GitError::Asked(_))), "{refused:?}");
     assert!(repo.dir().join("inner/precious").exists());
+}
+
+#[test]
+fn putting_back_runs_nothing_that_the_repository_names() {
+    let repo = Repo::new();
+    let ran = repo.base().join("ran");
+    let hook = repo.dir().join(".git/hooks/post-index-change");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\necho x >> {}\n", ran.display())).unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write(&repo, "a.txt", "staged\n");
+    repo.git(&["add", "a.txt"]);
+    assert!(ran.exists(), "the hook of a git that nobody guards runs");
+    let (tree, kept) = (open(&repo, ""), repo.base().join("kept"));
+    let all = ["a.txt".into()];
+    let gone = tree.discard(Discard { paths: &all, staged: true, keep_in: Some(&kept) }).unwrap();
+    fs::remove_file(&ran).unwrap();
+    tree.restore_discarded(&kept, &gone.kept.unwrap().id).unwrap();
+    // Looked at first: a status of a git that nobody guards may write the index.
+    assert!(!ran.exists());
+    assert_eq!(said(&repo).trim(), "M  a.txt");
 }

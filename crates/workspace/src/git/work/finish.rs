@@ -32,7 +32,7 @@ exec "$1" pr create --head="$3" --base="$4" --fill"#;
 /// The same with GitLab's.
 const GITLAB: &str = r#"set -e
 "$0" --no-pager push --porcelain --set-upstream -- "$2" "refs/heads/$3:refs/heads/$3"
-"$1" mr create --source-branch="$3" --target-branch="$4" --fill --yes || exec "$1" mr view "$3""#;
+"$1" mr create --source-branch="$3" --target-branch="$4" --fill --yes || exec "$1" mr view -- "$3""#;
 
 /// Whose program makes a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

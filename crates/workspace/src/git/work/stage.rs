@@ -56,9 +56,9 @@ impl WorkTree {
         Ok(lines)
     }
 
-    /// Puts such lines back.
+    /// Puts such lines back. Nothing that the repository names hears of it: it is no change of its user's, but one taken back.
     pub(super) fn take_index_lines(&self, lines: Vec<u8>) -> Result<(), GitError> {
-        self.act("update-index", &["update-index", "-z", "--index-info"], lines).map(drop)
+        super::act(&self.looks, "update-index", &["update-index", "-z", "--index-info"], lines).map(drop)
     }
 
     /// The tree without anything in it, which stands for what was before the first commit.
