@@ -51,7 +51,7 @@ pub(crate) struct DoorRecord {
 
 /// An instance folder with what could be learnt about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundInstance {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
     pub(crate) record: Option<InstanceRecord>,
@@ -153,7 +153,7 @@ fn is_of_a_door(name: &str) -> bool {
 
 /// Every instance of this user, by name; `only` narrows to one. By their folders, and by the sockets of those whose folder
 /// was deleted or cannot be written.
-pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
+pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<FoundInstance>> {
     let mut found = match in_state(paths, only) {
         Ok(found) => found,
         Err(error) => {
@@ -177,7 +177,7 @@ pub(crate) fn find(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> 
 }
 
 /// The instances that listen in the runtime folder.
-fn listening(paths: &Paths, only: Option<&str>) -> Vec<Found> {
+fn listening(paths: &Paths, only: Option<&str>) -> Vec<FoundInstance> {
     let entries = std::fs::read_dir(paths.runtime_dir()).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".sock")?.to_owned()));
     let wanted = names.filter(|name| {
@@ -186,13 +186,19 @@ fn listening(paths: &Paths, only: Option<&str>) -> Vec<Found> {
     wanted
         .filter_map(|name| {
             let record = InstanceRecord::of_listener(paths, &name)?;
-            Some(Found { dir: paths.instance_dir(&name), name, record: Some(record), problem: None, alive: true })
+            Some(FoundInstance {
+                dir: paths.instance_dir(&name),
+                name,
+                record: Some(record),
+                problem: None,
+                alive: true,
+            })
         })
         .collect()
 }
 
 /// The instances that have a folder.
-fn in_state(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
+fn in_state(paths: &Paths, only: Option<&str>) -> io::Result<Vec<FoundInstance>> {
     let told = |error: io::Error| {
         let advice = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory => "; set OSTLER_STATE to a folder of yours",
@@ -219,7 +225,7 @@ fn in_state(paths: &Paths, only: Option<&str>) -> io::Result<Vec<Found>> {
             Err(error) => (None, Some(error.to_string())),
         };
         let alive = record.as_ref().is_some_and(InstanceRecord::is_alive);
-        found.push(Found { name, dir, record, problem, alive });
+        found.push(FoundInstance { name, dir, record, problem, alive });
     }
     Ok(found)
 }

@@ -44,6 +44,14 @@ pub(crate) enum PathsError {
     },
 }
 
+/// The variables that name a place from the current folder on, for a program that is started in another.
+pub(crate) fn made_absolute() -> impl Iterator<Item = (&'static str, PathBuf)> {
+    ["HOME", "OSTLER_STATE", "OSTLER_RUNTIME", "OSTLER_CONFIG"].into_iter().filter_map(|name| {
+        let path = PathBuf::from(std::env::var_os(name).filter(|value| !value.is_empty())?);
+        path.is_relative().then(|| absolute(name, path).ok().map(|path| (name, path))).flatten()
+    })
+}
+
 /// The three roots, absolute, decided once per run.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
@@ -63,7 +71,7 @@ impl Paths {
         // The XDG specification says that a relative value must be ignored; ours are made absolute instead.
         let xdg = |name| set(name).filter(|path: &PathBuf| path.is_absolute());
         let own = |name: &'static str| set(name).map(|path| absolute(name, path)).transpose();
-        let home = |need| set("HOME").ok_or(PathsError::NoHome(need));
+        let home = |need| own("HOME")?.ok_or(PathsError::NoHome(need));
 
         let state = match own("OSTLER_STATE")? {
             Some(path) => path,

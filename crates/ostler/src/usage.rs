@@ -8,8 +8,15 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::output::{CommandError, nearest};
 
 /// What other programs call our verbs: nothing that looks like them would help.
-const OTHER_WORDS: &[(&str, &[&str])] =
-    &[("stop", &["down", "kill"]), ("ls", &["ps", "sessions"]), ("list", &["ps", "sessions"])];
+const OTHER_WORDS: &[(&str, &[&str])] = &[
+    ("stop", &["down", "kill"]),
+    ("ls", &["ps", "sessions"]),
+    ("list", &["ps", "sessions"]),
+    ("rm", &["forget", "close"]),
+    ("delete", &["forget", "close"]),
+    ("exec", &["run"]),
+    ("version", &["status"]),
+];
 
 /// Help asked for is a result; anything else is a mistake in the call.
 pub(crate) fn report(mut error: clap::Error, args: &[OsString], command: &clap::Command) -> ExitCode {

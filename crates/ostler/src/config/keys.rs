@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ostler_door_sudo_proxy::Writable;
 use ostler_door_web::NotAnOrigin;
@@ -11,6 +12,9 @@ use super::{Config, DetachKey, Forward, notify, parse_duration, parse_size};
 
 /// As often as somebody says no before it is meant.
 const REFUSALS: u32 = 3;
+
+/// More often it would tell nobody anything.
+const BEAT_MIN: Duration = Duration::from_secs(1);
 
 /// One setting.
 #[derive(Debug)]
@@ -28,12 +32,18 @@ impl Key {
     pub(crate) fn loosens(&self, text: &str) -> bool {
         match self.name {
             "approvals.writable_programs" => text != self.default,
-            "daemon.core_dumps" | "web.insecure_lan" => parse_bool(text) == Ok(true),
+            // Asking again until somebody gives in.
+            "approvals.fatigue" => parse_duration(text)
+                .ok()
+                .is_none_or(|pause| parse_duration(self.default).is_ok_and(|usual| pause < usual)),
+            // A command line of anybody's who writes the file, and what it is told.
+            "audit.forward" => matches!(Forward::parse(text), Forward::Command(_)),
+            "daemon.core_dumps" | "web.insecure_lan" | "cdev.shell" => parse_bool(text) == Ok(true),
             "web.bind" => text.parse().is_ok_and(|bind: IpAddr| !bind.to_canonical().is_loopback()),
             "web.url" | "cdev.url" => !text.is_empty(),
             // Where what is told goes, and how much of it.
             "notify.webhook" | "notify.webhook_token" | "notify.command" => !text.is_empty(),
-            "notify.content" | "notify.push_private" => parse_bool(text) == Ok(true),
+            "notify.content" | "notify.answer" | "notify.push_private" => parse_bool(text) == Ok(true),
             _ => false,
         }
     }
@@ -161,6 +171,31 @@ pub(crate) const KEYS: &[Key] = &[
         },
     },
     Key {
+        name: "cdev.heartbeat",
+        default: "30s",
+        doc: "How often cdev clients hear that ostler is there.",
+        apply: |config, text| {
+            let every = parse_duration(text)?;
+            if every < BEAT_MIN {
+                return Err("expected 1s or more".to_owned());
+            }
+            config.cdev.heartbeat = every;
+            Ok(())
+        },
+    },
+    Key {
+        name: "cdev.rate_limit",
+        default: "true",
+        doc: "Limit cdev clients to 100 requests and 10 prompts a minute for a connection.",
+        apply: |config, text| parse_bool(text).map(|value| config.cdev.rate_limit = value),
+    },
+    Key {
+        name: "cdev.shell",
+        default: "false",
+        doc: "Run a prompt that begins with ! in a shell, for devices that may type into terminals. Needs `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.cdev.shell = value),
+    },
+    Key {
         name: "web.port",
         default: "8767",
         doc: "The first port to try for phones and browsers.",
@@ -207,6 +242,12 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_bool(text).map(|value| config.web.insecure_lan = value),
     },
     Key {
+        name: "web.zeroclaw",
+        default: "false",
+        doc: "Serve zeroclaw clients on that port too, at /zeroclaw, by TLS and a paired device's token. Needs web.certificate.",
+        apply: |config, text| parse_bool(text).map(|value| config.web.zeroclaw = value),
+    },
+    Key {
         name: "daemon.restart",
         default: "true",
         doc: "Restart ostler when it crashes; `false` where a service manager does that.",
@@ -227,7 +268,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "approvals.fatigue",
         default: "10m",
-        doc: "How long a request that was denied three times in a row is denied without asking; `off` always asks.",
+        doc: "How long a request that was denied three times in a row is denied without asking; `off` always asks. Less than 10m needs `ostler config confirm`.",
         apply: |config, text| {
             let pause = if text == "off" { None } else { Some(parse_duration(text)?) };
             config.approvals.fatigue = pause.map(|pause| (REFUSALS, pause));
@@ -309,7 +350,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "audit.forward",
         default: "",
-        doc: "Also send the audit log to `journald`, or to a command that reads JSON lines and exits with 0.",
+        doc: "Also send the audit log to `journald`, or to a command that reads JSON lines and exits with 0, which needs `ostler config confirm`.",
         apply: |config, text| {
             config.audit.forward = Forward::parse(text);
             Ok(())
@@ -347,6 +388,12 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         doc: "Say in a notice what is asked, too: whoever runs the destination can read it. Needs `ostler config confirm`.",
         apply: |config, text| parse_bool(text).map(|value| config.notify.rules.content = value),
+    },
+    Key {
+        name: "notify.answer",
+        default: "false",
+        doc: "Let what a notice says whole be allowed once or denied from it, never as root: whoever runs the destination can do it too, and an agent that reads the destination in your settings. Needs notify.content, an https address of the page, and `ostler config confirm`.",
+        apply: |config, text| parse_bool(text).map(|value| config.notify.rules.answer = value),
     },
     Key {
         name: "notify.webhook",

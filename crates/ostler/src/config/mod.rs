@@ -164,12 +164,14 @@ pub(crate) struct Web {
     pub(crate) key: Option<PathBuf>,
     /// Other machines may speak in the clear.
     pub(crate) insecure_lan: bool,
+    /// The zeroclaw door is there too.
+    pub(crate) zeroclaw: bool,
 }
 
 impl Default for Web {
     fn default() -> Self {
         let bind = Ipv4Addr::LOCALHOST.into();
-        Self { port: 0, bind, url: None, certificate: None, key: None, insecure_lan: false }
+        Self { port: 0, bind, url: None, certificate: None, key: None, insecure_lan: false, zeroclaw: false }
     }
 }
 
@@ -185,6 +187,9 @@ impl Web {
         if self.certificate.is_some() != self.key.is_some() {
             return Some(("web.certificate", "web.certificate and web.key belong together: set both"));
         }
+        if self.zeroclaw && self.certificate.is_none() {
+            return Some(("web.zeroclaw", NO_TLS));
+        }
         self.is_unprotected().then_some(("web.bind", UNPROTECTED))
     }
 }
@@ -196,10 +201,18 @@ pub(crate) struct Cdev {
     pub(crate) port: u16,
     /// Where a tunnel or a proxy in front of it is found.
     pub(crate) url: Option<ExternalUrl>,
+    /// How often clients hear that the server is there.
+    pub(crate) heartbeat: Duration,
+    /// Clients are held to the document's limits.
+    pub(crate) rate_limit: bool,
+    /// A prompt that begins with `!` is a command line.
+    pub(crate) shell: bool,
 }
 
 const UNPROTECTED: &str = "other machines could connect, and nothing would protect what they say. Choose one: \
     web.url (a tunnel or proxy in front of ostler), web.certificate and web.key (your own), or web.insecure_lan = true";
+
+const NO_TLS: &str = "zerocode speaks TLS to that port: set web.certificate and web.key, PEM files of your own";
 
 /// Who may ask for a decision, and for what.
 #[derive(Clone, Debug, Default)]
@@ -332,6 +345,12 @@ impl Config {
         self
     }
 
+    /// Takes everything that loosens something back.
+    pub(crate) fn strict(self) -> Self {
+        let all = self.loosening();
+        self.without(&all)
+    }
+
     /// Every setting, and every agent of the user's own.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let settings = self.settings.iter().map(|Setting { key, text, origin }| {
@@ -405,6 +424,22 @@ mod tests {
     }
 
     #[test]
+    fn a_command_for_the_audit_and_less_patience_loosen_too() {
+        let names = |text: &str| load(text, &[]).0.loosening().into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("[audit]\nforward = \"cat >> x\"\n"), ["audit.forward"]);
+        assert_eq!(names("[audit]\nforward = \"journald\"\n"), [""; 0]);
+        for (pause, loosens) in [("off", true), ("0s", true), ("9m", true), ("10m", false), ("1h", false)] {
+            assert_eq!(!names(&format!("[approvals]\nfatigue = \"{pause}\"\n")).is_empty(), loosens, "{pause}");
+        }
+        let (config, _) = load("[approvals]\nfatigue = \"off\"\n[audit]\nforward = \"x\"\n", &[]);
+        let strict = config.strict();
+        assert_eq!(
+            (strict.audit.forward, strict.approvals.fatigue),
+            (Forward::Nowhere, Some((3, Duration::from_secs(600))))
+        );
+    }
+
+    #[test]
     fn other_machines_need_a_way_that_was_chosen() {
         let problems = |text: &str| load(&format!("[web]\nbind = \"0.0.0.0\"\n{text}"), &[]).1;
         let refused = problems("");
@@ -421,6 +456,15 @@ mod tests {
         let names: Vec<String> = config.loosening().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["web.bind", "web.url", "web.insecure_lan"], "an agent can write the file");
         assert!(config.clone().without(&config.loosening()).web.bind.is_loopback());
+    }
+
+    #[test]
+    fn zerocode_comes_to_the_web_port_by_choice_and_never_in_the_clear() {
+        assert!(!load("", &[]).0.web.zeroclaw);
+        let (_, refused) = load("[web]\nurl = \"https://box.example\"\nzeroclaw = true\n", &[]);
+        assert!(refused[0].starts_with("FILE:3: web.zeroclaw = true: ") && refused[0].contains("web.certificate"));
+        let (config, problems) = load("[web]\nzeroclaw = true\ncertificate = \"/c\"\nkey = \"/k\"\n", &[]);
+        assert!(problems.is_empty() && config.web.zeroclaw && config.loosening().is_empty(), "{problems:?}");
     }
 
     #[test]

@@ -85,7 +85,6 @@ impl Plan {
         let journal = &settings.journal;
         Self {
             retention: journal.retention(),
-            approvals: approval::Settings { fatigue: settings.approvals.fatigue, ..approval::Settings::default() },
             sessions: settings.sessions.clone(),
             ..Self::of_stand_in(door, Environment::of_this_process(&["OSTLER_PROCESS"]))
         }

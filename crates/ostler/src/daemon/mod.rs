@@ -22,7 +22,9 @@ pub(crate) use door_socket::{DoorSocket, Folder};
 pub(crate) use doors::{Handed, OwnCdev, OwnCodecast, OwnDoor, OwnZeroclaw, door_names, sudo_proxy_settings};
 pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan, extract_login_path};
-pub(crate) use joining::{Invitation, SOCKET as JOIN_SOCKET};
+pub(crate) use joining::{
+    Answering, Decide, Invitation, KEEP_OUTPUT, SOCKET as JOIN_SOCKET, SURFACE, Said, Told, UNATTENDED, Verdict,
+};
 pub(crate) use launched::Launched;
 pub(crate) use log_writer::LogWriter;
 pub(crate) use native::Native;
@@ -58,10 +60,28 @@ pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Se
     ended.map_err(io::Error::other)
 }
 
-/// The settings without those that loosen something and that nobody has confirmed to this instance. What a door's own file
-/// asks for (`of_doors`) waits like them; the door looks whether it was confirmed.
-pub(crate) async fn confirmed(engine: &Engine, config: Config, of_doors: Vec<(String, String)>) -> Config {
-    let asked: Vec<_> = config.loosening().into_iter().chain(of_doors).collect();
+/// Loosening settings that matter to a program beside `ostler up` that hosts agents.
+const BESIDE: [&str; 2] = ["approvals.fatigue", "audit.forward"];
+
+/// What a program that hosts agents takes of the settings once its engine runs.
+pub(crate) async fn settle(host: &Host, config: Config) {
+    let asked = config.loosening().into_iter().filter(|(name, _)| BESIDE.contains(&name.as_str())).collect();
+    let config = confirmed(host.engine(), config, asked).await;
+    be_patient(host.engine(), &config).await;
+    forward(host.engine(), host.dir(), &config.audit.forward);
+}
+
+/// How often the same may be asked, as a person wants it; until then as it usually is.
+async fn be_patient(engine: &Engine, config: &Config) {
+    let (inbox, fatigue) = (engine.inbox().clone(), config.approvals.fatigue);
+    if let Err(lost) = MayWait::pool(move |wait| inbox.set_fatigue(wait, fatigue)).await {
+        tracing::error!("approvals.fatigue: {lost}");
+    }
+}
+
+/// The settings without those of `asked` that nobody has confirmed to this instance. What a door's own file asks for waits like
+/// them; the door looks whether it was confirmed.
+pub(crate) async fn confirmed(engine: &Engine, config: Config, asked: Vec<(String, String)>) -> Config {
     let (inbox, wanted) = (engine.inbox().clone(), asked.clone());
     let read = MayWait::pool(move |wait| inbox.settings(wait, wanted).map_err(|error| error.to_string())).await;
     let waiting = read.unwrap_or_else(|lost| Err(lost.to_string())).unwrap_or_else(|error| {

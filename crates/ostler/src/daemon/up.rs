@@ -78,14 +78,15 @@ async fn serve(mut options: Options) -> Result<(), HostError> {
             sync_every: journal.sync_every,
             kill_grace: options.config.process.kill_grace,
             approvals: approval::Settings {
-                fatigue: options.config.approvals.fatigue,
+                fatigue: options.config.clone().strict().approvals.fatigue,
                 ..approval::Settings::default()
             },
             sessions: options.config.sessions.clone(),
         })
         .await?;
-    let of_doors: Vec<_> = doors::loosening(&options).collect();
-    options.config = super::confirmed(host.engine(), options.config, of_doors).await;
+    let asked = options.config.loosening().into_iter().chain(doors::loosening(&options)).collect();
+    options.config = super::confirmed(host.engine(), options.config, asked).await;
+    super::be_patient(host.engine(), &options.config).await;
     host.engine().allow_core_dumps(options.config.daemon.core_dumps);
     let (native, mut doors, mut leases) = match open(&options, &host) {
         Ok(doors) => doors,

@@ -32,6 +32,16 @@ const STAND_INS: &[StandIn] = &[
     ("zeroclaw", zeroclaw::run),
 ];
 
+/// The arguments of a program of this name, as they are meant. What was wrong with them, or asked for, was said.
+fn parsed<A: clap::Parser>(name: &str, args: &[OsString]) -> Result<A, ExitCode> {
+    let name = OsString::from(name);
+    A::try_parse_from(std::iter::once(&name).chain(args)).map_err(|error| {
+        // Whoever reads it may have left.
+        let _ = error.print();
+        ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    })
+}
+
 /// Every name.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     STAND_INS.iter().map(|(name, _)| *name)

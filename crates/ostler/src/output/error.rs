@@ -1,10 +1,12 @@
 //! The one error type at the edge: what happened, what to do next, and the exit code that says which kind it was.
 
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use ostler_api::ErrorKind;
 use ostler_api::client::ClientError;
+use ostler_engine::DiskTrouble;
 
 use super::{visible_json, visible_lines};
 use crate::config::ConfigError;
@@ -18,6 +20,10 @@ pub(crate) enum Kind {
     NoInstance,
     NotFound,
     Refused,
+    /// The command that was to run cannot be executed; what a shell says then.
+    NotExecutable,
+    /// The command that was to run is not there; what a shell says then.
+    NoCommand,
     /// Nobody reads our output any more; that is no reason to complain.
     Unread,
 }
@@ -31,6 +37,8 @@ impl Kind {
             Self::NoInstance => 3,
             Self::NotFound => 4,
             Self::Refused => 5,
+            Self::NotExecutable => 126,
+            Self::NoCommand => 127,
         }
     }
 
@@ -42,6 +50,8 @@ impl Kind {
             Self::NoInstance => "no_instance",
             Self::NotFound => "not_found",
             Self::Refused => "refused",
+            Self::NotExecutable => "not_executable",
+            Self::NoCommand => "command_not_found",
         }
     }
 }
@@ -65,6 +75,13 @@ impl CommandError {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Kind::Usage, message)
+    }
+
+    /// What could not be written here because of the disk; nothing where that is not the reason.
+    pub(crate) fn of_disk(path: &Path, error: &io::Error) -> Option<Self> {
+        // `df` wants a folder that is there.
+        let dir = path.ancestors().find(|dir| dir.is_dir()).unwrap_or(path);
+        DiskTrouble::of(dir, error).map(|trouble| Self::failed(trouble.message).hint(trouble.hint))
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -111,6 +128,11 @@ impl From<rustix::io::Errno> for CommandError {
 
 impl From<PathsError> for CommandError {
     fn from(error: PathsError) -> Self {
+        if let PathsError::Io { path, source } = &error
+            && let Some(trouble) = Self::of_disk(path, source)
+        {
+            return trouble;
+        }
         let kind = match error {
             PathsError::InstanceName(_) => Kind::Usage,
             PathsError::Foreign { .. } | PathsError::Shared { .. } => Kind::Refused,
@@ -138,6 +160,7 @@ impl From<ClientError> for CommandError {
         let kind = match answer.kind() {
             ErrorKind::NotFound => Kind::NotFound,
             ErrorKind::Refused => Kind::Refused,
+            ErrorKind::NotExecutable => Kind::NotExecutable,
             ErrorKind::BadParams | ErrorKind::Ambiguous => Kind::Usage,
             _ => Kind::Failed,
         };

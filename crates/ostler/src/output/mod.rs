@@ -8,7 +8,6 @@ pub(crate) mod escape;
 mod nearest;
 mod screen;
 mod table;
-mod user;
 mod visible;
 mod when;
 
@@ -19,6 +18,7 @@ pub(crate) use error::{CommandError, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table, length, terminal_width};
-pub(crate) use user::{by_name, user};
 pub(crate) use visible::{spelled, visible, visible_bytes, visible_json, visible_lines};
-pub(crate) use when::ago;
+pub(crate) use when::{ago, minute};
+
+pub(crate) use ostler_engine::{by_name, user_name as user};

@@ -2,16 +2,16 @@
 //! no text can pose as one of our own lines.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ostler_api::{ApprovalInfo, ApprovalKind, AskerInfo};
 use ostler_door_rpc::is_plain;
-use ostler_door_sudo_proxy::words;
 use ostler_stages::Seal;
+use ostler_story::words;
 use serde::Deserialize;
 
+use super::content;
 use super::row::Row;
-use super::{NAMED_MAX, content};
 use crate::output::{Paint, ago, spelled, user};
 use crate::paths::DEFAULT_INSTANCE;
 
@@ -87,55 +87,16 @@ fn command_rows(command: &Command, info: &ApprovalInfo, rows: &mut Vec<Row>, war
 
 /// The file that a stage executes; what could be wrong with it goes to the warnings.
 fn runs(stage: &Stage, number: usize, info: &ApprovalInfo, command: &Command, warnings: &mut Vec<String>) -> String {
-    let Some(path) = stage.program.as_ref().filter(|path| path.is_absolute()) else {
-        warnings.push(format!("stage {number}: command not found, nothing would run"));
-        return "(command not found)".into();
-    };
-    let shown = words::path(path);
-    if info.privileged {
-        behind(stage, path, number, info, command, warnings);
-    }
-    let Ok(found) = ostler_stages::resolve(&path.to_string_lossy(), info.asker.uid) else {
-        warnings.push(format!("stage {number}: {shown} no longer exists"));
-        return shown;
-    };
-    if stage.seal.is_some() && found.seal.is_some() && stage.seal != found.seal {
-        warnings.push(format!("stage {number}: {shown} changed after the request was made"));
-    }
-    if let Some(place) = &found.writable_by_asker {
-        let user = words::sentence(&user(info.asker.uid));
-        warnings.push(format!(
-            "stage {number}: {user}, who asks, can replace {shown} (can write to {})",
-            words::path(place)
-        ));
-    }
-    if found.canonical == *path { shown } else { format!("{shown} -> {}", words::path(&found.canonical)) }
-}
-
-/// What the one who asks can change beside the file itself: nothing of it is held until root opens it.
-fn behind(
-    stage: &Stage,
-    path: &Path,
-    number: usize,
-    info: &ApprovalInfo,
-    command: &Command,
-    warnings: &mut Vec<String>,
-) {
-    let found = ostler_stages::behind(path, &stage.argv, command.env.values(), info.asker.uid);
+    let (program, variables) = (stage.program.as_deref(), command.env.values());
+    let found =
+        ostler_stages::warnings(program, stage.seal.as_ref(), &stage.argv, variables, info.asker.uid, info.privileged);
     let user = words::sentence(&user(info.asker.uid));
-    for code in &found.code {
-        let (file, place) = (words::path(&code.file), words::path(&code.place));
-        warnings.push(format!(
-            "stage {number}: {user}, who asks, can replace {file}, which it runs (can write to {place})"
-        ));
-    }
-    // Of many the first are enough to know.
-    for named in found.named.iter().take(NAMED_MAX) {
-        warnings.push(format!("stage {number}: {user}, who asks, can change {}", words::path(&named.file)));
-    }
-    if found.named.len() > NAMED_MAX {
-        let more = found.named.len() - NAMED_MAX;
-        warnings.push(format!("stage {number}: {user}, who asks, can change {more} more of these files"));
+    warnings.extend(found.iter().map(|warning| warning.words(number, &user, words::path)));
+    let Some(path) = program.filter(|path| path.is_absolute()) else { return "(command not found)".into() };
+    let shown = words::path(path);
+    match ostler_stages::resolve(&path.to_string_lossy(), info.asker.uid) {
+        Ok(found) if found.canonical != *path => format!("{shown} -> {}", words::path(&found.canonical)),
+        _ => shown,
     }
 }
 

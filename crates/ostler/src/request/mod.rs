@@ -22,9 +22,6 @@ pub(crate) use pages::{NARROWEST, Pages};
 pub(crate) use privilege::{Offer, is_shown_whole, privilege};
 pub(crate) use row::{Row, wrap};
 
-/// Files that are named one by one; more than that, nobody reads.
-const NAMED_MAX: usize = 8;
-
 /// A request to run these stages, for tests.
 #[cfg(test)]
 pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {
@@ -39,6 +36,7 @@ pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {
         kind: ostler_api::ApprovalKind::Command,
         title: "a title".into(),
         privileged: false,
+        warnings: Vec::new(),
         reason: "because".into(),
         hash: ostler_engine::approval::content_hash(&content),
         content,
@@ -60,6 +58,7 @@ pub(crate) fn sample(id: &str, stages: &[&[&str]]) -> ostler_api::ApprovalInfo {
         detail: None,
         decided: None,
         decided_by: None,
+        decided_by_name: None,
         expires_in_ms: Some(60_000),
     }
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use ostler_door_sudo_proxy::{Missing, Question, Stage, words};
+use ostler_stages::NAMED_MAX;
 
-use super::NAMED_MAX;
 use super::row::Row;
 use crate::output::Paint;
 

@@ -3,7 +3,7 @@
 use ostler_api::{SessionUsage, Timestamp};
 use ostler_story::Usage;
 
-use crate::output::visible;
+use crate::output::{minute, visible};
 
 /// Of a turn.
 pub(crate) fn usage_words(usage: &Usage) -> String {
@@ -32,13 +32,6 @@ pub(crate) fn limit_words(name: &str, used: Option<f64>, resets: Option<Timestam
     };
     let resets = resets.map_or(String::new(), |time| format!("; it resets at {}", minute(time)));
     format!("{how}{resets}")
-}
-
-/// To the minute.
-fn minute(time: Timestamp) -> String {
-    let text = time.to_string();
-    let (date, clock) = (text.get(..10).unwrap_or_default(), text.get(11..16).unwrap_or_default());
-    format!("{date} {clock} UTC")
 }
 
 /// Four decimals: a turn of a cheap model costs fractions of a cent.

@@ -1,23 +1,22 @@
 //! `ostler approve`: says yes to one request, after showing all of it, with one key on the person's own terminal.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::Args;
-use ostler_api::client::Client;
+use ostler_api::client::{Client, ClientError};
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, DecideParams, ErrorKind, ShownParams, Verdict, methods,
+    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, DecideParams, Empty, ErrorKind, ShownParams, Verdict,
+    methods,
 };
 use ostler_story::Answers;
 
 use super::Context;
 use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
+use super::confirmed::confirmed;
 use super::connect::Reached;
+use super::session::InPlace;
 use crate::output::{CommandError, Kind, Paint, Screen, visible};
-use crate::request::{Asked, Pages, Pressed, Row, full_text};
-
-/// How often to look whether somebody else has decided meanwhile.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+use crate::request::{Row, full_text};
 
 const HELP: &str = "\
 Shows the whole request and asks you to press y; this needs a terminal. A command that runs as root gets your terminal \
@@ -45,7 +44,7 @@ pub(crate) struct Approve {
     #[arg(long, conflicts_with = "session")]
     always: bool,
 
-    /// Answer a question; repeat for each one
+    /// Answer a question; repeat for each one [default: you are asked]
     #[arg(long, value_name = "QUESTION=ANSWER", conflicts_with_all = ["session", "always"])]
     answer: Vec<String>,
 }
@@ -53,8 +52,14 @@ pub(crate) struct Approve {
 impl Approve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let (mut reached, info) = context.meant_approval(self.id.as_deref(), "approve")?;
-        if ostler_engine::access::own_place().is_err() {
+        if ostler_engine::access::own_place().is_err() || is_locked(&mut reached.client)? {
             return Err(refusal(&mut reached.client, &info));
+        }
+        if info.kind == ApprovalKind::Question
+            && self.answer.is_empty()
+            && let Some(code) = answered_here(context, &mut reached, &info)?
+        {
+            return Ok(code);
         }
         let tty = Tty::deciding().map_err(|error| CommandError::new(Kind::Refused, format!("/dev/tty: {error}")))?;
         tty.alone(&reached.client)?;
@@ -84,6 +89,26 @@ impl Approve {
         }
         Ok(if ended.state == ApprovalState::Failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
+}
+
+/// A question that still waits is put to the person at this terminal; nothing where nobody can be asked.
+fn answered_here(
+    context: &Context,
+    reached: &mut Reached,
+    info: &ApprovalInfo,
+) -> Result<Option<ExitCode>, CommandError> {
+    let mut here = InPlace::new(context);
+    if info.state != ApprovalState::Pending || !here.is_at_terminal() {
+        return Ok(None);
+    }
+    let left = here.ask(&info.id)?.is_some();
+    let now = reached.client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: info.id.clone() })?;
+    if now.state == ApprovalState::Pending {
+        let message = format!("{} not answered; it is still waiting", info.id);
+        return if left { Err(CommandError::failed(message)) } else { Ok(Some(ExitCode::FAILURE)) };
+    }
+    context.screen.line(&format!("{}: {}", now.id, visible(&told(&now))))?;
+    Ok(Some(ExitCode::SUCCESS))
 }
 
 /// What was given on the command line, for the questions that are asked.
@@ -117,6 +142,11 @@ pub(super) fn decision(info: &ApprovalInfo, verdict: Verdict) -> DecideParams {
         relays: true,
         signed: None,
     }
+}
+
+/// Whether nobody can decide anything there.
+fn is_locked(client: &mut Client) -> Result<bool, CommandError> {
+    Ok(client.call::<methods::InstanceStatus>(&Empty {})?.locked)
 }
 
 /// There is nobody here to press a key. The daemon says why, and notes that somebody tried; the decision names no content, so
@@ -153,60 +183,15 @@ fn is_yes(
     rows.push(Row::ours(Paint::Plain, ""));
     let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
     rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));
-    let pages = || {
-        Pages::of(&rows, question, tty.size())
-            .ok_or_else(|| CommandError::failed("the terminal is too small to show the request"))
-    };
-    let raw = tty.raw()?;
-    let mut asked = Asked::new(&info.id, &info.hash, pages()?, true, Instant::now());
-    put(screen, tty, &mut asked)?;
-    let yes = loop {
-        let key = key(tty, &mut reached.client, info)?;
-        if tty.size() != asked.size() {
-            asked.lay_out(pages()?);
-            tty.write(b"\r\n")?;
-            put(screen, tty, &mut asked)?;
-            continue;
-        }
-        match asked.press(key, Instant::now()) {
-            Pressed::Turned => put(screen, tty, &mut asked)?,
-            Pressed::NotNow(_) => {}
-            Pressed::Answer(key) => break key == b'y',
-        }
-    };
-    tty.write(b"\r\n")?;
-    drop(raw);
-    Ok(yes)
+    confirmed(screen, tty, &rows, question, || still_waits(&mut reached.client, info))
 }
 
-/// Shows a page. What was typed before it was there was not meant for it.
-pub(super) fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError> {
-    let (body, foot) = asked.page(|paint, text| screen.paint(paint, text));
-    tty.write(body.as_bytes())?;
-    tty.forget_typed()?;
-    tty.write(foot.as_bytes())?;
-    asked.drawn(Instant::now());
-    Ok(())
-}
-
-/// The next key. Ends early when somebody else decides.
-pub(super) fn key(tty: &Tty, client: &mut Client, info: &ApprovalInfo) -> Result<u8, CommandError> {
-    loop {
-        if tty.typed(LOOK_EVERY)? {
-            let mut buffer = [0; 64];
-            return match tty.read(&mut buffer)? {
-                [key] => Ok(*key),
-                [] => Err(CommandError::failed("the terminal was closed")),
-                // A sequence or a paste: nobody's single key.
-                _ => Ok(0),
-            };
-        }
-        let now = client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: info.id.clone() });
-        match now {
-            Ok(now) if now.state != ApprovalState::Pending => return Err(too_late(&now)),
-            Ok(_) => {}
-            Err(ostler_api::client::ClientError::Rpc(error)) if error.kind() != ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
+/// Whether nobody else has decided; who did is the error.
+pub(super) fn still_waits(client: &mut Client, info: &ApprovalInfo) -> Result<bool, CommandError> {
+    match client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: info.id.clone() }) {
+        Ok(now) if now.state != ApprovalState::Pending => Err(too_late(&now)),
+        Ok(_) => Ok(true),
+        Err(ClientError::Rpc(error)) if error.kind() != ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }

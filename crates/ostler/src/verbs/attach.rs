@@ -67,14 +67,12 @@ impl Attach {
         let view = View {
             from: self.from,
             tail: self.from.is_none().then_some(config.attach.tail),
-            lines: None,
-            since: None,
-            until_now: false,
             keyboard: keyboard.map(|mode| (config.attach.detach_key, mode)),
             repaint: raw && self.from.is_none(),
             draws: process.tty,
             attached: true,
             sized: raw && !self.read_only && !self.no_resize,
+            ..View::default()
         };
         let format = match (context.json(), process.tty) {
             (true, _) => Format::Json,

@@ -1,7 +1,7 @@
 //! Starting a daemon in the background and waiting until it answers: what `up` and `restart` share.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::Context;
 use ostler_api::{Door, Empty, methods};
 
 use crate::config::KEYS;
-use crate::instances::{self, DoorRecord, Found, InstanceRecord};
+use crate::instances::{self, DoorRecord, FoundInstance, InstanceRecord};
 use crate::output::{CommandError, visible};
 use crate::paths::DEMO_INSTANCE;
 
@@ -22,6 +22,9 @@ pub(super) const READY_WITHIN: Duration = Duration::from_secs(60);
 pub(super) const POLL: Duration = Duration::from_millis(5);
 /// How much of the log is quoted when a start fails.
 const QUOTE: u64 = 4096;
+
+/// What is noted of a daemon that ended without a word.
+const SILENT: &[u8] = b"it did not start, and did not say why\n";
 
 /// How to start.
 pub(super) struct Start {
@@ -33,19 +36,25 @@ pub(super) struct Start {
 pub(super) fn launch(context: &Context, start: &Start) -> Result<InstanceRecord, CommandError> {
     let dir = context.paths.prepare_instance(context.instance_name())?;
     let path = dir.join("daemon.log");
-    let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
-    let from = log.metadata()?.len();
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+    let log = opened.map_err(|error| {
+        CommandError::of_disk(&dir, &error)
+            .unwrap_or_else(|| CommandError::failed(format!("{}: {error}", path.display())))
+    })?;
+    let (from, mut notes) = (log.metadata()?.len(), log.try_clone()?);
     let launched = match super::service::start(context, start.take_over, start.drop_in) {
         Ok(Some(pid)) => wait_until_ready(context, pid, || Ok(None)),
         Ok(None) => launch_here(context, start, log),
         Err(error) => Err(error),
     };
-    launched.map_err(|mut error| {
+    launched.map_err(move |mut error| {
         let quote = quote(&path, from);
         if !quote.is_empty() {
             error.message = format!("{}:\n{quote}", error.message);
+            return error;
         }
-        error
+        // It says why in its log, where the log takes a word.
+        notes.write_all(SILENT).err().and_then(|full| CommandError::of_disk(&dir, &full)).unwrap_or(error)
     })
 }
 
@@ -66,6 +75,8 @@ fn launch_here(context: &Context, start: &Start, log: File) -> Result<InstanceRe
             command.env_remove(key.variable());
         }
     }
+    // It stands elsewhere, where a relative path means another place.
+    command.envs(crate::paths::made_absolute());
     // A folder that is busy because a daemon stands in it is a nuisance.
     command.current_dir("/").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     let mut child = command.spawn()?;
@@ -84,7 +95,7 @@ fn wait_until_ready(
                 .hint("check this machine: ostler doctor; see what happens: ostler up --foreground"));
         }
         let found = instances::find(&context.paths, Some(context.instance_name()))?.pop();
-        let ours = |found: &Found| found.record.as_ref().is_some_and(|record| record.pid == pid);
+        let ours = |found: &FoundInstance| found.record.as_ref().is_some_and(|record| record.pid == pid);
         if let Some(found) = found.filter(ours)
             && let Ok(mut reached) = context.reach(found)
             && let Some(mut record) = reached.found.record

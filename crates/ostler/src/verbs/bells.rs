@@ -12,7 +12,7 @@ use ostler_api::{NoticeListParams, methods};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Context;
-use crate::instances::Found;
+use crate::instances::FoundInstance;
 use crate::output::visible;
 
 /// Well below the daemon's own limit of a minute.
@@ -50,7 +50,7 @@ pub(super) struct Bells {
 
 impl Bells {
     /// Listens beside everything else, until this is dropped and one more comes.
-    pub(super) fn listen(context: &Context, found: &Found) -> io::Result<Self> {
+    pub(super) fn listen(context: &Context, found: &FoundInstance) -> io::Result<Self> {
         let ready = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (tell, texts) = sync_channel(TEXTS);
         let (wake, socket) = (Arc::clone(&ready), context.native_socket(found));

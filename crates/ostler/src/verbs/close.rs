@@ -15,7 +15,7 @@ const CLOSED_WITHIN: Duration = Duration::from_secs(120);
 /// Close a session and end its agent
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The conversation is kept: `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A work tree that was \
+The conversation is kept: `ostler watch` and `ostler export` still show it; `ostler forget ID` deletes it. A worktree that was \
 made for the session is removed if everything in it is committed, and left alone otherwise.
 
 Example:

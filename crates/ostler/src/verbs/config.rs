@@ -9,8 +9,12 @@ use clap::{Args, Subcommand};
 use ostler_api::{Empty, SettingInfo, methods};
 
 use super::Context;
+use super::approvals::Tty;
+use super::confirmed::confirmed;
+use super::connect::Reached;
 use crate::config::{Config, KEYS, Origin};
 use crate::output::{Align, CommandError, Kind, Paint, Table, visible};
+use crate::request::Row;
 
 /// Show, check or create the settings file
 #[derive(Debug, Args)]
@@ -127,7 +131,7 @@ fn waiting(context: &Context) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Confirms what the daemon says is waiting, and nothing that the file says meanwhile.
+/// Confirms what the daemon says is waiting, once it was read: its value may be an agent's. Nothing that the file says meanwhile.
 fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
     let mut reached = context.reach_one_deciding()?;
     let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
@@ -138,6 +142,17 @@ fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
         )
         .hint("after a change of the settings: ostler restart; what waits: ostler config confirm"));
     };
+    // Where nobody can press a key the daemon says why not, and notes that somebody tried.
+    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
+    if let Some(tty) = &tty {
+        tty.alone(&reached.client)?;
+        if !is_meant(context, tty, &mut reached, &one)? {
+            return Err(CommandError::failed("nothing was confirmed").hint(format!(
+                "if the value is not yours, change it in {}, then: ostler restart",
+                context.paths.config_file().display()
+            )));
+        }
+    }
     reached.client.call::<methods::SettingConfirm>(&one)?;
     let flag = crate::instances::flag(&status.instance);
     if context.json() {
@@ -148,6 +163,20 @@ fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
         context.screen.line(&visible(&line))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the person at this terminal means that value.
+fn is_meant(context: &Context, tty: &Tty, reached: &mut Reached, one: &SettingInfo) -> Result<bool, CommandError> {
+    let about = KEYS.iter().find(|key| key.name == one.setting).map_or("", |key| key.doc);
+    let rows = [
+        Row::new(Paint::Head, &format!("{} = {}", one.setting, one.value)),
+        Row::ours(Paint::Dim, about),
+        Row::ours(Paint::Plain, ""),
+    ];
+    confirmed(&context.screen, tty, &rows, "is this what you want? [y/N] ", || {
+        reached.client.call::<methods::InstanceStatus>(&Empty {})?;
+        Ok(true)
+    })
 }
 
 fn init(context: &Context) -> Result<ExitCode, CommandError> {

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::approvals::Tty;
-use super::approve::put;
 use crate::output::{CommandError, Screen};
 use crate::request::{Asked, Pages, Pressed, Row};
 
@@ -27,19 +26,7 @@ pub(super) fn confirmed(
     let mut asked = Asked::new("question", "", pages()?, true, Instant::now());
     put(screen, tty, &mut asked)?;
     let yes = loop {
-        if !tty.typed(LOOK_EVERY)? {
-            if still()? {
-                continue;
-            }
-            break false;
-        }
-        let mut buffer = [0; 64];
-        let key = match tty.read(&mut buffer)? {
-            [key] => *key,
-            [] => return Err(CommandError::failed("the terminal was closed")),
-            // A sequence or a paste: nobody's single key.
-            _ => 0,
-        };
+        let Some(key) = key(tty, &mut still)? else { break false };
         if tty.size() != asked.size() {
             asked.lay_out(pages()?);
             tty.write(b"\r\n")?;
@@ -55,4 +42,33 @@ pub(super) fn confirmed(
     tty.write(b"\r\n")?;
     drop(raw);
     Ok(yes)
+}
+
+/// Shows a page. What was typed before it was there was not meant for it.
+pub(super) fn put(screen: &Screen, tty: &Tty, asked: &mut Asked) -> Result<(), CommandError> {
+    let (body, foot) = asked.page(|paint, text| screen.paint(paint, text));
+    tty.write(body.as_bytes())?;
+    tty.forget_typed()?;
+    tty.write(foot.as_bytes())?;
+    asked.drawn(Instant::now());
+    Ok(())
+}
+
+/// The next key; nothing once nobody waits for the answer any more.
+pub(super) fn key(
+    tty: &Tty,
+    mut still: impl FnMut() -> Result<bool, CommandError>,
+) -> Result<Option<u8>, CommandError> {
+    while !tty.typed(LOOK_EVERY)? {
+        if !still()? {
+            return Ok(None);
+        }
+    }
+    let mut buffer = [0; 64];
+    match tty.read(&mut buffer)? {
+        [key] => Ok(Some(*key)),
+        [] => Err(CommandError::failed("the terminal was closed")),
+        // A sequence or a paste: nobody's single key.
+        _ => Ok(Some(0)),
+    }
 }

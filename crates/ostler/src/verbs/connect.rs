@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, SessionInfo, methods};
+use ostler_door_rpc::called;
 use ostler_engine::access::is_the_daemon;
 
 use super::Context;
-use crate::instances::{self, Found};
+use crate::instances::{self, FoundInstance};
 use crate::output::{CommandError, Kind, visible};
 
 /// What the daemon's log calls us.
@@ -21,7 +22,7 @@ pub(crate) struct Kept {
 
 /// A living instance and a connection to it.
 pub(crate) struct Reached {
-    pub(crate) found: Found,
+    pub(crate) found: FoundInstance,
     pub(crate) hello: Hello,
     pub(crate) client: Client,
 }
@@ -42,7 +43,7 @@ impl Named {
 }
 
 /// Makes sure that whoever answers for an instance is its daemon.
-pub(crate) fn is_real(client: &Client, found: &Found) -> Result<(), CommandError> {
+pub(crate) fn is_real(client: &Client, found: &FoundInstance) -> Result<(), CommandError> {
     is_the_daemon(client, &found.dir).map_err(|why| {
         let name = instances::called(&found.name);
         CommandError::new(Kind::Refused, visible(&format!("nothing is decided with {name}: {why}")))
@@ -60,7 +61,10 @@ impl Context {
         self.every(|found| self.reach_deciding(found))
     }
 
-    fn every(&self, reach: impl Fn(Found) -> Result<Reached, CommandError>) -> Result<Vec<Reached>, CommandError> {
+    fn every(
+        &self,
+        reach: impl Fn(FoundInstance) -> Result<Reached, CommandError>,
+    ) -> Result<Vec<Reached>, CommandError> {
         let (mut reached, mut silent) = (Vec::new(), Vec::new());
         for found in self.living()? {
             match reach(found) {
@@ -85,14 +89,14 @@ impl Context {
         self.reach_deciding(self.one()?)
     }
 
-    fn one(&self) -> Result<Found, CommandError> {
+    fn one(&self) -> Result<FoundInstance, CommandError> {
         let name = self.instance_name();
         let found = instances::find(&self.paths, Some(name))?.into_iter().find(|found| found.alive);
         found.ok_or_else(|| self.nobody())
     }
 
     /// The living instances, narrowed by `--instance`.
-    pub(crate) fn living(&self) -> Result<Vec<Found>, CommandError> {
+    pub(crate) fn living(&self) -> Result<Vec<FoundInstance>, CommandError> {
         let mut found = instances::find(&self.paths, self.instance.as_deref())?;
         for problem in found.iter().filter_map(|instance| instance.problem.as_deref()) {
             self.screen.note(&format!("ostler: {problem}"));
@@ -101,7 +105,7 @@ impl Context {
         Ok(found)
     }
 
-    pub(crate) fn reach(&self, found: Found) -> Result<Reached, CommandError> {
+    pub(crate) fn reach(&self, found: FoundInstance) -> Result<Reached, CommandError> {
         let answered = Client::connect(&self.native_socket(&found)).and_then(|mut client| {
             let hello = client.hello(CLIENT_NAME)?;
             Ok((client, hello))
@@ -116,13 +120,13 @@ impl Context {
     }
 
     /// Where its daemon says that it listens.
-    pub(crate) fn native_socket(&self, found: &Found) -> PathBuf {
+    pub(crate) fn native_socket(&self, found: &FoundInstance) -> PathBuf {
         let recorded = found.record.as_ref().and_then(|record| record.native.clone());
         recorded.unwrap_or_else(|| self.paths.native_socket(&found.name))
     }
 
     /// An instance whose daemon is the one that its keeper serves: only with that one anything is decided.
-    pub(crate) fn reach_deciding(&self, found: Found) -> Result<Reached, CommandError> {
+    pub(crate) fn reach_deciding(&self, found: FoundInstance) -> Result<Reached, CommandError> {
         let reached = self.reach(found)?;
         is_real(&reached.client, &reached.found)?;
         Ok(reached)
@@ -146,8 +150,9 @@ impl Context {
         match matches.pop() {
             Some(found) => Ok(found),
             None if self.is_session(id) => {
+                let name = visible(&called(Some(id), id));
                 Err(CommandError::new(Kind::NotFound, format!("`{id}` is a session, not a process")).hint(format!(
-                    "follow it: ostler watch {id}; interrupt it: ostler interrupt {id}; close it: ostler close {id}"
+                    "follow it: ostler watch {name}; interrupt it: ostler interrupt {name}; close it: ostler close {name}"
                 )))
             }
             None => {
@@ -196,7 +201,7 @@ impl Context {
             Ok(all) => all,
             Err(error) => return error.into(),
         };
-        let problem = |found: &Found| found.problem.clone().filter(|_| found.name == name && !found.alive);
+        let problem = |found: &FoundInstance| found.problem.clone().filter(|_| found.name == name && !found.alive);
         if let Some(problem) = all.iter().find_map(problem) {
             return CommandError::failed(format!(
                 "cannot tell whether {} is running: {problem}",

@@ -7,6 +7,7 @@ use ostler_api::client::{Client, ClientError};
 use ostler_api::{DeviceAffirmParams, DeviceInfo, DeviceRevokeParams, Empty, methods};
 
 use super::Context;
+use super::admit;
 use super::affirm::{self, Suspended};
 use super::approvals::with_instance;
 use super::connect::Reached;
@@ -17,6 +18,7 @@ use crate::request::Row;
 const HELP: &str = "\
 Examples:
   ostler devices
+  ostler devices admit              let in a device that waits
   ostler devices revoke phone
   ostler devices revoke --all
   ostler devices affirm             let them in again after ostler was stopped";
@@ -33,6 +35,16 @@ pub(crate) struct Devices {
 enum Action {
     /// List the devices
     List,
+    /// Let in a device that waits, or refuse it
+    #[command(
+        after_help = "Shows each device that came with a code or link and waits, and asks you to press y; anything else refuses \
+it. Needs a terminal.\n\nExample:\n  ostler devices admit"
+    )]
+    Admit {
+        /// Name of the device, or id of its request [default: all that wait]
+        #[arg(value_name = "NAME")]
+        device: Option<String>,
+    },
     /// Remove a device; its connections end now
     #[command(after_help = "Example:\n  ostler devices revoke phone")]
     Revoke {
@@ -57,6 +69,7 @@ impl Devices {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         match self.action.unwrap_or(Action::List) {
             Action::List => list(context),
+            Action::Admit { device } => admit::run(context, device.as_deref()),
             Action::Revoke { device: Some(device), .. } => revoke(context, &device),
             Action::Revoke { device: None, .. } => revoke_all(context),
             Action::Affirm => affirm::run::<DeviceInfo>(context),
@@ -116,6 +129,15 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
         table(&rows, reached.len() > 1).print(&context.screen)?;
         if rows.iter().any(|(_, device)| device.suspended) {
             context.screen.note("suspended devices are let in again once you confirm them: ostler devices affirm");
+        }
+    }
+    if !context.json() {
+        let mut waiting = 0;
+        for instance in &mut reached {
+            waiting += admit::waiting(&mut instance.client)?.len();
+        }
+        if waiting > 0 {
+            context.screen.note(&format!("waiting to be let in: {waiting}; see them: ostler devices admit"));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -75,9 +75,11 @@ impl Down {
         };
         context.screen.line(&format!("ostler stopped (pid {pid}){children}"))?;
         if stopped.unrecorded > 0 {
-            context
-                .screen
-                .note(&format!("the disk failed: the exit codes of {} processes are not recorded", stopped.unrecorded));
+            let of = match stopped.unrecorded {
+                1 => "the exit code of 1 process is".to_owned(),
+                many => format!("the exit codes of {many} processes are"),
+            };
+            context.screen.note(&format!("the disk failed: {of} not recorded"));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{
-    FeedChange, FeedFollowParams, FeedKind, FeedMissing, FeedReadParams, FileBecame, Missing, Notification,
+    FeedChange, FeedFollowParams, FeedKind, FeedMissing, FeedReadParams, FileBecame, FilePath, Missing, Notification,
     WorkspaceWatchParams, methods,
 };
 
@@ -78,7 +78,8 @@ fn parse_kind(text: &str) -> Result<Kinds, String> {
     };
     match FeedKind::ALL.iter().copied().filter(means).collect::<Vec<_>>() {
         none if none.is_empty() => {
-            Err("expected a kind like session.turn_ended, or session, process, approval, audit".into())
+            Err("expected a kind like session.turn_ended, or session, process, approval, device, workspace, audit"
+                .into())
         }
         kinds => Ok(Kinds(kinds)),
     }
@@ -90,7 +91,7 @@ struct Wanted {
     after: Option<String>,
     kinds: Vec<FeedKind>,
     session: Option<String>,
-    workspace: Option<String>,
+    workspace: Option<FilePath>,
 }
 
 enum News {
@@ -117,7 +118,7 @@ impl Events {
             false => self.kinds.into_iter().flat_map(|Kinds(kinds)| kinds).collect(),
         };
         let folder = |path: PathBuf| match path.canonicalize() {
-            Ok(path) => Ok(path.to_string_lossy().into_owned()),
+            Ok(path) => Ok(FilePath(path)),
             Err(error) => Err(CommandError::usage(format!("--workspace {}: {error}", path.display()))),
         };
         let workspace = self.workspace.map(folder).transpose()?;
@@ -353,7 +354,8 @@ fn about(change: &FeedChange) -> String {
     });
     let look_again = change.kind == FeedKind::FileChanged && change.file.is_none();
     let look_again = look_again.then(|| "much changed: look again".to_owned());
-    let parts = records.iter().chain(&file).chain(&git).chain(&watch).chain(&look_again).chain(&change.workspace);
+    let workspace = change.workspace.as_ref().map(FilePath::to_string);
+    let parts = records.iter().chain(&file).chain(&git).chain(&watch).chain(&look_again).chain(&workspace);
     for part in parts {
         text.push_str("  ");
         text.push_str(part);

@@ -14,6 +14,7 @@ use ostler_api::{
 use super::Context;
 use super::stream::{Outcome, watch_whole};
 use super::wait::exit_words;
+use crate::config::show_duration;
 use crate::output::{Called, CommandError, Kind, Paint, visible};
 
 /// The agent's process is given time to end, and git to remove a large tree.
@@ -112,6 +113,9 @@ impl Finish {
             info.called(),
             visible(&back.worktree)
         ))?;
+        context
+            .screen
+            .line(&format!("continue there: ostler resume {0}; finish it: ostler finish {0}", info.called()))?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -125,9 +129,12 @@ impl Finish {
         let name = info.called();
         let (mut reached, _) = context.find_session(&info.id)?;
         reached.client.answer_within(Some(DONE_WITHIN))?;
-        let looked = reached.client.call::<methods::SessionFinish>(params)?.standing;
-        let Some(standing) = looked else {
-            return Err(CommandError::failed("the daemon did not say how it stands"));
+        let SessionFinishing { standing, done, .. } = reached.client.call::<methods::SessionFinish>(params)?;
+        let Some(standing) = standing else {
+            let back =
+                done.and_then(|done| done.reference).map(|_| format!("to put it back: ostler finish {name} --undo"));
+            return Err(CommandError::new(Kind::Refused, format!("{name} is finished already; its worktree is gone"))
+                .hint(back.unwrap_or_else(|| format!("what was said: ostler export {name}"))));
         };
         if context.json() {
             context.screen.value(&standing)?;
@@ -249,9 +256,14 @@ fn told(
     };
     context.screen.line(&format!("{name} is {how} and closed; its worktree{branch} are gone"))?;
     if let Some(reference) = &done.reference {
-        let also = if done.uncommitted_kept { ", its uncommitted files too" } else { "" };
-        let until = done.until.map_or(String::new(), |until| format!(" until {until}"));
-        context.screen.line(&format!("its commits are kept in {}{also}{until}", visible(reference)))?;
+        let until = done.until.map_or(String::new(), |until| format!(" for {}", show_duration(until.left())));
+        let commits = format!("its commits are kept in {}", visible(reference));
+        match (done.commits_kept, done.uncommitted_kept) {
+            (true, true) => context.screen.line(&format!("{commits}, its uncommitted files too{until}"))?,
+            (true, false) => context.screen.line(&format!("{commits}{until}"))?,
+            (false, true) => context.screen.line(&format!("its uncommitted files are kept{until}"))?,
+            (false, false) => {}
+        }
         context.screen.line(&format!("to put it back: ostler finish {} --undo", info.id))?;
     }
     Ok(ExitCode::SUCCESS)

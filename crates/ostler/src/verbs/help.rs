@@ -11,8 +11,8 @@ use crate::output::{CommandError, nearest};
 const DAILY: &[(&str, &[&str])] = &[
     ("Start", &["demo", "up", "new", "run"]),
     ("Talk", &["send", "attach"]),
-    ("Look", &["ps", "watch", "logs"]),
-    ("Decide", &["approvals", "approve", "deny"]),
+    ("Look", &["sessions", "ps", "watch", "logs"]),
+    ("Decide", &["approvals", "approve"]),
     ("Manage", &["kill", "down"]),
 ];
 
@@ -20,8 +20,8 @@ const DAILY: &[(&str, &[&str])] = &[
 const MORE: &[(&str, &[&str])] = &[
     ("Start", &["start", "restart", "service"]),
     ("Talk", &["resume", "tui", "interrupt", "set", "wait"]),
-    ("Look", &["sessions", "history", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
-    ("Decide", &["rules", "pair", "web", "devices", "notify", "mcp"]),
+    ("Look", &["history", "diff", "status", "export", "events", "audit", "metrics", "doctor"]),
+    ("Decide", &["deny", "rules", "pair", "web", "devices", "notify", "mcp"]),
     ("Manage", &["finish", "close", "forget", "prune", "config", "link", "as", "api", "completions", "uninstall"]),
 ];
 

@@ -29,10 +29,12 @@ pub(crate) struct Link {
 impl Link {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let Some(dir) = self.dir else {
-            return Ok(context
-                .screen
-                .line(&names::names().collect::<Vec<_>>().join("\n"))
-                .map(|()| ExitCode::SUCCESS)?);
+            let names: Vec<_> = names::names().collect();
+            match context.json() {
+                true => context.screen.value(&names)?,
+                false => context.screen.line(&names.join("\n"))?,
+            }
+            return Ok(ExitCode::SUCCESS);
         };
         let program = std::env::current_exe()?;
         let dir = std::fs::create_dir_all(&dir)

@@ -1,6 +1,7 @@
 //! `ostler logs`: what a process wrote, from any point of its journal; or what the daemon wrote.
 
-use std::io::{BufRead, Read, Write};
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub(crate) struct Logs {
     from: Option<u64>,
 
     /// Start with the last N lines; 0 with -f: only new output
-    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["from", "daemon"])]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "from")]
     tail: Option<u64>,
 
     /// Only output since then: 10m, 2h, 14:30 or 2026-01-31T14:30:00Z
@@ -74,18 +75,8 @@ impl Logs {
         if self.screen {
             return super::screen::show(context, reached, &process);
         }
-        let view = View {
-            from: self.from,
-            tail: None,
-            lines: self.tail,
-            since: self.since,
-            until_now: !self.follow,
-            keyboard: None,
-            repaint: false,
-            draws: false,
-            attached: false,
-            sized: false,
-        };
+        let view =
+            View { from: self.from, lines: self.tail, since: self.since, until_now: !self.follow, ..View::default() };
         let format = match (context.json(), process.tty) {
             (true, _) => Format::Json,
             (_, true) => Format::Safe(Policy::Drop),
@@ -120,7 +111,11 @@ impl Logs {
             }
             _ => CommandError::failed(format!("{}: {error}", path.display())),
         })?;
-        let (mut log, mut piece) = (std::io::BufReader::new(file), Vec::new());
+        let (mut log, mut piece) = (BufReader::new(file), Vec::new());
+        if let Some(lines) = self.tail {
+            let place = last_lines(&mut log, lines)?;
+            log.seek(SeekFrom::Start(place))?;
+        }
         loop {
             let mut out = std::io::stdout().lock();
             while log.by_ref().take(LINE_MAX).read_until(b'\n', &mut piece)? > 0 {
@@ -133,5 +128,34 @@ impl Logs {
             }
             std::thread::sleep(POLL);
         }
+    }
+}
+
+/// Where the last so many lines begin; one that has not ended counts too.
+fn last_lines(log: &mut impl BufRead, lines: u64) -> std::io::Result<u64> {
+    let (mut starts, mut end) = (VecDeque::new(), 0);
+    loop {
+        let length = log.skip_until(b'\n')?;
+        if length == 0 {
+            return Ok(starts.front().copied().unwrap_or(end));
+        }
+        starts.push_back(end);
+        end += length as u64;
+        if starts.len() as u64 > lines {
+            starts.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_begin_after_all_others_and_one_that_has_not_ended_is_a_line() {
+        let from = |text: &str, lines| last_lines(&mut text.as_bytes(), lines).unwrap();
+        assert_eq!([0, 1, 2, 3, 9].map(|lines| from("a\nbb\nccc\n", lines)), [9, 5, 2, 0, 0]);
+        assert_eq!([0, 1, 2].map(|lines| from("a\nbb", lines)), [4, 2, 0]);
+        assert_eq!(from("", 3), 0);
     }
 }

@@ -1,5 +1,6 @@
 //! One file per verb, and what they share: where instances are and how to reach them.
 
+mod admit;
 mod affirm;
 mod agents_here;
 mod api;
@@ -59,6 +60,7 @@ mod since;
 mod start;
 mod status;
 mod stream;
+mod tailnet;
 mod tui;
 mod uninstall;
 mod up;

@@ -15,10 +15,15 @@ Examples:
   ostler notify                     how you are told, and what was sent lately
   ostler notify test                send a test by every way
 
-To be told on a phone: install the ntfy app, subscribe to a topic that nobody can guess, then
-  ostler config set notify.webhook https://ntfy.sh/TOPIC
-  ostler config confirm notify.webhook; ostler restart
+To be told on a phone: install the ntfy app, subscribe to a topic that nobody can guess, and write
+into the settings (`ostler config path`)
+  [notify]
+  webhook = \"https://ntfy.sh/TOPIC\"
+then: ostler restart; ostler config confirm notify.webhook; ostler restart
 Nothing leaves this machine until you name a destination.";
+
+/// What the daemon says of a push that went to nobody.
+const NO_DEVICE: &str = "no device has subscribed";
 
 /// How many of the last notices are shown.
 const LAST: usize = 10;
@@ -66,7 +71,9 @@ fn show(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandErro
     }
     let bell = if told.bell { "in terminals with an open ostler screen" } else { "off" };
     context.screen.line(&format!("{:10}{bell}", "bell"))?;
-    if !ways.iter().any(reaches_out) {
+    let waiting = super::status::unconfirmed_of(&mut reached, |setting| setting.starts_with("notify."));
+    waiting.iter().for_each(|line| context.screen.note(line));
+    if waiting.is_empty() && !ways.iter().any(reaches_out) {
         context.screen.note("nothing leaves this machine: no destination is named; see: ostler help notify");
     }
     let Config { notify, .. } = context.settings();
@@ -89,7 +96,7 @@ fn show(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandErro
 fn reaches_out(way: &NoticeWay) -> bool {
     match way.way.as_str() {
         "webhook" | "command" => true,
-        "push" => way.to.as_deref() != Some("no device has subscribed"),
+        "push" => way.to.as_deref() != Some(NO_DEVICE),
         _ => false,
     }
 }
@@ -111,9 +118,10 @@ fn table(notices: &[NoticeInfo]) -> Table {
 }
 
 fn outcome(way: &NoticeWay) -> String {
-    match &way.trouble {
-        Some(why) => visible(&format!("{} failed ({why})", way.way)),
-        None => way.way.clone(),
+    match (&way.trouble, way.done.as_deref()) {
+        (Some(why), _) => visible(&format!("{} failed ({why})", way.way)),
+        (None, Some(NO_DEVICE)) => format!("{} (no device)", way.way),
+        (None, _) => way.way.clone(),
     }
 }
 
@@ -132,8 +140,9 @@ fn test(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandErro
                 Some(why) => (context.screen.paint(Paint::Bad, "FAIL"), why),
                 None => (context.screen.paint(Paint::Good, "ok  "), way.done.as_ref().unwrap_or(&way.way)),
             };
-            let to = visible(way.to.as_deref().unwrap_or_default());
-            context.screen.line(&format!("{mark} {:10}{to}: {}", way.way, visible(words)))?;
+            // A push to nobody has the same words for where it leads and for what came of it.
+            let to = way.to.as_deref().filter(|to| *to != words).map(|to| format!("{to}: ")).unwrap_or_default();
+            context.screen.line(&format!("{mark} {:10}{}", way.way, visible(&format!("{to}{words}"))))?;
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

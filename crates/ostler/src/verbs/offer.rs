@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ostler_api::client::Client;
 use ostler_api::{
     DeviceOfferParams, DeviceOffered, DeviceOffersParams, Door, Empty, OfferInfo, OfferParams, OfferState, Right,
     Rights, methods,
@@ -14,6 +15,7 @@ use super::Context;
 use super::approvals::Tty;
 use super::confirmed::confirmed;
 use super::connect::Reached;
+use super::tailnet;
 use crate::output::{CommandError, Kind, Paint, visible};
 use crate::request::Row;
 
@@ -23,6 +25,10 @@ const DRAW_EVERY: Duration = Duration::from_millis(500);
 const QUIET: usize = 2;
 /// What a browser at `/pair` may do: let others in, and give what it gives.
 const BROWSER: &str = "work,admit";
+/// A phone would look for it in vain.
+const ONLY_HERE: &str = "Note: phones cannot reach that address: set web.url or web.bind (ostler config)";
+/// How names of tailnets end: whether they still lead here is looked at again.
+const TAILNET: &str = ".ts.net";
 const CTRL_C: u8 = 3;
 const ESCAPE: u8 = 27;
 
@@ -82,8 +88,11 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
     let Some(tty) = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
         return Err(refusal(&mut reached, &params));
     };
-    let url = address(&mut reached, wanted.at)?;
+    let mut url = address(&mut reached, wanted.at)?;
     tty.alone(&reached.client)?;
+    if wanted.at == At::Web && wanted.code && is_here(&url) {
+        url = tailnet::address(&tty, &mut reached, url)?;
+    }
     if wanted.at == At::Cdev {
         let browser = DeviceOfferParams { name: None, rights: rights_of(BROWSER)?, code: false };
         let link = reached.client.call::<methods::DeviceOffer>(&browser)?.link;
@@ -98,7 +107,10 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
     for warning in crate::exclusive::warnings() {
         tty.write(format!("Note: {warning}\r\n").as_bytes())?;
     }
-    let settled = Watch { context, tty, reached, offer: offered.offer, url }.until_settled()?;
+    if offered.code.is_some() && is_only_here(&url) {
+        tty.write(format!("{ONLY_HERE}\r\n").as_bytes())?;
+    }
+    let settled = Watch { context, tty, reached, offer: offered.offer, url, canceled: false }.until_settled()?;
     let name = settled.name.unwrap_or_default();
     if context.json() {
         context.screen.value(&serde_json::json!({ "paired": settled.device, "name": name }))?;
@@ -164,6 +176,17 @@ fn url_of(door: &Door) -> String {
     }
 }
 
+/// Whether nobody but this machine comes to this address.
+fn is_only_here(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    ["127.", "localhost", "[::1]"].iter().any(|here| host.starts_with(here))
+}
+
+/// Whether only this machine finds it, or a tailnet whose names may have changed.
+fn is_here(url: &str) -> bool {
+    is_only_here(url) || url.ends_with(TAILNET)
+}
+
 /// What the person sees on a terminal of so many columns and rows.
 fn shown(at: At, offered: &DeviceOffered, url: &str, (columns, rows): (usize, usize)) -> Vec<String> {
     let Some(code) = &offered.code else {
@@ -213,6 +236,8 @@ struct Watch<'a> {
     reached: Reached,
     offer: String,
     url: String,
+    /// The person here took it back.
+    canceled: bool,
 }
 
 impl Watch<'_> {
@@ -232,10 +257,13 @@ impl Watch<'_> {
                 OfferState::Claimed => {
                     // The question takes the terminal for itself.
                     drop(raw.take());
-                    self.decide(&offer)?;
+                    decide(self.context, &self.tty, &mut self.reached.client, &offer, &self.url)?;
                     raw = Some(self.tty.raw()?);
                 }
                 OfferState::Paired => break Ok(offer),
+                OfferState::Refused if self.canceled => {
+                    break Err(CommandError::failed("canceled; nothing was paired"));
+                }
                 OfferState::Refused => break Err(CommandError::new(Kind::Refused, "not paired: it was refused")),
                 OfferState::Expired => {
                     break Err(CommandError::failed("nobody came in time; the code and link are useless now"));
@@ -251,8 +279,10 @@ impl Watch<'_> {
     fn wait(&mut self, offer: &OfferInfo) -> Result<(), CommandError> {
         let seconds = offer.expires_in_ms / 1000;
         let what = if offer.state == OfferState::Open { "waiting for the device" } else { "letting it in" };
-        let line = format!("\r\x1b[K{what}, {}:{:02} left (q to stop) ", seconds / 60, seconds % 60);
-        self.tty.write(line.as_bytes())?;
+        let line = format!("{what} (q to stop), {}:{:02} left ", seconds / 60, seconds % 60);
+        // A line that is wrapped cannot be drawn over.
+        let line: String = line.chars().take(self.tty.size().0.saturating_sub(1)).collect();
+        self.tty.write(format!("\r\x1b[K{line}").as_bytes())?;
         let typed = self.tty.typed(DRAW_EVERY)?;
         let mut buffer = [0; 64];
         let keys = if typed { self.tty.read(&mut buffer)? } else { &[] };
@@ -260,36 +290,42 @@ impl Watch<'_> {
         if closed || Tty::ended().is_some() || matches!(keys, [b'q' | b'Q' | CTRL_C | ESCAPE]) {
             let offer = OfferParams { offer: self.offer.clone() };
             self.reached.client.call::<methods::DeviceRefuse>(&offer)?;
+            self.canceled = true;
         }
         Ok(())
     }
+}
 
-    /// Asks whether the device that came is the person's.
-    fn decide(&mut self, offer: &OfferInfo) -> Result<(), CommandError> {
-        self.tty.alone(&self.reached.client)?;
-        self.tty.write(b"\r\x1b[K")?;
-        let name = offer.name.clone().unwrap_or_default();
-        let address = offer.address.clone().unwrap_or_default();
-        let rows = [
-            Row::new(Paint::Head, &format!("{name} at {address} came to {} with your code or link.", self.url)),
-            Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(offer.rights))),
-            Row::ours(Paint::Plain, ""),
-        ];
-        let look = DeviceOffersParams { after: 0, wait_ms: 0 };
-        let (client, own) = (&mut self.reached.client, self.offer.clone());
-        let yes = confirmed(&self.context.screen, &self.tty, &rows, "is this your device? [y/N] ", || {
-            let now = client.call::<methods::DeviceOffers>(&look)?;
-            Ok(now.offers.iter().any(|one| one.offer == own && one.state == OfferState::Claimed))
-        })?;
-        let offer = OfferParams { offer: self.offer.clone() };
-        if yes {
-            client.call::<methods::DeviceAdmit>(&offer)?;
-        } else {
-            // It may have run out meanwhile, which is as good as a no.
-            let _ = client.call::<methods::DeviceRefuse>(&offer);
-        }
-        Ok(())
+/// Asks whether the device that came is the person's, and lets it in or refuses it.
+pub(super) fn decide(
+    context: &Context,
+    tty: &Tty,
+    client: &mut Client,
+    offer: &OfferInfo,
+    place: &str,
+) -> Result<bool, CommandError> {
+    tty.alone(&*client)?;
+    tty.write(b"\r\x1b[K")?;
+    let name = offer.name.clone().unwrap_or_default();
+    let address = offer.address.clone().unwrap_or_default();
+    let rows = [
+        Row::new(Paint::Head, &format!("{name} at {address} came to {place} with your code or link.")),
+        Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(offer.rights))),
+        Row::ours(Paint::Plain, ""),
+    ];
+    let look = DeviceOffersParams { after: 0, wait_ms: 0 };
+    let yes = confirmed(&context.screen, tty, &rows, "is this your device? [y/N] ", || {
+        let now = client.call::<methods::DeviceOffers>(&look)?;
+        Ok(now.offers.iter().any(|one| one.offer == offer.offer && one.state == OfferState::Claimed))
+    })?;
+    let offer = OfferParams { offer: offer.offer.clone() };
+    if yes {
+        client.call::<methods::DeviceAdmit>(&offer)?;
+    } else {
+        // It may have run out meanwhile, which is as good as a no.
+        let _ = client.call::<methods::DeviceRefuse>(&offer);
     }
+    Ok(yes)
 }
 
 /// Rights in a sentence.
@@ -349,6 +385,16 @@ mod tests {
         assert_eq!(url_of(&door("devices: wss://127.0.0.1:1/rpc")), "https://127.0.0.1:1");
         let external = door("devices: ws://127.0.0.1:1/rpc, from elsewhere https://box.example/");
         assert_eq!(url_of(&external), "https://box.example");
+    }
+
+    #[test]
+    fn a_phone_is_not_sent_to_an_address_of_this_machine_without_a_word() {
+        for here in ["http://127.0.0.1:8767", "http://localhost:1", "https://[::1]:8767"] {
+            assert!(is_only_here(here), "{here}");
+        }
+        for elsewhere in ["https://box.example", "http://192.168.1.7:8767", "https://12.7.0.1"] {
+            assert!(!is_only_here(elsewhere), "{elsewhere}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use ostler_api::{Empty, KeeperUpgrade, methods};
 
 use super::Context;
 use super::background::{self, Start};
+use super::connect::Reached;
 use crate::config::Config;
 use crate::output::{CommandError, Kind};
 use crate::paths::DEFAULT_INSTANCE;
@@ -48,8 +49,13 @@ impl Restart {
             None => format!("ostler was not running; started (pid {})", record.pid),
         };
         let code = super::up::report(context, &record, &headline, false)?;
-        if let Some(note) = changed_over(context) {
+        let now = context.living()?.into_iter().find(|found| found.name == context.instance_name());
+        let Some(mut now) = now.and_then(|found| context.reach(found).ok()) else { return Ok(code) };
+        if let Some(note) = changed_over(&mut now) {
             context.screen.note(&note);
+        }
+        if !context.json() {
+            super::status::unconfirmed_of(&mut now, |_| true).iter().for_each(|line| context.screen.note(line));
         }
         Ok(code)
     }
@@ -70,9 +76,7 @@ fn refuse_unknown(context: &Context) -> Result<(), CommandError> {
 
 /// Waits until a keeper of another program has become the new daemon's, and says whether it has. Nothing where it was all the
 /// time.
-fn changed_over(context: &Context) -> Option<String> {
-    let found = context.living().ok()?.into_iter().find(|found| found.name == context.instance_name())?;
-    let mut reached = context.reach(found).ok()?;
+fn changed_over(reached: &mut Reached) -> Option<String> {
     let deadline = Instant::now() + CHANGED_WITHIN;
     loop {
         let status = reached.client.call::<methods::InstanceStatus>(&Empty {}).ok()?;

@@ -100,6 +100,10 @@ impl Resume {
         let who = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
         let agent = visible(&entry.agent);
         if *evidence == HistoryEvidence::Recent {
+            // Its own session was the last to write.
+            if entry.session.is_some() {
+                return Ok(());
+            }
             context.screen.note(&format!("ostler: {agent} may still be open elsewhere{who}: its transcript was just written; close it there before you send a prompt"));
             return Ok(());
         }

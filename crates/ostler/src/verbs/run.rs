@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[command(after_help = "\
 The command gets your environment and folder. It keeps running when you leave, close the window, lose the connection, \
 and when ostler is killed. ostler inside it only reaches its own session. Ctrl-C leaves it (exit code 130); with -t it gets every key, and Ctrl-] leaves. Without -d, run \
-exits with its exit code.
+exits with its exit code; 127 if there is no such command, 126 if it cannot be executed.
 
 Examples:
   ostler run -- make -j8
@@ -147,15 +147,11 @@ impl Run {
         let raw = takes_keyboard(&process);
         let view = View {
             from: Some(1),
-            tail: None,
-            lines: None,
-            since: None,
-            until_now: false,
             keyboard: raw.then_some((config.attach.detach_key, Mode::Raw)),
-            repaint: false,
             draws: process.tty,
             attached: true,
             sized: raw,
+            ..View::default()
         };
         let format = if context.json() { Format::Json } else { Format::Raw };
         // With a key the process may be one that somebody else already talks to.
@@ -227,7 +223,7 @@ fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInf
         let lost = match reached.client.call_patiently::<methods::ProcessSpawn>(params, PATIENCE, || slow(context)) {
             Ok(process) => return Ok((reached, process)),
             Err(lost @ (ClientError::Closed | ClientError::Io(_))) => lost,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(not_started(error)),
         };
         reached = loop {
             match context.reach_one() {
@@ -237,6 +233,15 @@ fn spawn(context: &Context, params: &SpawnParams) -> Result<(Reached, ProcessInf
             }
         };
     }
+}
+
+/// The only thing that a start looks for is the command.
+fn not_started(error: ClientError) -> CommandError {
+    let mut error = CommandError::from(error);
+    if error.kind == Kind::NotFound {
+        error.kind = Kind::NoCommand;
+    }
+    error
 }
 
 /// What a person is told who waits for a command to start.
@@ -269,7 +274,7 @@ fn resolve(program: &Path, cwd: &Path) -> Result<PathBuf, CommandError> {
         std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
     let found = std::env::split_paths(&path).map(|dir| cwd.join(dir).join(program)).find(runs);
-    found.ok_or_else(|| CommandError::failed(format!("{}: command not found", program.display())))
+    found.ok_or_else(|| CommandError::new(Kind::NoCommand, format!("{}: command not found", program.display())))
 }
 
 fn text(value: OsString) -> Result<String, CommandError> {

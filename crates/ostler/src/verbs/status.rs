@@ -6,6 +6,7 @@ use clap::Args;
 use ostler_api::{Empty, SettingInfo, methods};
 
 use super::Context;
+use super::connect::Reached;
 use crate::config::show_size;
 use crate::output::{Align, CommandError, Paint, Screen, Table, ago, length, terminal_width, visible};
 
@@ -100,6 +101,13 @@ pub(super) fn unconfirmed(instance: &str, SettingInfo { setting, value }: &Setti
     visible(&format!("{setting} = {value} has no effect until you confirm it: ostler config confirm {setting}{flag}"))
 }
 
+/// The settings of these that do not count yet, each with what to do about it.
+pub(super) fn unconfirmed_of(reached: &mut Reached, which: impl Fn(&str) -> bool) -> Vec<String> {
+    let Ok(status) = reached.client.call::<methods::InstanceStatus>(&Empty {}) else { return Vec::new() };
+    let waiting = status.unconfirmed.iter().filter(|one| which(&one.setting));
+    waiting.map(|one| unconfirmed(&status.instance, one)).collect()
+}
+
 /// Below this a journal cannot even be begun: its files take a block each.
 const FULL: u64 = 64 * 1024;
 
@@ -110,7 +118,7 @@ fn disk(status: &ostler_api::Status) -> Vec<(String, bool)> {
     let mut lines = match (free, size) {
         (_, 0) => Vec::new(),
         (..FULL, _) => {
-            vec![(format!("  disk       full ({room}): nothing new can start; running processes wait for room"), false)]
+            vec![(format!("  disk       full ({room}): what writes waits for room, and little new can start"), false)]
         }
         _ if free < keep => {
             vec![(

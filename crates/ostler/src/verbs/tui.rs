@@ -58,14 +58,12 @@ impl Tui {
         let view = View {
             from: raw.then_some(1).filter(|_| process.last_seq == 0),
             tail: Some(context.settings().attach.tail),
-            lines: None,
-            since: None,
-            until_now: false,
             keyboard: raw.then_some((context.settings().attach.detach_key, Mode::Raw)),
             repaint: raw && process.last_seq > 0,
             draws: true,
             attached: true,
             sized: raw,
+            ..View::default()
         };
         let format = if context.json() { Format::Json } else { Format::Raw };
         let code = hold(context, reached, &process, view, Sink::new(format, false), Input::shared(true)?)?;

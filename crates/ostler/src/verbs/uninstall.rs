@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::Context;
-use crate::instances::{Found, flag, is_stale, keeper_holds};
+use crate::instances::{FoundInstance, flag, is_stale, keeper_holds};
 use crate::output::{CommandError, Kind, visible};
 use crate::paths::Paths;
 
@@ -112,10 +112,10 @@ impl Uninstall {
 }
 
 /// An instance that lives, or whose keeper holds something, must be ended by its own daemon.
-fn refuse_while_running(instances: &[Found]) -> Result<(), CommandError> {
-    let (alive, rest): (Vec<&Found>, Vec<&Found>) = instances.iter().partition(|found| found.alive);
-    let held: Vec<&Found> = rest.into_iter().filter(|found| keeper_holds(&found.dir)).collect();
-    let names = |of: &[&Found]| of.iter().map(|found| found.name.clone()).collect::<Vec<_>>().join(", ");
+fn refuse_while_running(instances: &[FoundInstance]) -> Result<(), CommandError> {
+    let (alive, rest): (Vec<&FoundInstance>, Vec<&FoundInstance>) = instances.iter().partition(|found| found.alive);
+    let held: Vec<&FoundInstance> = rest.into_iter().filter(|found| keeper_holds(&found.dir)).collect();
+    let names = |of: &[&FoundInstance]| of.iter().map(|found| found.name.clone()).collect::<Vec<_>>().join(", ");
     let message = match (alive.is_empty(), held.is_empty()) {
         (true, true) => return Ok(()),
         (false, true) => format!("still running: {}", names(&alive)),
@@ -139,9 +139,9 @@ fn refuse_with_a_demo(paths: &Paths) -> Result<(), CommandError> {
 
 /// The doors' sockets, dead ones included. The folder may hold those of other programs too. Of those elsewhere, the ones that
 /// a killed daemon has left, unless somebody listens there again.
-fn sockets(paths: &Paths, instances: &[Found]) -> Vec<PathBuf> {
+fn sockets(paths: &Paths, instances: &[FoundInstance]) -> Vec<PathBuf> {
     use std::os::unix::fs::FileTypeExt;
-    let named = instances.iter().flat_map(|Found { name, .. }| {
+    let named = instances.iter().flat_map(|FoundInstance { name, .. }| {
         let doors = crate::daemon::door_names().map(|door| paths.door_socket(name, door));
         std::iter::once(paths.native_socket(name)).chain(doors)
     });

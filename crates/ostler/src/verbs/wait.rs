@@ -99,17 +99,9 @@ fn wait_process(
     process: &ProcessInfo,
 ) -> Result<Result<Ended, GivenUp>, CommandError> {
     let view = View {
-        from: None,
         // Of the past only the last frame is of interest: it is the exit, or comes before it.
         tail: Some(0),
-        lines: None,
-        since: None,
-        until_now: false,
-        keyboard: None,
-        repaint: false,
-        draws: false,
-        attached: false,
-        sized: false,
+        ..View::default()
     };
     let link = Link::new(context, reached);
     let watch = ProcessWatch::new(link, process, view, Sink::new(Format::Nothing, false), Input::none())?;

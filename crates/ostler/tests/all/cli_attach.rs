@@ -1,7 +1,7 @@
 //! Terminal programs: every key to the child, leaving and coming back, and a terminal that is always put back.
 
 use crate::cli_kit::pty::Terminal;
-use crate::cli_kit::{Home, kill, number, wait_for};
+use crate::cli_kit::{Home, OSTLER, kill, number, wait_for};
 
 const DETACH: &str = "\x1d";
 
@@ -125,16 +125,27 @@ fn the_terminal_is_put_back_when_the_child_dies() {
 #[test]
 fn a_stop_gives_the_terminal_back_and_going_on_takes_it_again() {
     let home = Home::up();
-    let mut terminal = Terminal::run(&home, &["run", "-t", "--name", "shell", "--", "sh"]);
+    let mut terminal = Terminal::shell(&home);
+    terminal.type_in(&format!("{OSTLER} run -t --name shell -- sh\n"));
     wait_for("raw mode", || terminal.is_raw());
     kill(terminal.pid(), 20);
     wait_for("the terminal to be put back", || !terminal.is_raw());
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", terminal.pid())).unwrap();
     wait_for("the client to stop", || stat().contains(") T "));
-    kill(terminal.pid(), 18);
+    terminal.type_in("fg\n");
     wait_for("raw mode again", || terminal.is_raw());
     terminal.type_in("echo back-$((2+3))\n");
     terminal.expect("back-5");
+}
+
+#[test]
+fn where_no_shell_could_continue_it_nothing_stops() {
+    let home = Home::up();
+    let mut terminal = Terminal::run(&home, &["run", "-t", "--name", "shell", "--", "sh"]);
+    terminal.expect("leave it");
+    kill(terminal.pid(), 20);
+    terminal.type_in("echo on-$((2+3))\n");
+    terminal.expect("on-5");
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn a_killed_sudo_proxy_is_in_nobodys_way() {
     assert!(socket.exists() && is_alive(keeper));
     home.ok(&["up"]);
     let said = home.run(&["as", "sudo-request", "--", "true"]);
-    assert!(said.err.contains("ostler has this door at"), "{said:?}");
+    assert!(said.err.contains("ostler listens at"), "{said:?}");
     home.ok(&["down"]);
     home.ok(&["uninstall", "--purge"]);
     assert!(!socket.exists() && !home.path("state").exists());

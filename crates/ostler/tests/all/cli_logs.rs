@@ -108,6 +108,15 @@ fn the_daemons_own_log_is_there_also_when_it_is_down() {
 }
 
 #[test]
+fn the_daemons_own_log_begins_with_its_last_lines_where_that_is_asked() {
+    let home = Home::up();
+    home.ok(&["down"]);
+    std::fs::write(home.path("state/instances/main/daemon.log"), "one\ntwo\nthree\n").unwrap();
+    let last = |count: &str| home.ok(&["logs", "--daemon", "-n", count]);
+    assert_eq!(["0", "1", "2", "9"].map(last), ["", "three\n", "two\nthree\n", "one\ntwo\nthree\n"]);
+}
+
+#[test]
 fn kill_waits_escalates_and_sends_single_signals() {
     let home = Home::up();
     std::fs::write(home.path("config.toml"), "process.kill_grace = \"300ms\"\n").unwrap();

@@ -50,7 +50,12 @@ fn a_session_with_a_name_is_spoken_of_by_it() {
     by_name(&home, &ids, &["wait", &id], "fix: interrupted");
     by_name(&home, &ids, &["interrupt", &id], "fix was not running");
     by_name(&home, &ids, &["close", &id], "fix closed; to read it: ostler export fix");
-    by_name(&home, &ids, &["send", &id, "x"], "fix is closed\n  read it: ostler watch fix");
+    by_name(
+        &home,
+        &ids,
+        &["send", &id, "x"],
+        "fix is closed\n  continue it: ostler resume fix; read it: ostler watch fix",
+    );
     by_name(&home, &ids, &["export", &id, "-o", "x.md"], "ostler: fix is in x.md");
     by_name(&home, &ids, &["forget", &id], "fix deleted");
 }

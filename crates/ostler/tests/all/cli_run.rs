@@ -1,6 +1,7 @@
 //! `ostler run`: a hosted command behaves like one that the shell started.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use crate::cli_kit::{Home, first_line, is_alive, kill, number, wait_for};
@@ -87,16 +88,31 @@ fn children_do_not_inherit_what_is_ours() {
 fn what_cannot_be_started_is_named_and_leaves_nothing_behind() {
     let home = Home::up();
     let said = home.run(&["run", "--", "no-such-program-anywhere"]);
-    assert_eq!(said.code, 1);
+    assert_eq!(said.code, 127);
     assert!(said.err.contains("no-such-program-anywhere: command not found"), "{said:?}");
     let said = home.run(&["run", "--cwd", "/no/such/folder", "--", "/bin/true"]);
     assert_eq!(said.code, 1);
     assert!(said.err.contains("folder") && said.err.contains("No such file"), "{said:?}");
     std::fs::write(home.path("home/plain"), "text").unwrap();
     let said = home.run(&["run", "--", "./plain"]);
-    assert_eq!(said.code, 1);
+    assert_eq!(said.code, 126);
     assert!(said.err.contains("plain") && said.err.contains("denied"), "{said:?}");
     assert_eq!(home.json(&["ps", "-a"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_command_that_is_not_there_is_127_and_one_that_is_no_program_126_as_in_a_shell() {
+    let home = Home::up();
+    std::fs::write(home.path("home/plain"), "text").unwrap();
+    std::fs::write(home.path("home/noise"), "text").unwrap();
+    std::fs::set_permissions(home.path("home/noise"), PermissionsExt::from_mode(0o755)).unwrap();
+    for flags in [&["run"][..], &["run", "-t"], &["run", "-d"]] {
+        let code = |command: &str| home.run(&[flags, &["--", command]].concat()).code;
+        assert_eq!(["nosuch", "./nosuch", "./plain/nosuch"].map(code), [127; 3], "{flags:?}");
+        assert_eq!(["./plain", "./noise", "/"].map(code), [126; 3], "{flags:?}");
+    }
+    let said = home.run(&["--json", "run", "--", "./nosuch"]);
+    assert!(said.err.contains("\"kind\":\"command_not_found\""), "{said:?}");
 }
 
 #[test]

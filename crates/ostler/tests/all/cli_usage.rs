@@ -1,6 +1,7 @@
 //! Help, mistakes, settings, and what needs no daemon.
 
 use crate::cli_kit::Home;
+use crate::cli_kit::pty::Terminal;
 
 const VERBS: &[&str] = &[
     "up",
@@ -226,4 +227,18 @@ fn uninstall_takes_away_what_was_put_there_and_nothing_else() {
     assert_eq!(std::fs::read(home.path("run/stranger")).unwrap(), b"not ours");
     assert!(home.path("run/bus").exists(), "another program's socket");
     drop(theirs);
+}
+
+#[test]
+fn every_row_of_doctor_has_a_name_of_its_own_also_on_a_terminal() {
+    let home = Home::up();
+    let mut seat = Terminal::sized(&home, &["doctor", "--json"], (24, 4000));
+    seat.wait();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(seat.screen().trim()).unwrap();
+    let mut names: Vec<&str> = rows.iter().map(|row| row["check"].as_str().unwrap()).collect();
+    assert!(names.contains(&"terminal") && names.contains(&"tiocsti"), "{names:?}");
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "{rows:?}");
 }

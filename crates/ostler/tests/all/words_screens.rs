@@ -62,6 +62,7 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     put("ostler: c", now.after("c", &["Start an agent", "Esc: back"]));
     now.away("\x1b", "Start an agent");
     home.ok(&["new", "echo", "--name", "rests", "-m", "hello"]);
+    now.after("", &["rests", "│ > hello"]);
     home.start("build", "echo building; exec sleep 1000");
     home.start("over", "echo last words; exit 3");
     put("ostler", now.after("", &["rests", "building", "exited 3", "│ > hello", "│ hello", "Enter attach"]));
@@ -72,12 +73,12 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     put("ostler: /buil", now.after("/buil", &["/buil_"]));
     now.away("\x1b", "/buil");
     put("ostler: y, where nothing is asked", now.after("y", &["nothing to approve here"]));
-    put("ostler: what has ended", now.after("jj", &["│ last words", "r run again"]));
+    put("ostler: what has ended", now.after("kk", &["│ last words", "r run again"]));
     put("ostler: Enter, on what has ended", now.after("\r", &["q back", "all of it"]));
     now.away("q", "q back");
     home.ok(&["new", "echo", "--name", "asks"]);
     home.ok(&["send", "asks", "ASK", "--no-wait"]);
-    now.after("", &["1 waiting"]);
+    now.after("", &["2 waiting"]);
     put("ostler: a request", now.after("kkkkkk", &["approve? y/n"]));
     put("ostler: m, on a request", now.after("m", &["deny, because"]));
     now.away("\x1b", "deny, because");
@@ -85,7 +86,7 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     put("ostler: n, on a request", now.after("n", &["denied by"]));
     now.after("\r", &["RUNNING"]);
     home.ok(&["send", "asks", "QUESTION", "--no-wait"]);
-    now.after("", &["1 waiting"]);
+    now.after("", &["2 waiting"]);
     put("ostler: a question", now.after("kkkkkk", &["number of a choice"]));
     now.after("q", &[]);
     drop(now);

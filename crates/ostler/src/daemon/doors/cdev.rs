@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
 
 use ostler_door_cdev::{self as cdev, Pairing, Rate, Reach, Settings};
 use ostler_door_web::listen;
@@ -15,9 +14,6 @@ use crate::config::Config;
 use crate::daemon::host::{Host, HostError};
 use crate::daemon::{Asked, Options};
 use crate::instances::DoorRecord;
-
-/// As the document says.
-const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// The door, open.
 pub(super) struct Cdev {
@@ -55,9 +51,9 @@ impl Cdev {
         let settings = Settings {
             version: crate::names::cdev_version(),
             repo: None,
-            heartbeat: HEARTBEAT,
+            heartbeat: config.cdev.heartbeat,
             pairing: Pairing::default(),
-            rate: Some(Rate::default()),
+            rate: config.cdev.rate_limit.then(Rate::default),
             origins: Vec::new(),
             reach: Reach {
                 url: config.cdev.url.as_ref().map(|url| url.as_str().to_owned()),
@@ -65,6 +61,7 @@ impl Cdev {
                 insecure_lan: web.insecure_lan && !bind.to_canonical().is_loopback(),
             },
             shutdown_ends: false,
+            shell: config.cdev.shell,
             claude: None,
             max_file_bytes: cdev::FILE_BYTES,
             max_diff_bytes: cdev::DIFF_BYTES,

@@ -11,8 +11,10 @@ mod web;
 mod zeroclaw;
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use ostler_door_native as native;
+use ostler_door_web::{Arrived, Exposure, Router};
 
 use super::host::{Host, HostError};
 use super::{Asked, Options};
@@ -32,6 +34,16 @@ pub(super) type Serving<'a> = Pin<Box<dyn Future<Output = Asked> + Send + 'a>>;
 
 /// The end of a program's own door, and how many processes it let go of.
 pub(super) type Ended = Pin<Box<dyn Future<Output = Option<usize>> + Send>>;
+
+/// Another way to a door, on the port for devices.
+#[derive(Clone)]
+pub(super) struct Entrance {
+    /// Whose clients come there.
+    clients: &'static str,
+    path: &'static str,
+    /// What answers them.
+    router: Arc<dyn Fn(Arc<Exposure>, Arrived) -> Router + Send + Sync>,
+}
 
 /// An open door.
 pub(super) trait Door: Send {
@@ -55,6 +67,14 @@ pub(super) trait Door: Send {
     fn page(&self) -> Option<String> {
         None
     }
+
+    /// Where it is found on the port for devices, if it is.
+    fn entrance(&self) -> Option<Entrance> {
+        None
+    }
+
+    /// Takes the entrances of the others, if this is that port.
+    fn add_entrances(&mut self, _: &[Entrance]) {}
 
     /// Serves whoever comes; `native` is the door of the command line, which may have another entrance here.
     fn serve<'a>(&'a mut self, host: &'a Host, native: &'a native::Door) -> Doing<'a>;
@@ -110,7 +130,10 @@ impl Doors {
     /// Opens those that are wanted.
     pub(super) fn open(options: &Options, host: &Host) -> Result<Self, HostError> {
         let opened = DOORS.iter().filter_map(|kind| (kind.open)(options, host).transpose());
-        opened.collect::<Result<_, _>>().map(Self)
+        let mut doors = opened.collect::<Result<Vec<_>, _>>()?;
+        let entrances: Vec<Entrance> = doors.iter().filter_map(|door| door.entrance()).collect();
+        doors.iter_mut().for_each(|door| door.add_entrances(&entrances));
+        Ok(Self(doors))
     }
 
     pub(super) fn describe(&self) -> Vec<DoorRecord> {

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ostler_engine::Engine;
 use serde::{Deserialize, Serialize};
@@ -10,15 +11,22 @@ use serde::{Deserialize, Serialize};
 use super::cdev::OwnCdev;
 use super::claustrum::OwnClaustrum;
 use super::codecast::OwnCodecast;
+use super::sudo_proxy::OwnSudoProxy;
 use super::zeroclaw::OwnZeroclaw;
 use super::{Ended, Serving};
 use crate::daemon::Asked;
 use crate::daemon::door_socket::DoorSocket;
+use crate::daemon::joining::Relay;
 
 /// A program's own door, open.
 pub(crate) trait OwnDoor: Send {
     /// Serves whoever comes, until one of them or the door's own rule ends the program.
     fn serve(&mut self) -> Serving<'_>;
+
+    /// What carries its questions to the program, where a person decides there.
+    fn relay(&self) -> Option<Arc<Relay>> {
+        None
+    }
 
     /// Lets nobody in any more, ends what its document says where a stop was asked for, and what its clients still read. How
     /// many processes it let go of, if that is its way.
@@ -32,6 +40,7 @@ pub(crate) enum Handed {
     Cdev { settings: ostler_door_cdev::Settings },
     Claustrum { config: ostler_door_claustrum::Config, keep_children: bool },
     Codecast { config: ostler_door_codecast::Config, settings: ostler_door_codecast::Settings },
+    SudoProxy { settings: ostler_door_sudo_proxy::Settings },
     Zeroclaw { settings: ostler_door_zeroclaw::Settings, ephemeral: bool },
 }
 
@@ -59,6 +68,9 @@ impl Handed {
             Self::Codecast { config, settings } => {
                 let ready = ostler_door_codecast::Ready::read(&config)?;
                 Box::new(OwnCodecast::open(engine, socket.into(), settings, ready)?)
+            }
+            Self::SudoProxy { settings } => {
+                Box::new(OwnSudoProxy::open(engine, DoorSocket::handed(socket, "".as_ref())?, settings))
             }
             Self::Zeroclaw { settings, ephemeral } => {
                 let socket = DoorSocket::handed(socket, &settings.socket)?;

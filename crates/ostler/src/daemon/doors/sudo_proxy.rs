@@ -1,17 +1,18 @@
 //! The sudo-proxy door of a shared instance: requests come in, the inbox decides. There is no prompt and no terminal here,
-//! so sudo is never let to ask for a password.
+//! so sudo is never let to ask for a password. A `sudo-proxy` that has joined has both, and is asked where it runs.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_door_sudo_proxy::{self as sudo_proxy, End, Question, Request, Settings, Surface};
-use ostler_engine::Terminal;
+use ostler_door_sudo_proxy::{self as sudo_proxy, Asking, End, Question, Request, Settings, Surface, Writable};
+use ostler_engine::{Engine, Terminal};
 
-use super::{Doing, Door, native};
+use super::{Doing, Door, Ended, OwnDoor, Serving, native};
 use crate::config::Approvals;
-use crate::daemon::Options;
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
+use crate::daemon::joining::Relay;
+use crate::daemon::{Asked, Options};
 use crate::instances::DoorRecord;
 
 /// How long a prompt waits: it says so, and clients know it.
@@ -29,6 +30,8 @@ pub(crate) fn sudo_proxy_settings(approvals: &Approvals) -> Settings {
         ssh_agent: std::env::var("SSH_AUTH_SOCK").ok().filter(|socket| !socket.is_empty()),
         writable: approvals.writable_programs,
         requesters: approvals.requesters.clone(),
+        tires: false,
+        endpoint: None,
     }
 }
 
@@ -54,7 +57,7 @@ impl Door for SudoProxy {
             None => (options.paths.door_socket(host.name(), "sudo-proxy"), Folder::Ours),
         };
         let socket = DoorSocket::open(&path, folder)?;
-        let settings = Settings { wait: approvals.wait, ..sudo_proxy_settings(approvals) };
+        let settings = Settings { wait: approvals.wait, tires: true, ..sudo_proxy_settings(approvals) };
         let door = sudo_proxy::Door::new(host.engine().clone(), settings, Arc::new(Inbox));
         Ok(Some(Self { socket, door }))
     }
@@ -92,8 +95,8 @@ impl Surface for Inbox {
         Err("this sudo-proxy is part of ostler and in use by others; to stop it: ostler down".into())
     }
 
-    fn ask(&self, _: Arc<Question>) -> Result<(), String> {
-        Ok(())
+    fn ask(&self, _: Arc<Question>) -> Asking {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn has_terminal(&self, _: &str) -> bool {
@@ -106,5 +109,56 @@ impl Surface for Inbox {
 
     fn shows_output(&self) -> bool {
         false
+    }
+}
+
+/// The door as `sudo-proxy` has it in somebody else's engine: a person is asked where that program runs.
+pub(super) struct OwnSudoProxy {
+    engine: Engine,
+    socket: DoorSocket,
+    door: sudo_proxy::Door,
+    relay: Arc<Relay>,
+    endpoint: Option<String>,
+}
+
+impl OwnSudoProxy {
+    pub(super) fn open(engine: Engine, socket: DoorSocket, mut settings: Settings) -> Self {
+        let warns = ("approvals.writable_programs".to_owned(), "warn".to_owned());
+        if settings.writable == Writable::Warn && !engine.inbox().is_confirmed(&warns) {
+            settings.writable = Writable::Refuse;
+        }
+        let (relay, endpoint) = (Relay::new(engine.clone()), settings.endpoint.clone());
+        let surface: Arc<dyn Surface> = Arc::<Relay>::clone(&relay);
+        let door = sudo_proxy::Door::new(engine.clone(), settings, surface);
+        Self { engine, socket, door, relay, endpoint }
+    }
+}
+
+impl OwnDoor for OwnSudoProxy {
+    fn serve(&mut self) -> Serving<'_> {
+        let Self { socket, door, .. } = self;
+        Box::pin(async move {
+            tokio::select! {
+                () = socket.serve("sudo-proxy:", |stream| door.admit(stream)) => {}
+                () = door.stop_requested() => {}
+            }
+            Asked::Stop
+        })
+    }
+
+    fn relay(&self) -> Option<Arc<Relay>> {
+        Some(Arc::clone(&self.relay))
+    }
+
+    fn end(self: Box<Self>, asked: Asked) -> Ended {
+        let Self { engine, socket, door, endpoint, .. } = *self;
+        Box::pin(async move {
+            drop(socket);
+            door.close().await;
+            if let Some(endpoint) = endpoint.filter(|_| asked == Asked::Stop) {
+                engine.end_all_at(&endpoint).await;
+            }
+            None
+        })
     }
 }

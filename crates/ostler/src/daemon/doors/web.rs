@@ -5,10 +5,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use ostler_door_web::{Exposure, Pages, Tls, Web, listen};
+use ostler_door_web::{Allowed, Arrived, Exposure, ExternalUrl, Pages, Router, Tls, Web, listen};
+use ostler_engine::Engine;
 use tokio::net::TcpListener;
 
-use super::{Doing, Door, native};
+use super::{Doing, Door, Entrance, native};
 use crate::config;
 use crate::daemon::Options;
 use crate::daemon::host::{Host, HostError};
@@ -20,34 +21,49 @@ pub(super) struct WebPort {
     listener: TcpListener,
     address: SocketAddr,
     exposure: Arc<Exposure>,
+    /// Other doors that are here too, with TLS only.
+    entrances: Vec<Entrance>,
 }
 
 impl Door for WebPort {
     /// A machine without a loopback has no use for it, and goes on without.
-    fn open(options: &Options, _: &Host) -> Result<Option<Self>, HostError> {
-        let opened = options.config.doors.web.then(|| Self::open_here(&options.config.web));
+    fn open(options: &Options, host: &Host) -> Result<Option<Self>, HostError> {
+        let opened = options.config.doors.web.then(|| Self::open_here(&options.config.web, host.engine()));
         Ok(opened.and_then(|opened| opened.inspect_err(|error| tracing::warn!("web: {error}")).ok()))
     }
 
     fn describe(&self) -> DoorRecord {
         let scheme = if self.exposure.certificate.is_some() { "wss" } else { "ws" };
         let own = format!("{scheme}://{}/rpc", self.address);
-        let connect = match &self.exposure.external {
+        let mut connect = match self.elsewhere() {
             Some(url) => format!("paired phones and browsers: {own}, from elsewhere {}", url.as_str()),
             None => format!("paired phones and browsers: {own}"),
         };
+        for Entrance { clients, path, .. } in &self.entrances {
+            connect.push_str(&format!("; {clients}: {scheme}://{}{path}", self.address));
+        }
         DoorRecord { name: "web".into(), address: self.address.to_string(), connect }
     }
 
     fn page(&self) -> Option<String> {
         let scheme = if self.exposure.certificate.is_some() { "https" } else { "http" };
-        let external = self.exposure.external.as_ref().map(|url| url.as_str().to_owned());
+        let external = self.elsewhere().map(|url| url.as_str().to_owned());
         Some(external.unwrap_or_else(|| format!("{scheme}://{}", self.address)))
     }
 
+    fn add_entrances(&mut self, entrances: &[Entrance]) {
+        if self.exposure.certificate.is_some() {
+            self.entrances = entrances.to_vec();
+        }
+    }
+
     fn serve<'a>(&'a mut self, _: &'a Host, native: &'a native::Door) -> Doing<'a> {
-        let (native, exposure) = (native.clone(), Arc::clone(&self.exposure));
-        let router = move |arrived| native.router(Arc::clone(&exposure), arrived);
+        let (native, exposure, entrances) = (native.clone(), Arc::clone(&self.exposure), self.entrances.clone());
+        let router = move |arrived: Arrived| {
+            let all = native.router(Arc::clone(&exposure), arrived.clone());
+            let more = entrances.iter().map(|entrance| (entrance.router)(Arc::clone(&exposure), arrived.clone()));
+            more.fold(all, Router::merge)
+        };
         Box::pin(async move { self.web.serve(&self.listener, router).await })
     }
 
@@ -57,7 +73,13 @@ impl Door for WebPort {
 }
 
 impl WebPort {
-    fn open_here(settings: &config::Web) -> io::Result<Self> {
+    /// Where others find it.
+    fn elsewhere(&self) -> Option<ExternalUrl> {
+        let exposure = &self.exposure;
+        exposure.external.clone().or_else(|| exposure.allowed.as_ref().and_then(|allowed| allowed()))
+    }
+
+    fn open_here(settings: &config::Web, engine: &Engine) -> io::Result<Self> {
         // What a person has not confirmed yet does not count, and what is left may protect nothing.
         let bind = if settings.is_unprotected() { Ipv4Addr::LOCALHOST.into() } else { settings.bind };
         let own = settings.certificate.as_deref().zip(settings.key.as_deref());
@@ -67,12 +89,20 @@ impl WebPort {
             certificate,
             insecure_lan: settings.insecure_lan && !bind.to_canonical().is_loopback(),
             pages: Pages::default(),
+            allowed: Some(allowed(engine.clone())),
         };
-        let web = Web::new("web", exposure.certificate.clone(), exposure.is_open());
+        let exposure = Arc::new(exposure);
+        let opens = Arc::clone(&exposure);
+        let web = Web::new("web", exposure.certificate.clone(), false).open_while(move || opens.is_open());
         let listener = listen(bind, settings.port)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        Ok(Self { web, listener, address, exposure: Arc::new(exposure) })
+        Ok(Self { web, listener, address, exposure, entrances: Vec::new() })
     }
+}
+
+/// The name in a tailnet that a person has allowed.
+fn allowed(engine: Engine) -> Allowed {
+    Arc::new(move || engine.allowed_tailnet()?.parse().ok())
 }

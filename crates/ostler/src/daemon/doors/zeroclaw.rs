@@ -2,13 +2,14 @@
 //! when that is asked for.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_door_zeroclaw::{self as zeroclaw, Settings};
 use ostler_engine::Engine;
 use ostler_engine::session::Status;
 
-use super::{Doing, Door, Ended, OwnDoor, Serving, native};
+use super::{Doing, Door, Ended, Entrance, OwnDoor, Serving, native};
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::host::{Host, HostError};
 use crate::daemon::{Asked, Options};
@@ -22,6 +23,8 @@ pub(super) struct Zeroclaw {
     socket: DoorSocket,
     door: zeroclaw::Door,
     connect: String,
+    /// It is on the port for devices too.
+    on_web: bool,
 }
 
 impl Door for Zeroclaw {
@@ -49,12 +52,18 @@ impl Door for Zeroclaw {
             pid: std::process::id(),
         };
         let door = zeroclaw::Door::new(host.engine().clone(), settings);
-        Ok(Some(Self { socket, door, connect }))
+        Ok(Some(Self { socket, door, connect, on_web: options.config.web.zeroclaw }))
     }
 
     fn describe(&self) -> DoorRecord {
         let address = self.socket.path().display().to_string();
         DoorRecord { name: "zeroclaw".into(), address, connect: self.connect.clone() }
+    }
+
+    fn entrance(&self) -> Option<Entrance> {
+        let door = self.door.clone();
+        let router = Arc::new(move |exposure, arrived| door.router(exposure, arrived));
+        self.on_web.then_some(Entrance { clients: "zeroclaw clients", path: zeroclaw::PATH, router })
     }
 
     fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {

@@ -1,5 +1,6 @@
-//! What a program cannot hand over, so that it must be the same at both ends: what it sees of the system, its groups and
-//! limits, and the settings by which sessions go. The kernel knows who connects; this is what an honest program says of itself.
+//! What a program cannot hand over, so that it must be the same at both ends: what it sees of the system, its groups, and the
+//! settings by which sessions go; and its limits, which its children are given as long as a keeper can: none is raised. The kernel
+//! knows who connects; this is what an honest program says of itself.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,24 +11,27 @@ use serde::{Deserialize, Serialize};
 
 const NAMESPACES: [&str; 8] = ["mnt", "pid", "user", "net", "ipc", "uts", "cgroup", "time"];
 
-/// All but that of descriptors, which each child is given.
-const LIMITS: [(&str, Resource); 15] = [
-    ("address space", Resource::As),
-    ("core", Resource::Core),
-    ("cpu", Resource::Cpu),
-    ("data", Resource::Data),
-    ("file size", Resource::Fsize),
-    ("locks", Resource::Locks),
-    ("locked memory", Resource::Memlock),
-    ("message queue", Resource::Msgqueue),
-    ("nice", Resource::Nice),
-    ("processes", Resource::Nproc),
-    ("resident memory", Resource::Rss),
-    ("real-time priority", Resource::Rtprio),
-    ("real-time", Resource::Rttime),
-    ("signals", Resource::Sigpending),
-    ("stack", Resource::Stack),
+/// All but that of descriptors, which a daemon raises for itself: name, kind, and the kernel's number.
+const LIMITS: [(&str, Resource, u32); 15] = [
+    ("address space", Resource::As, 9),
+    ("core", Resource::Core, 4),
+    ("cpu", Resource::Cpu, 0),
+    ("data", Resource::Data, 2),
+    ("file size", Resource::Fsize, 1),
+    ("locks", Resource::Locks, 10),
+    ("locked memory", Resource::Memlock, 8),
+    ("message queue", Resource::Msgqueue, 12),
+    ("nice", Resource::Nice, 13),
+    ("processes", Resource::Nproc, 6),
+    ("resident memory", Resource::Rss, 5),
+    ("real-time priority", Resource::Rtprio, 14),
+    ("real-time", Resource::Rttime, 15),
+    ("signals", Resource::Sigpending, 11),
+    ("stack", Resource::Stack, 3),
 ];
+
+/// Soft and hard; nothing where there is none.
+type Limit = (Option<u64>, Option<u64>);
 
 /// Where a process stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +42,7 @@ pub(super) struct Footing {
     root: (u64, u64),
     groups: Vec<u32>,
     /// Soft and hard; nothing where there is none.
-    limits: Vec<(Option<u64>, Option<u64>)>,
+    limits: Vec<Limit>,
     /// The most descriptors that a child can be given.
     descriptors: Option<u64>,
     /// How sessions behave, in words that both ends find alike; nothing of a program that has none.
@@ -64,7 +68,7 @@ impl Footing {
             namespaces: NAMESPACES.map(namespace).to_vec(),
             root: std::fs::metadata("/").map(|root| (root.dev(), root.ino())).unwrap_or_default(),
             groups,
-            limits: LIMITS.map(|(_, resource)| limit(resource)).to_vec(),
+            limits: LIMITS.map(|(_, resource, _)| limit(resource)).to_vec(),
             descriptors: limit(Resource::Nofile).1,
             sessions: sessions.map(|sessions| format!("{sessions:?}")),
         }
@@ -82,15 +86,27 @@ impl Footing {
         if self.groups != other.groups {
             return Some("other groups".to_owned());
         }
+        let above = |ours: Option<u64>, theirs: Option<u64>| ours.unwrap_or(u64::MAX) > theirs.unwrap_or(u64::MAX);
         let mut limits = LIMITS.iter().zip(self.limits.iter().zip(&other.limits));
-        if let Some(((name, _), _)) = limits.find(|(_, (ours, theirs))| ours != theirs) {
-            return Some(format!("another limit of {name}"));
+        if let Some(((name, ..), _)) = limits.find(|(_, (ours, theirs))| above(ours.1, theirs.1)) {
+            return Some(format!("a higher limit of {name}"));
         }
-        if self.descriptors.unwrap_or(u64::MAX) > other.descriptors.unwrap_or(u64::MAX) {
+        if above(self.descriptors, other.descriptors) {
             return Some("a higher limit of descriptors".to_owned());
         }
         (self.sessions.is_some() && self.sessions != other.sessions)
             .then(|| "other settings of sessions than ostler was started with".to_owned())
+    }
+
+    /// What the children of a program that stands like this must be given by a daemon that stands like `other`: number, soft and
+    /// hard of each limit that is not the daemon's.
+    pub(super) fn own_limits(&self, other: &Self) -> Vec<(u32, u64, u64)> {
+        let limits = LIMITS.iter().zip(self.limits.iter().zip(&other.limits));
+        let own = limits.filter(|(_, (ours, theirs))| ours != theirs);
+        let given = |((_, _, number), ((soft, hard), _)): (&(&str, Resource, u32), (&Limit, &Limit))| {
+            (*number, soft.unwrap_or(u64::MAX), hard.unwrap_or(u64::MAX))
+        };
+        own.map(given).collect()
     }
 }
 
@@ -99,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_named_and_fewer_descriptors_are_no_difference() {
+    fn what_differs_is_named_and_lower_limits_are_handed_over() {
         let here = Footing::of_this_process(Some(&SessionConfig::default()));
         assert_eq!(here.differs(&here.clone()), None);
         assert!(here.namespaces.iter().take(4).all(|name| !name.is_empty()), "{here:?}");
@@ -107,8 +123,10 @@ mod tests {
         other.namespaces[3] = "net:[1]".to_owned();
         assert_eq!(other.differs(&here).unwrap(), "another net namespace");
         let mut other = here.clone();
-        other.limits[14] = (Some(1), Some(1));
-        assert_eq!(other.differs(&here).unwrap(), "another limit of stack");
+        other.limits[14] = (Some(1), Some(2));
+        assert_eq!(other.differs(&here), None);
+        assert_eq!((other.own_limits(&here), here.own_limits(&here)), (vec![(3, 1, 2)], vec![]));
+        assert_eq!(here.differs(&other).unwrap(), "a higher limit of stack");
         let mut other = here.clone();
         other.descriptors = Some(16);
         assert_eq!(other.differs(&here), None);

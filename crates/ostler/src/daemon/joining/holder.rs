@@ -1,7 +1,7 @@
 //! The program's side: finds a daemon to join, hands its door over, and holds the lease until it ends or is told to. A daemon
 //! that dies is waited for, and offered the door again.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use tokio::net::UnixStream;
 use super::SOCKET;
 use super::footing::Footing;
 use super::line::Line;
-use super::offer::{Answer, Ends, Hello, Offer, Over, VERSION};
+use super::offer::{Answer, Hello, Later, Offer, Over, VERSION};
+use super::prompt::{Said, Told};
 use crate::daemon::Asked;
 use crate::daemon::door_socket::DoorSocket;
 use crate::daemon::doors::Handed;
@@ -63,6 +64,29 @@ impl Listening for DoorSocket {
     }
 }
 
+/// A program that puts the questions of its door to a person.
+pub(crate) trait Answering: Send {
+    /// The door tells it this, perhaps with a terminal.
+    fn told(&mut self, told: Told, terminal: Option<OwnedFd>);
+
+    /// What is to be said there. Nothing is lost when this is dropped.
+    fn says(&mut self) -> impl Future<Output = Said> + Send;
+
+    /// The daemon is gone, and with it whoever asked.
+    fn lost(&mut self);
+}
+
+/// Most are told nothing.
+impl Answering for () {
+    fn told(&mut self, _: Told, _: Option<OwnedFd>) {}
+
+    fn says(&mut self) -> impl Future<Output = Said> + Send {
+        std::future::pending()
+    }
+
+    fn lost(&mut self) {}
+}
+
 impl Invitation {
     /// Looks for a daemon that the program of this place can join. Says why not where there is one.
     pub(crate) async fn find(ours: &Ours) -> Option<Self> {
@@ -76,13 +100,13 @@ impl Invitation {
             return None;
         }
         if let Some(why) = obstacle(ours.dir()).await {
-            tracing::info!("not joining ostler: {why}");
+            tracing::warn!("not joining ostler: {why}");
             return None;
         }
         match call(&paths).await {
             Ok(line) => Some(Self { line, paths, name }),
             Err(why) => {
-                tracing::info!("not joining ostler: {why}");
+                tracing::warn!("not joining ostler: {why}");
                 None
             }
         }
@@ -115,7 +139,7 @@ impl Invitation {
                 Some(holder)
             }
             Err(why) => {
-                tracing::info!("not joining ostler: {why}");
+                tracing::warn!("not joining ostler: {why}");
                 None
             }
         }
@@ -125,24 +149,44 @@ impl Invitation {
 impl Holder {
     /// Holds the lease until the program is to end: because it was `asked`, or a client or the daemon wants it so.
     pub(crate) async fn hold(
+        self,
+        listening: impl Listening,
+        asked: impl Future<Output = Asked>,
+    ) -> Result<Over, String> {
+        self.hold_for(listening, asked, ()).await
+    }
+
+    /// The same for a program that is asked what comes in at its door.
+    pub(crate) async fn hold_for(
         mut self,
         mut listening: impl Listening,
         asked: impl Future<Output = Asked>,
+        mut program: impl Answering,
     ) -> Result<Over, String> {
         tokio::pin!(asked);
         loop {
             let lost = tokio::select! {
                 answer = self.line.receive::<Answer>() => match answer {
                     Ok(Some(Answer::Over(over))) => return Ok(over),
+                    Ok(Some(Answer::Told(told))) => {
+                        program.told(*told, self.line.take_descriptor());
+                        continue;
+                    }
                     _ => true,
                 },
+                said = program.says() => {
+                    // Nobody there to hear it is noticed above.
+                    let _ = self.line.send(&Later::Prompt { prompt: said }, &[]).await;
+                    continue;
+                }
                 asked = &mut asked => return self.end(&listening, asked).await,
                 () = listening.renewed() => false,
             };
             if !lost {
                 // Another socket is another lease; everything goes on meanwhile.
-                let _ = self.line.send(&Ends { asked: Asked::Leave }, &[]).await;
+                let _ = self.line.send(&Later::Ends { asked: Asked::Leave }, &[]).await;
             }
+            program.lost();
             tracing::info!("joining ostler again");
             let deadline = Instant::now() + BACK_WITHIN;
             tokio::select! {
@@ -160,11 +204,11 @@ impl Holder {
     async fn end(mut self, listening: &impl Listening, asked: Asked) -> Result<Over, String> {
         let deadline = Instant::now() + ENDED_WITHIN;
         loop {
-            let said = self.line.send(&Ends { asked }, &[]).await;
+            let said = self.line.send(&Later::Ends { asked }, &[]).await;
             while said.is_ok() {
                 match tokio::time::timeout_at(deadline.into(), self.line.receive::<Answer>()).await {
                     Ok(Ok(Some(Answer::Over(over)))) => return Ok(Over { asked, ..over }),
-                    Ok(Ok(Some(_))) => {}
+                    Ok(Ok(Some(_))) => drop(self.line.take_descriptor()),
                     Ok(_) => break,
                     Err(_) => return Err("ostler does not let go of this program".to_owned()),
                 }
@@ -210,7 +254,7 @@ impl Holder {
                 self.line.dismissed().await;
                 Err(why)
             }
-            Ok(Ok(Some(Answer::Over(_) | Answer::Leaving) | None)) => Err("it is ending".to_owned()),
+            Ok(Ok(Some(Answer::Over(_) | Answer::Leaving | Answer::Told(_)) | None)) => Err("it is ending".to_owned()),
             Ok(Err(error)) => Err(said.err().unwrap_or(error).to_string()),
             Err(_) => Err("it does not answer".to_owned()),
         }

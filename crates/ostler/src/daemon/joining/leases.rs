@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use ostler_engine::{Caller, Engine, Environment, Joiner, MayWait, Peer, SessionConfig};
 use tokio::net::UnixStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::SOCKET;
 use super::footing::Footing;
-use super::line::Line;
-use super::offer::{Answer, Ends, Hello, Offer, Over, VERSION};
+use super::line::{Line, Mouth};
+use super::offer::{Answer, Hello, Later, Offer, Over, VERSION};
+use super::prompt::{Relay, Telling};
 use crate::daemon::Asked;
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::doors::OwnDoor;
@@ -28,6 +29,8 @@ const LEASES: usize = 32;
 const HELLO_MAX: usize = 4 << 10;
 /// How long a program may take for its offer, and a lease before it for its end.
 const OFFERED_WITHIN: Duration = Duration::from_secs(10);
+/// How long a program may take to hear that it is over: one that was stopped hears nothing.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
 /// How long all of them may take to close when the daemon ends: who takes over waits five seconds.
 const CLOSED_WITHIN: Duration = Duration::from_secs(4);
 
@@ -151,6 +154,7 @@ async fn admitted(shared: &Arc<Shared>, line: &mut Line) -> Result<Option<Admitt
         cwd: offer.cwd,
         umask: offer.umask,
         nofile: offer.nofile,
+        limits: offer.footing.own_limits(&shared.footing),
     };
     let engine = shared.engine.join(joiner);
     let opened = offer.door.open(engine, socket).map_err(|error| error.to_string());
@@ -213,9 +217,12 @@ async fn lease(shared: &Shared, mut line: Line, admitted: Admitted, mut ends: wa
     let Admitted { name, pid, mut door, mut replaced, _slot } = admitted;
     // Who has gone meanwhile is noticed at once.
     let _ = line.send(&Answer::Open, &[]).await;
+    let relay = door.relay();
+    let (last, over) = oneshot::channel();
+    let mut speaking = tokio::spawn(speak(line.mouth(), relay.as_ref().and_then(|relay| relay.take_told()), over));
     let (asked, leaves) = tokio::select! {
         asked = door.serve() => (asked, false),
-        said = line.receive::<Ends>() => (ended(said), false),
+        asked = listen(&mut line, relay.as_ref()) => (asked, false),
         _ = replaced.wait_for(|replaced| *replaced) => (Asked::Leave, false),
         asked = daemon_ends(&mut ends) => (asked, true),
     };
@@ -224,18 +231,62 @@ async fn lease(shared: &Shared, mut line: Line, admitted: Admitted, mut ends: wa
     shared.doors.leave(&name).await;
     shared.leave(&name);
     tracing::info!("{name} has left: pid {pid}, {asked:?}");
-    // It may have been killed.
     let answer = match leaves && asked != Asked::Stop {
         true => Answer::Leaving,
         false => Answer::Over(Over { asked, abandoned }),
     };
-    let _ = line.send(&answer, &[]).await;
+    let _ = last.send(answer);
+    if timeout(HEARD_WITHIN, &mut speaking).await.is_err() {
+        speaking.abort();
+    }
     drop(ends);
 }
 
+/// Tells the program what happens at its door, and last of all that it is over.
+async fn speak(mouth: Mouth, mut told: Option<mpsc::Receiver<Telling>>, mut over: oneshot::Receiver<Answer>) {
+    loop {
+        let news = async {
+            match &mut told {
+                Some(told) => told.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        let (answer, beside) = tokio::select! {
+            biased;
+            Some((told, beside)) = news => (Answer::Told(Box::new(told)), beside),
+            last = &mut over => {
+                if let Ok(last) = last {
+                    // It may have been killed.
+                    let _ = mouth.send(&last, &[]).await;
+                }
+                return;
+            }
+        };
+        let beside: Vec<_> = beside.iter().map(|terminal| terminal.as_fd()).collect();
+        if mouth.send(&answer, &beside).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hears what the program says, until it wants to end.
+async fn listen(line: &mut Line, relay: Option<&Arc<Relay>>) -> Asked {
+    loop {
+        match (line.receive::<Later>().await, relay) {
+            (Ok(Some(Later::Prompt { prompt })), Some(relay)) => {
+                relay.hear(prompt, line.stream().as_fd().try_clone_to_owned());
+            }
+            (said, _) => return ended(said),
+        }
+    }
+}
+
 /// What a program wants that ends. One that was killed said nothing: everything lives on, as it would without us.
-fn ended(said: io::Result<Option<Ends>>) -> Asked {
-    said.ok().flatten().map_or(Asked::Leave, |ends| ends.asked)
+fn ended(said: io::Result<Option<Later>>) -> Asked {
+    match said {
+        Ok(Some(Later::Ends { asked })) => asked,
+        _ => Asked::Leave,
+    }
 }
 
 async fn daemon_ends(ends: &mut watch::Receiver<Option<Asked>>) -> Asked {
@@ -250,6 +301,6 @@ mod tests {
     fn who_is_killed_wants_everything_to_live_on() {
         assert_eq!(ended(Ok(None)), Asked::Leave);
         assert_eq!(ended(Err(io::ErrorKind::ConnectionReset.into())), Asked::Leave);
-        assert_eq!(ended(Ok(Some(Ends { asked: Asked::Stop }))), Asked::Stop);
+        assert_eq!(ended(Ok(Some(Later::Ends { asked: Asked::Stop }))), Asked::Stop);
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{
@@ -11,7 +12,7 @@ use rustix::net::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 /// 32 MiB: an environment as large as the kernel allows, each byte as a number.
@@ -24,14 +25,31 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(2);
 
 /// One end of a lease.
 pub(super) struct Line {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
     heard: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
+/// The half of it that speaks. One message at a time, each to its end.
+pub(super) struct Mouth(Arc<UnixStream>);
+
+impl Mouth {
+    /// Says something, with descriptors beside its first bytes.
+    pub(super) async fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(message)?;
+        bytes.push(b'\n');
+        let mut sent = 0;
+        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
+            let beside = if sent == 0 { descriptors } else { &[] };
+            sent += self.0.async_io(Interest::WRITABLE, || send(&self.0, rest, beside)).await?;
+        }
+        Ok(())
+    }
+}
+
 impl Line {
     pub(super) fn new(stream: UnixStream) -> Self {
-        Self { stream, heard: Vec::new(), descriptors: Vec::new() }
+        Self { stream: Arc::new(stream), heard: Vec::new(), descriptors: Vec::new() }
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
@@ -40,14 +58,12 @@ impl Line {
 
     /// Says something, with descriptors beside its first bytes.
     pub(super) async fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut bytes = serde_json::to_vec(message)?;
-        bytes.push(b'\n');
-        let mut sent = 0;
-        while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-            let beside = if sent == 0 { descriptors } else { &[] };
-            sent += self.stream.async_io(Interest::WRITABLE, || send(&self.stream, rest, beside)).await?;
-        }
-        Ok(())
+        Mouth(Arc::clone(&self.stream)).send(message, descriptors).await
+    }
+
+    /// What speaks here from now on, while somebody else listens.
+    pub(super) fn mouth(&self) -> Mouth {
+        Mouth(Arc::clone(&self.stream))
     }
 
     /// The next message; nothing when the other end is gone.
@@ -87,15 +103,23 @@ impl Line {
 
     /// Waits until the other end has given up what it was handed.
     pub(super) async fn dismissed(&mut self) {
-        if self.stream.shutdown().await.is_ok() {
+        if rustix::net::shutdown(&*self.stream, rustix::net::Shutdown::Write).is_ok() {
             self.drain().await;
         }
     }
 
     async fn drain(&mut self) {
-        let mut nowhere = tokio::io::sink();
+        let drained = async {
+            let mut nowhere = Vec::new();
+            let stream = &self.stream;
+            while let Ok(1..) =
+                stream.async_io(Interest::READABLE, || receive(stream, &mut nowhere, &mut Vec::new())).await
+            {
+                nowhere.clear();
+            }
+        };
         // It may have gone, or go on for ever.
-        let _ = tokio::time::timeout(DRAINED_WITHIN, tokio::io::copy(&mut self.stream, &mut nowhere)).await;
+        let _ = tokio::time::timeout(DRAINED_WITHIN, drained).await;
     }
 
     /// The descriptor that came first.

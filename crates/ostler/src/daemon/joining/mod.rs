@@ -13,9 +13,11 @@ mod holder;
 mod leases;
 mod line;
 mod offer;
+mod prompt;
 
-pub(crate) use holder::Invitation;
+pub(crate) use holder::{Answering, Invitation};
 pub(super) use leases::Leases;
+pub(crate) use prompt::{Decide, KEEP_OUTPUT, Relay, SURFACE, Said, Told, UNATTENDED, Verdict};
 
 /// What the socket is called beside the doors'.
 pub(crate) const SOCKET: &str = "join";

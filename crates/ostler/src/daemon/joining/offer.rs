@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::footing::Footing;
+use super::prompt::{Said, Told};
 use crate::daemon::Asked;
 use crate::daemon::doors::Handed;
 use crate::instances::DoorRecord;
@@ -40,10 +41,14 @@ pub(super) struct Offer {
     pub(super) door: Handed,
 }
 
-/// What a program says later: it ends.
+/// What a program says later.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Ends {
-    pub(super) asked: Asked,
+#[serde(untagged)]
+pub(super) enum Later {
+    /// It ends.
+    Ends { asked: Asked },
+    /// Of a question that its door put there.
+    Prompt { prompt: Said },
 }
 
 /// How a door was closed.
@@ -67,4 +72,6 @@ pub(super) enum Answer {
     Over(Over),
     /// The daemon leaves. Another one may come.
     Leaving,
+    /// Of what is asked at the door, for a program that puts questions to a person.
+    Told(Box<Told>),
 }

@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ostler_engine::notice::{About, Came, Notice, Way, Ways};
+use ostler_door_native::ANSWER_PATH;
+use ostler_engine::access::device::Secret;
+use ostler_engine::notice::{About, Came, Notice, Notices, Way, Ways};
 use ostler_engine::{Engine, MayWait};
 
 use crate::config::Notify;
 use http::Reach;
 use vapid::Vapid;
-use way::{Carrier, OpenWay, Parcel};
+use way::{Answers, Carrier, OpenWay, Parcel};
 
 /// The ways of a running instance.
 struct Carriers {
@@ -25,6 +27,7 @@ struct Carriers {
     vapid: Option<Arc<Vapid>>,
     reach: Reach,
     bell: bool,
+    notices: Notices,
     /// Where the page is.
     origin: Option<String>,
 }
@@ -48,7 +51,8 @@ pub(super) fn begin(engine: &Engine, dir: &Path, settings: &Notify, origin: Opti
     }
     let open = |carrier| OpenWay::open(carrier).inspect_err(|error| tracing::error!("notices: {error}")).ok();
     let ways = carriers.into_iter().filter_map(open).collect();
-    let carriers = Carriers { ways, vapid, reach, bell: settings.bell, origin };
+    let notices = engine.notices().clone();
+    let carriers = Carriers { ways, vapid, reach, bell: settings.bell, notices, origin };
     engine.notices().begin(engine, settings.rules.clone(), Arc::new(carriers));
 }
 
@@ -63,6 +67,18 @@ pub(crate) fn desktop() -> Option<PathBuf> {
     found.filter(|_| screen && bus)
 }
 
+impl Carriers {
+    /// Links that answer from a notice: only where a phone can follow them and nobody on the way reads along.
+    fn answers(&self, notice: &Notice, carrier: &Carrier) -> Option<Answers> {
+        let origin = self.origin.as_ref().filter(|origin| origin.starts_with("https://"))?;
+        let of = notice.answer.as_ref().filter(|_| matches!(carrier, Carrier::Webhook { .. }))?;
+        let issued = self.notices.links(of, carrier.name());
+        let (allow, deny) = issued.inspect_err(|error| tracing::warn!("no answers from notices: {error}")).ok()?;
+        let link = |secret: &Secret| format!("{origin}{ANSWER_PATH}{}", secret.reveal());
+        Some(Answers { allow: link(&allow), deny: link(&deny) })
+    }
+}
+
 impl Ways for Carriers {
     fn list(&self, _: &MayWait) -> Vec<Way> {
         self.ways.iter().map(|way| way.carrier.describe()).collect()
@@ -70,7 +86,8 @@ impl Ways for Carriers {
 
     fn send(&self, notice: &Notice, came: Came) {
         for way in &self.ways {
-            way.take(Parcel { notice: notice.clone(), link: self.link(&notice.about), came: Arc::clone(&came) });
+            let (link, answers) = (self.link(&notice.about), self.answers(notice, &way.carrier));
+            way.take(Parcel { notice: notice.clone(), link, answers, came: Arc::clone(&came) });
         }
     }
 

@@ -41,7 +41,14 @@ pub(super) enum Carrier {
 pub(super) struct Parcel {
     pub(super) notice: Notice,
     pub(super) link: Option<String>,
+    pub(super) answers: Option<Answers>,
     pub(super) came: Came,
+}
+
+/// Links that answer what a notice asks, each of them once.
+pub(super) struct Answers {
+    pub(super) allow: String,
+    pub(super) deny: String,
 }
 
 /// A way that takes notices.
@@ -144,11 +151,21 @@ fn ran(forker: &Forker, brief: &Brief) -> Result<String, String> {
     Err(format!("{} {last}", ran.ended).trim_end().to_owned())
 }
 
-fn webhook(url: &str, token: Option<&Path>, Parcel { notice, link, .. }: &Parcel) -> Result<String, String> {
+fn webhook(url: &str, token: Option<&Path>, Parcel { notice, link, answers, .. }: &Parcel) -> Result<String, String> {
     let priority = if notice.kind == Kind::Ended { "default" } else { "high" };
     let mut head = vec![("title", "ostler".to_owned()), ("priority", priority.to_owned())];
     head.push(("content-type", "text/plain; charset=utf-8".to_owned()));
     head.extend(link.iter().map(|link| ("click", link.clone())));
+    if let Some(Answers { allow, deny }) = answers {
+        // As ntfy reads them: a request of the phone's own, not a page.
+        let open = link.iter().map(|link| format!("; view, Open, {link}")).collect::<String>();
+        head.push((
+            "actions",
+            format!(
+                "http, Allow once, {allow}, method=POST, clear=true; http, Deny, {deny}, method=POST, clear=true{open}"
+            ),
+        ));
+    }
     if let Some(file) = token {
         let token = read_token(file).map_err(|error| error.to_string())?;
         head.push(("authorization", format!("Bearer {token}")));

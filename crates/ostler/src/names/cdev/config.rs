@@ -37,6 +37,7 @@ pub(super) struct Values {
     pub(super) certificate: Option<PathBuf>,
     pub(super) key: Option<PathBuf>,
     pub(super) shutdown_ends: bool,
+    pub(super) shell: bool,
     /// A setting, its value, and whether the environment says so.
     said: Vec<(&'static Key, String, bool)>,
 }
@@ -200,6 +201,13 @@ const KEYS: &[Key] = &[
         doc: "Let a client's `shutdown` end the server, not only its own connection.",
         apply: |values, text| flag(text).map(|ends| values.shutdown_ends = ends),
     },
+    Key {
+        name: "security.shell_prompts",
+        variable: "CDEV_SECURITY_SHELL_PROMPTS",
+        default: "false",
+        doc: "Run a prompt that begins with ! in a shell, for devices that may type into terminals. Otherwise it is text.",
+        apply: |values, text| flag(text).map(|shell| values.shell = shell),
+    },
 ];
 
 fn some(text: &str) -> Option<String> {
@@ -244,6 +252,7 @@ impl Values {
             certificate: None,
             key: None,
             shutdown_ends: false,
+            shell: false,
             said: Vec::with_capacity(KEYS.len()),
         };
         for key in KEYS {

@@ -11,6 +11,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use config::Values;
 
+use super::parsed;
 use crate::output::CommandError;
 use crate::paths::Paths;
 use crate::verbs::{self, Context};
@@ -92,14 +93,9 @@ struct Start {
 
 /// Behaves as `cdev` with these arguments.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
-    let name = OsString::from("cdev");
-    let args = match Args::try_parse_from(std::iter::once(&name).chain(args)) {
+    let args: Args = match parsed("cdev", args) {
         Ok(args) => args,
-        Err(error) => {
-            // Whoever reads it may have left.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
     if args.version {
         println!("cdev {}", version());

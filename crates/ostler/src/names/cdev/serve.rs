@@ -88,6 +88,7 @@ fn wanted(start: Start, values: Values) -> Result<Wanted, String> {
         origins: values.origins,
         reach,
         shutdown_ends: values.shutdown_ends,
+        shell: values.shell,
         claude: values.claude,
         max_file_bytes: values.file_kb.saturating_mul(1024),
         max_diff_bytes: values.diff_kb.saturating_mul(1024),
@@ -150,7 +151,7 @@ async fn serve(wanted: &Wanted) -> Result<(), String> {
         }
     }
     let host = ours.open(Plan::of_agents("cdev", &config)).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
+    crate::daemon::settle(&host, config).await;
     let opened =
         listener.try_clone().and_then(|own| OwnCdev::open(host.engine().clone(), own, wanted.settings.clone()));
     let mut door = match opened {

@@ -62,7 +62,7 @@ async fn serve(home: &Path) -> Result<(), String> {
         }
     }
     let host = ours.open(Plan::of_agents("codecast", &settings)).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine(), host.dir(), &settings.audit.forward);
+    crate::daemon::settle(&host, settings).await;
     let opened = open(&host, &config, ready, door, &folder);
     let (mut door, native, port) = match opened {
         Ok(opened) => opened,

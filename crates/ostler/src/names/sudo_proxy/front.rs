@@ -6,14 +6,14 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ostler_door_sudo_proxy::{End, Question, Request, Surface, words};
-use ostler_engine::{Inbox, MayWait, NotAPlace, Terminal};
-use ostler_story::{By, Decision};
+use ostler_door_sudo_proxy::{Asking, End, Question, Request, Surface, words};
+use ostler_engine::{NotAPlace, Terminal};
 use tokio::sync::mpsc;
 use tracing_subscriber::fmt::MakeWriter;
 
+use super::desk::Desk;
 use super::prompt::{self, Event};
-use crate::daemon::LogWriter;
+use crate::daemon::{LogWriter, Verdict};
 
 /// Three events each for every connection that may be open, and room for those that come after.
 const EVENTS: usize = 512;
@@ -23,13 +23,13 @@ const HELD_MAX: usize = 256;
 
 /// What the door's side and the prompt share.
 pub(super) struct Room {
-    pub(super) inbox: Inbox,
+    pub(super) desk: Desk,
     /// A person may be offered to grant unprivileged commands.
     pub(super) eligible: bool,
     /// A person has. In memory only: it dies with this process.
     pub(super) unattended: AtomicBool,
     /// The terminal that decides.
-    pub(super) terminal_name: String,
+    terminal_name: String,
     /// Why this process may not decide anything.
     not_a_place: Option<String>,
     /// What was approved by a key here, and may ask for a password here.
@@ -53,7 +53,7 @@ impl Drop for Quiet<'_> {
 }
 
 impl Room {
-    pub(super) fn new(inbox: Inbox, eligible: bool, verbose: bool, log: LogWriter) -> Self {
+    pub(super) fn new(desk: Desk, eligible: bool, verbose: bool, log: LogWriter) -> Self {
         let (terminal_name, not_a_place) = match ostler_engine::access::own_place() {
             Ok(place) => (place.tty, None),
             // Whether there is a terminal is looked at again with every question.
@@ -62,7 +62,7 @@ impl Room {
         };
         let unattended = AtomicBool::new(false);
         Self {
-            inbox,
+            desk,
             eligible,
             unattended,
             terminal_name,
@@ -104,12 +104,13 @@ impl Room {
 
     /// A question is on the screen: its time runs from now on.
     pub(super) fn shown(self: &Arc<Self>, approval: &str) {
-        let (room, approval) = (Arc::clone(self), approval.to_owned());
-        MayWait::pool(move |wait| {
-            if let Err(error) = room.inbox.shown(wait, &approval, "sudo-proxy prompt") {
-                room.say(&format!("error: {error}"));
-            }
-        });
+        let room = Arc::clone(self);
+        self.desk.shown(approval, move |trouble| room.say(&trouble));
+    }
+
+    /// What a key, or what was granted before, says about a question.
+    pub(super) async fn decide(&self, question: &Question, yes: bool, unattended: bool) -> Verdict {
+        self.desk.decide(question, yes, unattended, &self.terminal_name).await
     }
 
     pub(super) fn approved_here(&self, approval: &str) {
@@ -141,12 +142,31 @@ impl Front {
         let _ = self.tell(Event::Unattended(Arc::clone(question)));
         let (room, question) = (Arc::clone(&self.room), Arc::clone(question));
         tokio::spawn(async move {
-            let by = By::Rule { name: "unattended for this session of sudo-proxy".into() };
-            let decided = room.inbox.decide(&question.approval, &question.hash, Decision::Once, by).await;
-            if let Err(error) = decided {
-                room.say(&format!("[{}] {error}", question.request.id));
-            }
+            let why = match room.decide(&question, true, true).await {
+                Verdict::Counts => return,
+                Verdict::Expired => "expired: not answered in time".to_owned(),
+                Verdict::Withdrawn => "withdrawn: the requester disconnected".to_owned(),
+                Verdict::Not(why) => why,
+            };
+            room.say(&format!("[{}] {why}", question.request.id));
         });
+    }
+
+    /// Somebody must decide here; otherwise why nobody can.
+    pub(super) fn put(&self, question: Arc<Question>) -> Result<(), String> {
+        if !question.request.privileged && self.room.unattended.load(Ordering::Acquire) {
+            self.grant(&question);
+            return Ok(());
+        }
+        if let Some(why) = &self.room.not_a_place {
+            return Err(format!("prompt error: {why}"));
+        }
+        // Looks at many processes, beside the other connections.
+        tokio::task::block_in_place(prompt::check).map_err(|why| {
+            self.room.say(&format!("[{}] {why}", words::quoted(&question.request.id)));
+            format!("prompt error: {why}")
+        })?;
+        self.tell(Event::Ask(question))
     }
 }
 
@@ -176,20 +196,8 @@ impl Surface for Front {
         Ok(())
     }
 
-    fn ask(&self, question: Arc<Question>) -> Result<(), String> {
-        if !question.request.privileged && self.room.unattended.load(Ordering::Acquire) {
-            self.grant(&question);
-            return Ok(());
-        }
-        if let Some(why) = &self.room.not_a_place {
-            return Err(format!("prompt error: {why}"));
-        }
-        // Looks at many processes, beside the other connections.
-        tokio::task::block_in_place(prompt::check).map_err(|why| {
-            self.room.say(&format!("[{}] {why}", words::quoted(&question.request.id)));
-            format!("prompt error: {why}")
-        })?;
-        self.tell(Event::Ask(question))
+    fn ask(&self, question: Arc<Question>) -> Asking {
+        Box::pin(std::future::ready(self.put(question)))
     }
 
     fn has_terminal(&self, approval: &str) -> bool {

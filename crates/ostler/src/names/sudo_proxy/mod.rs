@@ -1,7 +1,9 @@
 //! `sudo-proxy`: the foreground daemon whose terminal is where a person decides, its messages and exit codes.
 
+mod desk;
 mod flags;
 mod front;
+mod joined;
 mod prompt;
 mod remote;
 mod serve;

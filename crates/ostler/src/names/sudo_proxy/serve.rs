@@ -1,33 +1,37 @@
-//! The foreground daemon: an engine of its own behind one socket, its terminal the place where a person decides. It ends as
-//! it is asked to: by a client, exit code 0; by a signal, with that very signal and the socket gone.
+//! The foreground daemon: one socket, its terminal the place where a person decides, in front of the engine of `ostler up` where
+//! that runs, else of its own. It ends as it is asked to: by a client, exit code 0; by a signal, with that very signal and the socket gone.
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ostler_door_mcp::Registry;
 use ostler_door_rpc::{Bound, accept_each};
 use ostler_door_sudo_proxy::{Door, Settings};
-use ostler_engine::{Claim, Ending, Environment, Retention, approval};
+use ostler_engine::{Claim, Ending, Environment, Retention};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 
+use super::desk::{Desk, There};
 use super::fail;
 use super::flags::Flags;
 use super::front::{Front, Room};
+use super::joined::Joined;
 use super::prompt::Prompt;
 use crate::config::Config;
-use crate::daemon::{Asked, Host, HostError, LogWriter, Native, Plan};
+use crate::daemon::{Asked, Handed, Host, HostError, Invitation, KEEP_OUTPUT, LogWriter, Native, Plan};
 use crate::instances::DoorRecord;
 use crate::paths::Paths;
 
 /// The longest path that clients can connect to.
 const SOCKET_MAX: usize = 107;
-/// Output of commands is somebody's secret: kept only for as long as a client may come back for its answer.
-const KEEP_OUTPUT: Duration = Duration::from_secs(60);
+/// Whether it joined is said where somebody wants to know, why not in any case.
+const JOINING: &str = "ostler::daemon::joining";
 
 /// Why it ends.
 enum Over {
@@ -37,15 +41,11 @@ enum Over {
 
 pub(super) fn run(flags: &Flags, socket: &Path) -> ExitCode {
     let log = LogWriter::to_stderr();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::ERROR)
-        .with_ansi(false)
-        .without_time()
-        .with_target(false)
-        .with_writer(log.clone())
-        .finish();
+    let joining = if flags.verbose { Level::INFO } else { Level::WARN };
+    let level = Targets::new().with_default(Level::ERROR).with_target(JOINING, joining);
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).without_time().with_target(false);
     // A second call would keep the first logger, which is as good.
-    let _ = tracing::subscriber::set_global_default(subscriber);
+    let _ = tracing_subscriber::registry().with(lines.with_writer(log.clone()).with_filter(level)).try_init();
     let (flags, socket, sink) = (flags.clone(), socket.to_owned(), log.clone());
     let over = crate::daemon::run_to_end(async move { serve(&flags, &socket, &sink).await });
     log.flush();
@@ -73,34 +73,52 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     }
     let place = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
     let instance = crate::daemon::instance_of_socket("sudo-proxy", &place);
-    let lease = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
+    let ours = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| match error {
         HostError::Held { .. } => running(),
         error => error.to_string(),
     })?;
-    let host = lease.open(plan()).await.map_err(|error| text(&error))?;
-    let config = crate::daemon::confirmed(host.engine(), config, Vec::new()).await;
-    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
-    let eligible =
-        flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
-    let room = Arc::new(Room::new(host.engine().inbox().clone(), eligible, flags.verbose, log.clone()));
-    let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
-    if flags.verbose {
-        greet(&room, socket, &settings);
-    }
-    if room.may_decide() {
-        super::prompt::take();
-    }
-    let (front, events) = Front::new(Arc::clone(&room));
-    let door = Door::new(host.engine().clone(), settings, Arc::new(front));
     let own = DoorRecord {
         name: "sudo-proxy".into(),
         address: place.display().to_string(),
         connect: format!("sudo-request --socket {} COMMAND", place.display()),
     };
+    if let Some(invitation) = Invitation::find(&ours).await {
+        let endpoint = Some(ours.endpoint().map_err(|error| text(&error))?);
+        let settings = Settings { endpoint, ..crate::daemon::sudo_proxy_settings(&config.approvals) };
+        let handed = Handed::SudoProxy { settings: settings.clone() };
+        if let Some(holder) = invitation.accept(None, &environment(), &listener, own.clone(), handed).await {
+            let (desk, said) = There::new();
+            let (room, front, prompt) = enter(flags, socket, log, Desk::There(desk), &settings);
+            let mut signal = None;
+            let asked = async {
+                match signals.next().await {
+                    Over::Signal(number) => {
+                        signal = Some(number);
+                        Asked::Stop
+                    }
+                    Over::Asked(asked) => asked,
+                }
+            };
+            let over = tokio::select! {
+                over = holder.hold_for(listener, asked, Joined::new(room, front, said)) => over?,
+                () = prompt.run() => return Ok(Over::Asked(Asked::Leave)),
+            };
+            ours.left(over.asked);
+            return Ok(signal.map_or(Over::Asked(over.asked), Over::Signal));
+        }
+    }
+    let host = ours.open(plan()).await.map_err(|error| text(&error))?;
+    let asked = config.loosening();
+    let config = crate::daemon::confirmed(host.engine(), config, asked).await;
+    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
+    let settings = crate::daemon::sudo_proxy_settings(&config.approvals);
+    let desk = Desk::Here(host.engine().inbox().clone());
+    let (_, front, prompt) = enter(flags, socket, log, desk, &settings);
+    let door = Door::new(host.engine().clone(), settings, Arc::new(front));
     let native = Native::beside(&host, own);
     let over = tokio::select! {
         () = accept_each("sudo-proxy:", &listener, |stream| door.admit(stream)) => Over::Asked(Asked::Stop),
-        () = Prompt::new(room, events).run() => Over::Asked(Asked::Stop),
+        () = prompt.run() => Over::Asked(Asked::Stop),
         () = door.stop_requested() => Over::Asked(Asked::Stop),
         asked = Native::serve_beside(native) => Over::Asked(asked),
         over = signals.next() => over,
@@ -112,6 +130,25 @@ async fn serve(flags: &Flags, socket: &Path, log: &LogWriter) -> Result<Over, St
     };
     host.stop(ending).await;
     Ok(over)
+}
+
+/// The place where a person decides, and what the door tells it.
+fn enter(flags: &Flags, socket: &Path, log: &LogWriter, desk: Desk, settings: &Settings) -> (Arc<Room>, Front, Prompt) {
+    let eligible =
+        flags.unattended_eligible.unwrap_or_else(|| Registry::from_env().load_or_empty().policy.unattended_eligible);
+    let room = Arc::new(Room::new(desk, eligible, flags.verbose, log.clone()));
+    if flags.verbose {
+        greet(&room, socket, settings);
+    }
+    if room.may_decide() {
+        super::prompt::take();
+    }
+    let (front, events) = Front::new(Arc::clone(&room));
+    (Arc::clone(&room), front, Prompt::new(room, events))
+}
+
+fn environment() -> Environment {
+    Environment::of_this_process(&["OSTLER_PROCESS"])
 }
 
 /// The socket; `chosen` says that somebody named this very path.
@@ -141,9 +178,7 @@ fn is_socket(path: &Path) -> bool {
 fn plan() -> Plan {
     Plan {
         retention: Retention { after_exit: KEEP_OUTPUT, ..Retention::default() },
-        // A person at the prompt decides what is too much; clients of this protocol expect to be asked every time.
-        approvals: approval::Settings { fatigue: None, ..approval::Settings::default() },
-        ..Plan::of_stand_in("sudo-proxy", Environment::of_this_process(&["OSTLER_PROCESS"]))
+        ..Plan::of_stand_in("sudo-proxy", environment())
     }
 }
 

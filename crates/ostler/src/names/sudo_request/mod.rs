@@ -67,7 +67,7 @@ fn elsewhere() -> String {
     let door = Paths::from_env().ok().and_then(|paths| crate::instances::sudo_proxy_door(&paths));
     door.map_or(String::new(), |socket| {
         let socket = visible(&socket.to_string_lossy());
-        format!("\n  ostler has this door at {socket}: give it with --socket, or run `ostler restart --drop-in`")
+        format!("\n  ostler listens at {socket}: give it with --socket, or run `ostler restart --drop-in`")
     })
 }
 

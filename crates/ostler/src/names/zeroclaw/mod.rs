@@ -11,6 +11,8 @@ use clap::{Parser, Subcommand};
 
 use endpoint::Endpoint;
 
+use super::parsed;
+
 /// The newest client that is known to work; it refuses a daemon of another version.
 const VERSION: &str = "0.8.7";
 
@@ -50,14 +52,9 @@ Environment:
 
 /// Behaves as `zeroclaw` with these arguments.
 pub(crate) fn run(args: &[OsString]) -> ExitCode {
-    let name = OsString::from("zeroclaw");
-    let args = match Args::try_parse_from(std::iter::once(&name).chain(args)) {
+    let args: Args = match parsed("zeroclaw", args) {
         Ok(args) => args,
-        Err(error) => {
-            // Whoever reads it may have left.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
     if args.version {
         println!("zeroclaw {}", version());

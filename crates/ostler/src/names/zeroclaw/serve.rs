@@ -70,7 +70,7 @@ async fn serve(endpoint: &Endpoint, ephemeral: bool) -> Result<(), String> {
         }
     }
     let host = ours.open(Plan::of_agents("zeroclaw", &config)).await.map_err(|error| text(&error))?;
-    crate::daemon::forward(host.engine(), host.dir(), &config.audit.forward);
+    crate::daemon::settle(&host, config).await;
     let place = match DoorSocket::open(socket, folder_of(socket)) {
         Ok(place) => place,
         Err(error) => {

@@ -121,10 +121,15 @@ impl Tty {
 
     /// Stops this program as that key does elsewhere: with the terminal as it was, until somebody continues it.
     pub(in crate::verbs) fn stop(&self) -> io::Result<()> {
+        self.stop_by(|| Ok(kill_process_group(getpgrp(), Signal::TSTP)?))
+    }
+
+    /// The same by other means, for a program that hears that signal itself.
+    pub(in crate::verbs) fn stop_by(&self, stop: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let full = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|before| before.full);
         restore();
         CONTINUED.store(false, Ordering::Release);
-        kill_process_group(getpgrp(), Signal::TSTP)?;
+        stop()?;
         let until = Instant::now() + STOPPED_WITHIN;
         while !CONTINUED.load(Ordering::Acquire) && Instant::now() < until {
             std::thread::sleep(LOOK);

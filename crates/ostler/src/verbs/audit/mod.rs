@@ -14,7 +14,7 @@ use ostler_engine::approval::{Entry, StoreError};
 
 use super::Context;
 use super::connect::Reached;
-use crate::instances::{self, Found};
+use crate::instances::{self, FoundInstance};
 use crate::output::{CommandError, Screen, visible, visible_json};
 
 use verify::LOG_FILE;
@@ -103,13 +103,13 @@ impl Audit {
 }
 
 /// The instances that do not run and left a log.
-fn ended(context: &Context) -> Result<Vec<Found>, CommandError> {
+fn ended(context: &Context) -> Result<Vec<FoundInstance>, CommandError> {
     let mut found = instances::find(&context.paths, context.instance.as_deref())?;
     found.retain(|found| !found.alive && found.dir.join(LOG_FILE).exists());
     Ok(found)
 }
 
-fn read_file(found: &Found, after: u64) -> Result<Vec<AuditEntry>, StoreError> {
+fn read_file(found: &FoundInstance, after: u64) -> Result<Vec<AuditEntry>, StoreError> {
     let entries = Inbox::audit_file(&found.dir.join(LOG_FILE), after, usize::MAX)?;
     let entry = |entry: Entry| AuditEntry {
         seq: entry.seq,

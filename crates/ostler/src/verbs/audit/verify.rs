@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use ostler_api::{Empty, methods};
 use ostler_engine::Inbox;
 
-use crate::instances::{self, Found};
+use crate::instances::{self, FoundInstance};
 use crate::output::{CommandError, Paint, visible};
 use crate::verbs::Context;
 
@@ -87,7 +87,7 @@ pub(in crate::verbs) fn check_all(context: &Context) -> Result<Vec<Checked>, Com
     Ok(with_log.map(|found| check(context, found)).collect())
 }
 
-fn check(context: &Context, found: Found) -> Checked {
+fn check(context: &Context, found: FoundInstance) -> Checked {
     let (instance, running, path) = (found.name.clone(), found.alive, found.dir.join(LOG_FILE));
     let result = match running {
         // Its daemon holds the file and knows best.

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use ostler_api::{ReviewParams, SessionChanges, SessionInfo, methods};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
-use super::sheet::{Sheet, Written};
+use super::comment_text::{CommentText, Written};
 use crate::output::{Called, CommandError};
 use crate::paths::ensure_private_dir;
 use crate::verbs::Context;
@@ -31,17 +31,17 @@ pub(super) fn comment(
         CommandError::usage("there is no editor: neither VISUAL nor EDITOR is set")
             .hint("for example: export EDITOR=vi")
     })?;
-    let mut sheet = Sheet::new(&info.called());
+    let mut text = CommentText::new(&info.called());
     match &changes.diff {
-        Some(diff) if !turn => sheet.add_files(diff),
-        _ => changes.turns.iter().for_each(|turn| sheet.add_turn(turn)),
+        Some(diff) if !turn => text.add_files(diff),
+        _ => changes.turns.iter().for_each(|turn| text.add_turn(turn)),
     }
-    let file = write(context, info, &sheet.text())?;
+    let file = write(context, info, &text.text())?;
     if !edited(&editor, &file)? {
         fs::remove_file(&file)?;
         return Err(CommandError::failed("the editor ended with an error; nothing was sent"));
     }
-    let written = sheet.written(&read(&file)?);
+    let written = text.written(&read(&file)?);
     if written.comments.is_empty() && written.text.is_none() {
         fs::remove_file(&file)?;
         context.screen.note("ostler: nothing was written, so nothing was sent");
@@ -111,7 +111,8 @@ fn edited(editor: &OsStr, file: &Path) -> Result<bool, CommandError> {
     for registered in held.into_iter().flatten() {
         signal_hook::low_level::unregister(registered);
     }
-    Ok(ended?.success())
+    let ended = ended.map_err(|error| CommandError::failed(format!("cannot start the editor: sh: {error}")))?;
+    Ok(ended.success())
 }
 
 fn editor() -> Option<OsString> {

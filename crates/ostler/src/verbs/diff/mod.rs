@@ -2,9 +2,10 @@
 //! there is none, and for one turn. With `--comment`, what a person has to say about it goes back to the agent.
 
 mod comment;
-mod sheet;
+mod comment_text;
 
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -64,7 +65,10 @@ impl Diff {
         };
         if !any {
             let of = self.turn.map_or(String::new(), |turn| format!(" in turn {turn}"));
-            context.screen.note(&format!("ostler: {} changed nothing{of}", info.called()));
+            let gone = info.worktree.is_some() && !Path::new(&info.workspace).exists();
+            let gone =
+                if gone { " by edits of its own; its worktree is gone, and with it what git could tell" } else { "" };
+            context.screen.note(&format!("ostler: {} changed nothing{of}{gone}", info.called()));
         }
         if changes.cut {
             context.screen.note("ostler: some changes are not shown: too old, or too many");

@@ -47,11 +47,11 @@ fn typing(legacy: Option<u32>) -> Check {
     let could = "a program that you start on a terminal can type into it (TIOCSTI).";
     match legacy {
         None => {
-            Check::weak("terminal", format!("Linux before 6.2: {could} Start no agent from the terminal you decide on"))
+            Check::weak("tiocsti", format!("Linux before 6.2: {could} Start no agent from the terminal you decide on"))
         }
-        Some(0) => Check::good("terminal", "dev.tty.legacy_tiocsti is 0: no program types into your terminal"),
+        Some(0) => Check::good("tiocsti", "dev.tty.legacy_tiocsti is 0: no program types into your terminal"),
         Some(_) => Check::weak(
-            "terminal",
+            "tiocsti",
             format!("dev.tty.legacy_tiocsti is 1: {could} Set it to 0: sudo sysctl dev.tty.legacy_tiocsti=0"),
         ),
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use ostler_api::client::{ANSWER_TIMEOUT, ClientError};
 use ostler_api::{
-    ErrorKind, HistoryEntry, HistoryFound, HistoryFoundIn, HistoryList, HistoryListParams, HistorySearchParams, Method,
-    methods,
+    ErrorKind, HistoryEntry, HistoryFound, HistoryFoundIn, HistoryIdParams, HistoryList, HistoryListParams,
+    HistorySearchParams, Method, methods,
 };
 
 use super::Context;
@@ -54,7 +54,7 @@ pub(crate) struct History {
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
 
-    /// At most so many conversations, hits or messages
+    /// At most so many conversations, hits or messages; 0 with -f: only what is added
     #[arg(short = 'n', long, value_name = "COUNT")]
     limit: Option<u32>,
 
@@ -97,6 +97,11 @@ impl History {
         }
     }
 
+    /// `-n 0`, which is no limit to the daemon.
+    fn wants_none(&self) -> bool {
+        self.limit == Some(0)
+    }
+
     fn workspace(&self) -> Result<Option<String>, CommandError> {
         let Some(folder) = &self.folder else { return Ok(None) };
         // A folder that is gone may still have its conversations.
@@ -107,12 +112,15 @@ impl History {
     fn list(&self, context: &Context, reached: &mut Reached) -> Result<ExitCode, CommandError> {
         let limit = self.limit.unwrap_or(if context.json() { 0 } else { ROWS });
         let params = HistoryListParams { workspace: self.workspace()?, agent: self.agent.clone(), limit, skip: 0 };
-        let list = call::<methods::HistoryList>(reached, &params)?;
+        let mut list = call::<methods::HistoryList>(reached, &params)?;
+        if self.wants_none() {
+            list.conversations.clear();
+        }
         if context.json() {
             context.screen.value(&list)?;
-        } else if list.conversations.is_empty() {
+        } else if list.total == 0 {
             context.screen.note("no conversations; start one: ostler new echo -m hello");
-        } else {
+        } else if !self.wants_none() {
             table(&list.conversations).print(&context.screen)?;
         }
         more(context, &list);
@@ -133,16 +141,23 @@ impl History {
             each: 0,
             within_ms: u64::try_from(WITHIN.as_millis()).unwrap_or(0),
         };
-        let found = call::<methods::HistorySearch>(reached, &params)?;
+        let mut found = call::<methods::HistorySearch>(reached, &params)?;
+        let nothing = found.conversations.is_empty();
+        if self.wants_none() {
+            found.conversations.clear();
+        }
         if context.json() {
             context.screen.value(&found)?;
         } else {
             hits(context, &found)?;
         }
-        let nothing = found.conversations.is_empty();
         if nothing && !context.json() {
             let searched = found.searched;
             context.screen.note(&format!("nothing found in {searched} {}", conversations(searched)));
+            // Whoever has an id from the list tries it here first.
+            if call::<methods::HistoryGet>(reached, &HistoryIdParams { id: params.query.clone() }).is_ok() {
+                context.screen.note(&format!("to read it: ostler history --read {}", visible(&params.query)));
+            }
         }
         Ok(if nothing { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }

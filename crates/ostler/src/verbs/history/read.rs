@@ -28,7 +28,9 @@ pub(super) struct View<'a> {
 
 pub(super) fn run(context: &Context, reached: &mut Reached, view: &View<'_>) -> Result<ExitCode, CommandError> {
     let from = view.from.map(|from| if from == "0" { "0-0".to_owned() } else { from.to_owned() });
-    let limit = view.limit.unwrap_or(MESSAGES);
+    // None of what is there: with --follow, only what is added.
+    let mut wants_none = view.limit == Some(0) && !(view.follow && view.from.is_some());
+    let limit = view.limit.filter(|limit| *limit > 0).unwrap_or(MESSAGES);
     let mut params =
         HistoryMessagesParams { id: view.id.to_owned(), from, before: None, number: None, limit, wait_ms: 0 };
     loop {
@@ -45,7 +47,7 @@ pub(super) fn run(context: &Context, reached: &mut Reached, view: &View<'_>) -> 
         if page.unread > 0 {
             context.screen.note(&format!("ostler: {} lines could not be read", page.unread));
         }
-        for message in &page.messages {
+        for message in page.messages.iter().filter(|_| !wants_none) {
             match context.json() {
                 true => context.screen.value(message)?,
                 false => show(context, message)?,
@@ -62,7 +64,7 @@ pub(super) fn run(context: &Context, reached: &mut Reached, view: &View<'_>) -> 
             }
             return Ok(ExitCode::SUCCESS);
         }
-        (params.from, params.wait_ms) = (Some(page.next), WAIT_MS);
+        (params.from, params.wait_ms, wants_none) = (Some(page.next), WAIT_MS, false);
     }
 }
 

@@ -14,7 +14,7 @@ use ostler_api::{
 };
 
 use super::inbox::Which;
-use crate::instances::Found;
+use crate::instances::FoundInstance;
 use crate::output::CommandError;
 use crate::verbs::Context;
 use crate::verbs::bells;
@@ -160,7 +160,7 @@ impl Feed {
         }
         self.scanned = Some(Instant::now());
         let living = crate::instances::find(&context.paths, context.instance.as_deref()).ok()?;
-        let living: Vec<Found> = living.into_iter().filter(|found| found.alive).collect();
+        let living: Vec<FoundInstance> = living.into_iter().filter(|found| found.alive).collect();
         for found in &living {
             let socket = context.native_socket(found);
             self.watch("requests", found, &socket, requests);
@@ -176,7 +176,7 @@ impl Feed {
         self.news.try_iter().take(NEWS_MAX).collect()
     }
 
-    fn watch(&self, what: &str, found: &Found, socket: &Path, listen: Listen) {
+    fn watch(&self, what: &str, found: &FoundInstance, socket: &Path, listen: Listen) {
         let key = format!("{what} {}", found.name);
         let names = || self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if !names().insert(key.clone()) {
@@ -206,7 +206,7 @@ impl Feed {
 struct Source {
     instance: String,
     socket: PathBuf,
-    found: Found,
+    found: FoundInstance,
     tell: SyncSender<News>,
     wanted: Arc<Wanted>,
 }

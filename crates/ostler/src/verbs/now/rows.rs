@@ -1,6 +1,8 @@
 //! What is on the list: requests and everything that is hosted, in three sections. Pure: from what daemons say to rows.
 
-use ostler_api::{AgentInfo, ApprovalInfo, ClaimState, Hosted, HostedState, SessionStatus, Timestamp};
+use ostler_api::{
+    AgentInfo, ApprovalInfo, ClaimState, Hosted, HostedSection, HostedState, LimitState, SessionStatus, Timestamp,
+};
 use ostler_story::ToolContent;
 
 use super::inbox::{Entry, Inbox, Standing, Which};
@@ -70,7 +72,7 @@ impl Row {
     }
 }
 
-/// The list: who waits longest first, then what runs in the order it began, then what ended, newest first.
+/// The list: requests and then whatever else needs somebody, who waits longest first, then what runs in the order it began, then what ended, newest first.
 pub(super) fn rows(inbox: &Inbox, listed: &[Listed], filter: &str) -> Vec<Row> {
     let mut rows: Vec<Row> = inbox.entries.iter().map(|entry| request(entry, listed)).collect();
     let asks = |one: &Listed| {
@@ -89,8 +91,10 @@ pub(super) fn rows(inbox: &Inbox, listed: &[Listed], filter: &str) -> Vec<Row> {
         rows.iter_mut().for_each(|row| row.folder = format!("{}:{}", row.about.instance(), row.folder));
     }
     rows.retain(|row| row.fits(filter));
+    let is_hosted = |row: &Row| matches!(row.about, About::Hosted(_));
     rows.sort_by(|one, two| {
-        one.section.cmp(&two.section).then_with(|| match one.section {
+        let order = one.section.cmp(&two.section).then_with(|| is_hosted(one).cmp(&is_hosted(two)));
+        order.then_with(|| match one.section {
             Section::Ended => two.since.cmp(&one.since),
             Section::NeedsYou | Section::Running => one.since.cmp(&two.since),
         })
@@ -138,11 +142,12 @@ pub(super) fn asking<'a>(info: &ApprovalInfo, instance: &str, listed: &'a [Liste
 fn hosted(one: &Listed) -> Row {
     let hosted = &one.hosted;
     let (state, paint) = state(hosted);
-    let section = match hosted.state {
-        HostedState::NeedsYou => Section::NeedsYou,
-        HostedState::Working | HostedState::Ready => Section::Running,
-        HostedState::Ended | HostedState::Failed => Section::Ended,
+    let section = match hosted.section {
+        HostedSection::NeedsYou => Section::NeedsYou,
+        HostedSection::Running => Section::Running,
+        HostedSection::Ended => Section::Ended,
     };
+    let over = matches!(hosted.state, HostedState::Ended | HostedState::Failed);
     Row {
         about: About::Hosted(Which { instance: one.instance.clone(), id: hosted.id.clone() }),
         section,
@@ -152,7 +157,7 @@ fn hosted(one: &Listed) -> Row {
         paint,
         folder: folder(hosted.workspace.as_deref()),
         line: line(hosted),
-        since: if section == Section::Ended { hosted.active } else { hosted.began },
+        since: if over { hosted.active } else { hosted.began },
         cost: hosted.cost_usd,
     }
 }
@@ -173,7 +178,11 @@ pub(super) fn what(hosted: &Hosted) -> String {
 /// A word for how it is doing. What a terminal program says of itself has a question mark: nobody has checked it.
 pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
     if let Some(session) = &hosted.session {
+        let needs = hosted.section == HostedSection::NeedsYou;
+        let spent = needs && session.limits.iter().any(|limit| limit.state == LimitState::Reached);
         let (word, paint) = match session.status {
+            SessionStatus::Idle | SessionStatus::Running if spent => ("limit", Paint::Warn),
+            SessionStatus::Failed if session.logged_out => ("logged out", Paint::Warn),
             SessionStatus::Idle => ("ready", Paint::Plain),
             SessionStatus::Running => ("working", Paint::Good),
             SessionStatus::Waiting => ("asks", Paint::Warn),

@@ -135,3 +135,19 @@ fn only_agents_that_are_installed_can_be_chosen_and_the_built_in_one_comes_last(
     let (here, absent) = agents(&found);
     assert_eq!((here, absent), (vec!["codex".to_owned(), "mine".into(), "echo".into()], vec!["claude".to_owned()]));
 }
+
+#[test]
+fn what_failed_and_what_cannot_go_on_stands_first_as_it_does_on_the_page() {
+    let said = |more: serde_json::Value, status: &str| {
+        let mut value = serde_json::to_value(session("s1", status, 1)).unwrap();
+        value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let row =
+            rows(&Inbox::new(Instant::now()), &[listed(serde_json::from_value::<SessionInfo>(value).unwrap())], "");
+        (row[0].section, row[0].state.clone())
+    };
+    let limits = serde_json::json!({"limits": [{"name": "five hours", "state": "reached", "resets": null}]});
+    assert_eq!(said(serde_json::json!({}), "failed"), (Section::NeedsYou, "failed".into()));
+    assert_eq!(said(serde_json::json!({"logged_out": true}), "failed"), (Section::NeedsYou, "logged out".into()));
+    assert_eq!(said(limits, "idle"), (Section::NeedsYou, "limit".into()));
+    assert_eq!(said(serde_json::json!({}), "idle"), (Section::Running, "ready".into()));
+}

@@ -13,12 +13,18 @@ use crate::output::{CommandError, Paint, visible};
 use crate::request::{Asked, Pages, Pressed, Row, full_text};
 use crate::verbs::Context;
 use crate::verbs::approvals::{Tty, follow, from_words, questions, told};
-use crate::verbs::approve::{decision, key, put};
+use crate::verbs::approve::{decision, still_waits};
+use crate::verbs::confirmed::{key, put};
 use crate::verbs::connect::Reached;
+use crate::verbs::stream::stop;
 
 /// Short enough for one line of a usual terminal.
 const QUESTION: &str = "y yes, s yes this session, n no, m no and why, i no and interrupt, q later? ";
-const ANSWER: &str = "a answer, n no, i no and interrupt, q later? ";
+const ANSWER: &str = "1-9 answer, t type an answer, n no, i no and interrupt, q later? ";
+/// Several questions, or several answers to one: they are gone through one by one.
+const ANSWERS: &str = "t answer, n no, i no and interrupt, q later? ";
+/// A key that means nothing here.
+const BELL: &[u8] = b"\x07";
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
 const CTRL_BRACKET: u8 = 0x1d;
@@ -49,6 +55,11 @@ impl<'a> InPlace<'a> {
         let here = !context.json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let own = here && ostler_engine::access::own_place().is_ok();
         Self { context, tty: own.then(|| Tty::deciding().ok()).flatten(), open: Vec::new() }
+    }
+
+    /// Whether there is somebody to ask.
+    pub(in crate::verbs) fn is_at_terminal(&self) -> bool {
+        self.tty.is_some()
     }
 
     /// After the connection was lost: what could not be answered is asked again.
@@ -118,9 +129,14 @@ impl<'a> InPlace<'a> {
         let shown = ShownParams { id: info.id.clone(), surface: "session".into() };
         reached.client.call::<methods::ApprovalShown>(&shown)?;
         let is_question = info.kind == ApprovalKind::Question;
+        let choices = at_once(info);
         let mut rows = full_text(&reached.found.name, info);
         rows.push(Row::ours(Paint::Plain, ""));
-        let words = if is_question { ANSWER } else { QUESTION };
+        let words = match (is_question, choices) {
+            (false, _) => QUESTION,
+            (true, 0) => ANSWERS,
+            (true, _) => ANSWER,
+        };
         let pages = || {
             Pages::of(&rows, words, tty.size())
                 .ok_or_else(|| CommandError::failed("the terminal is too small to show the request"))
@@ -129,7 +145,8 @@ impl<'a> InPlace<'a> {
         let mut asked = Asked::new(&info.id, &info.hash, pages()?, true, Instant::now());
         put(&self.context.screen, tty, &mut asked)?;
         let pressed = loop {
-            let key = key(tty, &mut reached.client, info)?;
+            // Somebody else's decision is an error.
+            let Some(key) = key(tty, || still_waits(&mut reached.client, info))? else { continue };
             if matches!(key, CTRL_C | CTRL_D | CTRL_BRACKET) {
                 break key;
             }
@@ -139,12 +156,25 @@ impl<'a> InPlace<'a> {
                 put(&self.context.screen, tty, &mut asked)?;
                 continue;
             }
+            if Tty::is_stop(&[key]) {
+                tty.write(b"\r\n")?;
+                tty.stop_by(|| {
+                    stop();
+                    Ok(())
+                })?;
+                // The shell may have drawn over it.
+                asked.lay_out(pages()?);
+                put(&self.context.screen, tty, &mut asked)?;
+                continue;
+            }
             match asked.press(key, Instant::now()) {
                 Pressed::Turned => put(&self.context.screen, tty, &mut asked)?,
                 Pressed::Answer(key @ (b'n' | b'i' | b'q')) => break key,
-                Pressed::Answer(key @ b'a') if is_question => break key,
+                Pressed::Answer(key @ (b't' | b'a')) if is_question => break key,
+                Pressed::Answer(key @ b'1'..=b'9') if usize::from(key - b'0') <= choices => break key,
                 Pressed::Answer(key @ (b'y' | b's' | b'm')) if !is_question => break key,
-                Pressed::NotNow(_) | Pressed::Answer(_) => {}
+                Pressed::Answer(_) => tty.write(BELL)?,
+                Pressed::NotNow(_) => {}
             }
         };
         tty.write(b"\r\n")?;
@@ -162,9 +192,27 @@ fn choice(tty: &Tty, info: &ApprovalInfo, pressed: u8) -> Result<Result<Choice, 
         b'n' => Some(deny(String::new(), false)),
         b'i' => Some(deny(String::new(), true)),
         b'm' => line(tty, "why not? ")?.map(|why| deny(why, false)),
-        b'a' => answers(tty, info)?,
+        b't' | b'a' => answers(tty, info)?,
+        b'1'..=b'9' => chosen(info, usize::from(pressed - b'1')),
         _ => None,
     }))
+}
+
+/// How many choices a single key can mean: those of the only question, if it takes one of them.
+fn at_once(info: &ApprovalInfo) -> usize {
+    match questions(&info.content).as_slice() {
+        [only] if !only.several => only.options.len(),
+        _ => 0,
+    }
+}
+
+/// The choice of that number, of the only question.
+fn chosen(info: &ApprovalInfo, index: usize) -> Choice {
+    let asked = questions(&info.content);
+    let question = asked.first()?;
+    let option = question.options.get(index)?;
+    let answers = [(question.id.clone(), vec![option.label.clone()])].into();
+    Some(DecideParams { answers: Some(answers), ..decision(info, Verdict::Answers) })
 }
 
 /// One answer for each question: the number of a choice, or words of one's own.

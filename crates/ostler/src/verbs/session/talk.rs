@@ -135,7 +135,10 @@ impl Talk<'_> {
         let (mut reached, _) = self.context.find_session(&self.id)?;
         match reached.client.call::<methods::SessionInterrupt>(&params) {
             Ok(done) if done.interrupted => {}
-            Ok(_) => self.note("ostler: nothing is running"),
+            Ok(_) => {
+                let key = self.context.settings().attach.detach_key;
+                self.note(&format!("ostler: nothing is running; {key} or Ctrl-D leaves"));
+            }
             Err(error) => self.note(&format!("ostler: {error}")),
         }
         Ok(())

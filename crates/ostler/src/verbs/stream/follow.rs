@@ -1,6 +1,6 @@
 //! Following a session: its records in order, each once, across lost connections and new daemons.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use ostler_api::client::Incoming;
@@ -12,7 +12,7 @@ use rustix::event::PollFlags;
 
 use super::lines::{Line, Lines};
 use super::link::Link;
-use super::signals::{Signals, Wish};
+use super::signals::{Signals, Wish, stop};
 use super::terminal;
 use super::trouble::Trouble;
 use super::watched::{self, Watched};
@@ -253,11 +253,19 @@ where
     fn obey(&mut self, wish: Wish) -> Result<Option<Followed<T>>, Trouble> {
         let lines = &mut self.follow.lines;
         match wish {
-            Wish::Interrupt => return Ok(Some(self.follow.gone(Gone::Left))),
+            Wish::Interrupt => {
+                if self.follow.terminal {
+                    // Behind the `^C` that the terminal shows.
+                    let _ = io::stderr().write_all(b"\n");
+                }
+                return Ok(Some(self.follow.gone(Gone::Left)));
+            }
             Wish::End(signal) => return Ok(Some(self.follow.gone(Gone::Signal(signal)))),
             Wish::Suspend => {
                 lines.iter_mut().for_each(Lines::give);
-                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+                if !stop() {
+                    let _ = lines.iter_mut().try_for_each(Lines::take_back);
+                }
             }
             Wish::Continued => {
                 // A terminal that can not be read by lines any more is gone, which is noticed where it is read.

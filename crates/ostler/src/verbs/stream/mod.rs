@@ -27,6 +27,7 @@ pub(super) use input::Input;
 pub(super) use lines::{LastRow, Lines};
 pub(super) use link::Link;
 pub(super) use process::{Outcome, ProcessWatch, View};
+pub(super) use signals::stop;
 pub(super) use sink::{Format, Sink};
 pub(super) use terminal::{Mode, hung_up, size};
 pub(super) use whole::watch_whole;

@@ -6,6 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ostler_keeper::procfs;
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 
 /// What a signal asks of a watcher.
@@ -31,6 +33,26 @@ const WISHES: &[(i32, Wish)] = &[
     (SIGCONT, Wish::Continued),
     (SIGWINCH, Wish::Resized),
 ];
+
+/// Stops this program as Ctrl-Z does, and says whether it did. Where no shell is above it (`ssh -t HOST ostler watch`) nobody
+/// could continue it: there it goes on, as the kernel has it for programs that do not hear that key themselves.
+pub(in crate::verbs) fn stop() -> bool {
+    has_shell() && kill_process(getpid(), Signal::STOP).is_ok()
+}
+
+/// Whether somebody of this session stands above our group of processes.
+fn has_shell() -> bool {
+    let Ok(session) = getsid(None) else { return false };
+    let parent = |pid: Pid| procfs::stat(pid.as_raw_nonzero().get().unsigned_abs()).ok()?.parent.try_into().ok();
+    let mut above = getppid();
+    while let Some(pid) = above.filter(|pid| getsid(Some(*pid)) == Ok(session)) {
+        if getpgid(Some(pid)).is_ok_and(|group| group != getpgrp()) {
+            return true;
+        }
+        above = parent(pid).and_then(Pid::from_raw);
+    }
+    false
+}
 
 pub(super) struct Signals {
     wake: UnixStream,

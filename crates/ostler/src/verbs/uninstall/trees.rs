@@ -9,7 +9,7 @@ use ostler_engine::Forker;
 use ostler_engine::session::{OWN_BRANCHES, WORKTREES};
 use ostler_workspace::git::{Git, Left, RunError};
 
-use crate::instances::Found;
+use crate::instances::FoundInstance;
 use crate::output::CommandError;
 
 pub(super) struct Tree {
@@ -19,7 +19,7 @@ pub(super) struct Tree {
 }
 
 /// The work trees of all instances.
-pub(super) fn find(instances: &[Found]) -> Vec<Tree> {
+pub(super) fn find(instances: &[FoundInstance]) -> Vec<Tree> {
     let entries = instances.iter().flat_map(|found| fs::read_dir(found.dir.join(WORKTREES)).into_iter().flatten());
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -40,8 +40,8 @@ impl Tree {
 
     pub(super) fn told(&self) -> String {
         match &self.unsaved {
-            Some(why) => format!("work tree {}: {why}", self.path.display()),
-            None => format!("work tree {}", self.path.display()),
+            Some(why) => format!("worktree {}: {why}", self.path.display()),
+            None => format!("worktree {}", self.path.display()),
         }
     }
 

@@ -30,16 +30,22 @@ impl Terminal {
 
     /// The same on a terminal of another size.
     pub(crate) fn sized(home: &Home, args: &[&str], (rows, cols): (u16, u16)) -> Self {
-        Self::begin(home, args, (rows, cols), |command| command)
+        Self::begin(home, OSTLER, args, (rows, cols), |command| command)
+    }
+
+    /// A shell that runs what is typed, as jobs that can be stopped and continued.
+    pub(crate) fn shell(home: &Home) -> Self {
+        Self::begin(home, "sh", &["-i"], (24, 80), |command| command)
     }
 
     /// The same with other surroundings.
     pub(crate) fn run_with(home: &Home, args: &[&str], more: impl FnOnce(&mut Command) -> &mut Command) -> Self {
-        Self::begin(home, args, (24, 80), more)
+        Self::begin(home, OSTLER, args, (24, 80), more)
     }
 
     fn begin(
         home: &Home,
+        program: &str,
         args: &[&str],
         (rows, cols): (u16, u16),
         more: impl FnOnce(&mut Command) -> &mut Command,
@@ -54,7 +60,7 @@ impl Terminal {
         let end = || Stdio::from(slave.try_clone().unwrap());
         let mut command = Command::new("setsid");
         home.prepare(&mut command);
-        command.args(["--ctty", "--wait", OSTLER]).args(args).stdin(end()).stdout(end()).stderr(end());
+        command.args(["--ctty", "--wait", program]).args(args).stdin(end()).stdout(end()).stderr(end());
         let fresh = tcgetattr(&slave).unwrap();
         let child = more(&mut command).spawn().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -116,7 +122,7 @@ impl Terminal {
         !self.modes().local_modes.contains(rustix::termios::LocalModes::ICANON)
     }
 
-    /// The pid of ostler itself, which `setsid` has forked or become.
+    /// The pid of ostler itself, which `setsid` has forked or become, or a shell runs.
     pub(crate) fn pid(&self) -> u32 {
         let own = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();

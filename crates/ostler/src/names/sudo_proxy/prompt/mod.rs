@@ -18,11 +18,10 @@ use std::time::{Duration, Instant};
 
 use ostler_door_sudo_proxy::{End, Question, words};
 use ostler_engine::Terminal;
-use ostler_engine::approval::DecideError;
-use ostler_story::{By, Decision};
 use tokio::sync::mpsc;
 
 use super::front::Room;
+use crate::daemon::Verdict;
 use crate::output::Paint;
 use crate::request::{Offer, Row, is_shown_whole, wrap};
 use ask::Asking;
@@ -167,32 +166,25 @@ impl Prompt {
 
     async fn decide(&self, question: &Question, pressed: KeyAnswer) -> Settled {
         let privileged = question.request.privileged;
-        let (decision, label) = match pressed {
-            KeyAnswer::No => (Decision::deny(), "Denied"),
-            _ if !is_shown_whole(question) => (Decision::deny(), "Denied: the command is too long to be shown"),
-            KeyAnswer::YesFromNowOn if self.room.eligible => (Decision::Once, "Approved (unattended for this session)"),
-            KeyAnswer::Yes | KeyAnswer::YesFromNowOn => (Decision::Once, "Approved"),
+        let (yes, label) = match pressed {
+            KeyAnswer::No => (false, "Denied"),
+            _ if !is_shown_whole(question) => (false, "Denied: the command is too long to be shown"),
+            KeyAnswer::YesFromNowOn if self.room.eligible => (true, "Approved (unattended for this session)"),
+            KeyAnswer::Yes | KeyAnswer::YesFromNowOn => (true, "Approved"),
         };
-        let yes = decision.is_yes();
         if yes {
             self.room.approved_here(&question.approval);
         }
-        let by = By::Terminal {
-            uid: rustix::process::getuid().as_raw(),
-            pid: Some(std::process::id()),
-            tty: self.room.terminal_name.clone(),
-        };
-        let decided = self.room.inbox.decide(&question.approval, &question.hash, decision, by).await;
-        match decided {
-            Ok(()) => {
+        match self.room.decide(question, yes, false).await {
+            Verdict::Counts => {
                 if yes && pressed == KeyAnswer::YesFromNowOn && self.room.eligible {
                     self.room.unattended.store(true, Ordering::Release);
                 }
                 Settled { label: label.into(), holds: yes && privileged }
             }
-            Err(DecideError::Expired) => Settled { label: "Timeout".into(), holds: false },
-            Err(DecideError::Withdrawn(_)) => Settled { label: "Withdrawn: the client is gone".into(), holds: false },
-            Err(error) => Settled { label: crate::output::spelled(&error.to_string()), holds: false },
+            Verdict::Expired => Settled { label: "Timeout".into(), holds: false },
+            Verdict::Withdrawn => Settled { label: "Withdrawn: the client is gone".into(), holds: false },
+            Verdict::Not(why) => Settled { label: crate::output::spelled(&why), holds: false },
         }
     }
 

@@ -1,6 +1,7 @@
 //! A process that is watched: its frames as they come, our keys on their way to it, its screen on ours.
 
 mod back;
+mod quiet;
 mod screen;
 
 use std::io;
@@ -8,23 +9,24 @@ use std::time::{Duration, Instant};
 
 use ostler_api::client::{self, ClientError, Incoming};
 use ostler_api::{
-    AttachParams, Attached, Exit, Frame, Missing, Notification, ProcessInfo, RpcError, Timestamp, ViewerParams,
-    WinSize, methods,
+    AttachParams, Attached, Exit, Frame, IdParams, Missing, Notification, ProcessInfo, RpcError, Timestamp,
+    ViewerParams, WinSize, methods,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use serde_json::value::RawValue;
 
+use self::quiet::Quiet;
 use super::input::{Input, Typed};
 use super::link::Link;
-use super::signals::{Signals, Wish};
+use super::signals::{Signals, Wish, stop};
 use super::sink::{Sink, decode};
 use super::terminal::{self, Mode, Raw};
 use super::trouble::Trouble;
 use super::watched::{self, Watched};
 use crate::config::DetachKey;
 use crate::output::escape::Modes;
-use crate::output::{Called, CommandError};
+use crate::output::{Called, CommandError, visible};
 
 /// Full-screen programs draw again when their size changes; two changes this far apart are seen as two.
 const NUDGE: Duration = Duration::from_millis(60);
@@ -36,7 +38,8 @@ const MODES_WITHIN: u64 = 1024 * 1024;
 /// A program that has only just asked its terminal something waits for the answer; one that asked before does not.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// What to watch, and how.
+/// What to watch, and how: without more, all of it as it comes, and nothing else of the terminal's.
+#[derive(Default)]
 pub(in crate::verbs) struct View {
     /// The first frame wanted; else as much of the end as `tail` says.
     pub(in crate::verbs) from: Option<u64>,
@@ -105,6 +108,8 @@ pub(in crate::verbs) struct ProcessWatch<'a> {
     size: Option<WinSize>,
     /// The newest question about it.
     sizing: Option<u64>,
+    /// Since when nothing has come; nothing where the past is all that is wanted.
+    quiet: Option<Quiet>,
     /// A new daemon was found, and what was typed meanwhile is not answered yet: something is to be said then.
     owed: Option<back::Owed>,
 }
@@ -137,6 +142,7 @@ impl<'a> ProcessWatch<'a> {
             nudge: None,
             size: None,
             sizing: None,
+            quiet: None,
             owed: None,
         })
     }
@@ -169,6 +175,7 @@ impl<'a> ProcessWatch<'a> {
                 Err(Trouble::Fatal(error)) => return Err(error),
             }
         }
+        self.quiet = (!self.view.until_now).then(|| Quiet::new(Instant::now()));
         let outcome = self.watch();
         if let Ok(Outcome::Left { .. }) = outcome {
             self.settle_typed();
@@ -260,6 +267,14 @@ impl<'a> ProcessWatch<'a> {
             self.size = result.ok().and_then(|size| client::parse::<methods::ProcessResize>(&size).ok());
             return Ok(());
         }
+        if let Some(quiet) = self.quiet.as_mut().filter(|quiet| quiet.asked == Some(request)) {
+            quiet.asked = None;
+            let process = result.ok().and_then(|info| client::parse::<methods::ProcessGet>(&info).ok());
+            if let Some(why) = quiet.told(process.and_then(|process| process.held_back)) {
+                self.say(&format!("waiting: {}", visible(&why)));
+            }
+            return Ok(());
+        }
         let answered = self.input.answered(request, result.err().as_ref())?;
         self.input.push(&mut self.link.client, &self.id)?;
         self.tell_owed(&answered);
@@ -301,7 +316,7 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
     }
 
     fn due(&self) -> Option<Instant> {
-        self.nudge
+        self.nudge.into_iter().chain(self.quiet.as_ref().map(|quiet| quiet.due)).min()
     }
 
     fn arrived(&mut self, incoming: Incoming) -> Result<Option<Outcome>, Trouble> {
@@ -314,6 +329,7 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
                 let skip = std::mem::take(&mut self.skip).min(bytes.len());
                 bytes.drain(..skip);
                 self.next = frame.seq + 1;
+                self.quiet.iter_mut().for_each(|quiet| quiet.heard(Instant::now()));
                 match &mut self.past {
                     Some(past) => past.extend_from_slice(&bytes),
                     None => {
@@ -382,7 +398,9 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
             Wish::Resized => self.resize(terminal::size())?,
             Wish::Suspend => {
                 self.leave_screen()?;
-                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+                if !stop() {
+                    self.resume()?;
+                }
             }
             Wish::Continued => self.resume()?,
         }
@@ -390,12 +408,20 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
     }
 
     fn is_due(&mut self) -> Result<(), Trouble> {
-        self.nudge = None;
-        self.resize(terminal::size())
+        let now = Instant::now();
+        if let Some(quiet) = self.quiet.as_mut().filter(|quiet| now >= quiet.due) {
+            quiet.asks(self.link.client.send::<methods::ProcessGet>(&IdParams { id: self.id.clone() })?, now);
+        }
+        if self.nudge.take_if(|nudge| now >= *nudge).is_some() {
+            self.resize(terminal::size())?;
+        }
+        Ok(())
     }
 
     fn lost(&mut self) {
         self.owed = None;
+        // Another connection counts its requests anew.
+        self.quiet = self.quiet.take().map(|_| Quiet::new(Instant::now()));
         self.say("connection lost; reconnecting");
     }
 
@@ -412,6 +438,6 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
 
     fn way_back(&self) -> String {
         let (name, next) = (&self.called, self.next);
-        format!("everything keeps running; start it: ostler up; then: ostler attach {name} --from {next}")
+        format!("start it: ostler up; then: ostler attach {name} --from {next}")
     }
 }

@@ -18,13 +18,13 @@ const LOOK: Duration = Duration::from_secs(5);
 const TAIL: [&str; 6] = ["#", "# This is the end of the changes.", "#", "#", "#", "#"];
 
 /// The text and what each line is about.
-pub(super) struct Sheet {
-    lines: Vec<(String, Option<Place>)>,
+pub(super) struct CommentText {
+    lines: Vec<(String, Option<CommentedLine>)>,
 }
 
 /// What a comment below a line is about.
 #[derive(Clone)]
-struct Place {
+struct CommentedLine {
     path: FilePath,
     line: Option<u64>,
     removed: bool,
@@ -39,8 +39,8 @@ pub(super) struct Written {
     pub(super) comments: Vec<ReviewComment>,
 }
 
-impl Sheet {
-    /// A sheet without changes yet; `whose` is for the person who writes.
+impl CommentText {
+    /// A text without changes yet; `whose` is for the person who writes.
     pub(super) fn new(whose: &str) -> Self {
         let head = [
             format!("# Comments for {whose}. Write below a line what you have to say about it, in lines"),
@@ -107,7 +107,7 @@ impl Sheet {
     }
 
     fn add(&mut self, shown: String, path: &FilePath, line: Option<u64>, quote: Option<String>, removed: bool) {
-        self.lines.push((shown, Some(Place { path: path.clone(), line, removed, quote })));
+        self.lines.push((shown, Some(CommentedLine { path: path.clone(), line, removed, quote })));
     }
 
     fn shown(&self) -> impl Iterator<Item = &str> {
@@ -136,7 +136,7 @@ impl Sheet {
             }
             let above = step.old_range().start.checked_sub(1);
             match above.and_then(|above| self.lines.get(above)).and_then(|(_, place)| place.clone()) {
-                Some(Place { path, line, removed, quote }) => {
+                Some(CommentedLine { path, line, removed, quote }) => {
                     written.comments.push(ReviewComment { path, line, last_line: None, removed, quote, text });
                 }
                 None => match &mut written.text {
@@ -169,9 +169,9 @@ mod tests {
     const PATCH: &str = "diff --git a/src/a.rs b/src/a.rs\n--- a/src/a.rs\n+++ b/src/a.rs\n@@ -10,3 +10,4 @@ fn a\n one\n-two\n\
                          +zwei\n+drei\n four\n";
 
-    fn sheet() -> Sheet {
+    fn sheet() -> CommentText {
         let file = serde_json::json!({"path": "src/a.rs", "status": "M", "patch": PATCH});
-        let mut sheet = Sheet::new("fix");
+        let mut sheet = CommentText::new("fix");
         sheet.add_files(&serde_json::from_value(serde_json::json!({"files": [file], "cut": false})).unwrap());
         sheet
     }
@@ -226,7 +226,7 @@ mod tests {
     fn nothing_of_the_agents_stands_where_an_editor_looks_for_settings() {
         let file =
             serde_json::json!({"path": "vim: set ai:", "status": "M", "patch": "# vim: set modeline:\n\u{1b}[2J"});
-        let mut sheet = Sheet::new("fix");
+        let mut sheet = CommentText::new("fix");
         sheet.add_files(&serde_json::from_value(serde_json::json!({"files": [file], "cut": false})).unwrap());
         let text = sheet.text();
         let lines: Vec<&str> = text.lines().collect();
