@@ -8,18 +8,19 @@ const out = process.argv[2] ?? here("dist");
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
-await build({
+const how = {
   absWorkingDir: here("."),
-  entryPoints: { app: "src/app.tsx", terminal: "src/terminal.ts" },
   outdir: out,
   bundle: true,
   minify: true,
-  format: "esm",
   target: ["es2022"],
   jsx: "automatic",
   jsxImportSource: "preact",
   charset: "utf8",
   legalComments: "none",
   logLevel: "warning",
-});
-for (const name of ["index.html", "terminal.html", "icon.svg", "app.webmanifest"]) copyFileSync(here(`public/${name}`), `${out}/${name}`);
+};
+await build({ ...how, entryPoints: { app: "src/app.tsx", terminal: "src/terminal.ts" }, format: "esm" });
+// No module: not every browser starts those as a worker.
+await build({ ...how, entryPoints: { worker: "src/worker.ts" }, format: "iife" });
+for (const name of ["index.html", "terminal.html", "icon.svg", "icon-192.png", "icon-maskable.png", "app.webmanifest"]) copyFileSync(here(`public/${name}`), `${out}/${name}`);

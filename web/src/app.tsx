@@ -5,20 +5,21 @@ import "./style.css";
 import { Approvals } from "./approvals.tsx";
 import { Help, helping, useKeys } from "./keys.tsx";
 import { Login } from "./login.tsx";
-import { nameOf, Now, tone } from "./now.tsx";
+import { nameOf, Now, tone, waiting } from "./now.tsx";
 import { Process } from "./process.tsx";
 import { route } from "./route.ts";
 import { Session } from "./session.tsx";
-import { call, hosted, link, me, pending, start } from "./store.ts";
+import { call, hosted, link, me, start } from "./store.ts";
+import { begin } from "./told.ts";
 
 function Nav() {
   const view = route.value.view;
   const alive = (hosted.value ?? []).filter((one) => one.kind === "session" && !one.ended && !one.part_of).sort((one, two) => Date.parse(two.active) - Date.parse(one.active)).slice(0, 12);
-  const waiting = pending.value.length;
+  const needed = waiting.value;
   return (
     <nav class="nav" aria-label="views">
       <a class="brand" href="#/now">ostler</a>
-      <a href="#/now" aria-current={view === "now" ? "page" : undefined}><span>Now</span>{waiting ? <span class="badge" aria-label={`${waiting} wait for you`}>{waiting}</span> : null}</a>
+      <a href="#/now" aria-current={view === "now" ? "page" : undefined}><span>Now</span>{needed ? <span class="badge" aria-label={`${needed} need you`}>{needed}</span> : null}</a>
       <a href="#/approvals" aria-current={view === "approvals" ? "page" : undefined}><span>Approvals</span></a>
       <div class="nav-sessions">
         {alive.map((one) => <a key={one.id} href={`#/session/${one.id}`} aria-current={route.value.view === "session" && route.value.id === one.id ? "page" : undefined}><span class={`dot ${tone(one).tone}`} aria-hidden="true" /><span class="nav-name">{nameOf(one)}</span></a>)}
@@ -43,8 +44,8 @@ function View() {
 
 function App() {
   useKeys();
-  const waiting = pending.value.length;
-  useEffect(() => { document.title = waiting ? `(${waiting}) ostler` : "ostler"; }, [waiting]);
+  const needed = waiting.value;
+  useEffect(() => { document.title = needed ? `(${needed}) ostler` : "ostler"; }, [needed]);
   if (link.value === "login" || link.value === "waiting" || (link.value === "starting" && !me.value)) return <Login />;
   return (
     <div class="shell-frame">
@@ -70,4 +71,5 @@ if (page) {
   page.replaceChildren();
   render(<App />, page);
   void start();
+  begin();
 }

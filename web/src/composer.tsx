@@ -3,7 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Methods } from "./api.ts";
 import type { Conversation } from "./conversation.ts";
 import { bytes } from "./format.ts";
-import { call, may, words } from "./store.ts";
+import type { PromptItem } from "./keeper.ts";
+import { call, may, words as wording } from "./store.ts";
 
 type Block = NonNullable<Methods["session.prompt"]["params"]["blocks"]>[number];
 type Picture = { name: string; mime: string; data: string; size: number };
@@ -53,7 +54,7 @@ export function Composer({ talk }: { talk: Conversation }) {
       write("");
       setPictures([]);
     } catch (error) {
-      setTrouble(words(error));
+      setTrouble(wording(error));
     } finally {
       setSending(false);
       area.current?.focus();
@@ -61,7 +62,7 @@ export function Composer({ talk }: { talk: Conversation }) {
   };
 
   const stop = async (clear: boolean) => {
-    try { await call("session.interrupt", { id: talk.id, clear_queue: clear }); } catch (error) { setTrouble(words(error)); }
+    try { await call("session.interrupt", { id: talk.id, clear_queue: clear }); } catch (error) { setTrouble(wording(error)); }
   };
 
   const add = async (files: Iterable<File>) => {
@@ -80,7 +81,7 @@ export function Composer({ talk }: { talk: Conversation }) {
     <div class="composer" onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void add(event.dataTransfer?.files ?? []); }}>
       {queue.length ? (
         <ol class="queue" aria-label="waiting for their turn">
-          {queue.map((prompt) => <li key={prompt.number}><span class="queue-text">{prompt.blocks.map((block) => block.text ?? "").join(" ") || "a picture"}</span><span class="quiet">waits</span></li>)}
+          {queue.map((prompt) => <Queued key={prompt.number} id={talk.id} prompt={prompt} back={(words) => { write([text, words].filter(Boolean).join("\n\n")); area.current?.focus(); }} failed={setTrouble} />)}
         </ol>
       ) : null}
       {offers.length ? (
@@ -92,7 +93,7 @@ export function Composer({ talk }: { talk: Conversation }) {
       {trouble ? <p class="trouble" role="alert">{trouble}</p> : null}
       <form onSubmit={(event) => { event.preventDefault(); void send(); }}>
         <textarea
-          id="prompt" ref={area} rows={1} value={text} aria-label="prompt" aria-controls={offers.length ? "offers" : undefined} placeholder={running ? "Say more; it waits for its turn" : "What should the agent do?"}
+          id="prompt" ref={area} rows={1} value={text} aria-label="prompt" aria-controls={offers.length ? "offers" : undefined} placeholder={running ? "Say more; it waits" : "What should the agent do?"}
           onInput={(event) => write(event.currentTarget.value)}
           onPaste={(event) => { const files = [...(event.clipboardData?.files ?? [])]; if (files.length) { event.preventDefault(); void add(files); } }}
           onKeyDown={(event) => {
@@ -107,6 +108,41 @@ export function Composer({ talk }: { talk: Conversation }) {
       </form>
       {queue.length ? <button type="button" class="plain small" data-take-back onClick={() => { write([text, ...queue.map((prompt) => prompt.blocks.map((block) => block.text ?? "").join("\n"))].filter(Boolean).join("\n\n")); void stop(true); }}>Stop, and take back what waits</button> : null}
     </div>
+  );
+}
+
+const LATE = "Its turn has come: it is the agent's now.";
+
+/** A prompt that waits: it can be given other words, in its place, or taken back into the box. */
+function Queued({ id, prompt, back, failed }: { id: string; prompt: PromptItem; back: (words: string) => void; failed: (text: string) => void }) {
+  const words = prompt.blocks.filter((block) => block.kind === "text").map((block) => block.text ?? "").join("\n");
+  const others = prompt.blocks.filter((block) => block.kind !== "text").length;
+  const [text, setText] = useState<string | null>(null);
+  const edit = (to: string | null) => {
+    call("session.edit", { id, number: prompt.number, ...(to === null ? {} : { text: to }) }).then(({ waited }) => {
+      setText(null);
+      failed(waited ? "" : LATE);
+      if (waited && to === null) back(words);
+    }, (error: unknown) => failed(wording(error)));
+  };
+  if (text !== null) {
+    return (
+      <li>
+        <form class="queue-edit" onSubmit={(event) => { event.preventDefault(); if (text.trim() || others) edit(text); }}>
+          <textarea aria-label="words of a waiting prompt" rows={2} value={text} ref={(area) => { if (area && document.activeElement !== area) area.focus(); }} onInput={(event) => setText(event.currentTarget.value)}
+            onKeyDown={(event) => { if (event.key === "Escape") { event.stopPropagation(); setText(null); } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !matchMedia("(pointer: coarse)").matches) { event.preventDefault(); if (text.trim() || others) edit(text); } }} />
+          <button type="submit" class="primary" disabled={!text.trim() && !others}>Change</button>
+          <button type="button" class="plain" onClick={() => setText(null)}>Leave it</button>
+        </form>
+      </li>
+    );
+  }
+  return (
+    <li>
+      <span class="queue-text">{[words, others ? `${others} picture${others > 1 ? "s" : ""} or files` : ""].filter(Boolean).join(" · ")}</span>
+      <button type="button" class="plain small" data-edit={prompt.number} onClick={() => setText(words)}>Edit</button>
+      <button type="button" class="plain small" data-back={prompt.number} onClick={() => edit(null)}>Take back</button>
+    </li>
   );
 }
 

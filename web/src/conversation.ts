@@ -12,6 +12,8 @@ export type SessionInfo = Methods["session.get"]["result"];
 const PAGE = 1000;
 /** Told records that are held: as much as can be scrolled without reading again, and a bound on memory. */
 const HELD_MAX = 1500;
+/** So many more before the oldest go: what stays is put together anew each time. */
+const SLACK = 500;
 
 export class Conversation {
   readonly kept = signal<Kept>(NOTHING);
@@ -86,7 +88,8 @@ export class Conversation {
       const news = this.news.splice(0);
       if (this.closed || !news.length) return;
       if (this.behind.value) return;
-      this.kept.value = trim(hear(this.kept.value, news), 2 * HELD_MAX, "oldest");
+      const heard = hear(this.kept.value, news);
+      this.kept.value = heard.told.length > 2 * HELD_MAX + SLACK ? trim(heard, 2 * HELD_MAX, "oldest") : heard;
     };
     if (document.hidden) setTimeout(take, 200);
     else requestAnimationFrame(take);

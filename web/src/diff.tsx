@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import type { Diff } from "./keeper.ts";
 import { difference, type Line, patch } from "./lines.ts";
-import { plainControls } from "./markdown.ts";
+import { writtenOut } from "./format.ts";
 
 /** Lines that are drawn of one change; the rest is a click away. */
 export const DRAWN_MAX = 400;
@@ -40,7 +40,7 @@ function Unified({ row, numbers, onLine, noted }: { row: Row; numbers: boolean; 
         {numbers ? <><span class="no">{number(row, "old")}</span><span class="no">{number(row, "new")}</span></> : null}
         {onLine ? <button type="button" class="note-line" aria-label={`comment on line ${row.new ?? row.old}`} onClick={() => onLine(row)}>+</button> : null}
         <span class="sign" aria-hidden="true">{row.mark}</span>
-        <code>{row.mark === " " ? null : <span class="hidden">{SIGN[row.mark]} </span>}{plainControls(row.text) || " "}</code>
+        <code>{row.mark === " " ? null : <span class="hidden">{SIGN[row.mark]} </span>}{writtenOut(row.text) || " "}</code>
       </div>
       {noted?.(row)}
     </>
@@ -65,7 +65,7 @@ function Side({ rows, onLine, noted }: { rows: Row[]; onLine?: ((line: Line) => 
     <div class={`half ${row ? (row.mark === " " ? "same" : SIGN[row.mark]) : "none"}`}>
       <span class="no">{row ? number(row, which) : ""}</span>
       {row && row.mark !== "@" && which === "new" && onLine ? <button type="button" class="note-line" aria-label={`comment on line ${row.new}`} onClick={() => onLine(row)}>+</button> : null}
-      <code>{row ? plainControls(row.text) || " " : " "}</code>
+      <code>{row ? writtenOut(row.text) || " " : " "}</code>
     </div>
   );
   return (
@@ -81,7 +81,7 @@ export function Change({ diff }: { diff: Diff }) {
   const rows = useMemo(() => rowsOf(diff), [diff]);
   return (
     <figure class="change">
-      <figcaption><bdi>{plainControls(diff.path)}</bdi></figcaption>
+      <figcaption><bdi>{writtenOut(diff.path)}</bdi></figcaption>
       <Rows rows={rows} numbers={diff.line !== null && diff.line !== undefined} />
     </figure>
   );

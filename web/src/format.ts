@@ -40,6 +40,23 @@ export function shortPath(path: string | null | undefined): string {
   return names.length <= 2 ? (path ?? "") : `…/${names.slice(-2).join("/")}`;
 }
 
+/** An agent as people know it: of one that is a program, the program's name. */
+export function agentName(what: string): string {
+  const program = what.split(" ")[0] ?? what;
+  return program.startsWith("/") ? lastName(program) : what;
+}
+
 export function lastName(path: string | null | undefined): string {
   return (path ?? "").split("/").filter(Boolean).at(-1) ?? "/";
+}
+
+/** Signs that are not seen, or move those beside them: controls but for tabs and new lines, what turns letters round, fillers. */
+const UNSEEN = /(?![\t\n\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]/gu;
+
+/** A text of which nothing is left out: what would not be seen is written. */
+export function writtenOut(text: string): string {
+  return text.replace(UNSEEN, (sign) => {
+    const code = sign.codePointAt(0) ?? 0;
+    return code < 0x20 ? String.fromCharCode(0x2400 + code) : code === 0x7f ? "\u2421" : `\u27e8U+${code.toString(16).toUpperCase()}\u27e9`;
+  });
 }

@@ -43,6 +43,17 @@ export interface Kept {
 
 export const NOTHING: Kept = { told: [], items: [], first: 1, last: 0, more: false, queue: new Map(), offers: {}, usage: {}, running: false };
 
+/** What a turn that runs does: it works, or something that it asked waits for somebody. */
+export function doing(kept: Kept): "working" | "waiting" | null {
+  if (!kept.running) return null;
+  let waits = false;
+  for (const item of kept.items) {
+    if (item.kind === "prompt") waits = false;
+    else if (item.kind === "ask" && item.state === "waits") waits = true;
+  }
+  return waits ? "waiting" : "working";
+}
+
 /** The newest page, and nothing before it. */
 export function begin(page: Page): Kept {
   return kept(page.pieces ?? [], { first: page.first ?? 1, last: page.last, more: page.more });

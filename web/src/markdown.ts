@@ -4,7 +4,7 @@ import DOMPurify from "dompurify";
 import { Marked } from "marked";
 
 /** Beyond this a text is shown as it is: to parse it takes longer than anybody waits. */
-const PARSED_MAX = 64 * 1024;
+export const PARSED_MAX = 64 * 1024;
 
 const marked = new Marked({ gfm: true, breaks: true, async: false });
 const ALLOWED = [
@@ -21,9 +21,8 @@ DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   } else node.removeAttribute("href");
 });
 
-/** The markup of a text; nothing for one that is shown as it is. */
-export function markup(text: string): TrustedMarkup | null {
-  if (text.length > PARSED_MAX) return null;
+/** The markup of a text. */
+export function markup(text: string): TrustedMarkup {
   const html = marked.parse(plainControls(text)) as string;
   return DOMPurify.sanitize(html, { ALLOWED_TAGS: ALLOWED, ALLOWED_ATTR: ["href", "start", "align"], ALLOW_DATA_ATTR: false, RETURN_TRUSTED_TYPE: true }) as unknown as TrustedMarkup;
 }

@@ -1,11 +1,13 @@
 // What needs me first, then what runs, then what ended: sessions, terminal programs and commands in one list.
-import { useSignal } from "@preact/signals";
+import { computed, useSignal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import { ago, count, duration, lastName, money } from "./format.ts";
+import { agentName, ago, count, duration, lastName, money } from "./format.ts";
+import { plainControls } from "./markdown.ts";
 import { Empty, State, type Tone, Value } from "./parts.tsx";
 import { RequestCard } from "./request.tsx";
-import { call, type Hosted, hosted, link, may, now, type Request, requests } from "./store.ts";
+import { call, type Hosted, hosted, link, may, now, pending, type Request, requests } from "./store.ts";
 import { NewSession } from "./start.tsx";
+import { told, turnOn } from "./told.ts";
 
 /** How long an answered request stays where it was, so that whoever looks sees by whom. */
 const STAYS_MS = 8_000;
@@ -13,16 +15,21 @@ const STAYS_MS = 8_000;
 export const starting = { open: null as null | (() => void) };
 
 export function nameOf(one: Hosted): string {
-  return one.name ?? one.session?.title ?? (one.kind === "session" ? `${one.what} in ${lastName(one.workspace)}` : one.what);
+  return one.name ?? one.session?.title ?? (one.kind === "session" ? `${agentName(one.what)} in ${lastName(one.workspace)}` : one.what);
 }
 
+const CLAIMS: Record<string, string> = { auth: "wants a login", permission: "asks for permission", question: "asks a question" };
+
+/** The limit that it waits for. */
+const spent = (one: Hosted) => (one.section === "needs_you" && one.state !== "failed" ? one.session?.limits?.find((each) => each.state === "reached") : undefined);
+
 export function tone(one: Hosted): { tone: Tone; word: string } {
-  const limit = one.session?.limits?.find((each) => each.state === "reached");
-  if (limit && one.state !== "ended") return { tone: "needs", word: "usage limit reached" };
-  if (one.session?.rebooted) return { tone: "needs", word: "stopped by a restart" };
   const claim = one.process?.claim;
+  if (one.state === "needs_you") return { tone: "needs", word: one.kind === "session" ? "waiting for you" : CLAIMS[claim?.kind ?? ""] ?? "says it needs you" };
+  if (spent(one)) return { tone: "needs", word: "usage limit reached" };
+  if (one.session?.logged_out) return { tone: "needs", word: "wants a login" };
+  if (one.session?.rebooted) return { tone: "needs", word: "stopped by a restart" };
   switch (one.state) {
-    case "needs_you": return { tone: "needs", word: claim?.kind === "auth" ? "wants a login" : one.kind === "session" ? "asks" : "says it needs you" };
     case "working": return { tone: "works", word: "working" };
     case "ready": return { tone: "ready", word: "ready" };
     case "failed": return { tone: "failed", word: one.kind === "session" ? "failed" : exitWord(one) };
@@ -48,15 +55,15 @@ export function Now() {
   const matches = (one: Hosted) => (kind.value === "all" || one.kind === kind.value) && [nameOf(one), one.what, one.workspace, one.branch, one.id].some((each) => (each ?? "").toLowerCase().includes(text));
   const shown = all.filter(matches);
   const asked = requests.value.filter((one) => one.state === "pending" || fresh(one)).filter((one) => !text || `${one.title} ${one.workspace ?? ""}`.toLowerCase().includes(text));
-  const needs = shown.filter((one) => ["needs", "failed"].includes(tone(one).tone) && !covered(one, asked) && !old(one));
-  const runs = shown.filter((one) => ["works", "ready"].includes(tone(one).tone)).sort(byTime);
-  const over = shown.filter((one) => tone(one).tone === "over" || (tone(one).tone === "failed" && old(one))).sort(byTime);
+  const needs = shown.filter((one) => needing(one, asked));
+  const runs = shown.filter((one) => one.section === "running").sort(byTime);
+  const over = shown.filter((one) => one.section === "ended").sort(byTime);
   const many = new Set(all.map((one) => one.workspace)).size;
   return (
     <div class="view now">
       <header class="view-head">
         <h1>Now</h1>
-        <span class="quiet grow">{hosted.value === null ? "" : `${all.filter((one) => !one.ended).length} here${many > 1 ? ` in ${many} folders` : ""}`}</span>
+        <span class="quiet grow">{hosted.value === null ? "" : `${all.filter((one) => !one.ended).length} open${many > 1 ? ` in ${many} folders` : ""}`}</span>
         {may("prompt") ? <button type="button" class="primary" data-new onClick={() => setMaking(true)}>New session</button> : null}
       </header>
       {making ? <NewSession close={() => setMaking(false)} /> : null}
@@ -77,7 +84,7 @@ export function Now() {
           </div>
           <section aria-label="running">
             <h2>Running <span class="count">{runs.length}</span></h2>
-            {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : <Empty title="Nothing is running">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
+            {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : asked.length || needs.length ? <p class="quiet">Nothing else.</p> : <Empty title="Nothing is running">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
           </section>
           {over.length ? (
             <section aria-label="ended">
@@ -85,6 +92,7 @@ export function Now() {
               <ul class="rows faint">{over.map((one) => <Row key={one.id} one={one} />)}</ul>
             </section>
           ) : null}
+          {told.value === "off" && matchMedia("(pointer: coarse)").matches ? <p class="quiet offer-told">This phone can say so when something needs you. <button type="button" class="small" onClick={() => void turnOn()}>Turn on</button></p> : null}
         </>
       )}
     </div>
@@ -93,15 +101,19 @@ export function Now() {
 
 const byTime = (one: Hosted, two: Hosted) => Date.parse(two.active) - Date.parse(one.active);
 const fresh = (one: Request) => one.decided !== null && one.decided !== undefined && now.value - Date.parse(one.decided) < STAYS_MS;
-/** What failed long ago needs nobody any more. */
-const old = (one: Hosted) => one.kind !== "session" && one.ended !== null && one.ended !== undefined && now.value - Date.parse(one.ended) > 3_600_000;
+/** It needs somebody, and no request above it says so. */
+const needing = (one: Hosted, asked: Request[]) => one.section === "needs_you" && !covered(one, asked);
+/** How many of all need somebody. */
+export const waiting = computed(() => pending.value.length + (hosted.value ?? []).filter((one) => !one.part_of && needing(one, pending.value)).length);
 /** Its requests stand above it. */
 const covered = (one: Hosted, asked: Request[]) => one.state === "needs_you" && (one.session?.approvals ?? []).length > 0 && (one.session?.approvals ?? []).every((id) => asked.some((each) => each.id === id));
 
 function Row({ one }: { one: Hosted }) {
   const { tone: how, word } = tone(one);
   const session = one.session;
-  const line = (session?.why && one.state === "failed" ? session.why : one.process?.claim?.message) || one.lines?.at(-1) || "";
+  const limit = spent(one);
+  const until = limit?.resets ? `${limit.name} is used up until ${new Date(limit.resets).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}` : "";
+  const line = until || (session?.why && one.state === "failed" ? session.why : one.process?.claim?.message ?? one.process?.claim?.title) || one.lines?.at(-1) || "";
   const time = one.ended ? ago(one.ended, now.value) : duration(now.value - Date.parse(one.began));
   return (
     <li>
@@ -110,9 +122,9 @@ function Row({ one }: { one: Hosted }) {
           <span class="row-name"><Value>{nameOf(one)}</Value></span>
           <State tone={how} word={word} />
         </span>
-        <span class="row-line"><Value>{line}</Value></span>
+        <span class="row-line"><Value>{plainControls(line)}</Value></span>
         <span class="row-facts">
-          <span>{one.kind === "session" ? one.what : one.kind === "terminal" ? "terminal" : "command"}{session?.reported_model ? ` · ${session.reported_model}` : ""}</span>
+          <span>{one.kind === "session" ? agentName(one.what) : one.kind === "terminal" ? "terminal" : "command"}{session?.reported_model && session.reported_model !== session.agent ? ` · ${session.reported_model}` : ""}</span>
           <span title={one.workspace ?? ""}>{lastName(one.workspace)}{one.branch ? <span class="branch"> ⎇ {one.branch}</span> : null}</span>
           {one.cost_usd !== null && one.cost_usd !== undefined ? <span>{money(one.cost_usd)}</span> : null}
           {session?.queued ? <span>{count(session.queued)} queued</span> : null}

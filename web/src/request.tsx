@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Attention, NOTHING_SEEN, notNow, seen } from "./attention.ts";
 import { Change } from "./diff.tsx";
-import { ago, lastName } from "./format.ts";
+import { agentName, ago, lastName } from "./format.ts";
 import { Value } from "./parts.tsx";
 import { call, decide, locked, may, now, type Request, words } from "./store.ts";
 
@@ -18,7 +18,7 @@ function contentOf(request: Request): Content {
 }
 
 /** What is known to be drawn; a member beyond it is drawn as it is. */
-const DRAWN = new Set(["agent", "tool", "title", "input", "questions", "can", "grants", "stages", "env", "forward_agent"]);
+const DRAWN = new Set(["agent", "tool", "title", "input", "questions", "can", "grants", "stages", "env", "forward_agent", "privileged"]);
 
 export function quoted(argv: string[]): string {
   return argv.map((word) => (/^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
@@ -30,10 +30,10 @@ export function Given({ value, name }: { value: unknown; name?: string }) {
   if (typeof value === "object") {
     const entries = Object.entries(value).filter(([, member]) => !nothing(member));
     if (!entries.length) return null;
-    return <div class="given-group">{name ? <div class="given-name">{name}</div> : null}{entries.map(([key, member]) => <Given key={key} name={Array.isArray(value) ? String(Number(key) + 1) : key} value={member} />)}</div>;
+    return <div class="given-group">{name ? <div class="given-name"><Value>{name}</Value></div> : null}{entries.map(([key, member]) => <Given key={key} name={Array.isArray(value) ? String(Number(key) + 1) : key} value={member} />)}</div>;
   }
   const text = String(value);
-  return <div class="given">{name ? <span class="given-name">{name}</span> : null}<pre class="given-text"><Value>{text}</Value></pre></div>;
+  return <div class="given">{name ? <span class="given-name"><Value>{name}</Value></span> : null}<pre class="given-text"><Value>{text}</Value></pre></div>;
 }
 
 function nothing(value: unknown): boolean {
@@ -52,15 +52,22 @@ function Body({ request, content }: { request: Request; content: Content }) {
           <div class="fact">runs <Value>{stage.program ?? "(command not found)"}</Value></div>
         </div>
       ))}
-      {content.env ? <Given name="with" value={content.env} /> : null}
+      {request.warnings?.map((warning) => <p class="warn" key={warning}><Value>{warning}</Value></p>)}
+      {nothing(content.env) ? null : <Given name="with" value={content.env} />}
       {content.forward_agent ? <p class="warn">It can use your SSH agent, and so everything your keys open.</p> : null}
       {diffs.map((diff, at) => <Change key={at} diff={diff} />)}
-      {content.questions?.length ? null : <Given value={diffs.length ? request.rest : content.input} />}
+      {content.questions?.length || nothing(diffs.length ? request.rest : content.input) ? null : <div class={diffs.length || said(content.input) === null ? undefined : "alone"}><Given value={diffs.length ? request.rest : content.input} /></div>}
       {nothing(rest) ? null : <Given value={rest} />}
-      {known ? null : <pre class="given-text"><Value>{request.content}</Value></pre>}
+      {known || !request.content ? null : <pre class="given-text"><Value>{request.content}</Value></pre>}
       {content.grants?.map((grant) => <p class="warn" key={grant}>Allowing it for longer also allows: <Value>{grant}</Value></p>)}
     </>
   );
+}
+
+/** The only thing that a tool is given, where there is only one: it stands below, and need not stand twice. */
+function said(input: unknown): string | null {
+  const values = typeof input === "object" && input !== null ? Object.values(input) : [];
+  return values.length === 1 && typeof values[0] === "string" ? values[0] : null;
 }
 
 const HEADS = { command: "Run this?", tool_use: "Allow this?", question: "The agent asks" } as const;
@@ -80,7 +87,7 @@ export function RequestCard({ request, place = true }: { request: Request; place
         {place ? (
           <dl class="facts">
             {request.reason ? <><dt>reason</dt><dd>“<Value>{request.reason}</Value>”</dd></> : null}
-            <dt>from</dt><dd>{asker.verified_session ? <a href={`#/session/${asker.verified_session}`}>{asker.session_name ?? asker.verified_session}</a> : <>{asker.client || "a program"}{asker.pid ? `, pid ${asker.pid}` : ""}</>}</dd>
+            <dt>from</dt><dd>{asker.verified_session ? <a href={`#/session/${asker.verified_session}`}><Value>{asker.session_name ?? asker.verified_session}</Value></a> : <><Value>{asker.client || "a program"}</Value>{asker.pid ? `, pid ${asker.pid}` : ""}</>}</dd>
             {request.workspace ? <><dt>folder</dt><dd title={request.workspace}><Value>{request.workspace}</Value></dd></> : null}
             <dt>request</dt><dd class="mono">{request.id}, sha256 {request.hash.slice(0, 12)}</dd>
           </dl>
@@ -134,8 +141,8 @@ function Readable({ request, content, title, children }: { request: Request; con
   return (
     <>
       <div class="request-text" ref={box} tabIndex={0} role="region" aria-label="the whole request">
-        {content.questions?.length || content.stages ? null : <p class="request-title"><Value>{title}</Value></p>}
-        {content.tool && !content.questions?.length ? <p class="quiet">{content.agent} wants to use <b>{content.tool}</b>{request.workspace ? <> in {lastName(request.workspace)}</> : null}</p> : null}
+        {content.questions?.length || content.stages || said(content.input) === title ? null : <p class="request-title"><Value>{title}</Value></p>}
+        {content.tool && !content.questions?.length ? <p class="quiet"><Value>{agentName(content.agent ?? "")}</Value> wants to use <b><Value>{content.tool}</Value></b>{request.workspace ? <> in <Value>{lastName(request.workspace)}</Value></> : null}</p> : null}
         <Body request={request} content={content} />
         {open && content.questions?.length ? <Questions questions={content.questions} request={request} busy={busy} answer={answer} /> : content.questions?.map((one) => <p key={one.id}><Value>{one.question}</Value></p>)}
         {children}
@@ -152,7 +159,7 @@ const SETTLED: Record<string, string> = { accepted: "Allowed", applied: "Allowed
 
 export function Settled({ request }: { request: Request }) {
   const word = request.kind === "question" && (request.state === "accepted" || request.state === "applied") ? "Answered" : SETTLED[request.state] ?? request.state;
-  return <p class={`settled-word ${request.state === "denied" ? "no" : ""}`} role="status">{word}{request.decided_by ? <> by <bdi>{request.decided_by}</bdi></> : null}</p>;
+  return <p class={`settled-word ${request.state === "denied" ? "no" : ""}`} role="status">{word}{request.decided_by_name ? <> by <bdi>{request.decided_by_name}</bdi></> : null}</p>;
 }
 
 function Answers({ request, content, busy, blocked, answer }: { request: Request; content: Content; busy: boolean; blocked: string | null; answer: (answer: Parameters<typeof decide>[1]) => void }) {
@@ -173,13 +180,14 @@ function Answers({ request, content, busy, blocked, answer }: { request: Request
   }
   return (
     <div class="answer-row" role="group" aria-label="answers">
-      {question ? null : request.privileged
-        ? <span class="quiet grow">Yes to what runs as root is said in a terminal of the machine: <code>ostler approve {request.id}</code></span>
-        : <button type="button" class="yes" data-answer="once" disabled={busy} aria-disabled={blocked !== null} onClick={() => answer({ verdict: "once" })}>Allow once</button>}
+      {question ? null : request.privileged && !may("answer_privileged")
+        ? <span class="quiet grow">This device may not say yes to what runs as root. In a terminal of the machine: <code>ostler approve {request.id}</code></span>
+        : <button type="button" class="yes" data-answer="once" disabled={busy} aria-disabled={blocked !== null} onClick={() => answer({ verdict: "once" })}>{request.privileged ? "Run once, as root" : "Allow once"}</button>}
       {!question && lasting && (content.can?.session || content.stages) ? <button type="button" disabled={busy} aria-disabled={blocked !== null} onClick={() => answer({ verdict: "session" })}>For this session</button> : null}
       {!question && lasting && (content.can?.always || content.stages) ? <button type="button" disabled={busy} aria-disabled={blocked !== null} onClick={() => answer({ verdict: "always" })}>Always</button> : null}
       <button type="button" class="no" data-answer="deny" disabled={busy} aria-disabled={blocked !== null} onClick={() => answer({ verdict: "deny" })}>{question ? "No answer" : "Deny"}</button>
       {content.can?.message && !question ? <button type="button" class="plain" onClick={() => setSaying(true)}>Deny and say why</button> : null}
+      {request.privileged && may("answer_privileged") ? <span class="quiet">From here sudo runs without asking for a password; where it wants one, it fails.</span> : null}
       {blocked === "unread" ? <span class="quiet unread" role="status">There is more to read above: scroll to its end</span> : null}
     </div>
   );

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { ChangesView } from "./changes.tsx";
 import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.ts";
-import { count, lastName, money } from "./format.ts";
+import { agentName, count, lastName, money } from "./format.ts";
 import { asDocument } from "./document.ts";
 import { Empty, State, Value } from "./parts.tsx";
 import { tone } from "./now.tsx";
@@ -24,9 +24,9 @@ export function Session({ id, tab }: { id: string; tab: "talk" | "changes" }) {
       <header class="session-head">
         <a class="back" href="#/now" aria-label="back to Now">‹</a>
         <div class="session-title">
-          <h1><Value>{info.name ?? info.title ?? `${info.agent} in ${lastName(info.workspace)}`}</Value></h1>
+          <h1><Value>{info.name ?? info.title ?? `${agentName(info.agent)} in ${lastName(info.workspace)}`}</Value></h1>
           <div class="row-facts">
-            <span>{info.agent}{info.reported_model ?? info.model ? ` · ${info.reported_model ?? info.model}` : ""}</span>
+            <span>{[agentName(info.agent), info.reported_model ?? info.model].filter((name, at) => name && (!at || name !== info.agent)).join(" · ")}</span>
             <span title={info.worktree ?? info.workspace}>{lastName(info.worktree ?? info.workspace)}{one?.branch ? <span class="branch"> ⎇ {one.branch}</span> : null}</span>
             <Figures talk={talk} />
           </div>

@@ -67,7 +67,7 @@ export function NewSession({ close }: { close: () => void }) {
         <label>What to do
           <textarea name="prompt" rows={4} placeholder="Describe the work. It may also be said later." value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
-        <label class="check"><input type="checkbox" checked={tree} onChange={(event) => setTree(event.currentTarget.checked)} /> In a work tree and on a branch of its own</label>
+        <label class="check"><input type="checkbox" checked={tree} onChange={(event) => setTree(event.currentTarget.checked)} /> In a worktree and on a branch of its own</label>
         {trouble ? <p class="trouble" role="alert">{trouble}</p> : null}
         <div class="dialog-foot">
           <button type="button" class="plain" onClick={() => dialog.current?.close()}>Cancel</button>

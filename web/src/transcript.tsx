@@ -4,6 +4,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Conversation } from "./conversation.ts";
 import { Change } from "./diff.tsx";
 import { bytes, clock, count, money } from "./format.ts";
+import { doing } from "./keeper.ts";
 import type { AskItem, EndItem, Item, PlanItem, PromptItem, ToolItem, WordsItem } from "./keeper.ts";
 import { plainControls } from "./markdown.ts";
 import { Empty, Markdown, Value } from "./parts.tsx";
@@ -51,8 +52,9 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
     const below = element.scrollHeight - element.scrollTop - element.clientHeight;
     follows.current = below < FOLLOWS && !talk.behind.value;
     setAway(below > element.clientHeight || talk.behind.value);
+    // Who follows the end needs no other place, and looking for one costs more than drawing.
     const top = element.getBoundingClientRect().top;
-    const first = [...element.querySelectorAll<HTMLElement>("[data-key]")].find((item) => item.getBoundingClientRect().bottom > top);
+    const first = follows.current ? undefined : [...element.querySelectorAll<HTMLElement>("[data-key]")].find((item) => item.getBoundingClientRect().bottom > top);
     anchor.current = first ? { key: first.dataset["key"] ?? "", offset: first.getBoundingClientRect().top - top } : null;
     if (element.scrollTop < NEAR) void talk.older();
     if (below < NEAR && talk.behind.value) void talk.newer();
@@ -64,6 +66,7 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
     if (box.current) box.current.scrollTop = box.current.scrollHeight;
   };
 
+  const does = doing(kept);
   const text = find.trim().toLowerCase();
   const shown = useMemo(() => (text ? kept.items.filter((item) => textOf(item).toLowerCase().includes(text)) : kept.items), [kept.items, text]);
   return (
@@ -74,7 +77,7 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
           {shown.map((item) => <Shown key={item.key} item={item} />)}
           {talk.loaded.value && !kept.items.length ? <Empty title="Nothing was said yet">Write below what the agent is to do.</Empty> : null}
           {text && !shown.length ? <Empty title="Nothing here says that">Older messages are searched too once they are read.</Empty> : null}
-          {kept.running && !text ? <p class="working" role="status"><span class="dot" aria-hidden="true" />working</p> : null}
+          {does && !text ? <p class={does} role="status"><span class="dot" aria-hidden="true" />{does === "waiting" ? "waiting for you" : "working"}</p> : null}
         </div>
       </div>
       {away ? <button type="button" class="to-end" onClick={() => void toEnd()}>Newest ↓</button> : null}
@@ -135,10 +138,16 @@ function Words({ item }: { item: WordsItem }) {
   if (item.voice === "answer") return <div class="answer"><Markdown text={item.text} />{item.cut ? <Cut /> : null}</div>;
   return (
     <details class="thought" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{item.whole ? "Thought" : "Thinking…"} <span class="quiet">{item.text.trim().split("\n")[0]?.slice(0, 90)}</span></summary>
+      <summary>{item.whole ? "Thought" : "Thinking…"} <span class="quiet">{firstWords(item.text)}</span></summary>
       {open ? <Markdown text={item.text} /> : null}
     </details>
   );
+}
+
+/** As much of a thought as one line takes. */
+function firstWords(text: string): string {
+  const line = text.trim().split("\n")[0] ?? "";
+  return line.length > 90 ? `${line.slice(0, 90).replace(/\s+\S*$/, "")}…` : line;
 }
 
 function Cut() {
@@ -146,6 +155,9 @@ function Cut() {
 }
 
 const VERBS: Record<string, string> = { read: "Read", edit: "Edit", delete: "Delete", move: "Move", search: "Search", execute: "Run", think: "Sub-agent", fetch: "Fetch", other: "Tool" };
+
+/** A title that begins with the word that stands before it. */
+const without = (title: string, verb: string) => (verb && title.startsWith(`${verb} `) ? title.slice(verb.length + 1) : title);
 
 function Tool({ item }: { item: ToolItem }) {
   const [whole, setWhole] = useState(false);
@@ -157,7 +169,7 @@ function Tool({ item }: { item: ToolItem }) {
     <details class={`tool ${state}`} open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
         <span class="tool-verb">{VERBS[item.does] ?? "Tool"}</span>
-        <span class="tool-title"><Value>{item.title}</Value></span>
+        <span class="tool-title"><Value>{without(item.title, VERBS[item.does] ?? "")}</Value></span>
         <span class={`tool-state ${state}`}>{state === "done" ? <span class="hidden">done</span> : state === "failed" ? "failed" : "running"}</span>
       </summary>
       {open ? <div class="tool-body">

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { begin, earlier, hear, type Kept, NOTHING, type Placed, trim } from "../src/keeper.ts";
+import { begin, doing, earlier, hear, type Kept, NOTHING, type Placed, trim } from "../src/keeper.ts";
 import recorded from "./recorded.json";
 
 const told = recorded as unknown as Placed[];
@@ -87,4 +87,19 @@ test("a prompt waits in the queue until its turn begins", () => {
   const runs = hear(waits, [at(2, { kind: "begun", number: 1 })]);
   assert.deepEqual([runs.queue.size, runs.items.length, runs.running], [0, 1, true]);
   assert.equal(runs.items[0]?.kind === "prompt" && runs.items[0].blocks[0]?.text, "hi");
+});
+
+test("a turn works, and while something that it asked is open it waits for somebody", () => {
+  const prompt = (record: number) => at(record, { kind: "begun", number: record, blocks: [] });
+  const ask = (record: number) => at(record, { kind: "waits", approval: `a${record}`, title: "may I?" });
+  const answer = (record: number, of: number) => at(record, { kind: "answered", approval: `a${of}`, verdict: "once", by: "ann at /dev/pts/1" });
+  const steps: [Placed, string | null][] = [[prompt(1), "working"], [ask(2), "waiting"], [ask(3), "waiting"], [answer(4, 3), "waiting"], [answer(5, 2), "working"]];
+  let kept = NOTHING;
+  assert.equal(doing(kept), null);
+  for (const [placed, word] of steps) {
+    kept = hear(kept, [placed]);
+    assert.equal(doing(kept), word, `after ${placed.record}`);
+  }
+  const next = hear(kept, [ask(6), prompt(7)]);
+  assert.equal(doing(next), "working", "what an older turn asked is over");
 });
