@@ -51,6 +51,13 @@ pub(crate) fn parent(pid: Pid) -> Result<i32> {
 }
 
 /// Resident memory in bytes.
+/// Bytes that a process has read so far, from wherever.
+pub(crate) fn read_bytes(pid: Pid) -> Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/io", pid.as_raw_nonzero()))?;
+    let read = text.lines().find_map(|line| line.strip_prefix("rchar: ")).context("no rchar")?;
+    Ok(read.trim().parse()?)
+}
+
 pub(crate) fn rss(pid: Pid) -> Result<u64> {
     status_kib(pid, "VmRSS:")
 }

@@ -1,7 +1,9 @@
 //! The rows of the table, a family to a file. A row that cannot be measured is a missed row, never a missing one.
 
 mod agents;
+mod cdev;
 mod decisions;
+mod feed;
 mod history;
 mod memory;
 mod replay;
@@ -53,9 +55,10 @@ impl Bench {
 
 type Family = fn(&Bench) -> Result<()>;
 
-const FAMILIES: [(&str, Family); 14] = [
+const FAMILIES: [(&str, Family); 16] = [
     ("rpc", rpc::rows),
     ("web", web::rows),
+    ("cdev", cdev::rows),
     ("stream", stream::rows),
     ("replay", replay::rows),
     ("spawn", spawn::rows),
@@ -64,6 +67,7 @@ const FAMILIES: [(&str, Family); 14] = [
     ("start", start::rows),
     ("decisions", decisions::rows),
     ("sessions", sessions::rows),
+    ("feed", feed::rows),
     ("workspace", workspace::rows),
     ("search", search::rows),
     ("history", history::rows),

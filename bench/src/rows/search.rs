@@ -44,7 +44,7 @@ impl AskGit for Tree {
 pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let files = bench.size(100_000, 10_000);
     let tree = tree(files)?;
-    first(bench, &tree.0, files)?;
+    // Before anything else: memory that was given back once is taken again without a trace.
     let before = resident();
     let watch = watched(&tree.0)?;
     let index = watch.names(PATIENCE);
@@ -52,6 +52,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let each = (resident().saturating_sub(before).saturating_sub(paths)) as f64 / files as f64;
     let target = Target::at_most(each, 200.0, "B");
     bench.show(Row::alone(format!("index: memory per file beyond its path, {files} files"), "B", each, target));
+    first(bench, &tree.0, files)?;
     fuzzy(bench, &watch, index, files)?;
     exact(bench, &tree.0, &watch, index)?;
     content(bench, &tree.0, &watch, index)
@@ -127,7 +128,9 @@ fn fuzzy(bench: &Bench, watch: &Watch, index: &Index, files: u64) -> Result<()> 
         Ok(taken(begun))
     };
     let measured = pairs(bench.pairs, scan, ours)?;
-    let targets = vec![Target::ratio_at_most(measured.ratio, 100.0), Target::at_most(slow, 200.0, "ms p99")];
+    let targets = vec![Target::ratio_at_most(measured.ratio, 100.0)];
+    let row = format!("index: fuzzy query, p99 of {QUERIES}");
+    bench.show(Row::alone(row, "ms", slow, Target::at_most(slow, 200.0, "ms")));
     bench.show(Row::paired(format!("index: fuzzy query, {files} names"), "ms", measured, targets).against("scan"));
     Ok(())
 }
@@ -158,7 +161,8 @@ fn content(bench: &Bench, root: &Path, watch: &Watch, index: &Index) -> Result<(
         ensure!(found.matches > 0 && !found.more, "{} lines, more: {}", found.matches, found.more);
         Ok(taken(begun))
     };
-    let rg = || theirs(Command::new(&rg).args(["--hidden", "-n", "-F", "the needle"]).arg(root));
+    // Capitals fit small letters on both sides.
+    let rg = || theirs(Command::new(&rg).args(["--hidden", "-n", "-S", "-F", "the needle"]).arg(root));
     let measured = pairs(bench.pairs, rg, ours)?;
     let targets = vec![Target::ratio_at_most(measured.ratio, 1.3)];
     bench.show(Row::paired(row, "ms", measured, targets).against("rg"));

@@ -34,8 +34,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
     latencies(bench)?;
     resting(bench)?;
     bench.show(watchers(bench)?);
-    bench.show(first_screen(bench)?);
-    Ok(())
+    first_screen(bench)
 }
 
 /// A daemon with one conversation, watched.
@@ -264,16 +263,19 @@ fn watchers(bench: &Bench) -> Result<Row> {
     Ok(Row::alone(name, "MiB", grown, Target::at_most(grown, 1.0, "MiB")))
 }
 
-/// A conversation of a hundred thousand events, just after the daemon was started: the last screen of it.
-fn first_screen(bench: &Bench) -> Result<Row> {
+/// A conversation of a hundred thousand events, just after the daemon was started: the last screen of it, and what was read for
+/// that.
+fn first_screen(bench: &Bench) -> Result<()> {
     let instance = with_agent(bench, "screen")?;
     let mut talk = Talk::start(&instance, true)?;
     let events = bench.size(100_000, 10_000);
     talk.turn(&format!("{events} 0"), |_| {})?;
-    let mut times = Vec::new();
+    let (mut times, mut sizes) = (Vec::new(), Vec::new());
     for _ in 0..bench.pairs.max(3) {
         talk.daemon.kill()?;
         talk.daemon.start()?;
+        let pid = talk.daemon.pid().context("the daemon")?;
+        let before = procfs::read_bytes(pid)?;
         let started = Instant::now();
         let mut client = connect(&instance)?;
         let newest =
@@ -283,11 +285,15 @@ fn first_screen(bench: &Bench) -> Result<Row> {
             bail!("the newest record is not on the first page");
         }
         times.push(started.elapsed().as_secs_f64() * 1e3);
+        sizes.push((procfs::read_bytes(pid)? - before) as f64 / KB);
     }
     talk.daemon.stop()?;
-    let value = median(times).unwrap_or(f64::NAN);
+    let (time, size) = (median(times).unwrap_or(f64::NAN), median(sizes).unwrap_or(f64::NAN));
     let name = format!("first screen of a session with {events} events, after a SIGKILL");
-    Ok(Row::alone(name, "ms", value, Target::at_most(value, 50.0, "ms")))
+    bench.show(Row::alone(&name, "ms", time, Target::at_most(time, 50.0, "ms")));
+    let name = format!("read by the daemon for the first screen of {events} events");
+    bench.show(Row::alone(name, "kB", size, Target::at_most(size, 1000.0, "kB")));
+    Ok(())
 }
 
 fn percentile(mut values: Vec<f64>, percent: usize) -> f64 {

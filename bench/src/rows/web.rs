@@ -22,8 +22,9 @@ use crate::raw::websocket::HEAD;
 use crate::table::{Row, Target};
 
 /// Nothing here waits; a silent peer is a hung one.
-const SILENCE: Duration = Duration::from_secs(20);
-const RAW: &str = "a blocking WebSocket server in one thread: frames of the same size, unmasked, not looked at";
+pub(super) const SILENCE: Duration = Duration::from_secs(20);
+pub(super) const RAW: &str =
+    "a blocking WebSocket server in one thread: frames of the same size, unmasked, not looked at";
 const REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"instance.hello","params":{"version":1,"client":""}}"#;
 
 pub(crate) fn rows(bench: &Bench) -> Result<()> {
@@ -31,7 +32,7 @@ pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let mut daemon = Daemon::new(&instance)?;
     daemon.start()?;
     let pid = daemon.pid().context("no daemon")?;
-    let port = port(&instance)?;
+    let port = port(&instance, "web")?;
     let token = paired(&instance, port)?;
     let (request, mut first) = (frame(REQUEST), connect(port, Some(&token))?);
     first.write_all(&request)?;
@@ -70,15 +71,15 @@ pub(crate) fn offer(mut args: Args) -> Result<u8> {
     Ok(0)
 }
 
-/// The port for devices.
-fn port(instance: &Instance) -> Result<u16> {
+/// The port of this door.
+pub(super) fn port(instance: &Instance, name: &str) -> Result<u16> {
     let status = Client::connect(&native(instance.dir()))?.call::<methods::InstanceStatus>(&Empty {})?;
-    let door = status.doors.into_iter().find(|door| door.name == "web").context("no port for devices")?;
+    let door = status.doors.into_iter().find(|door| door.name == name).context("no such port")?;
     Ok(door.address.rsplit(':').next().context("no port")?.parse()?)
 }
 
 /// Pairs a device, and gives its token.
-fn paired(instance: &Instance, port: u16) -> Result<String> {
+pub(super) fn paired(instance: &Instance, port: u16) -> Result<String> {
     let link = offered(instance.tool(), &native(instance.dir()))?;
     let mut socket = connect(port, None)?;
     let redeem =
@@ -120,7 +121,7 @@ fn connect(port: u16, token: Option<&str>) -> Result<TcpStream> {
 }
 
 /// A client's frame, with a mask that changes nothing.
-fn frame(text: &str) -> Vec<u8> {
+pub(super) fn frame(text: &str) -> Vec<u8> {
     let mut frame = vec![0x81];
     match u8::try_from(text.len()).ok().filter(|length| *length < 126) {
         Some(length) => frame.push(0x80 | length),
@@ -151,22 +152,29 @@ fn read_frame(stream: &mut TcpStream) -> Result<(usize, Vec<u8>)> {
     Ok((head + length, payload))
 }
 
-struct Trips {
+pub(super) struct Trips {
     seconds: f64,
     cpu: f64,
     count: f64,
 }
 
-fn latency(trips: Trips) -> Sample {
+pub(super) fn latency(trips: Trips) -> Sample {
     Sample { value: trips.seconds / trips.count * 1e6, cpu: Some(trips.cpu / trips.count * 1e6) }
 }
 
-fn rate(trips: Trips) -> Sample {
+pub(super) fn rate(trips: Trips) -> Sample {
     Sample { value: trips.count / trips.seconds / 1e3, cpu: Some(trips.cpu / trips.count * 1e6) }
 }
 
 /// `count` round trips with `depth` of them on their way at any time; every answer has `answer` bytes.
-fn sample(mut stream: TcpStream, pid: Pid, request: &[u8], answer: usize, depth: u64, count: u64) -> Result<Trips> {
+pub(super) fn sample(
+    mut stream: TcpStream,
+    pid: Pid,
+    request: &[u8],
+    answer: usize,
+    depth: u64,
+    count: u64,
+) -> Result<Trips> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE))?;
     let mut buffer = vec![0; 64 << 10];

@@ -48,7 +48,8 @@ fn run(command: &mut Command) -> Result<()> {
 fn git(at: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(at).args(["-c", "user.name=bench", "-c", "user.email=bench@example.invalid"]);
-    git.args(["-c", "commit.gpgsign=false", "-c", "gc.auto=0"]);
+    // Nobody misses what a power loss would take of it.
+    git.args(["-c", "commit.gpgsign=false", "-c", "gc.auto=0", "-c", "core.fsync=none"]);
     git
 }
 
@@ -72,7 +73,7 @@ fn status(bench: &Bench, instance: &Instance, client: &mut Client) -> Result<Row
     let files = bench.size(100_000, 10_000);
     let repo = repository(instance.dir().join("repo"), files)?;
     fs::write(repo.join("d0/f0"), "changed\n")?;
-    let root = Some(repo.display().to_string());
+    let root = Some(FilePath(repo.clone()));
     let params = GitStatusParams { root, session: None, untracked: None, lines: false };
     let measured = pairs(
         bench.pairs,
@@ -91,7 +92,7 @@ fn status(bench: &Bench, instance: &Instance, client: &mut Client) -> Result<Row
 /// Nothing changed, and a watch says so: git is not run.
 fn unchanged(bench: &Bench, instance: &Instance, client: &mut Client) -> Result<Row> {
     let repo = instance.dir().join("repo");
-    let root = Some(repo.display().to_string());
+    let root = Some(FilePath(repo.clone()));
     let params = GitStatusParams { root: root.clone(), session: None, untracked: None, lines: false };
     client.call::<methods::WorkspaceWatch>(&WorkspaceWatchParams { root, session: None })?;
     // Once for the answer, once more when it is known what else git reads.
@@ -129,7 +130,7 @@ fn listed(client: &mut Client, folder: &Path, files: u64) -> Result<()> {
     let (mut after, mut seen) = (None, 0);
     loop {
         let params = WorkspaceListParams {
-            root: Some(folder.display().to_string()),
+            root: Some(folder.into()),
             session: None,
             path: FilePath::default(),
             after,
