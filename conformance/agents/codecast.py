@@ -1,19 +1,12 @@
 """A real agent through the codecast door: what a chat head node sees of it over HTTP, with the person at the inbox beside it.
 
 Every message is a process of the agent's own here, and some take seconds to start: so a turn shows as many things as it can."""
-import fcntl
 import importlib.util
 import json
 import os
-import pty
 import re
-import select
-import signal
-import struct
-import termios
-import time
 
-from kit import Fail, LONG, wait_for
+from kit import Fail, LONG, at_terminal, wait_for
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SPEC = importlib.util.spec_from_file_location("codecast_suite", os.path.join(HERE, "..", "codecast", "run.py"))
@@ -49,29 +42,12 @@ def words(stream, kind):
 def approve(house, id):
     """`ostler approve ID` at a terminal of its own, and `y`: again until it is taken, because a key that is pressed too soon does not
     count. What it showed, and its exit code."""
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execve(house.program, [house.program, "approve", id], dict(house.env, TERM="xterm"))
+    def key(seen):
+        # It may ask for the next page, if it looked before the terminal was so large.
+        return b"y" if seen.endswith(b"[y/N] ") else b" " if seen.endswith(b"space --") else b""
     # All of the request fits on one page.
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 200, 200, 0, 0))
-    seen, stop = b"", time.monotonic() + LONG
-    while time.monotonic() < stop:
-        if not select.select([fd], [], [], 0.5)[0]:
-            # It may ask for the next page, if it looked before the terminal was so large.
-            key = b"y" if seen.endswith(b"[y/N] ") else b" " if seen.endswith(b"space --") else b""
-            os.write(fd, key)
-            continue
-        try:
-            piece = os.read(fd, 65536)
-        except OSError:
-            piece = b""
-        if not piece:
-            break
-        seen += piece
-    else:
-        os.kill(pid, signal.SIGKILL)
-    os.close(fd)
-    return seen.decode(errors="replace"), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code, seen = at_terminal.run([house.program, "approve", id], key, dict(house.env, TERM="xterm"), size=(200, 200), patience=LONG)
+    return seen.decode(errors="replace"), code
 
 
 def lines(path):

@@ -1,7 +1,6 @@
 """An instance of ostler that hosts a real agent, and what a client sees of it through the native door."""
 import json
 import os
-import pty
 import shutil
 import signal
 import socket
@@ -14,6 +13,8 @@ import time
 import clis
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import at_terminal
 # Some agents take half a minute to start on a busy machine; a turn may hold several such starts.
 LONG = 180
 
@@ -103,20 +104,7 @@ class House:
 
     def personal(self, method, params):
         request = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-        pid, fd = pty.fork()
-        if pid == 0:
-            os.execv(sys.executable, [sys.executable, os.path.join(HERE, "person.py"), self.socket, request])
-        said = b""
-        while True:
-            try:
-                piece = os.read(fd, 65536)
-            except OSError:
-                piece = b""
-            if not piece:
-                break
-            said += piece
-        os.close(fd)
-        os.waitpid(pid, 0)
+        _, said = at_terminal.run([sys.executable, os.path.join(HERE, "person.py"), self.socket, request])
         answer = json.loads(said)
         if "error" in answer:
             raise Fail("%s: %s" % (method, answer["error"]))

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from approvals_kit import LONG, House, Terminal
+from approvals_kit import LONG, House, Terminal, confirms
 from kit import kill9, serve_again
 from lib import Fail, area, wait_for
 from t_git import Repo
@@ -112,6 +112,9 @@ def helpers(t):
     house.up()
     try:
         login.refused()
+        if confirms(house, "audit.forward")[0] != 0:
+            raise Fail("audit.forward is not confirmed")
+        house.good("restart")
         # The refusal is an entry, and goes there.
         forward.refused()
         house("new", "claude", "--name", "probed", "-m", "hello")

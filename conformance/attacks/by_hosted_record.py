@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from approvals_kit import LONG, House, Terminal, Tmux
+from approvals_kit import LONG, House, Terminal, Tmux, confirms
 from approvals_password import unlock
 from by_hosted_helpers import Attack, delegated, parent
 from lib import area, pid_alive, wait_for
@@ -251,13 +251,24 @@ def settings(t):
         t.control("unloosened-it-is-refused", "could be replaced" in refused.get("message", ""), refused)
         place = house.dir + "/.config/ostler"
         before = house.record()["pid"]
-        house("run", "--", "sh", "-c", "mkdir -p %s && printf '[approvals]\\nwritable_programs = \"warn\"\\n' > %s/config.toml; kill -9 %d" % (place, place, before))
+        ran, text = house.dir + "/forwarded", '[approvals]\\nwritable_programs = "warn"\\nfatigue = "off"\\n[audit]\\nforward = "cat >> %s/forwarded"\\n' % house.dir
+        house("run", "--", "sh", "-c", "mkdir -p %s && printf '%s' > %s/config.toml; kill -9 %d" % (place, text, place, before))
         wait_for(lambda: house("ps")[0] == 0 and house.record()["pid"] != before, LONG, 0.1)
         asker = house.ask([script], privileged=True)
         answer = {}
         wait_for(lambda: house.pending() or answer.update(said(asker)) or answer, LONG, 0.1)
         t.stopped("the-settings-file", "could be replaced" in answer.get("message", ""), (answer, house.pending()))
         asker.sock.close()
+        for n in range(3):
+            asker = house.ask(["echo", "again"])
+            Terminal(house, "deny", house.waiting()[0]["id"]).wait(LONG)
+            asker.answer()
+        answer = house.ask(["echo", "again"]).answer()
+        t.stopped("a-setting-that-lets-it-ask-for-ever", "refused 3 times" in answer.get("message", ""), answer)
+        t.stopped("a-command-for-the-audit", not os.path.exists(ran), ran)
+        t.control("a-person-confirms-it", confirms(house, "audit.forward")[0] == 0)
+        house.good("restart")
+        t.control("and-then-the-audit-goes-there", wait_for(lambda: os.path.exists(ran), LONG, 0.1), ran)
     finally:
         house.down()
 

@@ -17,6 +17,8 @@ Optional placeholder {claude} = path of the fake claude; {root} = the temporary 
 Groups: transport auth pair cors rpc openrpc status file git repo session agent events multi heartbeat rest
         approval nogit shutdown todo        (todo/ = the document's own TODO list, not required by its body;
         names with `extra:` ask for more than the document says)
+--person CMD      for servers where only a person at the machine lets devices in: CMD with {what} and {id} does what such a person does
+                  (`begin REPO` after each start, `approve ID`, `reject ID`, `affirm` after a restart, `end`); programs are refused
 --workspace-mode  for servers whose git/* need a workspace_id: workspace/add + workspace/subscribe first.
 Prints `ok NAME` / `FAIL NAME: why`, last line `N passed, M failed`; exit status 1 on any failure.
 """
@@ -29,6 +31,7 @@ ap.add_argument("--only", default="")
 ap.add_argument("--skip", default="")
 ap.add_argument("--heartbeat-secs", type=float, default=2)
 ap.add_argument("--workspace-mode", action="store_true")
+ap.add_argument("--person", default="")
 ap.add_argument("--event-timeout", type=float, default=6)
 ap.add_argument("--keep", action="store_true", help="keep the temporary directories")
 ap.add_argument("-v", action="store_true")
@@ -396,9 +399,8 @@ class Daemon:
         self.port = free_port()
         self.log = os.path.join(self.root, "server.log")
         sub = dict(port=self.port, repo=self.repo, home=self.home, claude=self.claude, root=self.root)
-        cmd = OPT.start
-        for k, v in sub.items():
-            cmd = cmd.replace("{%s}" % k, str(v))
+        self.sub = sub
+        cmd = self.filled(OPT.start)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("CDEV_", "CLAUDE", "XDG_", "GIT_"))}
         env.update(HOME=self.home, PATH=self.bin + ":" + os.environ["PATH"], CDEV_SERVER_HOST="127.0.0.1",
                    CDEV_SERVER_PORT=str(self.port), CDEV_SECURITY_REQUIRE_AUTH="true",
@@ -423,6 +425,20 @@ class Daemon:
                 raise RuntimeError("the server did not answer /health:\n" + open(self.log).read()[-2000:])
             time.sleep(0.05)
         self.ws_id = None
+        self.person("begin", self.repo)
+
+    def filled(self, cmd, **more):
+        for k, v in {**self.sub, **more}.items():
+            cmd = cmd.replace("{%s}" % k, str(v))
+        return cmd
+
+    def person(self, what, id_=""):
+        """What a person at the machine does, where there must be one."""
+        if not OPT.person:
+            return
+        p = subprocess.run(shlex.split(self.filled(OPT.person, what=what, id=id_)), cwd=self.root, stdin=subprocess.DEVNULL,
+                           capture_output=True, text=True, timeout=60)
+        need(p.returncode == 0, "the person could not %s: %s" % (what, p.stdout + p.stderr))
 
     def make_repo(self):
         r = self.repo
@@ -469,8 +485,16 @@ class Daemon:
                     return t
         raise Miss("no pairing token in /api/pair/info")
 
+    def asks(self, t):
+        return http_(self, "POST", "/api/auth/exchange", {"pairing_token": t})
+
     def exchange(self, t=None):
-        return http_(self, "POST", "/api/auth/exchange", {"pairing_token": t or self.pairing_token()})
+        t = t or self.pairing_token()
+        r = self.asks(t)
+        if OPT.person and r.status == 202:
+            self.person("approve", r.json["request_id"])
+            r = self.asks(t)
+        return r
 
     def login(self):
         r = self.exchange()
@@ -501,6 +525,8 @@ class Daemon:
             return []
 
     def stop(self, keep=False):
+        with contextlib.suppress(Miss, subprocess.SubprocessError):
+            self.person("end")
         if self.p.poll() is None:
             self.p.terminate()
             try:
@@ -725,7 +751,7 @@ def pair(d):
         need(http_(d, "GET", "/api/status", token=b["access_token"]).status == 200, "the other device lost access")
     with case("pair/no-approval-endpoints-reject-decisions"):
         r = http_(d, "POST", "/api/auth/pairing/approve", {"request_id": "nope"})
-        need(r.status in (400, 404, 409), repr(r))
+        need(r.status in ((403,) if OPT.person else (400, 404, 409)), repr(r))
 
 
 def cors(d):
@@ -2023,59 +2049,72 @@ def rest(d):
 
 def approval():
     d = Daemon("appr", approval=True)
+
+    def decide(verb, request):
+        if OPT.person:
+            need(http_(d, "POST", "/api/auth/pairing/" + verb, {"request_id": request}).status == 403, "a program decides")
+            return d.person(verb, request)
+        r = http_(d, "POST", "/api/auth/pairing/" + verb, {"request_id": request})
+        need(r.status == 200, repr(r))
     try:
         with case("approval/exchange-is-202-pending"):
             t = d.pairing_token()
-            r = d.exchange(t)
+            r = d.asks(t)
             need(r.status == 202 and r.json.get("status") == "pending_approval" and isinstance(r.json.get("request_id"), str), repr(r))
             need("access_token" not in r.json, "a token came along")
             rid = r.json["request_id"]
         with case("approval/retry-keeps-the-request"):
-            r = d.exchange(t)
+            r = d.asks(t)
             need(r.status == 202 and r.json["request_id"] == rid, repr(r))
         with case("approval/pending-list"):
             r = http_(d, "GET", "/api/auth/pairing/pending")
-            need(r.status == 200 and rid in r.body.decode(), repr(r))
-            lst = r.json.get("pending") if isinstance(r.json, dict) else r.json
-            need(isinstance(lst, list) and len(lst) == 1 and lst[0]["request_id"] == rid, repr(r))
+            if OPT.person:
+                need(r.status == 403 and rid not in r.body.decode(), "a program sees who waits: %r" % r)
+            else:
+                need(r.status == 200 and rid in r.body.decode(), repr(r))
+                lst = r.json.get("pending") if isinstance(r.json, dict) else r.json
+                need(isinstance(lst, list) and len(lst) == 1 and lst[0]["request_id"] == rid, repr(r))
         with case("approval/pending-list-shows-no-token"):
             need(t not in http_(d, "GET", "/api/auth/pairing/pending").body.decode(), "the pairing token is shown")
         with case("approval/decision-bad-inputs"):
             for v in ("approve", "reject"):
-                need(http_(d, "POST", "/api/auth/pairing/" + v, {}).status == 400, v + " without id")
-                need(http_(d, "POST", "/api/auth/pairing/" + v, {"request_id": "nope"}).status == 404, v + " unknown id")
+                need(http_(d, "POST", "/api/auth/pairing/" + v, {}).status == (403 if OPT.person else 400), v + " without id")
+                need(http_(d, "POST", "/api/auth/pairing/" + v, {"request_id": "nope"}).status == (403 if OPT.person else 404), v + " unknown id")
                 need(http_(d, "GET", "/api/auth/pairing/" + v).status in (404, 405), "GET " + v)
         with case("approval/foreign-browser-origin-cannot-approve"):
             r = http_(d, "POST", "/api/auth/pairing/approve", {"request_id": rid}, headers={"Origin": "http://evil.example"})
             need(r.status in (401, 403), repr(r))
-            need(d.exchange(t).status == 202, "it was approved")
+            need(d.asks(t).status == 202, "it was approved")
         with case("approval/approve-then-exchange"):
-            r = http_(d, "POST", "/api/auth/pairing/approve", {"request_id": rid})
-            need(r.status == 200, repr(r))
-            r = d.exchange(t)
+            decide("approve", rid)
+            r = d.asks(t)
             need(r.status == 200 and r.json["access_token"], repr(r))
             need(http_(d, "GET", "/api/status", token=r.json["access_token"]).status == 200, "token refused")
             acc = r.json
         with case("approval/approved-token-is-single-use"):
-            need(d.exchange(t).status in (401, 403), "used twice")
+            need(d.asks(t).status in (401, 403), "used twice")
         with case("approval/refresh-needs-no-new-approval"):
             r = http_(d, "POST", "/api/auth/refresh", {"refresh_token": acc["refresh_token"]})
             need(r.status == 200, repr(r))
         with case("approval/reject"):
             t2 = d.pairing_token()
-            rid2 = d.exchange(t2).json["request_id"]
-            r = http_(d, "POST", "/api/auth/pairing/reject", {"request_id": rid2})
-            need(r.status == 200, repr(r))
-            r = d.exchange(t2)
+            rid2 = d.asks(t2).json["request_id"]
+            decide("reject", rid2)
+            r = d.asks(t2)
             need(r.status in (401, 403), "after rejection: %r" % r)
-            need("pending" in http_(d, "GET", "/api/auth/pairing/pending").body.decode() and
+            need(OPT.person or "pending" in http_(d, "GET", "/api/auth/pairing/pending").body.decode() and
                  rid2 not in http_(d, "GET", "/api/auth/pairing/pending").body.decode(), "still pending")
         with case("approval/garbage-token-makes-no-request"):
-            need(d.exchange("nonsense").status == 401)
+            need(d.asks("nonsense").status == 401)
             r = http_(d, "GET", "/api/auth/pairing/pending").json
             need(not (r.get("pending") if isinstance(r, dict) else r), short(r))
         with case("approval/decision-is-final"):
-            need(http_(d, "POST", "/api/auth/pairing/approve", {"request_id": rid2}).status in (404, 409), "a rejected request was approved")
+            if OPT.person:
+                with contextlib.suppress(Miss):
+                    d.person("approve", rid2)
+                need(d.asks(t2).status in (401, 403), "a rejected request was approved")
+            else:
+                need(http_(d, "POST", "/api/auth/pairing/approve", {"request_id": rid2}).status in (404, 409), "a rejected request was approved")
     finally:
         d.stop()
 
@@ -2104,9 +2143,7 @@ def shutdown():
             d2 = None
             d.p.terminate()
             d.p.wait(10)
-            cmd = OPT.start
-            for k, v in dict(port=d.port, repo=d.repo, home=d.home, claude=d.claude, root=d.root).items():
-                cmd = cmd.replace("{%s}" % k, str(v))
+            cmd = d.filled(OPT.start)
             env = {k: v for k, v in os.environ.items() if not k.startswith(("CDEV_", "CLAUDE", "XDG_", "GIT_"))}
             env.update(HOME=d.home, PATH=d.bin + ":" + os.environ["PATH"], CDEV_SERVER_HOST="127.0.0.1", CDEV_SERVER_PORT=str(d.port),
                        CDEV_SECURITY_REQUIRE_AUTH="true", CDEV_SECURITY_REQUIRE_PAIRING_APPROVAL="false",
@@ -2120,6 +2157,7 @@ def shutdown():
                 except OSError:
                     return False
             need(until(up, 20), "no restart")
+            d.person("affirm")
             r = http_(d, "POST", "/api/auth/refresh", {"refresh_token": acc["refresh"]})
             need(r.status == 200, "refresh after restart: %r" % r)
             d.access = r.json["access_token"]

@@ -13,7 +13,7 @@ from work import Counts
 
 # What the steps call, and the Debian package that brings it.
 PROGRAMS = {
-    "cc": "build-essential", "chromium": "chromium", "curl": "curl", "git": "git", "ip": "iproute2", "lsof": "lsof", "mkfs.ext4": "e2fsprogs", "npm": "npm", "openssl": "openssl", "pgrep": "procps", "prlimit": "util-linux", "ps": "procps", "rg": "ripgrep", "fdfind": "fd-find",
+    "cc": "build-essential", "chromium": "chromium", "curl": "curl", "faketime": "faketime", "git": "git", "ip": "iproute2", "lsof": "lsof", "mkfs.ext4": "e2fsprogs", "npm": "npm", "openssl": "openssl", "pgrep": "procps", "prlimit": "util-linux", "ps": "procps", "rg": "ripgrep", "fdfind": "fd-find",
     "setpriv": "util-linux", "fish": "fish", "man": "man-db", "nsenter": "util-linux", "systemctl": "systemd", "zsh": "zsh",
     "ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server", "script": "bsdutils", "setsid": "util-linux", "sudo": "sudo", "tmux": "tmux", "unshare": "util-linux", "useradd": "passwd", "vim": "vim", "zstd": "zstd",
 }
@@ -30,6 +30,8 @@ SUDO_PROXY = "1.2.0"
 # Drives the browser that the page is tried in, and what looks for what a screen reader would stumble over.
 PLAYWRIGHT = "1.65.0"
 AXE = ("axe", "axe-core", "4.14.0")
+# Asks every address that the OpenAPI description names, with what it allows and what it does not.
+SCHEMATHESIS = "4.32.5"
 # Knows advisories, which a script cannot; compiled for minutes, so only for --full.
 CARGO_DENY = "0.20.2"
 
@@ -47,6 +49,8 @@ def plan():
         found.append("codecast %s from PyPI" % CODECAST)
     if not os.path.exists(playwright_python()):
         found.append("playwright %s from PyPI" % PLAYWRIGHT)
+    if not os.path.exists(schemathesis()):
+        found.append("schemathesis %s from PyPI" % SCHEMATHESIS)
     if not os.path.exists(os.path.join(sudo_proxy_root(), "bin", "sudo-proxy")):
         found.append("sudo-proxy %s from the crate registry, compiled" % SUDO_PROXY)
     if "--full" in sys.argv and not os.path.exists(cargo_deny()):
@@ -70,6 +74,7 @@ def everything(work):
     good.add(agents(work))
     good.add(codecast(work))
     good.add(playwright(work))
+    good.add(described(work))
     good.add(sudo_proxy(work))
     if "--full" in sys.argv and not has_cargo_deny(work):
         compiled(work, "cargo-deny", CARGO_DENY, os.path.join(places.CACHE, "cargo-deny"))
@@ -167,6 +172,22 @@ def codecast(work):
 
 def playwright_python():
     return os.path.join(places.CACHE, "playwright-" + PLAYWRIGHT, "bin", "python")
+
+
+def schemathesis():
+    return os.path.join(places.CACHE, "schemathesis-" + SCHEMATHESIS, "bin", "schemathesis")
+
+
+def has_schemathesis(work):
+    return os.access(schemathesis(), os.X_OK) and work.run([schemathesis(), "--version"]) == 0
+
+
+def described(work):
+    if not has_schemathesis(work):
+        python = os.path.join(os.path.dirname(schemathesis()), "python")
+        work.run([sys.executable, "-m", "venv", "--clear", os.path.dirname(os.path.dirname(schemathesis()))])
+        work.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "schemathesis==" + SCHEMATHESIS])
+    return Counts() if has_schemathesis(work) else work.missing("schemathesis %s could not be installed from PyPI" % SCHEMATHESIS)
 
 
 def axe():

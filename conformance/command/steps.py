@@ -40,12 +40,12 @@ MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "dependencies": (0.1, 2), "unit": (1, 4), "integration": (3, 8),
     "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "ordinary": (0.7, 4), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "cdev": (3.5, 8), "cdev-own": (1.5, 5), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "joining": (1.3, 4), "codecast-client": (0.3, 3),
-    "approvals": (0.5, 4), "attacks": (2, 6), "web": (0.4, 3), "notices": (0.7, 3), "page": (1.3, 5), "built": (0.3, 3), "browser": (0.5, 3), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
+    "approvals": (0.5, 4), "attacks": (2, 6), "web": (0.4, 3), "notices": (0.7, 3), "page": (2.6, 7), "built": (0.3, 3), "browser": (0.5, 3), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
     "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
 }
 # The whole of it, cold, without what `install` fetches.
-WHOLE = 36
+WHOLE = 40
 BUILT = ("build",)
 
 
@@ -188,26 +188,40 @@ def sessions(work):
     return work.own("sessions")
 
 
-@step("sudo-proxy", "conformance/sudo-proxy: the protocol document, the original's words, and the hardening it lacks", BUILT)
+@step("sudo-proxy", "conformance/sudo-proxy: the protocol document, the original's words, and the hardening it lacks (--full: joined, too)", BUILT)
 def sudo_proxy(work):
     start = places.OSTLER + " as sudo-proxy --socket {socket}"
-    return work.suite([sys.executable, "-u", "conformance/sudo-proxy/run.py", "--start", start, "--levels", "seed,doc,v11,exact,hard"])
+    suite = [sys.executable, "-u", "conformance/sudo-proxy/run.py", "--start", start, "--levels", "seed,doc,v11,exact,hard"]
+    counts = work.suite(suite)
+    if full():
+        counts.add(work.suite(suite + ["--before", places.OSTLER + " up", "--after", places.OSTLER + " down --kill"]))
+    return counts
 
 
-@step("sudo-own", "conformance/own: the sudo-proxy door through crashes, hang-ups, grants, and a sudo that asks for a password", BUILT)
+@step("sudo-own", "conformance/own: the sudo-proxy door through crashes, hang-ups, grants, and a sudo that asks for a password (--full: joined, too)", BUILT)
 def sudo_own(work):
-    return work.own("sudo-proxy")
+    counts = work.own("sudo-proxy")
+    if full():
+        counts.add(work.own("sudo-proxy", "--joined"))
+    return counts
 
 
-@step("cdev", "conformance/cdev: the protocol document of phones and browsers", BUILT)
+@step("cdev", "conformance/cdev: the protocol document of phones and browsers, of `as cdev` and of `ostler up`", BUILT)
 def cdev(work):
-    return work.suite([sys.executable, "-u", "conformance/cdev/run.py", "--start", places.OSTLER + " as cdev start --repo {repo} --port {port} --headless",
-                       "--heartbeat-secs", "2"])
+    return work.suite([sys.executable, "-u", "conformance/cdev/both.py", places.OSTLER])
 
 
-@step("cdev-own", "conformance/own: the cdev door: who gets a token, devices, pages of other sites, a tunnel, limits, joining; its agents, and events that nobody misses", BUILT)
+@step("cdev-own", "conformance/own: the cdev door: who gets a token, devices, pages of other sites, a tunnel, limits, joining; its agents, events that nobody misses, and clients that others wrote", BUILT)
 def cdev_own(work):
-    return work.own("cdev")
+    if not shutil.which("faketime"):
+        return work.missing("faketime is missing")
+    if not install.has_schemathesis(work):
+        return work.missing("schemathesis %s is not installed; run ./test install" % install.SCHEMATHESIS)
+    long = {"CDEV_FLOOD": "100000", "CDEV_KILLS": "200", "CDEV_EXAMPLES": "300"} if full() else {}
+    begin = len(work.log())
+    counts = work.suite([sys.executable, "-u", "conformance/own/run.py", "--suite", "cdev", "--bin", places.LINKS + "/claustrum", "--original", install.schemathesis()], env=long)
+    work.show([line for line in work.log()[begin:].splitlines() if line.startswith("cdev: ")])
+    return counts
 
 
 @step("codecast", "conformance/codecast: the protocol document, the original's words, the life cycle, TLS and tokens", BUILT)
@@ -234,7 +248,7 @@ def zeroclaw(work):
     return counts
 
 
-@step("zeroclaw-own", "conformance/own: the zeroclaw door through crashes, its neighbours, forms, hostile clients", BUILT)
+@step("zeroclaw-own", "conformance/own: the zeroclaw door through crashes, its neighbours, forms, hostile clients, on the web port", BUILT)
 def zeroclaw_own(work):
     return work.own("zeroclaw")
 
@@ -289,7 +303,7 @@ def web(work):
     return work.own("web")
 
 
-@step("built", "web/: the page is built from its lock file, in the same bytes as the committed ones; its types hold, and how it keeps pieces is right", home=False)
+@step("built", "web/: the page is built from its lock file, in the same bytes as the committed ones; its types hold, and how it keeps pieces is right", BUILT, home=False)
 def built(work):
     if not shutil.which("npm"):
         return work.missing("npm is missing")
@@ -301,10 +315,12 @@ def built(work):
         total.add(work.plain(["diff", "-r", folder + "/again", "web/dist"]))
         total.add(work.plain(["node", folder + "/node_modules/typescript/bin/tsc", "-p", folder]))
         total.add(work.plain(["node", folder + "/test/run.mjs"]))
+        # Its types are those of the program, which it is told by `ostler api`.
+        total.add(work.plain(["sh", "-c", '"$0" api | node "$1/api.mjs" && diff "$1/src/api.ts" web/src/api.ts', places.OSTLER, folder]))
     return total
 
 
-@step("page", "conformance/own: the page in a real Chromium: links, Now, sessions, requests, two browsers, a phone, kills, hostile words, 100,000 events", BUILT)
+@step("page", "conformance/own: the page in a real Chromium: links, Now, sessions, requests, two browsers, a phone, kills, hostile words, 100,000 events, being told, the real claude; pictures and a recording in target/page", BUILT)
 def page(work):
     if not shutil.which("chromium"):
         return work.missing("chromium is missing")

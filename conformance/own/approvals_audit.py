@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 
-from approvals_kit import LONG, House, approved
+from approvals_kit import LONG, House, approved, confirms
 from lib import area, wait_for
 
 
@@ -19,6 +19,9 @@ def audit(t):
     house.env["OSTLER_AUDIT_FORWARD"] = "cat >> %s" % sink
     house.up()
     try:
+        # A command line in the settings counts once a person has confirmed it.
+        t.eq("a-person-confirms-the-command", confirms(house, "audit.forward")[0], 0)
+        house.good("restart")
         # A test that was started in the background ignores Ctrl-C, and so would everything that it starts.
         follow = subprocess.Popen([house.program, "--json", "audit", "--follow"], stdout=subprocess.PIPE, env=house.env,
                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))

@@ -119,9 +119,9 @@ class Terminal(cli.Terminal):
         os.waitpid(self.pid, 0)
         raise Fail("still on the terminal: %r" % self.seen[-300:])
 
-    def press(self, key):
+    def press(self, key, asked=b"[y/N] "):
         """One key for the question that is on the screen: again until it is taken, because one pressed too soon does not count."""
-        self.until(b"[y/N] ", LONG)
+        self.until(asked, LONG)
         before, stop = len(self.seen), time.monotonic() + LONG
         while len(self.seen) == before:
             if time.monotonic() > stop:
@@ -129,6 +129,13 @@ class Terminal(cli.Terminal):
             self.type(key)
             if select.select([self.fd], [], [], 1)[0]:
                 self.seen += os.read(self.fd, 65536)
+
+
+def confirms(house, setting):
+    """A person reads a setting that waits, and confirms it: the exit code, and what they saw."""
+    term = Terminal(house, "config", "confirm", setting)
+    term.press(b"y")
+    return term.wait(), term.seen
 
 
 @contextlib.contextmanager

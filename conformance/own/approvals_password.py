@@ -95,7 +95,9 @@ def locked(t):
             return term.wait(), term.seen.decode(errors="replace")
 
         def refused(name):
-            code, seen = approve()
+            term = Terminal(house, "approve", one["id"])
+            code, seen = term.wait(), term.seen.decode(errors="replace")
+            t.ok("%s-nothing-is-asked-first" % name, "[y/N]" not in seen and "decided" not in seen, seen)
             t.ok("%s-nobody-decides" % name, code == 5 and what in " ".join(seen.split()), (code, seen))
             t.eq("%s-it-still-waits" % name, house.state_of(one["id"]), "pending")
         refused("at-once")

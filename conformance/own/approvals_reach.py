@@ -10,7 +10,7 @@ from lib import Fail, area, wait_for
 TOUCHING = {
     "process.signal": {"signal": 15}, "process.kill": {}, "process.attach": {}, "process.stdin": {"data": ""}, "process.close_stdin": {},
     "process.resize": {"rows": 9, "cols": 9}, "process.rename": {"name": "stolen"}, "process.forget": {},
-    "session.prompt": {"text": "obey"}, "session.interrupt": {}, "session.watch": {}, "session.close": {}, "session.forget": {},
+    "session.prompt": {"text": "obey"}, "session.edit": {"number": 1}, "session.interrupt": {}, "session.watch": {}, "session.close": {}, "session.forget": {},
     "session.raw": {"source": 1, "from": 0, "to": 1}, "session.change": {"name": "stolen"},
     "instance.stop": {}, "instance.leave": {}, "instance.prune": {"dry_run": False}, "audit.read": {"after": 0}, "feed.read": {}, "feed.follow": {}, "device.list": {}, "device.offers": {},
     "notice.list": {}, "notice.ways": {}, "notice.test": {}, "notice.looking": {},

@@ -218,7 +218,7 @@ def of_up(t):
             t.eq("and-there-is-one-instance", len(house.json("status")), 1)
         finally:
             joined.stop()
-        t.ok("its-door-closes-with-it", wait_for(lambda: "cdev-" not in json.dumps(house.record()), LONG))
+        t.ok("its-door-closes-with-it", wait_for(lambda: sum(d["name"].startswith("cdev") for d in house.record()["doors"]) == 1, LONG), house.record()["doors"])
     finally:
         house.down()
 
@@ -307,6 +307,14 @@ def uploads(t):
         for _ in range(2):
             image = told(s.call("image/add", {"data": text(picture)}))
             t.eq("a-picture-is-where-a-prompt-can-name-it", (image["mime_type"], open(house.repo + "/" + image["local_path"], "rb").read() == picture), ("image/png", True))
+        posted = lambda content, name="file", more="": port("POST", "/api/images" + more, b"--x\r\nContent-Disposition: form-data; name=\"" + name.encode() + b"\"; filename=\"../../out.png\"\r\n\r\n" + content + b"\r\n--x--\r\n",
+                                                            token=token, Content_Type="multipart/form-data; boundary=x")
+        form = posted(picture)
+        t.eq("a-form-is-the-same-picture", (form.status, form.json["local_path"], form.json["size"]), (200, image["local_path"], len(picture)))
+        t.eq("and-its-name-leads-nowhere", os.path.exists(house.dir + "/out.png"), False)
+        t.eq("a-form-without-it-or-of-another-kind", [posted(picture, "other").status, posted(b"<svg>").status, port("POST", "/api/images", {"file": "x"}, token=token).status, posted(picture, more="?workspace_id=none").status, port("POST", "/api/images", b"x").status, port("GET", "/api/images", token=token).status], [400, 415, 415, 404, 401, 405])
+        length = port("POST", "/api/images", token=token, Content_Type="multipart/form-data; boundary=x", Content_Length=str(9 << 20))
+        t.eq("one-that-is-too-long-is-not-read", length.status, 413)
         t.eq("what-is-no-picture-is-not", told(s.call("image/add", {"data": text(b"<svg onload=alert(1)>")}))["code"], "UNSUPPORTED_MEDIA_TYPE")
     finally:
         house.down()

@@ -48,7 +48,7 @@ class Port:
             c.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
                 c.putheader(name, value)
-            if data is not None or method == "POST":
+            if "Content-Length" not in headers and (data is not None or method == "POST"):
                 c.putheader("Content-Length", str(len(data or b"")))
             c.endheaders(data)
             r = c.getresponse()
@@ -73,10 +73,11 @@ class Port:
 class Socket:
     """A WebSocket."""
 
-    def __init__(self, port, token, **headers):
+    def __init__(self, port, token, path="/ws", tls=None, **headers):
         self.s = socket.create_connection(("127.0.0.1", port), LONG)
-        lines = ["GET /ws HTTP/1.1", "Host: 127.0.0.1:%d" % port, "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
-                 "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode(), "Authorization: Bearer " + token]
+        self.s = tls.wrap_socket(self.s, server_hostname=tls.name) if tls else self.s
+        lines = ["GET %s HTTP/1.1" % path, "Host: %s:%d" % (tls.name if tls else "127.0.0.1", port), "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                 "Sec-WebSocket-Key: " + base64.b64encode(os.urandom(16)).decode()] + (["Authorization: Bearer " + token] if token else [])
         lines += ["%s: %s" % (name.replace("_", "-"), value) for name, value in headers.items()]
         self.s.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
         self.f = self.s.makefile("rb")
@@ -85,6 +86,8 @@ class Socket:
         while line := self.f.readline().strip():
             self.headers[line.split(b":")[0].decode().lower()] = line.split(b":", 1)[1].strip().decode()
         self.count = 0
+        # Why not, if not.
+        self.refusal = "" if self.status == 101 else self.f.read(int(self.headers.get("content-length", 0))).decode(errors="replace")
 
     def send(self, text):
         data, mask = text.encode(), os.urandom(4)
@@ -148,11 +151,11 @@ class Cdev(House):
         return self
 
     @classmethod
-    def joining(cls, house):
+    def joining(cls, house, **env):
         """One in the home of an `ostler up`."""
         own = cls.__new__(cls)
         own.__dict__.update(house.__dict__)
-        own.repo, own.flags, own.more = house.dir + "/project", [], {}
+        own.repo, own.flags, own.more = house.dir + "/project", [], env
         os.makedirs(own.repo, exist_ok=True)
         return own.start()
 

@@ -2,6 +2,7 @@
 asleep, killed or flooded."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 
 from cdev_kit import Cdev, Socket
 from approvals_kit import LONG, House
+from devices_kit import Guests, paired
 from kit import proc_bytes
 from lib import Fail, area, wait_for
 
@@ -76,7 +78,7 @@ class Phone(Socket):
     def __init__(self, desk, after=None):
         super().__init__(desk.port.port, desk.access)
         if self.status != 101:
-            raise Fail("not let in: %d" % self.status)
+            raise Fail("not let in: %d %s" % (self.status, self.refusal))
         self.events = []
         self.gap = None
         if after is not None:
@@ -153,8 +155,76 @@ def injection(t):
             for method in ("session/get", "session/messages", "session/elements", "session/watch"):
                 t.eq("an-id-is-no-path-%s-%s" % (method, id[:12]), phone.code(method, {"session_id": id}), "SESSION_NOT_FOUND")
             t.eq("nor-is-one-to-go-on-with-%s" % id[:12], phone.code("agent/run", {"prompt": "x", "mode": "continue", "session_id": id}), "SESSION_NOT_FOUND")
+        for query in ("", "?session_id=../evil", "?session_id=evil"):
+            t.ok("nobody-deletes-a-session-by-its-name-%s" % query, desk.port("DELETE", "/api/claude/sessions" + query, token=desk.access).status == 405 and os.path.exists(folder + "/evil.jsonl"))
         index = [os.path.join(d, f) for d, _, fs in os.walk("/tmp/cdev") for f in fs] if os.path.isdir("/tmp/cdev") else []
         t.eq("nothing-of-it-is-in-a-folder-that-others-read", index, [])
+    finally:
+        desk.down()
+
+
+@area("cdev-shell")
+def shell(t):
+    """A prompt that begins with ! is a command line by setting and by right, and by neither alone."""
+    house = Guests(t)
+    house.env.update(OSTLER_CDEV_SHELL="true")
+    house.up()
+    cdev = None
+    try:
+        repo = house.dir + "/project"
+        os.makedirs(repo)
+        house.good("new", "echo", repo)
+        tokens = {name: paired(house, name, "--rights", rights)["tokens"]["access"] for name, rights in (("full", "full"), ("work", "work"))}
+        at = lambda name: int(next(d["address"] for d in house.record()["doors"] if d["name"] == name).rsplit(":", 1)[1])
+        run = lambda port, who, line: Socket(port, tokens[who]).call("agent/run", {"prompt": line, "agent_type": "echo"})
+        unconfirmed = run(at("cdev"), "full", "!touch unconfirmed")
+        t.ok("a-setting-that-nobody-confirmed-is-none", unconfirmed["result"]["agent_type"] == "echo" and not os.path.exists(repo + "/unconfirmed"), unconfirmed)
+        cdev = Cdev.joining(house)
+        text = run(cdev.port.port, "full", "!touch text")
+        t.ok("without-the-setting-it-is-text", text["result"]["agent_type"] == "echo" and not os.path.exists(repo + "/text"), text)
+        cdev.stop()
+        cdev = Cdev.joining(house, CDEV_SECURITY_SHELL_PROMPTS="true")
+        port = cdev.port.port
+        done = run(port, "full", "! echo said; pwd; exit 3")["result"]
+        t.eq("with-setting-and-right-it-runs-and-says-how-it-ended", (done["agent_type"], done["status"], done["exit_code"], done["output"].split()), ("shell", "completed", 3, ["said", os.path.realpath(repo)]))
+        t.ok("as-a-process-like-every-other", any(p["id"] == done["session_id"] for p in house.json("ps", "-a")), house.json("ps", "-a"))
+        slow = run(port, "full", "!sleep 60")["result"]
+        t.eq("what-takes-longer-goes-on", (slow["status"], "exit_code" in slow), ("started", False))
+        house.good("kill", slow["session_id"])
+        without = run(port, "work", "!touch without")
+        t.ok("without-the-right-it-is-refused", without["error"]["data"]["code"] == "FORBIDDEN" and not os.path.exists(repo + "/without"), without)
+        t.ok("and-on-record", any("agent/run" in json.dumps(row) for row in house.audit("attempted")), house.audit("attempted"))
+    finally:
+        if cdev:
+            cdev.stop()
+        house.down()
+
+
+@area("cdev-elements")
+def elements(t):
+    """`total` counts what is drawn, and goes on from where it was counted to."""
+    desk = Desk(t)
+    try:
+        phone = desk.phone()
+        id = "0b1f6b3e-0000-4000-8000-000000000016"
+        folder = desk.env["HOME"] + "/.claude/projects/" + re.sub(r"[/.]", "-", os.path.realpath(desk.repo))
+        os.makedirs(folder)
+        blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "so"}, {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]
+
+        def turn(number):
+            """A prompt and an answer of three parts."""
+            for kind, content in (("user", "do it"), ("assistant", blocks)):
+                line = {"type": kind, "uuid": "%s-%d" % (kind, number), "sessionId": id, "cwd": desk.repo, "timestamp": "2026-01-01T00:00:%02dZ" % number, "message": {"role": kind, "content": content}}
+                with open("%s/%s.jsonl" % (folder, id), "a") as f:
+                    f.write(json.dumps(line) + "\n")
+        for number in range(20):
+            turn(number)
+        first = phone.ok("session/elements", {"session_id": id, "limit": 100})
+        t.eq("as-many-as-are-drawn", (first["pagination"]["total"], len(first["elements"])), (80, 80))
+        t.eq("which-is-more-than-there-are-messages", phone.ok("session/messages", {"session_id": id})["total"], 40)
+        turn(20)
+        again = phone.ok("session/elements", {"session_id": id, "limit": 3})["pagination"]
+        t.eq("and-it-goes-on-from-there", (again["total"], again["returned"]), (84, 3))
     finally:
         desk.down()
 
@@ -172,7 +242,8 @@ def agent(t):
         t.eq("one-agent-at-a-time", two.code("agent/run", {"prompt": "CONF:simple"}), "CLAUDE_ALREADY_RUNNING")
         t.eq("a-word-that-is-neither-yes-nor-no-is-none", two.code("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": "maybe"}), "INVALID_PAYLOAD")
         two.ok("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": "approved"})
-        t.eq("the-other-hears-that-it-is-answered", one.until("claude_permission_resolved")["decision"], "allow")
+        over = one.until("claude_permission_resolved")
+        t.eq("the-other-hears-that-it-is-answered", (over["tool_use_id"], over["decision"]), (asked["tool_use_id"], "allow"))
         t.eq("an-answer-counts-once", "error" in one.call("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": "denied"}), True)
         desk.idle(one)
         t.ok("and-was-carried-out", os.path.exists(desk.repo + "/made_by_claude.txt"))
@@ -193,6 +264,40 @@ def agent(t):
             answers.append("error" in said)
         t.eq("two-at-the-same-moment-begin-one", sorted(answers), [False, True])
         one.ok("agent/stop")
+    finally:
+        desk.down()
+
+
+@area("cdev-git-is-told-as-it-was")
+def told(t):
+    """What is told of an operation is what came of it, also where that is nothing."""
+    desk = Desk(t)
+    try:
+        phone = desk.phone()
+
+        def after(method, params):
+            phone.events.clear()
+            answer = phone.call(method, params)
+            return answer, phone.until("git_operation_completed")
+        for name in ("a.txt", "b.txt"):
+            with open(os.path.join(desk.repo, name), "w") as f:
+                f.write("x\n")
+        _, done = after("git/checkout", {"branch": "nobody"})
+        t.eq("a-branch-that-is-not-there-was-not-switched-to", (done["success"], done["message"], done["branch"]), (False, "checkout failed", "main"))
+        _, done = after("git/commit", {"message": "nothing"})
+        t.eq("nothing-staged-is-nothing-committed", (done["success"], done["message"], done["files_affected"]), (False, "commit failed", 0))
+        _, done = after("git/stage", {"paths": ["nope"]})
+        t.eq("what-is-not-there-was-not-staged", (done["success"], done["files_affected"]), (False, 0))
+        t.eq("an-empty-path-is-none", phone.code("git/stage", {"paths": [""]}), "INVALID_PAYLOAD")
+        answer, done = after("git/stage", {"paths": ["."]})
+        t.eq("a-dot-is-all-of-it", (answer.get("result"), done["success"]), ({"success": True, "staged": ["."]}, True))
+        t.eq("staged-as-git-has-it", git(desk.repo, "diff", "--cached", "--name-only").split(), ["a.txt", "b.txt"])
+        _, done = after("git/unstage", {"paths": ["."]})
+        t.eq("and-taken-back", (done["success"], git(desk.repo, "diff", "--cached", "--name-only")), (True, ""))
+        _, done = after("git/discard", {"paths": ["nope"]})
+        t.eq("nothing-was-discarded", done["files_affected"], 0)
+        answer, done = after("git/discard", {"paths": ["."]})
+        t.eq("discarded-is-counted", (sorted(answer["result"]["discarded"]), done["files_affected"]), (["a.txt", "b.txt"], 2))
     finally:
         desk.down()
 
@@ -257,7 +362,7 @@ def killed(t):
     rounds = int(os.environ.get("CDEV_KILLS", "3"))
     try:
         phone = desk.phone()
-        phone.ok("agent/run", {"prompt": "CONF:slow"})
+        phone.ok("agent/run", {"prompt": "CONF:slow=100000"})
         first = phone.until("claude_log", lambda e: "tick 1" in e["line"])
         phones = [phone] + [desk.phone(first["position"]) for _ in range(3)]
         heard = [list(p.told()) for p in phones]
@@ -272,6 +377,8 @@ def killed(t):
                 h.extend(e for e in p.told() if key(e) not in known)
             desk.start()
             phones = [desk.phone(h[-1]["position"]) for h in heard]
+            if any(p.gap for p in phones):
+                raise Fail("after kill %d, from %s: %s" % (n, [h[-1]["position"] for h in heard], [p.gap for p in phones]))
             for p, h in zip(phones, heard):
                 p.until("claude_log", lambda e: "tick" in e["line"])
                 h.extend(p.told())
@@ -288,27 +395,46 @@ def killed(t):
         desk.down()
 
 
+class Flooded(Phone):
+    """Keeps of a flood where each line is and its number; a whole one would not fit here either."""
+
+    def __init__(self, desk, after=None):
+        self.lines, self.look = [], lambda: None
+        super().__init__(desk, after)
+
+    def hear(self):
+        said = super().hear()
+        if self.events and (event := self.events[-1])["event"] in ("claude_log", "claude_message"):
+            self.events.pop()
+            if event["event"] == "claude_log" and "flood " in event["line"]:
+                self.lines.append((event["position"], int(event["line"].split("flood ", 1)[1].split()[0])))
+                self.look()
+        return said
+
+
 @area("cdev-flood")
 def flood(t):
-    """A flood of lines to a phone that reads and one that sleeps."""
+    """A flood of lines to a phone that reads and one that sleeps: the first has every line, the second costs nothing and misses nothing."""
     desk = Desk(t)
     count = int(os.environ.get("CDEV_FLOOD", "3000"))
     try:
-        fast, asleep = desk.phone(), desk.phone()
+        fast, asleep = Flooded(desk), desk.phone()
         begun = asleep.ok("status/get") and asleep.call("events/subscribe", {})
-        before = resident(desk)
+        taken = []
+        fast.look = lambda: len(fast.lines) % (count // 10) == 0 and taken.append(resident(desk))
+        began = time.monotonic()
         fast.ok("agent/run", {"prompt": "CONF:flood=%d" % count})
         start = fast.until("claude_status", lambda e: e["state"] == "running")
         fast.until("claude_status", lambda e: e["state"] == "idle", LONG + count / 50)
-        lines = [e for e in fast.told() if e["event"] == "claude_log" and "flood " in e["line"]]
-        numbers = [int(json.loads(e["line"])["message"]["content"][0]["text"].split()[1]) for e in lines]
-        t.eq("the-fast-one-gets-every-line-in-order", numbers, list(range(count)))
-        t.ok("the-sleeper-costs-no-memory", resident(desk) - before < 64 << 20, resident(desk) - before)
+        seconds = time.monotonic() - began
+        t.eq("the-fast-one-gets-every-line-in-order", [number for _, number in fast.lines], list(range(count)))
+        t.ok("memory-is-flat", len(taken) == 10 and max(taken) - taken[0] < 24 << 20, taken)
         asleep.close()
-        back = desk.phone(start["position"])
+        back = Flooded(desk, start["position"])
         back.until("claude_status", lambda e: e["state"] == "idle", LONG + count / 50)
-        again = [e["position"] for e in back.told() if e["event"] == "claude_log" and "flood " in e["line"]]
-        t.eq("and-finds-all-of-it-when-it-wakes", (again, back.gap, begun["result"]["success"]), ([e["position"] for e in lines], None, True))
+        t.ok("the-sleeper-finds-all-of-it-when-it-wakes", (back.lines, back.gap, begun["result"]["success"]) == (fast.lines, None, True), (len(back.lines), back.gap))
+        t.ok("and-costs-no-memory-then", resident(desk) - taken[0] < 24 << 20, (resident(desk), taken[0]))
+        print("cdev: %d lines in %.1f s; RSS %.1f MB after a tenth, at most %.1f MB" % (count, seconds, taken[0] / 1e6, max(taken) / 1e6), flush=True)
     finally:
         desk.down()
 

@@ -150,6 +150,9 @@ def first_contact(t):
     rc, o, e = home("down", "--kill")
     t.ok("down-exit-0", rc == 0, (rc, o, e))
     t.eq("after-down-exit-3", home("status")[0], 3)
+    home.env["OSTLER_STATE"] = "./here"
+    rc, o, e = home("up")
+    t.ok("a-relative-folder-is-meant-from-where-one-is", rc == 0 and home("status")[0] == 0 and home("down")[0] == 0, (rc, o, e))
 
 
 @area("cli-processes")
@@ -321,6 +324,7 @@ def words(t):
         home.good("run", "-d", "--name", "job", "--", "sleep", "300")
         told("watch-of-a-process-says-what-it-is", ["watch", "job"], 4, "`job` is a process", "ostler logs job")
         told("a-folder-that-is-not-there-is-named", ["run", "--cwd", "/nonexist", "--", "/bin/ls"], 1, "/nonexist")
+        told("a-name-of-blanks-is-none", ["run", "--name", " ", "--", "true"], 2, "not only blanks")
         told("one-rule-for-names", ["run", "--name", "x" * 200, "--", "true"], 2, "1 to 128 bytes")
         told("a-document-that-can-not-be-written-is-named", ["export", "talk", "-o", "/nonexist/x.md"], 1, "/nonexist/x.md:", never=[".part"])
         told("a-picture-that-is-not-there", ["send", "talk", "x", "--image", "/nonexist"], 4, "No such file")

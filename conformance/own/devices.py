@@ -27,6 +27,12 @@ def without(t):
         if port_of(house) is None:
             term = Terminal(house, "pair")
             t.ok("no-port-is-said", term.wait() == 1 and b"does not listen for devices" in term.seen, term.seen)
+            return
+        term = Terminal(house, "pair")
+        offered(term)
+        t.ok("an-address-of-this-machine-is-no-phone-s", b"phones cannot reach that address" in term.seen, term.seen)
+        term.type(b"q")
+        t.ok("who-stops-it-has-refused-nobody", term.wait() == 1 and b"canceled" in term.seen and b"refused" not in term.seen, term.seen)
     finally:
         house.down()
 

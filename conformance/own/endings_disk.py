@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 from lib import area, pid_alive, wait_for
@@ -72,7 +73,7 @@ def full_disk(t):
     try:
         t.eq("up", ostler("up")[0], 0)
         quiet = ostler("run", "-d", "--", "sleep", "1000")[1].strip()
-        ostler("run", "-d", "--", "sh", "-c", "while :; do echo line; sleep 0.01; done")
+        writer = ostler("run", "-d", "--", "sh", "-c", "while :; do echo line; sleep 0.01; done")[1].strip()
         old = ostler.status()["pid"]
         sleeper = ostler.hosted(quiet)["pid"]
         disk.fill()
@@ -87,6 +88,13 @@ def full_disk(t):
         rc, o, e = ostler("new", "echo", "/")
         named = "the disk is full (" + ostler.state in e and "df -h" in e and "No space left" not in e and "os error" not in e
         t.ok("new-names-the-disk-and-what-to-do", rc == 1 and named, (rc, o, e))
+        watched = subprocess.Popen([t.ostler(), "logs", "-f", "-n", "0", writer], env=ostler.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        timer = threading.Timer(40, watched.kill)
+        timer.start()
+        t.has("who-waits-for-output-is-told-why", watched.stderr.readline().decode(), "waiting: the disk is full")
+        timer.cancel()
+        watched.kill()
+        watched.communicate()
         left = lambda: [n for n in os.listdir(ostler.folder) if n.startswith("instance.json.")]
         t.eq("no-half-record-stays", left(), [])
         disk.free()
@@ -134,6 +142,24 @@ def small_disk(t):
         t.ok("a-setting-moves-it", wait_for(lambda: ostler.status()["held_by_floor"] == 1, 60), ostler("status"))
         rc, o, e = ostler("status")
         t.ok("status-names-it", "journal.keep_free" in o and "is full" not in o, o)
+    finally:
+        ostler("down", "--kill")
+        disk.end()
+
+
+@area("full-disk-new")
+def full_disk_new(t):
+    """The first `up` of all on a disk that takes nothing: its log takes no reason, and the person is told one."""
+    disk = Disk(t, "1m")
+    if not disk.mounted:
+        return t.skip("all", "a small tmpfs cannot be mounted")
+    ostler = Instance(t, disk.at + "/state")
+    try:
+        disk.fill()
+        rc, o, e = ostler("up")
+        t.ok("up-names-the-disk-and-what-to-do", rc == 1 and "the disk is full (" + disk.at in e and "df -h " + disk.at in e and "os error" not in e, (rc, o, e))
+        disk.free()
+        t.eq("and-comes-up-once-there-is-room", ostler("up")[0], 0)
     finally:
         ostler("down", "--kill")
         disk.end()

@@ -81,6 +81,9 @@ def listed(t):
         t.ok("a-table-for-people", all(word in shown for word in ("AGENT", "RUN:echo needle-1", "$0.0022", "work.x")) and IDS["claude"][:6] in shown, shown)
         modes = {stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) for folder, _, names in os.walk(house.kept()) for name in names}
         t.eq("what-is-kept-is-the-users-alone", (modes, stat.S_IMODE(os.stat(house.kept()).st_mode)), ({0o600}, 0o700))
+        none = [house(*words) for words in (["history", "-n", "0"], ["history", "needle", "-n", "0"], ["history", "--read", "talk", "-n", "0"])]
+        t.eq("none-is-none", [(rc, o) for rc, o, _ in none], [(0, "")] * 3)
+        t.eq("in-json-too", house.json("history", "-n", "0")["conversations"], [])
         said = house.good("history", "--read", "talk")
         t.ok("our-own-is-read-too", "> a needle of our own" in said, said)
         # Links, and what is hostile, beside it.
@@ -125,6 +128,14 @@ def pages(t):
         follower = house.start("history", "--read", uuid(1), "-f", "-n", "1")
         house.claude(1, line(121, "m121"), "a")
         t.ok("a-person-follows", wait_for(lambda: b"m121" in os.read(follower.stdout.fileno(), 4096), LONG, 0), "")
+        late = house.start("history", "--read", uuid(1), "-f", "-n", "0")
+        time.sleep(1)
+        house.claude(1, line(122, "m122"), "a")
+        heard = os.read(late.stdout.fileno(), 4096)
+        t.ok("or-only-what-is-added", b"m122" in heard and b"m121" not in heard, heard)
+        late.send_signal(signal.SIGINT)
+        late.wait(LONG)
+        late.stdout.close()
         follower.send_signal(signal.SIGINT)
         follower.wait(LONG)
         follower.stdout.close()
@@ -208,6 +219,7 @@ def search(t):
         t.eq("bounded", sum(len(c["hits"]) for c in house.json("history", "needle", "-n", "3")["conversations"]), 3)
         rc, o, e = house("history", "nothing like this")
         t.ok("nothing-is-said", rc == 1 and "nothing found in 5 conversations" in e, (rc, o, e))
+        t.ok("an-id-is-no-word-and-how-to-read-it-is-said", "ostler history --read %s" % own in house("history", own)[2], house("history", own))
         t.ok("no-names-of-the-format", house("history", "parentUuid")[0] == 1, "")
         # Who leaves costs nothing more.
         for number in range(20, 30):

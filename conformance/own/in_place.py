@@ -49,11 +49,24 @@ def send(t):
         t.eq("a-reason-is-given", seat.wait(), 0)
         t.ok("the-reason-arrives", b"denied: not on a Monday" in seat.seen, seat.seen)
     with Seat(house, "send", id, "QUESTION") as seat:
-        press(seat, b"a")
+        press(seat, b"2")
+        t.eq("a-question-is-answered-by-the-number-of-a-choice", seat.wait(), 0)
+        t.ok("the-choice-arrives", b"You chose blue." in seat.seen, seat.seen)
+    with Seat(house, "send", id, "QUESTION") as seat:
+        press(seat, b"3")
+        t.ok("a-number-that-is-no-choice-only-rings", seat.seen.strip(b"\x07") == b"" and house.info(id)["approvals"], seat.seen)
+        seat.seen = ASKS
+        press(seat, b"t")
         seat.until(b"or type an answer): ")
-        seat.type(b"2\r")
-        t.eq("a-question-is-answered", seat.wait(), 0)
-        t.ok("the-answer-arrives", b"You chose blue." in seat.seen, seat.seen)
+        seat.type(b"green\r")
+        t.eq("a-question-is-answered-in-words", seat.wait(), 0)
+        t.ok("the-answer-arrives", b"You chose green." in seat.seen, seat.seen)
+    house.good("send", id, "QUESTION", "--no-wait")
+    with Seat(house, "approve", house.waiting(id)) as seat:
+        press(seat, b"1")
+        t.eq("approve-asks-the-question-too", seat.wait(), 0)
+        t.ok("and-says-what-was-answered", b"approved by" in seat.seen, seat.seen)
+    house.until(id, "idle")
     before = len(decided(house, id))
     with Seat(house, "send", id, "ASK") as seat:
         # Typed before anything was asked: meant for something else.
@@ -82,6 +95,8 @@ def watch(t):
             leave(seat, way)
         t.eq("%s-decides-nothing" % way, house.info(id)["approvals"], [request])
     with Seat(house, "watch", id) as seat:
+        # No shell is above it, as over `ssh -t`: who could not be continued is not stopped.
+        press(seat, b"\x1a")
         press(seat, b"\x03")
         t.eq("ctrl-c-leaves", seat.wait(), 130)
         t.ok("the-terminal-is-given-back", seat.modes_are_back(), termios.tcgetattr(seat.slave)[3])
@@ -95,6 +110,16 @@ def watch(t):
         seat.until(b"pretended to write a file")
         t.ok("asked-again-after-a-crash", True)
         t.eq("and-answered-once", len(decided(house, id)), 1)
+    house.good("send", id, "ASK", "--no-wait")
+    request = house.waiting(id)
+    with Seat(house, "watch", id) as seat:
+        press(seat, b"n")
+        seat.until(b"done (")
+        seat.asks(b"\x1a", b"^Z")
+        house.good("send", id, "after-the-key", "--no-wait")
+        seat.until(b"after-the-key")
+        seat.asks(b"\x03", b"\r\nostler: left")
+        t.eq("ctrl-z-freezes-nobody-whom-no-shell-continues", seat.wait(), 130)
     house.good("send", id, "ASK", "--no-wait")
     request = house.waiting(id)
     p = house.start("watch", id)

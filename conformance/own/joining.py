@@ -208,7 +208,8 @@ def listed(t, name, house, program, address):
 @area("joining-codecast")
 def codecast(t):
     house = Joined(t)
-    few = lambda: (os.umask(0o027), resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)))
+    few = lambda: (os.umask(0o027), resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)), resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 4 << 20)),
+                   resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
     d = Codecast(house, env={"ONLY_HERE": "codecast"}, preexec_fn=few)
     address = "127.0.0.1:%d" % d.port
     t.ok("says-that-it-joined", d.says("joined ostler", "DAEMON_PORT=%d" % d.port), d.said())
@@ -236,9 +237,13 @@ def codecast(t):
     t.ok("its-umask", "Umask:\t0027" in status, status)
     limits = next(l for l in open("/proc/%d/limits" % pid) if l.startswith("Max open files")).split()
     t.eq("and-its-limits", limits[3:5], ["200", "300"])
+    rest = {l[:26].strip(): l[26:].split()[:2] for l in open("/proc/%d/limits" % pid)}
+    t.eq("all-of-them", (rest["Max stack size"], rest["Max core file size"]), ([str(1 << 20), str(4 << 20)], ["0", "0"]))
     theirs = next(p["pid"] for p in house.json("ps") if p["id"] == house.info(other)["process"])
     with open("/proc/%d/environ" % theirs, "rb") as f:
         t.ok("nobody-else-has", b"ONLY_HERE" not in f.read())
+    others = {l[:26].strip(): l[26:].split()[:2] for l in open("/proc/%d/limits" % theirs)}
+    t.ok("nor-its-limits", others["Max stack size"] != rest["Max stack size"], others)
     queued = d.run(session, "and then this")
     t.eq("a-prompt-waits", kinds(queued), ["queued"])
     t.eq("its-stop-ends-it-with-0", d.ends(signal.SIGTERM), 0)
@@ -415,9 +420,6 @@ def apart(t):
     def stays(name, why, program, address):
         t.ok(name, program.says("not joining ostler: ", why) and not house.door(address), program.said())
         program.ends(signal.SIGTERM)
-    small = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20))
-    z = Zeroclaw(house, preexec_fn=small)
-    stays("other-limits-stay-apart-and-say-why", "limit of stack", z, z.socket)
     z = Zeroclaw(house, env={"OSTLER_AGENT_DRIVE": "oneshot"})
     stays("other-settings-stay-apart-and-say-why", "settings of sessions", z, z.socket)
     d = Claustrum(house, before=["sh", "-c", 'umask 077; exec "$@"', "sh"]) if open("/proc/self/status").read().find("Umask:\t0077") < 0 else None
@@ -447,6 +449,21 @@ def apart(t):
     newer = liar.replace('"version": 1, "program": "x"', '"version": 99, "program": "9.9"')
     said = subprocess.run([shutil.which("python3"), "-c", newer, sock], stdout=subprocess.PIPE, text=True, timeout=LONG).stdout
     t.ok("another-version-is-refused-by-name", "version 99" in said and "9.9" in said, said)
+
+
+@area("joining-limits")
+def limits(t):
+    """A daemon with lower limits could not give a program's children what it has."""
+    house = Joined(t)
+    house("down", "--kill")
+    subprocess.run(["prlimit", "--stack=1048576:4194304", house.program, "up"], env=house.env, cwd=house.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+    z = Zeroclaw(house)
+    t.ok("a-higher-limit-stays-apart-and-says-why", z.says("not joining ostler: ", "a higher limit of stack") and not house.door(z.socket), z.said())
+    z.ends(signal.SIGTERM)
+    lower = lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 2 << 20))
+    z = Zeroclaw(house, preexec_fn=lower)
+    listed(t, "a-lower-one-joins", house, z, z.socket)
+    z.ends(signal.SIGTERM)
 
 
 @area("joining-before")

@@ -5,11 +5,14 @@ import signal
 import socket
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "claustrum"))
+BESIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.insert(0, os.path.join(BESIDE, "claustrum"))
+sys.path.append(os.path.join(BESIDE, "agents"))
+import clis
 import lib
 from lib import Fail, pid_alive, wait_for
 
-# Settings of the person who runs the tests must not reach the daemons under test.
+# Settings of the person who runs the tests must not reach the daemons under test. (`clis` has read where the agents are.)
 for name in [n for n in os.environ if n.startswith(("OSTLER_", "XDG_"))]:
     del os.environ[name]
 

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 
-from approvals_kit import Terminal
+from approvals_kit import confirms
 from kit import Fail, crash, parent_of
 from lib import area, b64, outp, pid_alive, wait_for
 from notices_kit import Server
@@ -135,7 +135,7 @@ def named_destination(t, house):
         house.good("restart")
         house("notify", "test")
         t.eq("nor-before-a-person-has-confirmed-it", connections(), before)
-        if Terminal(house, "config", "confirm", "notify.webhook").wait() != 0:
+        if confirms(house, "notify.webhook")[0] != 0:
             raise Fail("not confirmed")
         house.good("restart")
         rc, out, _ = house("notify", "test")

@@ -3,17 +3,18 @@ before a destination was named."""
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
 
 from approvals_kit import LONG, Terminal
-from devices_kit import Device, Guests, paired, refused
+from devices_kit import Device, Guests, paired, port_of, refused
 from kit import Fail
 from lib import area, wait_for
 from notices_kit import Server, vapid
-from web import confirmed, settings
+from web import ask, confirmed, settings
 
 # Seconds that something has to stand: more than a loaded machine takes to answer.
 AFTER = 3
@@ -76,6 +77,8 @@ def webhook(t):
         first = asking(house, "--name", "before")
         said = house("status")[1] + house("status")[2]
         t.ok("a-destination-in-the-file-does-not-count", "notify.webhook" in said and "confirm" in said, said)
+        said = "".join(house("notify")[1:]) + "".join(house("restart")[1:])
+        t.eq("notify-and-restart-say-what-to-do", said.count("ostler config confirm notify.webhook"), 2)
         t.ok("nor-is-it-told", quiet_for(AFTER + 2, lambda: len(server.requests), 0), server.texts())
         rc, out, err = house("run", "--", getattr(house, "real", house.program), "config", "confirm", "notify.webhook")
         t.ok("an-agent-cannot-confirm-it", rc != 0 and not server.requests, (rc, out, err))
@@ -230,6 +233,69 @@ def push(t):
         t.eq("a-revoked-device-is-not-pushed-to", len(server.got("push")), count)
         out = refused_hosted(house, "notice.test")
         t.ok("an-agent-tries-nothing-and-sees-nothing", "only reach their own" in out, out)
+    finally:
+        house.down()
+        server.close()
+
+
+@part("notices-answer")
+def answer(t):
+    """Answered from the notice: only where it says all of it and somebody wants that; by a link that works once, and never for root."""
+    server, house = Server(), Guests(t)
+    try:
+        web = "[web]\nurl = \"https://ostler.example\"\n"
+        settings(house, web + "[notify]\nafter = \"%ds\"\ndesktop = false\nwebhook = \"%s\"\ncontent = true\n" % (AFTER, server.url("topic")))
+        house.up()
+        confirmed(house, "web.url", "notify.webhook", "notify.content")
+        first = asking(house, "--name", "plain")
+        t.ok("it-is-told", wait_for(lambda: server.got("topic"), LONG, 0.05), house("notify"))
+        t.ok("off-unless-somebody-wants-it", "actions" not in server.got("topic")[0]["headers"], server.got("topic"))
+        house.good("interrupt", first)
+        with open(house.dir + "/.config/ostler/config.toml", "a") as f:
+            f.write("answer = true\n")
+        house.good("restart")
+        rc, out, err = house("run", "--", getattr(house, "real", house.program), "config", "confirm", "notify.answer")
+        t.ok("an-agent-cannot-confirm-it", rc != 0, (rc, out, err))
+        confirmed(house, "notify.answer")
+        links = {}
+        for name, word in (("yes", "ASK:paint_it"), ("no", "ASK:burn_it"), ("gone", "ASK:sell_it")):
+            del server.requests[:]
+            id = house.json("new", "echo", "--name", name)["id"]
+            house.good("send", "--no-wait", id, word)
+            wait_for(lambda: server.got("topic"), LONG, 0.05)
+            got = server.got("topic")[0]
+            links[name] = dict(zip(("allow", "deny"), [part.split(", ")[2] for part in got["headers"].get("actions", "").split("; ") if part.startswith("http, ")]))
+            if name == "yes":
+                t.ok("the-whole-of-it-is-in-the-notice", "paint it" in got["body"] and house.dir in got["body"], got)
+                t.ok("with-two-answers-and-a-way-to-look", len(links[name]) == 2 and "; view, Open, https://ostler.example/#/session/" in got["headers"]["actions"], got["headers"])
+        port = port_of(house)
+
+        def press(link, *lines, verb="POST"):
+            path = link[len("https://ostler.example"):]
+            return ask(port, "Host: ostler.example", "X-Forwarded-For: 192.0.2.7", "Content-Length: 0", *lines, first="%s %s HTTP/1.1" % (verb, path))[0]
+
+        status_of = lambda name: next(a["state"] for a in house.json("approvals", "--list", "--all") if a["asker"].get("session_name") == name)
+        t.ok("whoever-only-looks-at-a-link-answers-nothing", press(links["yes"]["allow"], verb="GET") in (404, 405) and press(links["yes"]["allow"], verb="HEAD") in (404, 405) and status_of("yes") == "pending")
+        t.eq("nor-does-a-page-of-another-site", press(links["yes"]["allow"], "Origin: https://evil.example"), 403)
+        code = "import http.client,sys; c=http.client.HTTPConnection('127.0.0.1', %d); c.request('POST', sys.argv[1], headers={'Host': 'ostler.example'}); print(c.getresponse().status)" % port
+        said = house("run", "--", "python3", "-c", code, links["no"]["allow"][len("https://ostler.example"):])[1]
+        t.ok("nor-anybody-who-is-hosted", said.strip() == "403" and status_of("no") == "pending", (said, status_of("no")))
+        t.ok("a-link-allows-once", press(links["yes"]["allow"]) == 200 and wait_for(lambda: status_of("yes") == "applied", LONG, 0.1), status_of("yes"))
+        t.eq("and-no-more", [press(links["yes"]["allow"]), press(links["yes"]["deny"])], [403, 403])
+        t.eq("a-link-denies", [press(links["no"]["deny"]), status_of("no")], [200, "denied"])
+        by = [row["record"]["by"] for row in house.audit("decided")]
+        t.ok("on-record-as-what-it-was", all("notice" in str(one).lower() and "webhook" in str(one) for one in by) and len(by) == 2, by)
+        os.kill(house.record()["pid"], signal.SIGKILL)
+        wait_for(lambda: house("status")[0] == 0 and port_of(house), LONG, 0.2)
+        port = port_of(house)
+        t.ok("none-outlives-the-daemon", press(links["gone"]["allow"]) == 403 and status_of("gone") == "pending", status_of("gone"))
+        del server.requests[:]
+        asker = socket.socket(socket.AF_UNIX)
+        asker.connect(next(d["address"] for d in house.record()["doors"] if d["name"] == "sudo-proxy"))
+        asker.sendall(json.dumps({"id": "00000000-0000-4000-8000-000000000001", "host": "h", "session": "root", "reason": "r", "env": {}, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                                  "pipeline": [["id"]], "privileged": True, "forward_agent": False}).encode() + b"\n")
+        t.ok("root-is-told-of-and-never-answered-from-there", wait_for(lambda: server.got("topic"), LONG, 0.05) and all("actions" not in r["headers"] for r in server.got("topic")), server.requests)
+        asker.close()
     finally:
         house.down()
         server.close()

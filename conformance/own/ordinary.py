@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 from account import Account
-from approvals_kit import LONG, House, Terminal, approved
+from approvals_kit import LONG, House, Terminal, approved, confirms
 from kit import Fail, end
 from lib import area, pid_alive, wait_for
 from ssh import Sshd
@@ -210,7 +210,7 @@ def life(t):
         rc, said, _ = house("doctor")
         t.ok("doctor-says-that-our-processes-are-protected", re.search(r"ok +protection ", said), said)
         t.ok("doctor-tells-of-ptrace", re.search(r"(ok|weak) +ptrace .*(Yama|ptrace_scope)", said), said)
-        t.ok("doctor-tells-of-tiocsti", re.search(r"(ok|weak) +terminal .*(TIOCSTI|tiocsti)", said), said)
+        t.ok("doctor-tells-of-tiocsti", re.search(r"(ok|weak) +tiocsti .*(TIOCSTI|legacy_tiocsti)", said), said)
         t.ok("doctor-tells-of-a-program-that-an-agent-can-replace", re.search(r"weak program .*an agent can replace .*%s" % re.escape(house.dir), said), said)
         second = "".join(house("up", "--foreground", timeout=20)[1:])
         t.ok("a-second-daemon-is-told-who-is-there", "already running (pid %d)" % house.daemon_pid() in second, second)
@@ -388,9 +388,14 @@ def settings(t):
         t.ok("the-attempts-are-on-record", len(house.audit("attempted")) >= 3)
         house.good("restart")
         t.eq("a-restart-confirms-nothing", asked(), "error")
+        term = Terminal(house, "config", "confirm", name)
+        term.until(b"[y/N] ", LONG)
+        shown = b"%s = warn" % name.encode() in term.seen
+        term.press(b"n")
+        t.ok("what-would-count-is-shown-and-no-is-no", shown and term.wait() == 1 and "confirm" in house.good("status"), term.seen)
         for setting in (name, "daemon.core_dumps"):
-            term = Terminal(house, "config", "confirm", setting)
-            t.ok("a-person-confirms-%s" % setting, term.wait() == 0 and b"takes effect with: ostler restart" in term.seen, term.seen)
+            code, seen = confirms(house, setting)
+            t.ok("a-person-confirms-%s" % setting, code == 0 and b"takes effect with: ostler restart" in seen, seen)
         house.good("restart")
         t.eq("confirmed-it-counts", asked(), "asked")
         t.ok("status-is-quiet", "confirm" not in house.good("status"))
@@ -430,8 +435,8 @@ def bind(t):
     try:
         t.eq("unconfirmed-it-stays-on-the-loopback", address(), "127.0.0.1")
         t.ok("status-says-what-waits", "codecast.bind = 0.0.0.0 has no effect until you confirm it" in house.good("status"))
-        term = Terminal(house, "config", "confirm", "codecast.bind")
-        t.ok("a-person-confirms-it", term.wait() == 0, term.seen)
+        code, seen = confirms(house, "codecast.bind")
+        t.ok("a-person-confirms-it", code == 0, seen)
         house.good("restart")
         t.eq("confirmed-it-counts", address(), "0.0.0.0")
         with open(folder + "/daemon.yaml", "w") as f:

@@ -3,6 +3,7 @@ screen reader would find."""
 import functools
 import http.server
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from approvals_kit import LONG, Terminal
 from devices_kit import offered
 from lib import area, wait_for
 from page_kit import PHONE, House, chromium, context, go, logged_in, opened
+from sessions_kit import Wire
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -33,6 +35,7 @@ def login(t):
             page.get_by_role("heading", name="Now").wait_for()
             t.eq("a-link-logs-in", term.wait(), 0)
             t.ok("the-link-is-gone-from-the-address", link.split("#")[1] not in page.url, page.url)
+            print("page: the first screen takes %d requests and %d bytes" % (len(requests), sum(int(r.headers.get("content-length", 0)) for r in requests)), flush=True)
             t.ok("the-first-screen-is-small", len(requests) <= 15 and sum(int(r.headers.get("content-length", 0)) for r in requests) <= 150_000, [(r.url, r.headers.get("content-length")) for r in requests])
             t.eq("no-cookie", first.cookies(), [])
             t.eq("its-own-policy-stops-nothing-of-it", page.complaints, [])
@@ -85,6 +88,8 @@ def talk(t):
             card = page.locator(".request.open")
             card.wait_for()
             t.ok("a-request-is-shown-where-it-is-asked", card.get_by_role("button", name="Allow once").is_visible())
+            page.locator(".session-head .state.needs", has_text="waiting for you").wait_for()
+            t.ok("and-nothing-says-that-it-works", page.locator(".waiting", has_text="waiting for you").is_visible() and page.locator(".working").count() == 0, page.inner_text("body"))
             time.sleep(0.4)
             card.get_by_role("button", name="Allow once").click()
             page.locator(".asked", has_text="Allowed once").wait_for()
@@ -99,6 +104,11 @@ def talk(t):
             t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
     finally:
         house.down()
+
+
+# Everything that is heard from now on, so much later.
+LATE = """{ const own = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage');
+    Object.defineProperty(WebSocket.prototype, 'onmessage', { set(heard) { own.set.call(this, event => window.late ? setTimeout(() => heard(event), window.late) : heard(event)) } }) }"""
 
 
 @area("page-two")
@@ -123,6 +133,28 @@ def two(t):
             phone.locator(".request.settled", has_text="phone").wait_for()
             desk.locator(".request.settled", has_text="phone").wait_for()
             t.ok("one-tap-answers-and-the-other-is-told-by-whom", True)
+            # The desk hears late, and answers what the phone has answered.
+            desk.context.add_init_script(LATE)
+            desk.reload()
+            house.good("send", "--no-wait", house.echo("again"), "ASK two")
+            desk.locator(".request.open").wait_for()
+            phone.locator(".request.open").wait_for()
+            time.sleep(0.4)
+            desk.evaluate("window.late = 2500")
+            phone.locator(".request.open").get_by_role("button", name="Allow once").tap()
+            phone.locator(".request.settled", has_text="phone").first.wait_for()
+            desk.locator(".request.open").get_by_role("button", name="Deny", exact=True).click()
+            desk.get_by_text(re.compile("already approved by device phone")).wait_for()
+            t.ok("who-answers-second-is-told-by-whom-it-was-answered", ["once" in str(row["record"]["decision"]) for row in house.audit("decided")] == [True, True], house.audit("decided"))
+            id = house.echo("at the desk")
+            house.good("send", "--no-wait", id, "ASK three")
+            phone.locator(".request.open").wait_for()
+            t.eq("somebody-at-a-terminal-denies", Terminal(house, "deny").wait(), 0)
+            who = "Denied by %s at /dev/pts/" % pwd.getpwuid(os.getuid()).pw_name
+            phone.locator(".request.settled", has_text=who).wait_for()
+            go(phone, "/session/" + id)
+            phone.locator(".asked", has_text=who[len("Denied "):]).wait_for()
+            t.ok("and-is-called-by-name-wherever-it-is-told", True)
             t.eq("nothing-went-wrong-on-either", desk.complaints + phone.complaints, [])
     finally:
         house.down()
@@ -160,14 +192,15 @@ def revoked(t):
     try:
         with chromium() as browser:
             page = logged_in(t, house, browser, "--name", "guest")
-            id = house.echo("something private")
+            id = house.echo()
             go(page, "/session/" + id)
-            page.locator(".answer").wait_for()
+            house.good("send", "--no-wait", id, "SLOW:300 something private")
+            page.locator(".answer", has_text="3").wait_for()
             began = time.monotonic()
             terminal = Terminal(house, "devices", "revoke", "guest")
             t.eq("it-is-revoked", terminal.wait(), 0)
             page.locator(".login").wait_for()
-            t.ok("a-revoked-browser-is-out-at-once", time.monotonic() - began < 5, time.monotonic() - began)
+            t.ok("a-revoked-browser-is-out-at-once-in-mid-stream", time.monotonic() - began < 5, time.monotonic() - began)
             t.ok("and-nothing-of-what-it-saw-stays", "private" not in page.content())
             page.reload()
             page.locator(".login").wait_for()
@@ -210,12 +243,17 @@ def hostile(t):
             t.ok("letters-that-turn-others-round-are-written-out", "U+202E" in text and "\u202e" not in text)
             t.ok("what-moves-a-cursor-is-left-out", "\x1b" not in text and "red" in text)
             t.ok("a-line-of-10-mb-is-left-out-and-one-of-5-cut-and-both-are-said-to-be", "bytes was left out" in text and "Too long to be shown here" in text and len(text) < 400_000, (len(text), text[-300:]))
+            house.good("send", "--no-wait", id, "HIDES")
+            page.locator(".request.open").wait_for()
+            card = page.locator(".request.open").first.evaluate("one => one.textContent")
+            t.ok("nothing-of-a-request-is-left-out", "echo hi \u241b]; touch hidden ;\u2407 done" in card and "a\u27e8U+202E\u27e9b" in card, card)
             go(page, "/now")
             page.get_by_role("heading", name="Now").wait_for()
             t.ok("a-hostile-name-is-a-name", page.get_by_text("<img src=x onerror").count() > 0 and page.evaluate("window.owned") is None)
-            page.evaluate("setTimeout(() => { throw new Error('seen by nobody') })")
-            log = house.state + "/instances/main/"
-            t.ok("what-goes-wrong-on-the-page-is-in-the-log", wait_for(lambda: "seen by nobody" in logged(house), 10, 0.2), log)
+            page.evaluate("void setTimeout(function breaks() { throw new Error('seen by nobody') })")
+            page.evaluate("void Promise.reject(new Error('promised to nobody'))")
+            found = lambda: "seen by nobody" in logged(house) and "promised to nobody" in logged(house)
+            t.ok("what-goes-wrong-on-the-page-is-in-the-log-with-its-stack", wait_for(found, 10, 0.2) and "at breaks" in logged(house), logged(house)[-600:])
     finally:
         house.down()
 
@@ -239,6 +277,12 @@ def many(t):
         house.good("send", id, "MANY:100000")
         last = house.json("sessions")[0]["last"]
         t.ok("so-many-records", last >= 100_000, last)
+        house.good("restart")
+        pid, wire = house.daemon_pid(), Wire(house.record()["native"])
+        so_far = lambda: int(re.search(r"rchar: (\d+)", open("/proc/%d/io" % pid).read()).group(1))
+        before, end = so_far(), wire.call("session.read", id=id, limit=50)["result"]
+        read = so_far() - before
+        t.ok("its-end-is-read-without-the-rest", end["records"][-1]["record"] == last and read < 1 << 20, (read, len(end["records"])))
         with chromium() as browser:
             page = logged_in(t, house, browser)
             began = time.monotonic()
@@ -359,20 +403,26 @@ def reader(t):
             f.write("x\n")
         house.good("send", talks, "WORK please")
         house.good("send", "--no-wait", agent(house, "asks"), "EDIT it")
+        runs = house.good("run", "-t", "-d", "--", "sh", "-c", "echo ready; sleep 600").split()[0]
         house.waiting()
         with open(t.opt.original) as f:
             axe = f.read()
         with chromium() as browser:
             for dark in (False, True):
                 page = logged_in(t, house, browser, "--rights", "full", dark=dark)
-                for view, there in (("/now", ".request.open"), ("/session/" + talks, ".turn-end"), ("/session/%s/changes" % talks, ".change"), ("/approvals", ".request.open")):
-                    go(page, view)
+                for view, there in (("/now", ".request.open"), ("/session/" + talks, ".turn-end"), ("/session/%s/changes" % talks, ".change"), ("/approvals", ".request.open"), ("/process/" + runs, "iframe.screen"), ("/now", "dialog[open] [name=folder]"), ("", ".login")):
+                    if view:
+                        go(page, view)
+                    else:
+                        page = opened(t, context(browser, dark=dark), house.url())
+                    if "dialog" in there:
+                        page.get_by_role("button", name="New session").click()
                     page.locator(there).first.wait_for()
                     # Through the debugger, which the policy of the page does not hold up.
                     found = page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": axe + "\n;axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html.slice(0, 120))])))",
                                                                              "awaitPromise": True, "returnByValue": True})
-                    t.eq("axe%s-%s" % (view.replace(talks, "one").replace("/", "-"), "dark" if dark else "light"), found["result"].get("value"), "[]")
-                page.context.close()
+                    name = "-new" if "dialog" in there else view.replace(talks, "one").replace(runs, "one").replace("/", "-") or "-login"
+                    t.eq("axe%s-%s" % (name, "dark" if dark else "light"), found["result"].get("value"), "[]")
     finally:
         house.down()
 
@@ -395,7 +445,7 @@ def code(t):
             t.eq("and-then-it-is-in", term.wait(), 0)
             go(phone, "/approvals")
             phone.locator("main").get_by_text("pocket").first.wait_for()
-            t.ok("it-sees-what-it-may-do", "answer_once" in phone.locator("main").inner_text())
+            t.ok("it-sees-what-it-may-do", "answer once" in phone.locator("main").inner_text())
             phone.get_by_role("button", name="Log out").tap()
             phone.get_by_role("button", name="Really?").tap()
             phone.locator(".login").wait_for()

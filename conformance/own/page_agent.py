@@ -4,12 +4,16 @@ words, and as many events as it is told. The first word of a prompt says which; 
 import json
 import os
 import sys
+import time
 
 BIDI, ESCAPE = "\u202egnp.exe", "\x1b]0;owned\x07\x1b[31mred\x1b[0m"
 HOSTILE = ["<img src=x onerror=\"window.owned=1\">", "<script>window.owned=1</script>", "<a href=\"javascript:window.owned=1\">click</a> [link](javascript:window.owned=1)",
            "<svg onload=window.owned=1><style>*{display:none}</style>", "<iframe srcdoc='<script>parent.owned=1</script>'></iframe><form action=/x><input name=body></form>",
            "![pixel](http://127.0.0.1:9/pixel.png) <img src=http://127.0.0.1:9/x>", BIDI, ESCAPE, "<details open ontoggle=window.owned=1>"]
+PUBLISHED = ("**Version 2.1 is out.** It has three changes:\n\n- totals of an empty list are `0`\n- the build takes half as long\n- every word of this answer is here once, although "
+             "the daemon was killed in the middle of it\n\nThe tag is pushed, and the notes are in the changelog.")
 count = 100
+chosen = []
 
 
 def say(**message):
@@ -83,12 +87,27 @@ def main():
         if method == "initialize":
             say(id=id, result={"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": {"image": True}}})
         elif method == "session/new":
-            say(id=id, result={"sessionId": "c%d" % os.getpid()})
+            say(id=id, result={"sessionId": "c%d" % os.getpid(), "modes": {"currentModeId": "code", "availableModes": [{"id": name, "name": name} for name in ("code", "draft")]},
+                               "models": {"currentModelId": "small", "availableModels": [{"modelId": name, "name": name} for name in ("small", "large")]}})
+            Turn("c%d" % os.getpid()).tell("available_commands_update", availableCommands=[{"name": name, "description": about} for name, about in (("review", "Looks at what changed"), ("rename", "Calls it something else"), ("test", "Runs the tests"))])
+        elif method in ("session/set_mode", "session/set_model"):
+            chosen.append(params.get("modeId") or params.get("modelId"))
+            say(id=id, result={})
         elif method == "session/prompt":
             text = params["prompt"][0].get("text", "")
             word = text.split(" ")[0]
-            if word == "WORK":
+            if word == "LOGIN":
+                say(id=id, error={"code": -32000, "message": "Please log in with `agent login`"})
+                continue
+            elif word == "WORK":
                 work(turn, folder)
+            elif word == "Publish":
+                if turn.tool("git push origin v2.1", "execute", {"command": "git push origin v2.1"}, "To origin\n * [new tag] v2.1 -> v2.1", ask=True):
+                    for words in PUBLISHED.split(" "):
+                        turn.words(words)
+                        time.sleep(0.12)
+                say(id=id, result={"stopReason": "end_turn"})
+                continue
             elif word == "EDIT":
                 yes = turn.tool("Edit shop.py", "edit", None, content=[edit(os.path.join(folder, "shop.py"))], ask=True)
                 turn.words("allowed" if yes else "denied")
@@ -96,6 +115,9 @@ def main():
                 command = text[4:] or "rm -rf build && make -j4 release"
                 yes = turn.tool(command, "execute", {"command": command}, ask=True)
                 turn.words("allowed" if yes else "denied")
+            elif word == "HIDES":
+                # A terminal takes what is between for the title of its window.
+                turn.tool("Bash", "execute", {"command": "echo hi \x1b]; touch hidden ;\x07 done", "a\u202eb": "c"}, ask=True)
             elif word == "HOSTILE":
                 for words in HOSTILE:
                     turn.words(words + "\n\n")
@@ -105,8 +127,13 @@ def main():
             elif word.startswith("MANY:"):
                 for n in range(int(word[5:]) // 8):
                     turn.words("a thought of step", "agent_thought_chunk")
-                    turn.words("step %d is done" % n)
+                    turn.words("step %d is %s" % (n, "done" if n % 10 else "done.\n\n"))
                 turn.words("counted")
+            elif word == "COST":
+                turn.tell("usage_update", used=1200, size=200000, cost={"amount": float(text.split(" ")[1]), "currency": "USD"})
+                turn.words("that was dear")
+            elif word == "CHOSEN":
+                turn.words("chosen: " + " ".join(chosen))
             else:
                 turn.words("heard: %s, with %d pictures" % (text, sum(block.get("type") == "image" for block in params["prompt"])))
             say(id=id, result={"stopReason": "end_turn"})

@@ -24,23 +24,23 @@ SUITES = {
     "netns": ["netns"],
     "now": ["now"],
     "cli": ["cli", "endings", "readme"],
-    "joining": ["joining"],
+    "joining": ["joining", "joining_sudo"],
     "daily": ["daily"],
     "ordinary": ["ordinary"],
     "hangup": ["hangup", "in_place"],
     "demo": ["demo"],
     "screens": ["screens"],
-    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach", "devices"],
+    "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach", "devices", "devices_tailnet"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_review", "sessions_finish", "sessions_setup", "sessions_agents", "events", "workspace", "search", "history"],
-    "cdev": ["cdev", "cdev_work"],
+    "cdev": ["cdev", "cdev_work", "cdev_day", "cdev_described"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
     "web": ["web"],
-    "page": ["page"],
+    "page": ["page", "page_work", "page_told", "page_pictures", "cdev_page"],
     "notices": ["notices"],
-    "zeroclaw": ["zeroclaw", "zeroclaw_live"],
+    "zeroclaw": ["zeroclaw", "zeroclaw_live", "zeroclaw_wss"],
 }
 
 
@@ -48,8 +48,9 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--suite", choices=SUITES, default="claustrum")
-    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client), or what packaging/build made (suite package)")
+    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client), the schemathesis of suite cdev, or what packaging/build made (suite package)")
     ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
+    ap.add_argument("--joined", action="store_true", help="`ostler up` runs beside every sudo-proxy, which joins it (suites sudo-proxy, sudo-clients)")
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")
     opt = ap.parse_args()
     opt.bin = os.path.abspath(opt.bin)

@@ -1,4 +1,6 @@
 """Names, content and watches of a workspace at the native door, and its changes in the feed."""
+import base64
+import json
 import os
 import signal
 import subprocess
@@ -144,6 +146,87 @@ def watch(t):
         repo.house.down()
 
 
+@area("search-watch-bytes")
+def no_text(t):
+    """Names that are no UTF-8, of a file and of the folder that a link leads to, come back from the feed as they are."""
+    repo = Repo(t)
+    try:
+        real = os.path.realpath(repo.house.dir).encode() + b"/gr\xfc\xdfe"
+        os.makedirs(real)
+        link = repo.house.dir + "/link"
+        os.symlink(real, link)
+        bytes_of = lambda name: {"base64": base64.b64encode(name).decode()}
+        watching = repo.good("workspace.watch", root=link)
+        t.eq("a-folder-is-called-by-its-bytes", watching["root"], bytes_of(real))
+        with open(real + b"/\xff.txt", "w") as f:
+            f.write("12")
+
+        def told():
+            page = repo.wire.call("feed.read", after=watching["position"], workspace=watching["root"])["result"]
+            return [(c["workspace"], c["file"]["path"]) for c in page["changes"] if c.get("file")]
+        t.eq("a-file-too", wait_for(told, LONG, 0.1), [(bytes_of(real), bytes_of(b"\xff.txt"))])
+        t.eq("and-both-can-be-given-back", repo.good("workspace.read", root=watching["root"], path=bytes_of(b"\xff.txt"))["text"], "12")
+        os.rename(real + b"/\xff.txt", real + b"/\xfe.txt")
+        moved = lambda: [c["file"] for c in repo.wire.call("feed.read", after=watching["position"], workspace=watching["root"])["result"]["changes"] if (c.get("file") or {}).get("change") == "renamed"]
+        t.eq("the-name-before-a-rename-as-well", [f.get("old_path") for f in wait_for(moved, LONG, 0.1) or []], [bytes_of(b"\xff.txt")])
+    finally:
+        repo.house.down()
+
+
+class Limited(House):
+    """A home in a user namespace of its own, in which the system watches few folders."""
+    FEW = 8
+
+    def prepare(self):
+        script = "echo %d > /proc/sys/user/max_inotify_watches && echo ready && exec sleep 600" % self.FEW
+        self.holder = subprocess.Popen(["unshare", "--user", "--map-root-user", "sh", "-c", script], stdout=subprocess.PIPE)
+        if self.holder.stdout.readline() != b"ready\n":
+            raise Fail("a user namespace should be made")
+        inside = self.dir + "/inside"
+        with open(inside, "w") as f:
+            f.write("#!/bin/sh\nexec nsenter --target %d --user --preserve-credentials %s \"$@\"\n" % (self.holder.pid, self.program))
+        os.chmod(inside, 0o755)
+        self.program = inside
+
+    def down(self):
+        super().down()
+        self.holder.kill()
+        self.holder.wait()
+
+
+@area("search-watch-limit")
+def limit(t):
+    """The kernel's own limit of watches, lowered for one user namespace: it is said, and everything is looked at instead."""
+    house = Limited(t)
+    try:
+        root = os.path.realpath(house.dir) + "/many"
+        for number in range(30):
+            os.makedirs("%s/d%d" % (root, number))
+
+        def follow():
+            p = house.start("--json", "events", "--follow", "--workspace", root)
+            return p, json.loads(p.stdout.readline())
+        p, first = follow()
+        why = (first.get("watch") or {}).get("why") or ""
+        t.ok("the-limit-is-said", first["watch"]["on"] and "fs.inotify.max_user_watches" in why, first)
+        with open(root + "/d29/late", "w") as f:
+            f.write("x")
+        told = {}
+        while not told.get("file"):
+            told = json.loads(p.stdout.readline())
+        t.eq("and-changes-are-found-by-looking", (told["file"]["path"], told["file"]["change"]), ("d29/late", "created"))
+        p.terminate()
+        p.communicate(timeout=LONG)
+        os.makedirs(house.dir + "/few")
+        root = os.path.realpath(house.dir) + "/few"
+        p, first = follow()
+        t.ok("a-folder-that-fits-is-watched-by-the-system", first["watch"]["on"] and "why" not in first["watch"], first)
+        p.terminate()
+        p.communicate(timeout=LONG)
+    finally:
+        house.down()
+
+
 @area("search-watch-storm")
 def storm(t):
     repo = Watched(t)
@@ -182,6 +265,34 @@ def killed(t):
         repo.write("after", "1")
         repo.file("after", "created")
         t.ok("what-came-while-nobody-watched-is-found", repo.good("search.names", query="meanwhile")["total"] == 1)
+    finally:
+        repo.house.down()
+
+
+@area("search-index-killed")
+def killed_in_the_middle(t):
+    """The first walk is cut off by SIGKILL: the next daemon has every name, once."""
+    repo = Repo(t)
+    try:
+        for number in range(20000):
+            if number % 100 == 0:
+                os.makedirs("%s/d%d" % (repo.root, number // 100))
+            with open("%s/d%d/file-%d" % (repo.root, number // 100, number), "w"):
+                pass
+        unfinished = 0
+        for _ in range(2):
+            pid = repo.wire.call("instance.status")["result"]["pid"]
+            Wire(repo.house.socket()).send("search.names", root=repo.root, query="file-", mode="exact", limit=1)
+            unfinished += repo.good("search.status")["state"] == "indexing"
+            os.kill(pid, signal.SIGKILL)
+            if not wait_for(lambda: _answers(repo), LONG, 0.05):
+                raise Fail("a daemon should be back")
+        t.ok("it-was-killed-in-the-middle", unfinished, unfinished)
+        found, total = [], 1
+        while len(found) < total:
+            page = repo.good("search.names", query="file-", mode="exact", limit=1000, skip=len(found))
+            found, total = found + [f["path"] for f in page["files"]], page["total"]
+        t.eq("every-name-is-there-once", (total, len(set(found))), (20000, 20000))
     finally:
         repo.house.down()
 

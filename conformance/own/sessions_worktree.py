@@ -84,7 +84,7 @@ def uninstall(t):
         house.good("down", "--kill")
         o = house.good("uninstall", "--purge", "--dry-run")
         lines = o.splitlines()
-        t.ok("a-dry-run-lists-work-trees", "would remove work tree " + clean in lines, o)
+        t.ok("a-dry-run-lists-work-trees", "would remove worktree " + clean in lines, o)
         t.ok("and-says-which-would-stop-it", all(any(l.startswith("would stop") and tree in l for l in lines) for tree in (dirty, gone)), o)
         rc, o, e = house("uninstall", "--purge")
         t.ok("work-that-is-on-no-branch-stops-it", rc == 5 and dirty in e and gone in e and clean not in e and "--force" in e, (rc, o, e))

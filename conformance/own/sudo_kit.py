@@ -43,6 +43,7 @@ class Home:
     """Folders and environment of one pretended user; a daemon may run in it."""
 
     def __init__(self, t):
+        self.t, self.up = t, None
         self.dir = t.tmp()
         os.chmod(self.dir, 0o755)
         self.run = self.dir + "/run"
@@ -55,7 +56,18 @@ class Home:
                     "XDG_CONFIG_HOME": self.dir + "/cfg", "TERM": "xterm", "NO_COLOR": "1"}
         self.pty = None
 
+    def join(self, *prefix, program=None):
+        """Where the suite runs joined: a daemon that every sudo-proxy of this home finds."""
+        if self.t.opt.joined and not self.up:
+            self.up = list(prefix) + [program or self.t.ostler()]
+            env = {k: v for k, v in self.env.items() if not k.startswith("SUDO_PROXY_")}
+            up = subprocess.run(self.up + ["up"], env=env, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            if up.returncode:
+                raise Fail("ostler up: %s" % up.stdout)
+
     def serve(self, programs, *args):
+        if programs.maker == "ours":
+            self.join()
         self.pty = PtyDaemon(programs("sudo-proxy", *args), self.env, self.dir)
         if not wait_for(lambda: os.path.exists(self.sock) or self.pty.poll() is not None, LONG) or self.pty.poll() is not None:
             raise Fail("the daemon does not come up: %s" % self.pty.text_since(0)[-600:])
@@ -91,6 +103,9 @@ class Home:
         if self.pty:
             self.pty.stop()
             self.pty = None
+        if self.up:
+            subprocess.run(self.up + ["down", "--kill"], env=self.env, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            self.up = None
 
 
 class Mcp:

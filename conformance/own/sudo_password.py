@@ -33,6 +33,7 @@ def person(t):
             for path in [folder] + [os.path.join(folder, file) for file in files]:
                 os.chown(path, user.pw_uid, user.pw_gid)
         argv = ["setpriv", "--reuid", str(user.pw_uid), "--regid", str(user.pw_gid), "--init-groups", program, "as", "sudo-proxy"]
+        home.join(*argv[:-3], program=program)
         home.pty = PtyDaemon(argv, home.env, home.dir)
         if not wait_for(lambda: os.path.exists(home.sock) or home.pty.poll() is not None, LONG) or home.pty.poll() is not None:
             raise Fail("the daemon does not come up: %s" % home.pty.text_since(0)[-600:])

@@ -8,7 +8,7 @@ import ssl
 import struct
 import subprocess
 
-from approvals_kit import LONG, Terminal
+from approvals_kit import LONG, confirms
 from codecast import as_nobody
 from devices_kit import Device, Guests, paired, port_of, refused
 from kit import Fail
@@ -54,9 +54,9 @@ def settings(house, text):
 def confirmed(house, *names):
     """A person confirms settings, and they count."""
     for name in names:
-        term = Terminal(house, "config", "confirm", name)
-        if term.wait() != 0:
-            raise Fail("not confirmed: %r" % term.seen[-300:])
+        code, seen = confirms(house, name)
+        if code != 0:
+            raise Fail("not confirmed: %r" % seen[-300:])
     house.good("restart")
     wait_for(lambda: port_of(house), LONG, 0.1)
 

@@ -21,12 +21,15 @@ class Client:
     """One connection in the spelling of the programs."""
 
     def __init__(self, path, init=True, **params):
-        self.s = socket.socket(socket.AF_UNIX)
-        self.s.settimeout(LONG)
-        self.s.connect(path)
+        self.connect(path)
         self.buffer, self.n, self.told, self.asked, self.replies = b"", 0, [], [], {}
         if init:
             self.hello = self.ok("initialize", dict({"protocol_version": 1}, **params))
+
+    def connect(self, path):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(LONG)
+        self.s.connect(path)
 
     def post(self, method, params=None, id=None):
         self.n += 1
