@@ -10,7 +10,7 @@ import struct
 import time
 
 from approvals_kit import LONG, House, Terminal, approved
-from kit import Fail
+from kit import Fail, hold
 from lib import area, wait_for
 
 
@@ -252,7 +252,7 @@ def impostor(t):
     try:
         add_rule(house, "echo", "kept")
         daemon, keeper = pids(house)
-        os.kill(daemon, signal.SIGSTOP)
+        hold(daemon)
         os.kill(keeper, signal.SIGKILL)
         gone(keeper)
         place = house.state + "/instances/main/keeper.sock"

@@ -102,13 +102,14 @@ class Terminal:
         stop = time.monotonic() + timeout
         while time.monotonic() < stop:
             done, status = os.waitpid(self.pid, os.WNOHANG)
-            if done:
-                return os.waitstatus_to_exitcode(status)
-            if select.select([self.fd], [], [], 0.1)[0]:
+            # What was said last is still there when the program is gone.
+            while select.select([self.fd], [], [], 0 if done else 0.1)[0]:
                 try:
                     self.seen += os.read(self.fd, 65536)
                 except OSError:
-                    pass
+                    break
+            if done:
+                return os.waitstatus_to_exitcode(status)
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         raise Fail("still on the terminal: %r" % self.seen[-300:])

@@ -9,7 +9,7 @@ import time
 
 import sudo_kit
 from cli import Home
-from kit import end, give_to_nobody, kill9, parent_of, raw_socket, request, unprivileged, Fail
+from kit import end, give_to_nobody, hold, kill9, parent_of, raw_socket, request, unprivileged, Fail
 from lib import area, wait_for
 from sessions_kit import House
 
@@ -55,7 +55,7 @@ def ended(pid):
 def kill_both(home, child):
     """SIGKILL for the keeper and the daemon, at once as far as both can tell: neither has a moment to replace the other."""
     keeper, daemon = parent_of(child), home.daemon_pid()
-    os.kill(daemon, signal.SIGSTOP)
+    hold(daemon)
     os.kill(keeper, signal.SIGKILL)
     os.kill(daemon, signal.SIGKILL)
     if not wait_for(lambda: ended(keeper) and ended(daemon), 10):

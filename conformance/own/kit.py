@@ -85,6 +85,15 @@ def proc_bytes(pid, what):
         return b""
 
 
+def hold(pid):
+    """SIGSTOP, until every thread stands: the call returns while some still run."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = "/proc/%d/task" % pid
+    states = lambda: [proc_bytes(pid, "task/%s/stat" % task).rsplit(b")", 1)[1].split()[0] for task in os.listdir(tasks)]
+    if not wait_for(lambda: set(states()) == {b"T"}, 10, 0.01):
+        raise Fail("process %d does not stand still: %s" % (pid, states()))
+
+
 def catches(pid, number):
     """Whether the process has something to do when this signal comes: before, it would just end."""
     caught = [line.split()[1] for line in proc_bytes(pid, "status").decode().splitlines() if line.startswith("SigCgt:")]
