@@ -91,7 +91,8 @@ class Now:
             wait_for("Now with %s" % (texts,), lambda: all(text in self("capture-pane", "-p") for text in texts), step=0.1)
             run.ok(case, True)
         except Fail as error:
-            run.ok(case, False, (str(error), self("capture-pane", "-p")))
+            shown = [line for line in self("capture-pane", "-p").splitlines() if line.strip()]
+            run.ok(case, False, (str(error), shown))
 
     def close(self):
         self("kill-server")
@@ -120,7 +121,7 @@ def states(run):
     screen.until("the-next-daemon-knows", run, state="done", app=app)
     screen.say(asks)
     screen.until("needs-you", run, state="needs_you", kind="permission")
-    now.shows(run, "now-shows-that-it-needs-you", "NEEDS YOU", "needs you?", "1 waiting")
+    now.shows(run, "now-shows-that-it-needs-you", "NEEDS YOU", "needs you?")
     now.close()
     # Keys that come before the question is drawn are not its answer.
     screen.shows("Do you want", "Would you like")
