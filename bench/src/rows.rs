@@ -89,6 +89,7 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let bench = Bench { bin, pairs, quick, rows: RefCell::default() };
     println!("{}, median of at most {pairs} pairs, raw limit and product by turns", bench.bin.display());
     println!("{}", table::head());
+    let began = Instant::now();
     for (name, family) in FAMILIES {
         if !wanted.is_empty() && !wanted.contains(&name) {
             continue;
@@ -103,6 +104,6 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
     let rows = bench.rows.take();
     print!("{}", table::missed(&rows));
     let missed = rows.iter().filter(|row| !row.met()).count();
-    println!("{} rows, {missed} missed", rows.len());
+    println!("{} rows, {missed} missed, {:.1} minutes", rows.len(), began.elapsed().as_secs_f64() / 60.0);
     Ok(u8::from(missed > 0))
 }

@@ -12,6 +12,8 @@ TELL_EVERY = 30
 FEW = 2
 # More steps than this that pass only the second time are no accident.
 UNSTEADY_MAX = 2
+# Others wait for these.
+BUILDS = ("build", "compile")
 
 
 class Lanes:
@@ -22,6 +24,8 @@ class Lanes:
         self.results, self.running, self.left, self.unsteady = {}, {}, 0, []
         self.changed = threading.Condition()
         self.stopped = False
+        # Since when there is something to test.
+        self.built = time.monotonic()
 
     def run(self):
         """Runs every step; the counts of all."""
@@ -72,6 +76,8 @@ class Lanes:
             with self.changed:
                 del self.running[step.name]
                 self.results[step.name] = counts
+                if step.name in BUILDS:
+                    self.built = time.monotonic()
                 self.changed.notify_all()
 
     def next(self):
@@ -119,14 +125,14 @@ class Lanes:
 
 def order(step):
     """What others wait for first, then the longest."""
-    return (step.name not in ("build", "compile"), -step.usual)
+    return (step.name not in BUILDS, -step.usual)
 
 
 def expected(steps, is_cold):
     """Minutes that these steps take in two lanes, as a rule."""
     ends, done = [0.0, 0.0], {}
     for step in sorted(steps, key=order):
-        usual = step.usual if is_cold or step.name not in ("build", "compile", "clippy") else 0.2
+        usual = step.usual if is_cold or step.name not in (*BUILDS, "clippy") else 0.2
         lane = ends.index(min(ends))
         begin = max([ends[lane]] + [done.get(need, 0.0) for need in step.needs])
         ends[lane] = done[step.name] = begin + usual

@@ -46,6 +46,8 @@ MINUTES = {
 }
 # The whole of it, cold, without what `install` fetches.
 WHOLE = 40
+# What is for now and then, after the build.
+QUICK = 5
 BUILT = ("build",)
 
 
@@ -379,14 +381,16 @@ def battery(work, *arguments):
     return verdict(good)
 
 
-@step("crash", "60 SIGKILLs of the daemon under load (--full: 1000): nothing lost, doubled or reordered", BUILT)
+@step("crash", "60 SIGKILLs of the daemon under load, and 24 of keeper, daemon or both (--full: 1000 and 200): nothing lost, doubled or reordered while one lives, else said", BUILT)
 def crash(work):
-    return battery(work, "crash", "--kills", kills(60, 1000), "--seed", "1")
+    counts = battery(work, "crash", "--kills", kills(60, 1000), "--seed", "1")
+    counts.add(battery(work, "crash", "--kills", kills(24, 200), "--seed", "1", "--victims", "mixed"))
+    return counts
 
 
-@step("conversations", "6 conversations, 20 SIGKILLs of the daemon (--full: 300): no event lost or doubled, every answer given once", BUILT)
+@step("conversations", "6 conversations, 20 SIGKILLs of the daemon (--full: 500) with two readers of the feed: no event lost or doubled, every answer given once", BUILT)
 def conversations(work):
-    return battery(work, "sessions", "--kills", kills(20, 300), "--seed", "1")
+    return battery(work, "sessions", "--kills", kills(20, 500), "--seed", "1")
 
 
 @step("decisions", "200 requests, three racing approvers, 20 SIGKILLs (--full: 2000 and 200): none carried out twice, none without a recorded yes", BUILT)

@@ -184,6 +184,7 @@ def life(t):
         t.ok("restart-takes-over", "was %d" % daemon in said, said)
         t.ok("restart-says-nothing-of-an-upgrade", "upgraded" not in said and "old version" not in said, said)
         t.eq("what-ran-runs-on", (next(p["pid"] for p in house.json("ps") if p["name"] == "stays"), pid_alive(pid)), (pid, True))
+        told = [json.loads(line) for line in house.good("--json", "events").splitlines()]
         # The same program as another file is what an upgrade looks like.
         newer = house.dir + "/newer"
         shutil.copy(getattr(house, "real", house.program), newer)
@@ -195,6 +196,9 @@ def life(t):
         t.ok("upgrade-changes-the-keeper-in-place", "upgraded in place (pid %d)" % keeper in said, said)
         t.ok("upgrade-runs-the-new-file", os.path.samefile("/proc/%d/exe" % keeper, newer) if not os.geteuid() else True)
         t.eq("what-ran-outlives-the-upgrade", (keeper_of(house), pid_alive(pid)), (keeper, True))
+        rest = [json.loads(line) for line in house.good("--json", "events", "--after", told[len(told) // 2]["position"]).splitlines()]
+        after = told[len(told) // 2 + 1:]
+        t.ok("a-position-of-before-the-upgrade-is-followed-by-the-same", after and rest[:len(after)] == after, (after, rest))
         before = house.daemon_pid()
         os.kill(before, signal.SIGKILL)
         t.ok("a-crashed-daemon-comes-back", wait_for(lambda: alive_again(house, before), LONG, 0.2))
