@@ -21,7 +21,7 @@ import lib
 import outside
 
 # One area for each class; several modules may add to a class.
-MODULES = ["by_hosted", "by_hosted_helpers", "by_hosted_memory", "by_hosted_terminal", "by_hosted_record", "by_hosted_places", "by_hosted_number", "by_hosted_devices", "by_hosted_hidden", "by_cdev",
+MODULES = ["by_hosted", "by_hosted_helpers", "by_hosted_memory", "by_hosted_terminal", "by_hosted_record", "by_hosted_places", "by_hosted_number", "by_hosted_devices", "by_hosted_hidden", "by_hosted_descent", "by_cdev",
            "by_another_user", "by_repository", "by_archive", "by_client", "by_daemon", "by_disk", "by_methods"]
 
 

@@ -66,18 +66,21 @@ class House(Home):
         self("down", "--kill")
 
 
+def request(stages, **more):
+    """What sudo-request sends."""
+    return {"id": str(uuid.uuid4()), "host": "test-host", "session": "test-session", "reason": "a test", "env": {},
+            "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "pipeline": [list(s) for s in stages], "privileged": False, "forward_agent": False, **more}
+
+
 class Asker:
     def __init__(self, house, stages, more, door=None):
-        request = {"id": str(uuid.uuid4()), "host": "test-host", "session": "test-session", "reason": "a test", "env": {},
-                   "time": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                   "pipeline": [list(s) for s in stages], "privileged": False, "forward_agent": False}
-        request.update(more)
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         house.socks.append(self.sock)
         place = door or house.door()
         with acting_as(house.user):
             self.sock.connect(place)
-        self.sock.sendall(json.dumps(request).encode() + b"\n")
+        self.sock.sendall(json.dumps(request(stages, **more)).encode() + b"\n")
 
     def answered(self):
         return bool(select.select([self.sock], [], [], 0)[0])

@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use ostler_keeper::procfs::{self, Stat, Variable};
+use ostler_keeper::procfs::{self, Stat, Variable, lineage};
 use ostler_story::By;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -32,8 +32,6 @@ use crate::{Engine, MayWait};
 pub use reach::{Origin, OutOfReach, Target};
 pub use terminal::{Hidden, NotAlone, own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
 
-/// No honest chain of parents is this long, and a walk must end.
-const ANCESTORS_MAX: usize = 512;
 /// Majors of pseudo terminals.
 const PTS_MAJORS: std::ops::Range<u32> = 136..144;
 
@@ -164,33 +162,41 @@ impl Peer {
         if self.lives() { caller } else { Caller::Unknown }
     }
 
-    /// What hosts it, if anything does: the process that it is or descends from, or a keeper.
-    pub fn hosted_by(&self) -> Option<String> {
-        host_of(self.pid).ok().flatten()
-    }
-
     /// It and those that it descends from, as far as they can be looked at: each by its number and when it started.
     fn lineage(&self) -> impl Iterator<Item = (u32, u64)> {
-        lineage(self.pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, stat)| (pid, stat.start_ticks)))
+        lineage(self.pid).map_while(|step| step.ok().map(|(pid, stat)| (pid, stat.start_ticks)))
     }
 }
 
 /// What hosts a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// The id of a session, or else of a process; without either, the keeper in words.
+    /// The id of a session, or else of a process; without either, the keeper in words, or that it cannot be told.
     pub name: String,
     /// Where the session works.
     pub workspace: Option<PathBuf>,
 }
 
+impl Host {
+    /// Whoever ends before it can be looked at, or hides, may be hosted: it has a name that is no session's, so that no rule for
+    /// one is about it, and it takes nobody else's places.
+    fn unknown() -> Self {
+        Self { name: "a program that cannot be checked".to_owned(), workspace: None }
+    }
+}
+
 impl Engine {
-    /// What hosts a peer. A session is named only where the peer descends from its process, whatever mark it carries: anybody
-    /// can write a mark.
-    pub fn host_of(&self, peer: &Peer) -> Option<Host> {
+    /// What hosts the program at the other end of a socket. A session is named only where that descends from its process,
+    /// whatever mark it carries: anybody can write a mark.
+    pub fn host_of(&self, socket: impl AsFd) -> Option<Host> {
+        let Ok(peer) = Peer::of(socket) else { return Some(Host::unknown()) };
         let process = peer.lineage().find_map(|(pid, start_ticks)| self.inner.with_pid(pid, start_ticks));
         let Some(process) = process else {
-            return peer.hosted_by().map(|name| Host { name, workspace: None });
+            return match peer.caller() {
+                Caller::Free | Caller::Elsewhere => None,
+                Caller::Hosted(name) => Some(Host { name, workspace: None }),
+                Caller::Unknown => Some(Host::unknown()),
+            };
         };
         let session = process.about().session.as_deref().and_then(|id| self.sessions().get(id));
         Some(match session {
@@ -276,9 +282,9 @@ pub fn own_place() -> Result<Place, NotAPlace> {
     place_of(std::process::id(), rustix::process::geteuid().as_raw())
 }
 
-/// What hosts this very process: the process that it is or descends from, or a keeper.
+/// What hosts this very process: the process that it is or descends from, a keeper, or something that cannot be told.
 pub fn own_host() -> Option<String> {
-    host_of(std::process::id()).ok().flatten()
+    host_of(std::process::id()).unwrap_or_else(|_| Some("a program that cannot be checked".to_owned()))
 }
 
 /// What hosts a process: the mark that is nearest to the keeper; the keeper, if it is an orphan that shed its mark; or the
@@ -296,10 +302,6 @@ fn host_of_showing(pid: u32, environ: Option<BorrowedFd<'_>>) -> Result<Option<S
     let mut mark = None;
     let mut hides = true;
     for (depth, step) in lineage(pid).enumerate() {
-        if depth >= ANCESTORS_MAX {
-            return Err(NotAPlace::Unknown(pid));
-        }
-        // A parent that ends while we look has handed its children on: better to refuse than to miss one.
         let (current, stat) = step.map_err(|_| NotAPlace::Unknown(pid))?;
         if stat.name == ostler_keeper::NAME {
             return Ok(Some(mark.unwrap_or_else(|| format!("ostler, pid {current}"))));
@@ -333,16 +335,6 @@ fn place_of(pid: u32, uid: u32) -> Result<Place, NotAPlace> {
     }
 }
 
-/// A process, its parent, and so on up to the first of all; an error where one can not be looked at.
-fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), Errno>> {
-    let look = |pid: u32| procfs::stat(pid).map(|stat| (pid, stat));
-    let parent = move |step: &Result<(u32, Stat), _>| match step {
-        Ok((_, stat)) if stat.parent > 1 => Some(look(stat.parent)),
-        _ => None,
-    };
-    std::iter::successors(Some(look(pid)), parent)
-}
-
 /// What the environment of a process says.
 enum Cookie {
     /// The mark that every hosted process inherits, if it has one.
@@ -351,9 +343,10 @@ enum Cookie {
     Hidden,
 }
 
-/// Whether a process is our own user's. Those of others, which we may not look into, are nobody's agents.
+/// Whether a process is our own user's, or is gone and may have been. Those of others, which we may not look into, are nobody's
+/// agents.
 fn is_ours(pid: u32) -> bool {
-    procfs::user(pid) == Some(rustix::process::geteuid().as_raw())
+    procfs::user(pid).is_none_or(|user| user == rustix::process::geteuid().as_raw())
 }
 
 /// What the environment of a process says, or the one that it handed over; nothing at all where that cannot be said yet.

@@ -28,8 +28,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const LONG_GRACE: Duration = Duration::from_secs(8);
 /// Most survivors named in one answer: it has to fit into a message.
 const LEFT_MAX: usize = 32;
-/// No honest chain of parents is this long, and a walk must end.
-pub(crate) const ANCESTORS_MAX: usize = 512;
 
 /// A child whose tree is to be signalled.
 #[derive(Clone, Debug)]
@@ -175,8 +173,9 @@ pub(crate) const LOOKED: u8 = b'=';
 /// The cookie of this process, or of the nearest ancestor that has one; nothing behind the first byte if none has. What the
 /// process has `shown` of its environment is our stdin: who hides that and shows nothing is not let in.
 pub(crate) fn carried(pid: u32, shown: bool) -> String {
-    let mut current = pid;
-    for _ in 0..ANCESTORS_MAX {
+    for step in procfs::lineage(pid) {
+        // Whom it descends from could not be found out, which is not the same as no cookie.
+        let Ok((current, stat)) = step else { return String::new() };
         let found = match procfs::variable(current, COOKIE) {
             Variable::Hidden if current == pid && procfs::user(pid) == Some(geteuid().as_raw()) => {
                 shown.then(|| shield::shown(stdin(), pid, COOKIE)).flatten().unwrap_or(Variable::NotYet)
@@ -185,16 +184,18 @@ pub(crate) fn carried(pid: u32, shown: bool) -> String {
         };
         match found {
             Variable::Is(value) => return format!("{}{}", char::from(LOOKED), String::from_utf8_lossy(&value)),
-            // It could not be looked at, which is not the same as no cookie either.
+            // It could not be looked at, which is not the same either.
             Variable::NotYet => return String::new(),
+            Variable::Hidden if !is_still(current, &stat) => return String::new(),
             Variable::Unset | Variable::Hidden => {}
-        }
-        match procfs::stat(current) {
-            Ok(stat) if stat.parent > 1 => current = stat.parent,
-            _ => break,
         }
     }
     char::from(LOOKED).into()
+}
+
+/// Whether a process is there, and is the one that was looked at.
+fn is_still(pid: u32, seen: &Stat) -> bool {
+    procfs::stat(pid).is_ok_and(|now| now.start_ticks == seen.start_ticks)
 }
 
 /// How long a tool has between TERM and KILL.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ostler_story::Exit;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
@@ -80,6 +81,50 @@ pub fn stat(pid: u32) -> Result<Stat, Errno> {
     let mut buffer = [0; 1200];
     let length = rustix::io::read(&file, &mut buffer)?;
     parse(buffer.get(..length).unwrap_or_default()).ok_or(Errno::ILSEQ)
+}
+
+/// No honest chain of parents is this long, and a walk must end.
+const ANCESTORS_MAX: usize = 512;
+
+/// A process, its parent, and so on up to the first of all, or up to one of another user that the system does not show. Where
+/// it cannot be said who comes next there is an error, and it ends: a process that is gone, one of our own that hides, too
+/// many. Whoever takes that for the end has found nobody where somebody hides.
+pub fn lineage(pid: u32) -> impl Iterator<Item = Result<(u32, Stat), Errno>> {
+    let (mut next, mut left) = (Some(stat(pid).map(|stat| (pid, stat))), ANCESTORS_MAX);
+    std::iter::from_fn(move || {
+        let step = next.take()?;
+        if let Ok((pid, stat)) = &step {
+            left -= 1;
+            next = match above(*pid, stat) {
+                Some(_) if left == 0 => Some(Err(Errno::LOOP)),
+                found => found,
+            };
+        }
+        Some(step)
+    })
+}
+
+/// The parent of a process; nothing above the first of all.
+fn above(pid: u32, own: &Stat) -> Option<Result<(u32, Stat), Errno>> {
+    let mut parent = own.parent;
+    while parent > 1 {
+        // Who started later has only the number of the parent, which is gone.
+        if let Some(found) = stat(parent).ok().filter(|found| found.start_ticks <= own.start_ticks) {
+            return Some(Ok((parent, found)));
+        }
+        match stat(pid) {
+            Err(error) => return Some(Err(error)),
+            Ok(now) if now.start_ticks != own.start_ticks => return Some(Err(Errno::SRCH)),
+            // It was handed on.
+            Ok(now) if now.parent != parent => parent = now.parent,
+            Ok(_) => {
+                let number = i32::try_from(parent).ok().and_then(Pid::from_raw);
+                let is_anothers = number.is_some_and(|parent| test_kill_process(parent) == Err(Errno::PERM));
+                return (!is_anothers).then_some(Err(Errno::ACCESS));
+            }
+        }
+    }
+    None
 }
 
 /// Largest environment that is looked at.
@@ -230,6 +275,34 @@ mod tests {
             child.wait().unwrap();
         }
         assert!(early > 0, "only the dead were seen");
+    }
+
+    #[test]
+    fn a_lineage_ends_with_the_first_of_all() {
+        let all: Vec<_> = lineage(std::process::id()).collect::<Result<_, _>>().unwrap();
+        assert_eq!(all.first().unwrap().0, std::process::id());
+        assert!(all.windows(2).all(|pair| pair[0].1.parent == pair[1].0));
+        assert!(all.last().unwrap().1.parent <= 1);
+    }
+
+    #[test]
+    fn who_is_gone_or_too_deep_has_an_unknown_lineage_and_not_an_empty_one() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(lineage(child.id()).collect::<Vec<_>>(), [Err(Errno::NOENT)]);
+        let script = "import os,sys\nfor _ in range(520):\n  p=os.fork()\n  if p: os.waitpid(p,0); os._exit(0)\nprint(os.getpid(),flush=True); sys.stdin.read()";
+        let mut deep = std::process::Command::new("python3")
+            .args(["-c", script])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(deep.stdout.take().unwrap()), &mut line).unwrap();
+        let last = lineage(line.trim().parse().unwrap()).last();
+        drop(deep.stdin.take());
+        deep.wait().unwrap();
+        assert_eq!(last, Some(Err(Errno::LOOP)));
     }
 
     #[test]

@@ -101,8 +101,8 @@ async fn run_it(
     open: &mut Open,
 ) -> io::Result<()> {
     let id = request.id.clone();
-    // Looked at only for what somebody will be asked about. A peer that is gone already has no process to look at.
-    let host = ostler_engine::Peer::of(&stream).ok().and_then(|peer| shared.engine.host_of(&peer));
+    // Looked at only for what somebody will be asked about.
+    let host = shared.engine.host_of(&stream);
     let mut peer = peer.clone();
     if let Some(Host { name, workspace }) = host {
         peer.hosted = Some(name);

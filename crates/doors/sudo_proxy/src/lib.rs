@@ -139,11 +139,7 @@ impl Door {
             shared.surface.stranger(uid);
             return;
         }
-        let session = || {
-            let peer = ostler_engine::Peer::of(&stream).ok()?;
-            shared.engine.host_of(&peer).map(|host| host.name)
-        };
-        let Some(place) = shared.places.take(uid, session) else {
+        let Some(place) = shared.places.take(uid, || shared.engine.host_of(&stream).map(|host| host.name)) else {
             return Self::turn_away(&shared, stream);
         };
         let pid = credentials.pid().and_then(|pid| u32::try_from(pid).ok());

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ostler_keeper::procfs;
 
-use super::{ANCESTORS_MAX, Caller, is_ours, lineage};
+use super::{Caller, is_ours, lineage};
 
 /// A machine on which it takes longer has to wait for a quieter moment.
 const LOOK_FOR: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ pub(super) fn is_over(thread: &OsStr) -> bool {
 }
 
 fn pids(pid: u32) -> impl Iterator<Item = u32> {
-    lineage(pid).take(ANCESTORS_MAX).map_while(|step| step.ok().map(|(pid, _)| pid))
+    lineage(pid).map_while(|step| step.ok().map(|(pid, _)| pid))
 }
 
 /// The user that a process acts as.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ostler_keeper::procfs;
 use ostler_story::By;
 
-use super::{ANCESTORS_MAX, Caller, Peer, host_of, lineage};
+use super::{Caller, Peer, host_of, lineage};
 use crate::approval::StoreError;
 use crate::session::Session;
 use crate::{Engine, MayWait, Process};
@@ -183,6 +183,6 @@ impl Engine {
 
 /// Whether this keeper itself runs in another instance.
 fn is_nested(keeper: u32) -> bool {
-    let above = lineage(keeper).take(ANCESTORS_MAX).nth(1).and_then(Result::ok);
+    let above = lineage(keeper).nth(1).and_then(Result::ok);
     above.is_some_and(|(parent, _)| procfs::stat(parent).is_ok() && matches!(host_of(parent), Ok(Some(_))))
 }

@@ -16,7 +16,7 @@ use ostler_keeper::procfs::{self, Stat};
 use rustix::fs::{AtFlags, FileType, StatxFlags};
 
 use super::holder::{is_over, user_of};
-use super::{ANCESTORS_MAX, host_of, lineage};
+use super::{host_of, lineage};
 
 /// A machine on which it takes longer has to wait for a quieter moment.
 const LOOK_FOR: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ pub fn terminal_is_ours_alone(daemon: Option<u32>) -> Result<Vec<Hidden>, NotAlo
 
 /// The program in whose window this process runs, if it is one into which every program of the user may type.
 pub fn own_multiplexer() -> Option<&'static str> {
-    let ancestors = lineage(std::process::id()).take(ANCESTORS_MAX).map_while(Result::ok);
+    let ancestors = lineage(std::process::id()).map_while(Result::ok);
     ancestors.map(|(_, stat)| stat.name.to_ascii_lowercase()).find_map(|name| {
         // `tmux: server`, and `SCREEN`.
         let first = name.split(|sign: char| !sign.is_ascii_alphanumeric()).next().unwrap_or_default();

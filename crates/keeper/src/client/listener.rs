@@ -9,7 +9,7 @@ use rustix::net::sockopt;
 use rustix::process::{getpid, getppid};
 
 use crate::cgroup;
-use crate::custody::{ANCESTORS_MAX, COOKIE};
+use crate::custody::COOKIE;
 use crate::procfs::{self, Variable};
 use crate::spec::ConnectError;
 use crate::wire::NAME;
@@ -52,24 +52,11 @@ fn is_marked(pid: u32) -> bool {
 /// The keepers that a process descends from.
 fn keepers_above(pid: u32) -> Result<Vec<u32>, Errno> {
     let mut found = Vec::new();
-    let (mut child, mut parent) = (pid, procfs::stat(pid)?.parent);
-    for _ in 0..ANCESTORS_MAX {
-        if parent <= 1 {
-            return Ok(found);
-        }
-        match procfs::stat(parent) {
-            Ok(stat) => {
-                if stat.name == NAME {
-                    found.push(parent);
-                }
-                (child, parent) = (parent, stat.parent);
-            }
-            // One that ended has handed its children on; one that stays hidden is another user's, and nobody's agent.
-            Err(_) => match procfs::stat(child)?.parent {
-                same if same == parent => return Ok(found),
-                next => parent = next,
-            },
+    for step in procfs::lineage(pid) {
+        let (current, stat) = step?;
+        if current != pid && stat.name == NAME {
+            found.push(current);
         }
     }
-    Err(Errno::LOOP)
+    Ok(found)
 }

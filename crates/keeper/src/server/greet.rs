@@ -16,7 +16,7 @@ use super::Server;
 use super::daemon::Daemon;
 use super::errand::{Errand, Task};
 use crate::channel::{self, Received};
-use crate::custody::{self, ANCESTORS_MAX};
+use crate::custody;
 use crate::procfs;
 use crate::shield::own_file;
 use crate::sys;
@@ -89,26 +89,23 @@ impl Server {
         self.strangers.push(stranger);
     }
 
-    /// The child that this process is or descends from, as far as parents tell.
-    fn host_of(&self, pid: u32) -> Option<Rc<str>> {
-        let mut current = pid;
-        for _ in 0..ANCESTORS_MAX {
+    /// The child that this process is or descends from, if any; an error where its parents cannot be told, which is not the
+    /// same as none.
+    fn host_of(&self, pid: u32) -> Result<Option<Rc<str>>, Errno> {
+        for step in procfs::lineage(pid) {
+            let (current, _) = step?;
             if let Some(key) = self.children.alive(current) {
-                return Some(Rc::clone(key));
+                return Ok(Some(Rc::clone(key)));
             }
             // The daemon that we brought back is our child, and no hosted one.
             if self.guard.running == Some(current) {
-                return None;
+                return Ok(None);
             }
-            current = procfs::stat(current).ok()?.parent;
             if current == std::process::id() {
-                return Some(ORPHAN.into());
-            }
-            if current <= 1 {
-                return None;
+                return Ok(Some(ORPHAN.into()));
             }
         }
-        None
+        Ok(None)
     }
 
     pub(super) fn send_strangers_away(&mut self, now: Instant) {
@@ -142,9 +139,10 @@ impl Server {
             }
             _ => return,
         };
-        let host = self.host_of(stranger.pid);
-        if host.is_some() {
-            return self.greet(stranger, id, host);
+        match self.host_of(stranger.pid) {
+            Ok(None) => {}
+            Ok(host) => return self.greet(stranger, id, host),
+            Err(_) => return self.not_looked(&stranger, id),
         }
         if hello.protocol < OLDEST || hello.oldest > PROTOCOL {
             // Who does not take its answer needs none.
