@@ -8,11 +8,16 @@ import threading
 import time
 import uuid
 
+import devices_kit
+from approvals_kit import Terminal
+from cdev_kit import Port, Socket
 from endings_disk import Instance
 from kit import raw_socket, request
 from lib import area, wait_for
 from zeroclaw import Client as Zeroclaw
 
+# How long another program holds the record: more than any one try to write to it takes.
+HELD = 8
 # Far more than any of it takes on a busy machine, and less than the disk is held.
 SOON = 2.5
 LONG = 60
@@ -106,6 +111,10 @@ class Doors:
         self.chat = self.zeroclaw.new()
         self.zeroclaw.turn(self.chat, "hello")
         self.session = self.native.ok("session.create", {"agent": "echo", "workspace": "/"})["id"]
+        # what the helpers of the phones know of a home
+        ostler.program, ostler.speakers, ostler.record = t.ostler(), [], lambda: json.load(open(ostler.folder + "/instance.json"))
+        self.phone = devices_kit.paired(ostler, "phone", "--rights", "full")["tokens"]["access"]
+        self.page, self.cdev = Port(devices_kit.port_of(ostler)), Port(int(self.at["cdev"].rsplit(":", 1)[1]))
         self.claustrum.ok("process.spawn", {"id": "talker", "command": "sh", "args": ["-c", "n=0; while :; do n=$((n+1)); echo tick-$n; sleep 0.05; done"]})
 
     def ticks(self):
@@ -114,6 +123,24 @@ class Doors:
         self.claustrum.ok("server.ping")
         while len(self.claustrum.heard) < before + 3:
             self.claustrum.heard.append(self.claustrum.line())
+
+    def over(self, port, path, method):
+        """An answer over a WebSocket, to a phone that just came."""
+        socket = Socket(port.port, self.phone, path)
+        try:
+            answer = socket.call(method)
+        finally:
+            socket.close()
+        if "result" not in answer:
+            raise AssertionError("%s: %s" % (method, answer))
+
+    def loads(self, port, path, token=None):
+        answer = port("GET", path, token=token)
+        if answer.status != 200:
+            raise AssertionError("%s: %r" % (path, answer))
+
+    def follow(self):
+        self.native.ok("feed.unfollow", {"watch": self.native.ok("feed.follow")["watch"]})
 
     def looks(self):
         """What nobody's disk has to do with, at each door."""
@@ -132,6 +159,16 @@ class Doors:
             "codecast-health": lambda: self.codecast.ok("health.check"),
             "codecast-sessions": lambda: self.codecast.ok("session.list"),
             "sudo-proxy-ping": lambda: Sudo(self.at["sudo-proxy"], ping=True).answer(),
+            "feed": lambda: self.native.ok("feed.read", {"limit": 5}),
+            "feed-followed": self.follow,
+            "page": lambda: self.loads(self.page, "/"),
+            "page-sessions": lambda: self.over(self.page, "/rpc", "session.list"),
+            "page-approvals": lambda: self.over(self.page, "/rpc", "approval.list"),
+            "page-feed": lambda: self.over(self.page, "/rpc", "feed.follow"),
+            "cdev-health": lambda: self.loads(self.cdev, "/health"),
+            "cdev-status": lambda: self.loads(self.cdev, "/api/status", self.phone),
+            "cdev-sessions": lambda: self.loads(self.cdev, "/api/claude/sessions", self.phone),
+            "cdev-over-a-socket": lambda: self.over(self.cdev, "/ws", "status/get"),
         }
 
     def go_on(self, name, also=()):
@@ -209,19 +246,28 @@ def stalled_approvals(t):
         doors = Doors(t, ostler)
         first = Sudo(doors.at["sudo-proxy"], pipeline=[["true"]])
         waiting = lambda: doors.native.ok("approval.list")["approvals"]
-        t.ok("a-request-waits", wait_for(lambda: len(waiting()) == 1, 20))
-        # somebody else holds the record, for less time than it is waited for
+        denied = Sudo(doors.at["sudo-proxy"], pipeline=[["false"]])
+        t.ok("requests-wait", wait_for(lambda: len(waiting()) == 2, 20))
+        ids = {a["title"]: a["id"] for a in waiting()}
+        # somebody else holds the record
         other = sqlite3.connect(doors.ostler.folder + "/inbox.db", isolation_level=None, timeout=20)
         other.execute("BEGIN IMMEDIATE")
         held = time.monotonic()
         second = Sudo(doors.at["sudo-proxy"], pipeline=[["echo", "second"]])
+        gone = Sudo(doors.at["sudo-proxy"], pipeline=[["echo", "gone"]])
+        yes, no = Terminal(ostler, "approve", ids["true"]), Terminal(ostler, "deny", ids["false"])
         time.sleep(0.3)
-        doors.go_on("a-held-record")
-        t.eq("what-is-not-recorded-is-not-shown", len(waiting()), 1)
+        gone.s.close()
+        reads = ("audit.read", {}), ("audit.verify", {}), ("approval.get", {"id": ids["true"]})
+        doors.go_on("a-held-record", [(method, lambda method=method, params=params: doors.native.ok(method, params)) for method, params in reads])
+        t.eq("what-is-not-recorded-is-not-shown", len(waiting()), 2)
         doors.start_others("record")
-        t.ok("all-of-that-while-it-was-held", time.monotonic() - held < 4.5, time.monotonic() - held)
+        time.sleep(max(0, held + HELD - time.monotonic()))
         other.execute("ROLLBACK")
-        t.ok("then-it-is-recorded-and-shown", wait_for(lambda: len(waiting()) == 2, 20), waiting())
+        t.ok("then-it-is-recorded-and-shown", wait_for(lambda: sorted(a["title"] for a in waiting()) == ["echo second", "true"], 20), waiting())
+        t.ok("and-a-no-is-a-no", no.wait() == 0 and denied.answer().get("status") == "denied", no.seen)
+        yes.press(b"y")
+        t.ok("and-a-yes-is-a-yes", yes.wait() == 0 and first.answer().get("status") == "ok", yes.seen)
         first.s.close()
         second.s.close()
         t.ok("and-who-hangs-up-takes-it-along", wait_for(lambda: waiting() == [], 20), waiting())

@@ -27,6 +27,23 @@ const EARLY_MAX: usize = 1 << 16;
 /// A healthy daemon answers in well under a millisecond; after this long something is wrong and waiting hides it.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What is written into the record of decisions. Where another program holds that file, the daemon waits for up to a minute,
+/// and then says so: who gives up before would not know whether it counts.
+const RECORDED: [&str; 11] = [
+    methods::ApprovalDecide::NAME,
+    methods::ApprovalUnlock::NAME,
+    methods::DeviceAdmit::NAME,
+    methods::DeviceAffirm::NAME,
+    methods::DeviceRevoke::NAME,
+    methods::DeviceTailnet::NAME,
+    methods::ProcessAccess::NAME,
+    methods::RuleAdd::NAME,
+    methods::RuleAffirm::NAME,
+    methods::RuleRevoke::NAME,
+    methods::SettingConfirm::NAME,
+];
+const RECORD_TIMEOUT: Duration = Duration::from_secs(70);
+
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("cannot connect to {path}: {source}")]
@@ -88,7 +105,15 @@ impl Client {
     /// Asks and waits for the answer.
     pub fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
         let asked = self.send::<M>(params)?;
-        parse::<M>(&self.answer(asked)?)
+        let usual = self.timeout;
+        if usual.is_some_and(|usual| usual < RECORD_TIMEOUT) && RECORDED.contains(&M::NAME) {
+            self.answer_within(Some(RECORD_TIMEOUT))?;
+        }
+        let answer = self.answer(asked);
+        if self.timeout != usual {
+            self.answer_within(usual)?;
+        }
+        parse::<M>(&answer?)
     }
 
     /// The same. Whoever waits for longer than `patience` is told by `slow`, once, and waits on.

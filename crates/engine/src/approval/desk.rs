@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::Entry;
 use super::confirmed::Confirmed;
 use super::contents::{Fate, KEPT_BYTES};
 use super::error::{AskError, DecideError};
@@ -28,8 +27,6 @@ const PENDING_BYTES: usize = 32 * 1024 * 1024;
 const ASKER_BYTES: usize = 8 * 1024 * 1024;
 /// How often contents are looked through for those whose time is over.
 const FORGET_EVERY_MS: u64 = 60_000;
-/// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
-const ALIKE_MAX: usize = 32;
 /// How long an asker may take to come back after the daemon died.
 const REATTACH_MS: u64 = 10_000;
 
@@ -97,13 +94,14 @@ impl Desk {
     /// Reads the log, settles what did not survive, and begins to answer for it.
     pub(super) fn open(
         path: &Path,
+        within: Duration,
         settings: Settings,
         witness: &Arc<Witness>,
         names: &Arc<Replay>,
         trace: impl Fn(&str) -> Trace,
     ) -> Result<Self, StoreError> {
         let mut sum = Sum::default();
-        let (store, found) = Store::open(path, witness, |entry, record| sum.add(entry, record))?;
+        let (store, found) = Store::open(path, within, witness, |entry, record| sum.add(entry, record))?;
         if let Some(why) = sum.impossible {
             return Err(StoreError::Tampered { path: path.to_owned(), why });
         }
@@ -457,36 +455,14 @@ impl Desk {
             locked: self.locked,
             confirmed: self.confirmed.clone(),
             devices: Arc::clone(&self.devices),
+            last: self.store.last.0,
         }
     }
 
-    /// One request by its id, also one from long ago.
-    pub(super) fn get(&self, id: &str) -> Result<Option<Approval>, StoreError> {
-        if let Some(live) = self.live.get(id) {
-            let mut approval = live.look();
-            if approval.ask.content.is_empty() {
-                approval.ask.content = self.store.content(&approval.hash)?.unwrap_or_default();
-            }
-            return Ok(Some(approval));
-        }
-        let mut sum = Sum::default();
-        for entry in self.store.about(id)? {
-            if let Ok(record) = serde_json::from_str::<Record>(&entry.body) {
-                sum.add(&entry, &record);
-            }
-        }
-        let Some(mut live) = sum.live.remove(id) else { return Ok(None) };
-        live.approval.ask.content = self.store.content(&live.approval.hash)?.unwrap_or_default();
-        Ok(Some(live.look()))
-    }
-
-    /// The ids that begin like this.
-    pub(super) fn ids(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.store.ids(prefix, ALIKE_MAX)
-    }
-
-    pub(super) fn read(&self, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.store.read(after, most)
+    /// How long the next words wait for another program that holds the log.
+    pub(super) fn wait_for_others(&self, most: Duration) {
+        // It only sets a number.
+        let _ = self.store.db.busy_timeout(most);
     }
 
     /// Writes a record about no request.

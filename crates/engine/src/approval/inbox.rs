@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
@@ -28,6 +28,16 @@ use crate::feed::Feed;
 /// Deadlines are looked at this often at least: a machine that slept wakes up late.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a start waits for a log that another program holds: no door is open before. Then it is taken up later.
+const START_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long whoever needs the log waits, in all, while another program holds it. A copy or a check of the file is done in that
+/// time; who holds it longer is stuck, and an agent or a person who waits should hear of that.
+const HELD_MAX: Duration = Duration::from_secs(60);
+
+/// Ids that begin alike, looked up at once: enough to see that more of the id is needed.
+const ALIKE_MAX: usize = 32;
+
 /// What is left of a yes: asked once at the start, of whoever knows the processes.
 type Tracer = Box<dyn Fn(&str) -> Trace + Send + Sync>;
 
@@ -44,6 +54,8 @@ struct InboxInner {
     witness: Arc<Witness>,
     /// Held across writes to the log: for threads that may wait. Whoever only looks takes what is published.
     desk: Mutex<Option<Desk>>,
+    /// A second connection to the log, open for as long as the desk is: who only reads does not wait for who writes.
+    reader: Mutex<Option<Store>>,
     published: Published,
     /// A keeper was lost, and nobody has shown since to be a person. Set before that is written down, so that nobody decides
     /// while the disk takes its time.
@@ -72,6 +84,7 @@ impl Inbox {
             tracer: Box::new(tracer),
             witness: Arc::new(witness),
             desk: Mutex::new(None),
+            reader: Mutex::new(None),
             published: Published::default(),
             closed: AtomicBool::new(false),
             names: Arc::default(),
@@ -85,9 +98,13 @@ impl Inbox {
         let inbox = Self { shared: Arc::new(shared) };
         let is_missed = inbox.shared.witness.vouch().is_some_and(|vouch| vouch.head.0 > 0);
         if inbox.shared.path.exists() || is_missed {
-            match inbox.with(wait, |_| Ok::<_, StoreError>(())) {
+            match inbox.within(wait, START_WITHIN, |_| Ok::<_, StoreError>(())) {
                 Err(error) if error.is_full() => {
                     tracing::error!("{error}: free some space; no requests or approvals until then");
+                    inbox.open_later();
+                }
+                Err(error) if error.is_held() => {
+                    tracing::error!("{error}; no requests or approvals until then");
                     inbox.open_later();
                 }
                 opened => opened?,
@@ -101,8 +118,8 @@ impl Inbox {
         let shared = Arc::downgrade(&self.shared);
         let again = move |wait: &MayWait| {
             while let Some(inbox) = shared.upgrade().map(|shared| Self { shared }) {
-                match inbox.with(wait, |_| Ok::<_, StoreError>(())) {
-                    Err(error) if error.is_full() => {}
+                match inbox.within(wait, START_WITHIN, |_| Ok::<_, StoreError>(())) {
+                    Err(error) if error.is_full() || error.is_held() => {}
                     Err(error) => return tracing::error!("{error}"),
                     Ok(()) => return tracing::info!("{}: taken up", inbox.shared.path.display()),
                 }
@@ -120,13 +137,25 @@ impl Inbox {
         wait: &MayWait,
         work: impl FnOnce(&mut Desk) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.within(wait, HELD_MAX, work)
+    }
+
+    /// The same, waiting at most this long for another program that holds the log, and for those who wait for it already.
+    pub(super) fn within<T, E: From<StoreError>>(
+        &self,
+        wait: &MayWait,
+        most: Duration,
+        work: impl FnOnce(&mut Desk) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let began = Instant::now();
         let mut slot = self.shared.desk(wait);
+        let left = most.saturating_sub(began.elapsed());
         let desk = match &mut *slot {
             Some(desk) => desk,
             slot => {
                 let shared = &self.shared;
                 let settings = *shared.settings.lock().unwrap_or_else(PoisonError::into_inner);
-                let open = || Desk::open(&shared.path, settings, &shared.witness, &shared.names, &shared.tracer);
+                let open = || Desk::open(&shared.path, left, settings, &shared.witness, &shared.names, &shared.tracer);
                 let desk = open().or_else(|error| {
                     // On a full disk decisions have the room that was set aside.
                     let given_up =
@@ -134,9 +163,11 @@ impl Inbox {
                     if given_up { open() } else { Err(error) }
                 })?;
                 self.shared.watch_deadlines();
+                *shared.reader() = Some(Store::look(&shared.path)?);
                 slot.insert(desk)
             }
         };
+        desk.wait_for_others(left);
         let result = work(desk);
         let seq = self.shared.publish(desk);
         drop(slot);
@@ -148,6 +179,18 @@ impl Inbox {
     #[cfg(test)]
     pub(super) fn with_desk(&self, work: impl FnOnce(&mut Desk)) {
         work(self.shared.desk(crate::may_wait::IN_A_TEST).as_mut().unwrap());
+    }
+
+    /// Reads what the log has; behind nobody who writes.
+    fn read<T>(&self, wait: &MayWait, work: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.shared.reader().is_none() {
+            self.with(wait, |_| Ok::<_, StoreError>(()))?;
+        }
+        // Before the lock: whatever it names is in the log when that is looked at.
+        let last = self.look().last;
+        let mut reader = self.shared.reader();
+        let store = reader.as_mut().ok_or_else(|| StoreError::Lost("the log was not opened".into()))?;
+        work(store.upto(last))
     }
 
     async fn later<T, E>(&self, work: impl FnOnce(&mut Desk) -> Result<T, E> + Send + 'static) -> Result<T, E>
@@ -165,8 +208,10 @@ impl Inbox {
 
     /// Takes a request in: stored before anybody sees it. Answered at once if a rule says so.
     pub async fn ask(&self, ask: Ask) -> Result<Ticket, AskError> {
-        let (id, reattached) = self.later(move |desk| desk.ask(ask)).await?;
-        Ok(Ticket::new(self.clone(), id, reattached))
+        let inbox = self.clone();
+        // Made where it is stored: an asker that hangs up while the disk is waited for takes its request along.
+        let ticket = move |(id, reattached)| Ticket::new(inbox, id, reattached);
+        self.later(move |desk| desk.ask(ask).map(ticket)).await
     }
 
     /// Takes a request of a session in, or finds it: the same key is the same request, also after a restart. Answered at
@@ -273,12 +318,16 @@ impl Inbox {
 
     /// One request by its whole id. May wait for the disk.
     pub fn get(&self, wait: &MayWait, id: &str) -> Result<Option<Approval>, StoreError> {
-        self.with(wait, |desk| desk.get(id))
+        let known = self.peek(id);
+        if known.as_ref().is_some_and(|approval| !approval.ask.content.is_empty()) {
+            return Ok(known);
+        }
+        self.read(wait, |store| store.approval(id, known))
     }
 
     /// The ids that begin like this, newest first, a handful at most. May wait for the disk.
     pub fn ids(&self, wait: &MayWait, prefix: &str) -> Result<Vec<String>, StoreError> {
-        self.with(wait, |desk| desk.ids(prefix))
+        self.read(wait, |store| store.ids(prefix, ALIKE_MAX))
     }
 
     /// The standing answers.
@@ -441,7 +490,7 @@ impl Inbox {
 
     /// Entries of the audit after this position. May wait for the disk.
     pub fn audit(&self, wait: &MayWait, after: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
-        self.with(wait, |desk| desk.read(after, most))
+        self.read(wait, |store| store.read(after, most))
     }
 
     /// The same, of an instance that does not run.
@@ -451,7 +500,7 @@ impl Inbox {
 
     /// Walks the whole audit. May wait for the disk, and takes its time with a long one; nobody waits for it meanwhile.
     pub fn verify(&self, wait: &MayWait) -> Result<Verified, StoreError> {
-        self.with(wait, |_| Ok::<_, StoreError>(()))?;
+        self.read(wait, |_| Ok(()))?;
         Self::verify_file(&self.shared.path)
     }
 
@@ -497,6 +546,10 @@ impl InboxInner {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn reader(&self) -> MutexGuard<'_, Option<Store>> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets everybody see what the log has; gives its newest entry. While the desk is held, so that the newest comes last, and
     /// what follows from it comes later in the feed.
     fn publish(&self, desk: &mut Desk) -> u64 {
@@ -534,6 +587,8 @@ impl InboxInner {
         if let Some(desk) = &mut *slot {
             let hung_up = || self.gone.lock().unwrap_or_else(PoisonError::into_inner);
             let mut gone = std::mem::take(&mut *hung_up());
+            // Whoever asks waits longer, and this comes again.
+            desk.wait_for_others(LOOK_EVERY);
             match desk.all_gone(&mut gone).and_then(|()| desk.expire()) {
                 Ok(soonest) => next = soonest,
                 // Tried again with the next look: nothing was lost, it is only late.

@@ -1,6 +1,7 @@
 //! The tables of the log, and how older ones become them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -9,9 +10,6 @@ use super::store::{StoreError, quiet};
 /// The layout of the file. A newer one is refused by name and left alone.
 /// 3: the tables of 2, with records in words that programs of 2 do not know.
 pub(super) const VERSION: i64 = 3;
-/// A second program that looks at the file holds it for moments only.
-pub(super) const BUSY: std::time::Duration = std::time::Duration::from_secs(5);
-
 const FIRST: &str = "
     CREATE TABLE entry (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, about TEXT, body TEXT NOT NULL, hash BLOB NOT NULL) STRICT;
     CREATE INDEX entry_about ON entry (about);
@@ -29,9 +27,10 @@ const SECOND: &str = "
     UPDATE content SET fate = -1;
 ";
 
-pub(super) fn prepare(db: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Waits at most this long for another program that holds the file.
+pub(super) fn prepare(db: &Connection, path: &Path, within: Duration) -> Result<(), StoreError> {
     let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
-    db.busy_timeout(BUSY).map_err(sql)?;
+    db.busy_timeout(within).map_err(sql)?;
     quiet(db).map_err(sql)?;
     let found: i64 = db.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sql)?;
     if found > VERSION {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::chain::Entry;
 use super::confirmed::Confirmed;
+use super::store::{Store, StoreError};
 use super::{Approval, Ask, Record, Rule, State, clock};
 use crate::access::device::roster::Roster;
 
@@ -125,5 +126,26 @@ impl Sum {
                 self.live.remove(&oldest);
             }
         }
+    }
+}
+
+impl Store {
+    /// One request with its content, also one from long ago that memory does not know.
+    pub(super) fn approval(&self, id: &str, known: Option<Approval>) -> Result<Option<Approval>, StoreError> {
+        let found = match known {
+            Some(approval) => Some(approval),
+            None => {
+                let mut sum = Sum::default();
+                for entry in self.about(id)? {
+                    if let Ok(record) = serde_json::from_str::<Record>(&entry.body) {
+                        sum.add(&entry, &record);
+                    }
+                }
+                sum.live.remove(id).map(|live| live.look())
+            }
+        };
+        let Some(mut approval) = found else { return Ok(None) };
+        approval.ask.content = self.content(&approval.hash)?.unwrap_or_default();
+        Ok(Some(approval))
     }
 }

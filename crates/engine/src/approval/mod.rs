@@ -18,6 +18,8 @@ mod error;
 mod flood;
 #[cfg(test)]
 mod growth_tests;
+#[cfg(test)]
+mod held_tests;
 mod inbox;
 mod layout;
 mod live;

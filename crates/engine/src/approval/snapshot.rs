@@ -20,6 +20,8 @@ pub(super) struct Snapshot {
     pub(super) locked: bool,
     pub(super) confirmed: Confirmed,
     pub(super) devices: Arc<Roster>,
+    /// The newest entry of the log that is ours.
+    pub(super) last: u64,
 }
 
 impl Snapshot {

@@ -7,6 +7,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ostler_story::FeedKind;
 use rusqlite::config::DbConfig;
@@ -25,6 +26,8 @@ const RESERVE: u64 = 64 * 1024 * 1024;
 const RESERVE_PERCENT: u64 = 5;
 /// Foreign entries that are kept to be looked at; the rest is counted.
 const QUARANTINE_MAX: u64 = 1024;
+/// Who only looks waits for moments: while the log is made, or brought back after a crash.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// A longer foreign entry is kept by its hash alone.
 const QUARANTINE_BODY: usize = 16 * 1024;
 
@@ -32,7 +35,7 @@ const QUARANTINE_BODY: usize = 16 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database said no.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), in_words(path, source))]
     Sqlite {
         /// The file.
         path: PathBuf,
@@ -77,11 +80,30 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether another program has it, and let nobody else write for as long as that was waited for.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::Sqlite { source, .. } if is_busy(source))
+    }
+
     /// Whether room on the disk would help.
     pub(super) fn is_full(&self) -> bool {
         let Self::Sqlite { source: rusqlite::Error::SqliteFailure(error, _), .. } = self else { return false };
         // A write-ahead log that can not grow is told as an I/O error.
         matches!(error.code, rusqlite::ErrorCode::DiskFull | rusqlite::ErrorCode::SystemIoFailure)
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+}
+
+fn in_words(path: &Path, source: &rusqlite::Error) -> String {
+    let path = path.display();
+    match is_busy(source) {
+        true => format!(
+            "another program holds it and does not let go; end that one (`fuser {path}` lists who has it open) and try again"
+        ),
+        false => source.to_string(),
     }
 }
 
@@ -139,6 +161,7 @@ impl Store {
     /// Opens or makes the log and checks what is read of it, handing every entry that counts to `each`.
     pub(super) fn open(
         path: &Path,
+        within: Duration,
         witness: &std::sync::Arc<Witness>,
         mut each: impl FnMut(&Entry, &Record),
     ) -> Result<(Self, FoundLog), StoreError> {
@@ -146,7 +169,7 @@ impl Store {
         let is_new = !path.exists();
         ours_alone(path);
         let db = Connection::open(path).map_err(sql)?;
-        layout::prepare(&db, path)?;
+        layout::prepare(&db, path, within)?;
         let mut store = Self {
             path: path.to_owned(),
             db,
@@ -230,11 +253,17 @@ impl Store {
     pub(super) fn look(path: &Path) -> Result<Self, StoreError> {
         let sql = |source| StoreError::Sqlite { path: path.to_owned(), source };
         let db = Connection::open(path).map_err(sql)?;
-        db.busy_timeout(layout::BUSY).map_err(sql)?;
+        db.busy_timeout(LOOK_WITHIN).map_err(sql)?;
         quiet(&db).map_err(sql)?;
         let none = [0; HASH_LEN];
         let last = (as_u64(i64::MAX), none);
         Ok(Self { path: path.to_owned(), db, last, head: None, file: None, vouched: None, news: Vec::new() })
+    }
+
+    /// The log up to this entry: what is behind it is not ours, or not told yet.
+    pub(super) fn upto(&mut self, last: u64) -> &Self {
+        self.last.0 = last;
+        self
     }
 
     pub(super) fn sql(&self, source: rusqlite::Error) -> StoreError {

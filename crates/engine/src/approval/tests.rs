@@ -108,7 +108,8 @@ fn the_name_of_an_open_request_stays_taken_however_old_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let again = || Ask { bound: Bound::Session, key: Some("k".into()), ..ask("a") };
     let (mut store, _) =
-        Store::open(&folder.path().join("inbox.db"), &Arc::new(witness(folder.path())), |_, _| {}).unwrap();
+        Store::open(&folder.path().join("inbox.db"), Duration::ZERO, &Arc::new(witness(folder.path())), |_, _| {})
+            .unwrap();
     let asked = desk::asked(&again(), &content_hash("a"), 0);
     let long_ago = 1;
     let opened = Record::Opened { pid: 1, boot: boot_id(), version: None };
@@ -244,7 +245,7 @@ fn a_yes_from_another_boot_is_unknown_and_its_question_withdrawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");
     {
-        let (mut store, _) = Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap();
+        let (mut store, _) = Store::open(&path, Duration::ZERO, &Arc::new(nobody()), |_, _| {}).unwrap();
         let opened = Record::Opened { pid: 1, boot: "another".into(), version: None };
         store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
         let asked = |key: &str| Record::Asked {
@@ -401,7 +402,7 @@ async fn whoever_edits_the_log_is_found() {
 fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");
-    drop(Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap());
+    drop(Store::open(&path, Duration::ZERO, &Arc::new(nobody()), |_, _| {}).unwrap());
     rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let next = Inbox::open(WAIT, path, Settings::default(), nobody(), |_| Trace::Nothing);
     assert!(matches!(next, Err(StoreError::Newer { found: 99, .. })));
@@ -411,7 +412,7 @@ fn a_log_of_a_newer_program_is_refused_by_name_and_left_alone() {
 fn records_of_a_newer_program_are_refused_by_name_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("inbox.db");
-    let (mut store, _) = Store::open(&path, &Arc::new(nobody()), |_, _| {}).unwrap();
+    let (mut store, _) = Store::open(&path, Duration::ZERO, &Arc::new(nobody()), |_, _| {}).unwrap();
     let opened = Record::Opened { pid: 1, boot: boot_id(), version: Some(99) };
     store.append(&Change { at_ms: 1, records: &[&opened], ..Change::default() }).unwrap();
     drop(store);
