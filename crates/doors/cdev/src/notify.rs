@@ -1,6 +1,7 @@
 //! Events on the wire: `event/<type>`, with the members of the event, its type and its time beside each other.
 
 use ostler_api::Timestamp;
+use ostler_door_rpc::notify_of;
 use serde::Serialize;
 
 /// What goes with every event.
@@ -12,25 +13,11 @@ struct Params<'a, T: Serialize> {
     payload: &'a T,
 }
 
-#[derive(Serialize)]
-struct Notification<'a, T: Serialize> {
-    jsonrpc: &'static str,
-    method: String,
-    params: Params<'a, T>,
-}
-
 /// Appends an event as one line. `payload` is an object.
 pub(crate) fn push<T: Serialize>(out: &mut Vec<u8>, event: &str, timestamp: Timestamp, payload: &T) {
     let params = Params { event, timestamp, payload };
-    let whole = Notification { jsonrpc: "2.0", method: format!("event/{event}"), params };
-    let before = out.len();
-    match serde_json::to_writer(&mut *out, &whole) {
-        Ok(()) => out.push(b'\n'),
-        // Half a line would be taken for the beginning of the next one.
-        Err(error) => {
-            out.truncate(before);
-            tracing::error!("cdev: an event {event} could not be written: {error}");
-        }
+    if let Err(error) = notify_of(out, &format!("event/{event}"), &params) {
+        tracing::error!("cdev: an event {event} could not be written: {error}");
     }
 }
 

@@ -8,7 +8,7 @@ use ostler_api::{
     Empty, ErrorKind, FeedChange, FeedChanges, FeedFile, FeedFollowParams, FeedFollowing, FeedGap, FeedGit, FeedKind,
     FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedWatch, FileBecame, FilePath, RpcError, Timestamp, methods,
 };
-use ostler_door_rpc::{Later, Watch};
+use ostler_door_rpc::{Later, Watch, notify_of};
 use ostler_engine::access::device::Right;
 use ostler_engine::feed::{Change, FileChange, FileIs, Filter, GitStands, Happened, NoPosition, Opened, Position};
 use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
@@ -249,10 +249,8 @@ pub(crate) fn push_lost(client: &Client, watch: u64, message: String, out: &mut 
 }
 
 fn push<T: Serialize>(method: &str, params: &T, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":"#).as_bytes());
     // These types always serialise, and writing to a vector cannot fail.
-    let _ = serde_json::to_writer(&mut *out, params);
-    out.extend_from_slice(b"}\n");
+    let _ = notify_of(out, method, params);
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use ostler_api::{Exit, Timestamp};
-use ostler_door_rpc::push_base64;
+use ostler_door_rpc::{notify, push_base64};
 use ostler_engine::{FrameHead, Kind, Missing};
 
 const MICRO: u64 = 1000;
@@ -12,32 +12,29 @@ const MICRO: u64 = 1000;
 pub(crate) fn push_frame(watch: u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) {
     let stream = if head.kind == Kind::Stderr { "stderr" } else { "stdout" };
     let time = Timestamp::from_micros(head.time_ns / MICRO);
-    // Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"process.frame","params":{{"watch":{watch},"seq":{},"stream":"{stream}","time":"{time}","data":""#,
-        head.seq
-    );
-    push_base64(data, out);
-    out.extend_from_slice(b"\"}}\n");
+    let seq = head.seq;
+    notify(out, "process.frame", |out| {
+        // Writing to a vector cannot fail.
+        let _ = write!(out, r#"{{"watch":{watch},"seq":{seq},"stream":"{stream}","time":"{time}","data":""#);
+        push_base64(data, out);
+        out.extend_from_slice(b"\"}");
+    });
 }
 
 /// The end.
 pub(crate) fn push_exit(watch: u64, head: &FrameHead, out: &mut Vec<u8>) {
     let exit = serde_json::to_string(&exit_of(head)).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"process.exit","params":{{"watch":{watch},"seq":{},"exit":{exit}}}}}"#,
-        head.seq
-    );
+    let seq = head.seq;
+    notify(out, "process.exit", |out| {
+        let _ = write!(out, r#"{{"watch":{watch},"seq":{seq},"exit":{exit}}}"#);
+    });
 }
 
 pub(crate) fn push_gap(watch: u64, first_seq: u64, missing: Missing, out: &mut Vec<u8>) {
     let missing = word(missing);
-    let _ = writeln!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"process.gap","params":{{"watch":{watch},"first_seq":{first_seq},"missing":"{missing}"}}}}"#
-    );
+    notify(out, "process.gap", |out| {
+        let _ = write!(out, r#"{{"watch":{watch},"first_seq":{first_seq},"missing":"{missing}"}}"#);
+    });
 }
 
 /// Why something is missing, in the words of the protocol.
@@ -51,10 +48,9 @@ pub(crate) fn word(missing: Missing) -> &'static str {
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
     let message = serde_json::Value::from(message);
-    let _ = writeln!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"process.lost","params":{{"watch":{watch},"message":{message}}}}}"#
-    );
+    notify(out, "process.lost", |out| {
+        let _ = write!(out, r#"{{"watch":{watch},"message":{message}}}"#);
+    });
 }
 
 fn exit_of(head: &FrameHead) -> Exit {

@@ -5,6 +5,7 @@ use ostler_api::{
     HistoryDiff, PieceBlock, PieceBlockKind, PieceKind, PieceVoice, PiecesRecord, PlanStep, SessionPiece,
     SessionPieces, SessionUsage, Timestamp, Verdict,
 };
+use ostler_door_rpc::notify_of;
 use ostler_engine::{EventHead, by_name};
 use ostler_story::{
     Block, Decision, Element, Ended, Event, Fact, Message, Piece, Prompt, Speaker, Story, ToolCall, Usage, Voice, Why,
@@ -30,17 +31,10 @@ pub(crate) fn record(story: &mut Story, head: &EventHead, payload: &[u8]) -> Opt
 
 /// The same as a line for a watcher.
 pub(crate) fn push(watch: u64, story: &mut Story, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) {
-    #[derive(Serialize)]
-    struct Line {
-        jsonrpc: &'static str,
-        method: &'static str,
-        params: SessionPieces,
-    }
     if let Some(PiecesRecord { record, time, pieces }) = record(story, head, payload) {
         let params = SessionPieces { watch, record, time, pieces };
         // These types always serialise, and writing to a vector cannot fail.
-        let _ = serde_json::to_writer(&mut *out, &Line { jsonrpc: "2.0", method: "session.pieces", params });
-        out.push(b'\n');
+        let _ = notify_of(out, "session.pieces", &params);
     }
 }
 

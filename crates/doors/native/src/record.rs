@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use ostler_api::Timestamp;
+use ostler_door_rpc::notify;
 use ostler_engine::{EventHead, Missing};
 
 const MICRO: u64 = 1000;
@@ -12,19 +13,21 @@ const SAID: &[u8] = br#"{"type":"said","event":"#;
 /// One record.
 pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) {
     let time = Timestamp::from_micros(head.time_ns / MICRO);
-    // Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"session.events","params":{{"watch":{watch},"record":{},"time":"{time}","source":{},"src_end":{},"events":["#,
-        head.record, head.source, head.src_end
-    );
-    for (index, object) in objects(payload).enumerate() {
-        if index > 0 {
-            out.push(b',');
+    let EventHead { record, source, src_end, .. } = head;
+    notify(out, "session.events", |out| {
+        // Writing to a vector cannot fail.
+        let _ = write!(
+            out,
+            r#"{{"watch":{watch},"record":{record},"time":"{time}","source":{source},"src_end":{src_end},"events":["#
+        );
+        for (index, object) in objects(payload).enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(object);
         }
-        out.extend_from_slice(object);
-    }
-    out.extend_from_slice(b"]}}\n");
+        out.extend_from_slice(b"]}");
+    });
 }
 
 /// The objects of a payload, in the agents' own words.
@@ -35,18 +38,16 @@ pub(crate) fn objects(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 pub(crate) fn push_gap(watch: u64, first: u64, missing: Missing, out: &mut Vec<u8>) {
     let missing = crate::frame::word(missing);
-    let _ = writeln!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"session.gap","params":{{"watch":{watch},"first":{first},"missing":"{missing}"}}}}"#
-    );
+    notify(out, "session.gap", |out| {
+        let _ = write!(out, r#"{{"watch":{watch},"first":{first},"missing":"{missing}"}}"#);
+    });
 }
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
     let message = serde_json::Value::from(message);
-    let _ = writeln!(
-        out,
-        r#"{{"jsonrpc":"2.0","method":"session.lost","params":{{"watch":{watch},"message":{message}}}}}"#
-    );
+    notify(out, "session.lost", |out| {
+        let _ = write!(out, r#"{{"watch":{watch},"message":{message}}}"#);
+    });
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub use accept::{Listener, accept_each};
 pub use called::called;
 pub use connection::{InputLimits, Limits, serve, serve_over};
 pub use fitting::{escaped, fitting, fitting_pieces};
-pub use jsonrpc::{Envelope, Form, Head, NotAMessage, RpcError, batch};
+pub use jsonrpc::{Envelope, Form, Head, NotAMessage, RpcError, batch, notify, notify_of, request};
 pub use line::{LineBuffer, TooLong};
 pub use listen::{Bound, Occupant, bind, connect, connect_within, is_ours, look};
 pub use nudge::Nudge;

@@ -1,9 +1,9 @@
 //! A question of the agent, put to a client that can show a form: one choice at a time, until all are answered.
 
+use ostler_door_rpc::request;
 use ostler_story::{Answers, Decision, Question};
 use serde_json::{Value, json};
 
-use crate::frame;
 use crate::update::Updates;
 
 /// Questions that a client is being asked.
@@ -59,7 +59,9 @@ impl Elicit {
             "sessionId": self.updates.session(), "session_id": self.updates.session(), "mode": "form",
             "message": question.question, "requestedSchema": schema,
         });
-        frame::request(id, "elicitation/create", params)
+        let mut line = Vec::new();
+        request(&mut line, "elicitation/create", id, |out| out.extend_from_slice(params.to_string().as_bytes()));
+        line
     }
 
     /// Takes the client's answer, or that it had none; what was not among the choices is a no.

@@ -85,22 +85,6 @@ pub(crate) fn crowded(limit: usize) -> Vec<u8> {
     Head::unknown(&FORM).error(error::crowded("Too many local connections").with_data(data))
 }
 
-/// Something that is said without being asked.
-pub(crate) fn notification(method: &str, params: Value) -> Vec<u8> {
-    written(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
-}
-
-/// A request of ours.
-pub(crate) fn request(id: &str, method: &str, params: Value) -> Vec<u8> {
-    written(&json!({"jsonrpc": "2.0", "method": method, "params": params, "id": id}))
-}
-
-fn written(message: &Value) -> Vec<u8> {
-    let mut line = message.to_string().into_bytes();
-    line.push(b'\n');
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

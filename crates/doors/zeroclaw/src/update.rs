@@ -1,10 +1,10 @@
 //! What a client is told during a turn, one notification for each.
 
-use ostler_door_rpc::{fitting, fitting_pieces};
+use ostler_door_rpc::{fitting, fitting_pieces, notify_of};
 use ostler_story::{Asked, PlanEntry, PlanStatus, Usage};
 use serde_json::{Value, json};
 
-use crate::{frame, spelling};
+use crate::spelling;
 
 /// As much of a text as a line holds twice with ease, however it is escaped: clients read no more than 8 MiB.
 const TEXT_MAX: usize = 2 * 1024 * 1024;
@@ -130,7 +130,8 @@ impl Updates {
             members.insert("session_id".to_owned(), self.session.as_str().into());
             members.insert("type".to_owned(), kind.into());
         }
-        out.extend(frame::notification("session/update", spelling::both(update)));
+        // A value always serialises.
+        let _ = notify_of(out, "session/update", &spelling::both(update));
     }
 }
 

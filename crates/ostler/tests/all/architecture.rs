@@ -62,7 +62,19 @@ fn a_session_is_put_into_words_without_the_engine_or_a_door() {
 
 /// What is done in one place, and who may do it otherwise: a program that is not the daemon, a file that stays open, one of any
 /// length, a folder.
-const ONCE: [(&str, &str, &[&str]); 3] = [
+const ONCE: [(&str, &str, &[&str]); 4] = [
+    // Others read it, or are clients.
+    (
+        "\"jsonrpc\"",
+        "doors/rpc/src/jsonrpc/notification.rs",
+        &[
+            "doors/rpc/src/jsonrpc/head.rs",
+            "doors/claustrum/src/envelope.rs",
+            "agents/src/rpc.rs",
+            "api/src/client/mod.rs",
+            "ostler/src/names/claustrum/stop.rs",
+        ],
+    ),
     (
         "task::spawn_blocking(",
         "engine/src/may_wait.rs",
