@@ -18,7 +18,7 @@ mod time;
 mod warm;
 mod wire;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ostler_engine::approval::Ask;
@@ -90,7 +90,8 @@ pub(crate) struct DoorState {
     engine: Engine,
     settings: Settings,
     surface: Arc<dyn Surface>,
-    login: Login,
+    /// Looked up with the first request.
+    login: OnceLock<Login>,
     places: ClientSlots,
     turned_away: Arc<Semaphore>,
     warm: Arc<Semaphore>,
@@ -100,14 +101,13 @@ pub(crate) struct DoorState {
 }
 
 impl Door {
-    /// A door to `engine`. Looks up the user, which may block: other tasks go on meanwhile.
+    /// A door to `engine`.
     pub fn new(engine: Engine, settings: Settings, surface: Arc<dyn Surface>) -> Self {
-        let login = tokio::task::block_in_place(|| Login::of_this_process(&engine.forker()));
         let shared = DoorState {
             engine,
             settings,
             surface,
-            login,
+            login: OnceLock::new(),
             places: ClientSlots::default(),
             turned_away: Arc::new(Semaphore::new(TURNED_AWAY)),
             warm: Arc::new(Semaphore::new(warm::WAITING_MAX)),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ostler_engine::Forker;
+use ostler_engine::{Forker, MayWait};
 
 /// A directory service that takes longer is down: then the environment must do.
 const GETENT_WITHIN: Duration = Duration::from_secs(5);
@@ -16,14 +16,20 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Looks it up in the user file, then wherever else the system keeps users. May block.
-    pub(crate) fn of_this_process(forker: &Forker) -> Self {
+    /// Looks this user up in the user file, then wherever else the system keeps users.
+    pub(crate) fn look_up(_wait: &MayWait, forker: &Forker) -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let file = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        find(&file, uid).or_else(|| find(&getent(forker, uid), uid)).unwrap_or_else(|| Self {
+        find(&file, uid).or_else(|| find(&getent(forker, uid), uid)).unwrap_or_else(Self::of_environment)
+    }
+
+    /// What we were told when we were started.
+    pub(crate) fn of_environment() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        Self {
             name: std::env::var("USER").unwrap_or_else(|_| uid.to_string()),
             home: std::env::var("HOME").unwrap_or_else(|_| "/".to_owned()),
-        })
+        }
     }
 
     /// What every unprivileged command sees.

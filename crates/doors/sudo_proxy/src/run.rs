@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 
 use crate::answer::{Output, Ran};
 use crate::excerpt::Excerpt;
+use crate::login::Login;
 use crate::plan::{self, Stage};
 use crate::surface::{End, Question};
 use crate::warm::Warm;
@@ -53,8 +54,12 @@ pub(crate) async fn decided(
     open: &mut Open,
 ) -> Reply {
     let stages = {
-        let (request, asker) = (request.clone(), peer.uid);
-        match MayWait::pool(move |_| plan::resolve(&request, asker)).await {
+        let (request, asker, shared) = (request.clone(), peer.uid, Arc::clone(shared));
+        let look = move |wait: &MayWait| {
+            shared.login.get_or_init(|| Login::look_up(wait, &shared.engine.forker()));
+            plan::resolve(&request, asker)
+        };
+        match MayWait::pool(look).await {
             Ok(stages) => stages,
             Err(lost) => return Reply::Error(lost.to_string()),
         }
@@ -187,7 +192,8 @@ fn is_privileged(ticket: &Ticket) -> bool {
 fn base_env(shared: &DoorState, ticket: &Ticket) -> BTreeMap<String, String> {
     match is_privileged(ticket) {
         true => BTreeMap::new(),
-        false => shared.login.variables().into_iter().collect(),
+        // It was looked up before anything was asked.
+        false => shared.login.get_or_init(Login::of_environment).variables().into_iter().collect(),
     }
 }
 

@@ -67,7 +67,7 @@ impl Listening for DoorSocket {
 /// A program that puts the questions of its door to a person.
 pub(crate) trait Answering: Send {
     /// The door tells it this, perhaps with a terminal.
-    fn told(&mut self, told: Told, terminal: Option<OwnedFd>);
+    fn told(&mut self, told: Told, terminal: Option<OwnedFd>) -> impl Future<Output = ()> + Send;
 
     /// What is to be said there. Nothing is lost when this is dropped.
     fn says(&mut self) -> impl Future<Output = Said> + Send;
@@ -78,7 +78,7 @@ pub(crate) trait Answering: Send {
 
 /// Most are told nothing.
 impl Answering for () {
-    fn told(&mut self, _: Told, _: Option<OwnedFd>) {}
+    async fn told(&mut self, _: Told, _: Option<OwnedFd>) {}
 
     fn says(&mut self) -> impl Future<Output = Said> + Send {
         std::future::pending()
@@ -169,7 +169,7 @@ impl Holder {
                 answer = self.line.receive::<Answer>() => match answer {
                     Ok(Some(Answer::Over(over))) => return Ok(over),
                     Ok(Some(Answer::Told(told))) => {
-                        program.told(*told, self.line.take_descriptor());
+                        program.told(*told, self.line.take_descriptor()).await;
                         continue;
                     }
                     _ => true,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ostler_door_sudo_proxy::{Asking, End, Question, Request, Surface, words};
-use ostler_engine::{NotAPlace, Terminal};
+use ostler_engine::{MayWait, NotAPlace, Terminal};
 use tokio::sync::mpsc;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -119,6 +119,7 @@ impl Room {
 }
 
 /// The door's view of this program.
+#[derive(Clone)]
 pub(super) struct Front {
     room: Arc<Room>,
     events: mpsc::Sender<Event>,
@@ -153,7 +154,7 @@ impl Front {
     }
 
     /// Somebody must decide here; otherwise why nobody can.
-    pub(super) fn put(&self, question: Arc<Question>) -> Result<(), String> {
+    pub(super) async fn put(&self, question: Arc<Question>) -> Result<(), String> {
         if !question.request.privileged && self.room.unattended.load(Ordering::Acquire) {
             self.grant(&question);
             return Ok(());
@@ -162,7 +163,8 @@ impl Front {
             return Err(format!("prompt error: {why}"));
         }
         // Looks at many processes, beside the other connections.
-        tokio::task::block_in_place(prompt::check).map_err(|why| {
+        let checked = MayWait::pool(|_| prompt::check()).await;
+        checked.unwrap_or_else(|lost| Err(lost.to_string())).map_err(|why| {
             self.room.say(&format!("[{}] {why}", words::quoted(&question.request.id)));
             format!("prompt error: {why}")
         })?;
@@ -197,7 +199,8 @@ impl Surface for Front {
     }
 
     fn ask(&self, question: Arc<Question>) -> Asking {
-        Box::pin(std::future::ready(self.put(question)))
+        let front = self.clone();
+        Box::pin(async move { front.put(question).await })
     }
 
     fn has_terminal(&self, approval: &str) -> bool {

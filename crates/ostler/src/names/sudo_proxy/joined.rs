@@ -31,7 +31,7 @@ impl Joined {
 }
 
 impl Answering for Joined {
-    fn told(&mut self, told: Told, terminal: Option<OwnedFd>) {
+    async fn told(&mut self, told: Told, terminal: Option<OwnedFd>) {
         match told {
             Told::Stranger(uid) => self.front.stranger(uid),
             Told::Received(request) => self.front.received(&request),
@@ -41,7 +41,7 @@ impl Answering for Joined {
             Told::Ask(question) => {
                 let approval = question.approval.clone();
                 self.open.insert(approval.clone(), false);
-                if let Err(why) = self.front.put(Arc::from(question)) {
+                if let Err(why) = self.front.put(Arc::from(question)).await {
                     self.room.desk.unasked(&approval, why);
                 }
             }
