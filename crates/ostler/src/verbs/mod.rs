@@ -29,6 +29,7 @@ mod export;
 mod finish;
 mod forget;
 mod help;
+mod helper;
 mod history;
 mod interrupt;
 mod kill;

@@ -1,10 +1,10 @@
 //! Points in time as people give them: how long ago, a date, or a time of the day.
 
-use std::process::Command;
 use std::time::Duration;
 
 use ostler_api::Timestamp;
 
+use super::helper;
 use crate::config::parse_duration;
 
 const EXPECTED: &str = "10m, 2h or 3d ago, a time of the day (14:30), or a date (2026-01-31T14:30:00Z)";
@@ -37,9 +37,8 @@ fn is_clock(text: &str) -> bool {
 /// The machine's own `date` knows its time zone, and when clocks are changed there.
 fn clock(text: &str, now: Timestamp) -> Option<Timestamp> {
     let at = |day: &str| {
-        let said = Command::new("date").arg(format!("--date={day} {text}")).arg("+%s").output().ok()?;
-        let seconds: u64 =
-            String::from_utf8(said.stdout).ok().filter(|_| said.status.success())?.trim().parse().ok()?;
+        let said = helper::output("date", &[&format!("--date={day} {text}"), "+%s"])?;
+        let seconds: u64 = said.trim().parse().ok()?;
         Some(Timestamp::from_micros(seconds.saturating_mul(1_000_000)))
     };
     at("today").filter(|today| *today <= now).or_else(|| at("yesterday"))

@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::story;
 use crate::output::{CommandError, Kind};
 use crate::paths::{Paths, ensure_private_dir};
+use crate::verbs::helper;
 
 /// Tells our folder from anybody's; holds the parents that were made for it, deepest first.
 const MARK: &str = "made-by-ostler-demo";
@@ -102,18 +102,17 @@ fn make_repository(folder: &Path) -> Result<(), CommandError> {
 
 /// Git as it comes: nobody's settings, templates or hooks take part.
 fn git(folder: &Path, args: &[&str]) -> Result<(), CommandError> {
-    let mut command = Command::new("git");
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
-        command.env_remove(name);
-    }
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_TEMPLATE_DIR", "");
-    let ran = command.current_dir(folder).args(args).stdin(Stdio::null()).output().map_err(|error| {
+    let ran = helper::act("git", args, |brief| {
+        brief.env.retain(|(name, _)| !name.to_string_lossy().starts_with("GIT_"));
+        brief.set("GIT_CONFIG_GLOBAL", "/dev/null");
+        brief.set("GIT_CONFIG_NOSYSTEM", "1");
+        brief.set("GIT_TEMPLATE_DIR", "");
+        folder.clone_into(&mut brief.cwd);
+    });
+    let ran = ran.map_err(|error| {
         CommandError::failed(format!("git: {error}")).hint("the demo needs git; install it with your package manager")
     })?;
-    if ran.status.success() {
-        return Ok(());
-    }
-    Err(CommandError::failed(format!("git {}: {}", args.join(" "), String::from_utf8_lossy(&ran.stderr).trim())))
+    ran.map_err(|said| CommandError::failed(format!("git {}: {said}", args.join(" "))))
 }
 
 /// Bytes that a process has written so far, as the kernel counts them; `None` where it does not say.

@@ -1,10 +1,10 @@
 //! Whether approvals mean something here: that nothing goes past them, and that their record holds.
 
-use super::{Check, service};
+use super::Check;
 use crate::config::{Config, Forward};
 use crate::daemon::forwarded;
-use crate::verbs::Context;
 use crate::verbs::audit::{Checked, check_all};
+use crate::verbs::{Context, helper};
 
 pub(super) fn checks(context: &Context) -> Vec<Check> {
     [Some(gate()), Some(audit(context)), terminal()].into_iter().flatten().collect()
@@ -16,8 +16,8 @@ fn terminal() -> Option<Check> {
         let text = format!("{words}; decide in a terminal of its own");
         return Some(Check::weak("terminal", text));
     }
-    ostler_engine::access::own_place().ok()?;
-    Some(match ostler_engine::access::terminal_is_ours_alone(None) {
+    crate::exclusive::own_place().ok()?;
+    Some(match crate::exclusive::terminal_is_ours_alone(None) {
         Ok(hidden) if hidden.is_empty() => {
             Check::good("terminal", "no program that runs in ostler has this terminal open")
         }
@@ -38,7 +38,7 @@ fn gate() -> Check {
         let text = "you are root: agents run as root too, without asking; run ostler as another user";
         return Check::weak("approvals", text);
     }
-    match service::output("sudo", &["-n", "true"]) {
+    match helper::output("sudo", &["-n", "true"]) {
         Some(_) => Check::weak(
             "approvals",
             format!(

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_api::{Empty, Status, methods};
 
-use super::Context;
+use super::{Context, helper};
 use crate::config::Config;
 use crate::output::{CommandError, Paint};
 
@@ -178,7 +178,7 @@ fn kept(context: &Context) -> Vec<Check> {
 }
 
 fn git() -> Check {
-    match service::output("git", &["--version"]) {
+    match helper::output("git", &["--version"]) {
         Some(text) => Check::good("git", text.trim().to_owned()),
         None => Check::weak("git", "not installed: worktrees and git requests of clients will fail"),
     }

@@ -1,16 +1,11 @@
 //! What the service manager will do to the daemon and its children: at logout, and when a unit restarts.
 
 use std::path::Path;
-use std::time::Duration;
 
-use ostler_engine::Forker;
-use ostler_engine::brief::Brief;
 use ostler_keeper::Custody;
 
 use super::{Check, Context};
-
-/// A program that does not answer in this time is treated as not there.
-const PATIENCE: Duration = Duration::from_secs(3);
+use crate::verbs::helper::output;
 
 /// What a tree kill can rely on.
 pub(super) fn custody(context: &Context) -> Check {
@@ -97,16 +92,6 @@ fn unit_of(cgroup: &str) -> Option<(String, bool)> {
         return None;
     }
     Some(((*unit).to_owned(), parts.iter().any(|part| part.starts_with("user@"))))
-}
-
-/// What a helper program prints, if it ends well and in time.
-pub(super) fn output(program: &str, args: &[&str]) -> Option<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let program = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())?;
-    let mut brief = Brief::new(program, args, PATIENCE);
-    brief.with_stderr = false;
-    let ran = Forker::here().run(&brief).ok().filter(|ran| ran.ended.well())?;
-    String::from_utf8(ran.said).ok()
 }
 
 #[cfg(test)]

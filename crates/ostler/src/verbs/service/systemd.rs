@@ -1,31 +1,28 @@
 //! The user's own service manager, asked through its programs. There may be none: in a container, on another init system, or
 //! for a user who came by `su`.
 
-use std::process::Command;
-
 use crate::output::{CommandError, visible};
+use crate::verbs::helper;
 
-/// Runs `systemctl --user`; what it prints.
-pub(super) fn systemctl(args: &[&str]) -> Result<String, CommandError> {
-    let run = Command::new("systemctl").arg("--user").args(args).output();
+/// Runs `systemctl --user`.
+pub(super) fn systemctl(args: &[&str]) -> Result<(), CommandError> {
+    let run = helper::act("systemctl", &[&["--user"], args].concat(), |_| {});
     let run = run.map_err(|error| CommandError::failed(format!("systemctl: {error}")))?;
-    if run.status.success() {
-        return Ok(String::from_utf8_lossy(&run.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&run.stderr);
-    let said = said.lines().next().unwrap_or("failed").to_owned();
-    Err(CommandError::failed(format!("systemctl --user {}: {}", args.join(" "), visible(&said))))
+    run.map_err(|said| {
+        let said = said.lines().next().unwrap_or("failed");
+        CommandError::failed(format!("systemctl --user {}: {}", args.join(" "), visible(said)))
+    })
 }
 
 /// A manager that answers.
 pub(super) fn is_there() -> bool {
-    systemctl(&["show", "--property=Version"]).is_ok()
+    helper::output("systemctl", &["--user", "show", "--property=Version"]).is_some()
 }
 
 /// One property of a unit; empty where there is none.
 pub(super) fn property(unit: &str, name: &str) -> String {
-    let said = systemctl(&["show", unit, &format!("--property={name}"), "--value"]).unwrap_or_default();
-    said.trim().to_owned()
+    let said = helper::output("systemctl", &["--user", "show", unit, &format!("--property={name}"), "--value"]);
+    said.unwrap_or_default().trim().to_owned()
 }
 
 /// The process that a unit's manager sees as the service.
@@ -36,9 +33,8 @@ pub(super) fn main_pid(unit: &str) -> Option<u32> {
 /// Whether the user's services run without a login; nobody knows where nobody answers.
 pub(super) fn lingers() -> Option<bool> {
     let uid = rustix::process::geteuid().as_raw();
-    let run = Command::new("loginctl").args(["show-user", &uid.to_string(), "--property=Linger", "--value"]).output();
-    let run = run.ok().filter(|run| run.status.success())?;
-    match String::from_utf8_lossy(&run.stdout).trim() {
+    let said = helper::output("loginctl", &["show-user", &uid.to_string(), "--property=Linger", "--value"])?;
+    match said.trim() {
         "yes" => Some(true),
         "no" => Some(false),
         _ => None,
