@@ -7,7 +7,9 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use ostler_engine::access::{own_multiplexer, shares_terminal_with, terminal_is_ours_alone};
+use ostler_engine::access::{own_multiplexer, shares_terminal_with};
+/// Whether a person sits here, as the kernel tells it; the same words for every verb.
+pub(crate) use ostler_engine::access::{own_place, terminal_is_ours_alone};
 use rustix::process::{getpgrp, getsid};
 use rustix::termios::{tcgetpgrp, tcgetsid};
 

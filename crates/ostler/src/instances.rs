@@ -7,6 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ostler_api::Timestamp;
+/// Who holds an instance: a lock says it, also where nobody answers.
+pub(crate) use ostler_engine::{Claim, Claimed, claim};
 use ostler_workspace::{Durable, read_small, replace};
 use serde::{Deserialize, Serialize};
 
@@ -285,7 +287,6 @@ fn is_hosted(pid: u32, start_ticks: u64, id: &str) -> bool {
 /// Whether a keeper that waits without a daemon holds anything: it is asked in a daemon's place. One that holds nothing
 /// leaves with that; one that can not be asked counts as holding.
 pub(crate) fn keeper_holds(dir: &Path) -> bool {
-    use ostler_engine::{Claim, Claimed, claim};
     if !keeper_answers(dir) {
         return false;
     }

@@ -4,9 +4,10 @@ use ostler_api::{
     AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleAffirmParams,
     RuleEffect, RuleInfo, RuleList, RuleNameParams, RuleNames, SettingInfo, Timestamp,
 };
-use ostler_engine::approval::{ArgPattern, Effect, Entry, HeldRule, NewRule, Pattern, RuleScope};
+use ostler_engine::approval::{Effect, Entry, HeldRule, NewRule, RuleScope};
 use ostler_engine::session::{Session, SessionError};
 use ostler_engine::{MayWait, Origin, Target};
+use ostler_story::{ArgPattern, Pattern};
 
 use crate::approval::{failed, refusal};
 use crate::who::Who;

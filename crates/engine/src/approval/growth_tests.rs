@@ -1,5 +1,7 @@
 //! The log grows with what is decided, not with what is asked for.
 
+use ostler_story::Pattern;
+
 use super::contents::KEPT_BYTES;
 use super::tests::*;
 use super::*;

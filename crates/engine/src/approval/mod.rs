@@ -55,7 +55,7 @@ pub use error::{AskError, DecideError};
 pub use inbox::Inbox;
 pub use machine::{Refusal, State, next};
 pub use record::{Outcome, Record, Stream};
-pub use rules::{ArgPattern, Effect, NewRule, Pattern, Rule, RuleScope};
+pub use rules::{Effect, NewRule, Rule, RuleScope};
 pub use standing::HeldRule;
 pub use store::StoreError;
 pub use ticket::Ticket;

@@ -1,8 +1,7 @@
 //! Standing answers. A rule matches whole argument vectors, never a prefix: each argument exactly, or by a pattern that is
 //! anchored at both ends and never reaches into the next argument. There are none until somebody makes one.
 
-use std::collections::BTreeMap;
-
+use ostler_story::{ArgPattern, Pattern};
 use serde::{Deserialize, Serialize};
 
 use crate::id;
@@ -38,40 +37,6 @@ pub enum RuleScope {
     },
     /// Everywhere on this machine.
     Host,
-}
-
-/// What one argument must be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArgPattern {
-    /// This text.
-    Is(String),
-    /// Text where each `*` stands for any number of any characters.
-    Like(String),
-}
-
-/// What a request must be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "about")]
-pub enum Pattern {
-    /// A command with these arguments, this environment and these rights.
-    Command {
-        /// One list per stage.
-        stages: Vec<Vec<ArgPattern>>,
-        /// Exactly these variables.
-        #[serde(default)]
-        env: BTreeMap<String, String>,
-        /// Whether it runs as root.
-        privileged: bool,
-        /// Whether it may use the user's ssh agent.
-        #[serde(default)]
-        forward_agent: bool,
-    },
-    /// Exactly this content.
-    Content {
-        /// Its hash.
-        hash: String,
-    },
 }
 
 /// A rule to be made.
@@ -114,7 +79,7 @@ pub struct Rule {
 impl Rule {
     /// Whether it answers this request at this time.
     pub(super) fn answers(&self, ask: &Ask, now_ms: u64) -> bool {
-        self.expires_at.is_none_or(|end| now_ms < end) && self.scope.holds(ask) && self.pattern.matches(ask)
+        self.expires_at.is_none_or(|end| now_ms < end) && self.scope.holds(ask) && matches(&self.pattern, ask)
     }
 }
 
@@ -136,54 +101,50 @@ pub(super) fn session_of(ask: &Ask) -> &str {
     ask.asker.verified_session.as_deref().unwrap_or(&ask.asker.claimed_session)
 }
 
-impl Pattern {
-    /// What stands for exactly this request, whatever file its commands resolve to later.
-    pub(super) fn exactly(approval: &Approval) -> Self {
-        match CommandContent::parse(&approval.ask.content).filter(|_| approval.ask.kind == AskKind::Command) {
-            Some(command) => Self::Command {
-                stages: command
-                    .stages
-                    .iter()
-                    .map(|stage| {
-                        let rest = stage.argv.iter().skip(1).cloned();
-                        std::iter::once(stage.program.display().to_string()).chain(rest).map(ArgPattern::Is).collect()
-                    })
-                    .collect(),
-                env: command.env,
-                privileged: command.privileged,
-                forward_agent: command.forward_agent,
-            },
-            None => Self::Content { hash: approval.hash.clone() },
-        }
+/// What stands for exactly this request, whatever file its commands resolve to later.
+pub(super) fn exactly(approval: &Approval) -> Pattern {
+    match CommandContent::parse(&approval.ask.content).filter(|_| approval.ask.kind == AskKind::Command) {
+        Some(command) => Pattern::Command {
+            stages: command
+                .stages
+                .iter()
+                .map(|stage| {
+                    let rest = stage.argv.iter().skip(1).cloned();
+                    std::iter::once(stage.program.display().to_string()).chain(rest).map(ArgPattern::Is).collect()
+                })
+                .collect(),
+            env: command.env,
+            privileged: command.privileged,
+            forward_agent: command.forward_agent,
+        },
+        None => Pattern::Content { hash: approval.hash.clone() },
     }
+}
 
-    fn matches(&self, ask: &Ask) -> bool {
-        match self {
-            Self::Content { hash } => *hash == content_hash(&ask.content),
-            Self::Command { stages, env, privileged, forward_agent } => {
-                let Some(command) = CommandContent::parse(&ask.content) else { return false };
-                ask.kind == AskKind::Command
-                    && command.env == *env
-                    && command.privileged == *privileged
-                    && command.forward_agent == *forward_agent
-                    && command.stages.len() == stages.len()
-                    && command.stages.iter().zip(stages).all(|(stage, patterns)| {
-                        // The file that runs counts, not the name it was asked for by.
-                        let program = stage.program.display().to_string();
-                        let args = std::iter::once(&program).chain(stage.argv.iter().skip(1));
-                        stage.argv.len() == patterns.len() && args.zip(patterns).all(|(arg, want)| want.matches(arg))
-                    })
-            }
+fn matches(pattern: &Pattern, ask: &Ask) -> bool {
+    match pattern {
+        Pattern::Content { hash } => *hash == content_hash(&ask.content),
+        Pattern::Command { stages, env, privileged, forward_agent } => {
+            let Some(command) = CommandContent::parse(&ask.content) else { return false };
+            ask.kind == AskKind::Command
+                && command.env == *env
+                && command.privileged == *privileged
+                && command.forward_agent == *forward_agent
+                && command.stages.len() == stages.len()
+                && command.stages.iter().zip(stages).all(|(stage, patterns)| {
+                    // The file that runs counts, not the name it was asked for by.
+                    let program = stage.program.display().to_string();
+                    let args = std::iter::once(&program).chain(stage.argv.iter().skip(1));
+                    stage.argv.len() == patterns.len() && args.zip(patterns).all(|(arg, want)| fits(want, arg))
+                })
         }
     }
 }
 
-impl ArgPattern {
-    fn matches(&self, argument: &str) -> bool {
-        match self {
-            Self::Is(text) => text == argument,
-            Self::Like(pattern) => like(pattern, argument),
-        }
+fn fits(pattern: &ArgPattern, argument: &str) -> bool {
+    match pattern {
+        ArgPattern::Is(text) => text == argument,
+        ArgPattern::Like(pattern) => like(pattern, argument),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use ostler_story::Pattern;
+
 use super::desk::Desk;
 use super::error::DecideError;
 use super::store::StoreError;
-use super::{
-    Approval, Ask, By, Decision, Effect, NewRule, Pattern, Record, Rule, RuleScope, clock, content_hash, rules,
-};
+use super::{Approval, Ask, By, Decision, Effect, NewRule, Record, Rule, RuleScope, clock, content_hash, rules};
 
 /// How long a rule made by a single key holds: long enough for a project, short enough to be thought about again.
 const RULE_MS: u64 = 30 * 24 * 3600 * 1000;
@@ -61,7 +61,7 @@ impl Desk {
         let new = NewRule {
             effect: Effect::Allow,
             scope,
-            pattern: Pattern::exactly(approval),
+            pattern: rules::exactly(approval),
             title: approval.ask.title.clone(),
             expires_at: Some(clock::wall_ms() + RULE_MS),
         };

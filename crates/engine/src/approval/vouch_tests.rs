@@ -1,5 +1,7 @@
 //! The record cannot be written by who it is about: forged rows, edited rows, edited notes, with and without those who vouch.
 
+use ostler_story::{ArgPattern, Pattern};
+
 use super::tests::*;
 use super::*;
 

@@ -364,13 +364,14 @@ impl Notices {
             answer: None,
             ways: Vec::new(),
         };
-        let (say, hear) = std::sync::mpsc::channel();
-        // Nobody hears what comes too late.
-        let came = move |way: &str, result| drop(say.send((way.to_owned(), result)));
-        ways.send(&notice, Arc::new(came));
         let late = || Err(format!("nothing was heard within {} s", within.as_secs()));
         let mut tried: Vec<(Way, Result<String, String>)> =
             ways.list(wait).into_iter().map(|way| (way, late())).collect();
+        // Each way comes to one end.
+        let (say, hear) = std::sync::mpsc::sync_channel(tried.len());
+        // Nobody hears what comes too late.
+        let came = move |way: &str, result| drop(say.try_send((way.to_owned(), result)));
+        ways.send(&notice, Arc::new(came));
         let until = Instant::now() + within;
         let mut open = tried.len();
         while open > 0

@@ -19,7 +19,7 @@ pub(super) fn waiting(client: &mut Client) -> Result<Vec<OfferInfo>, CommandErro
 
 /// Asks about every device that waits, or about those that are called this.
 pub(super) fn run(context: &Context, wanted: Option<&str>) -> Result<ExitCode, CommandError> {
-    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
+    let tty = crate::exclusive::own_place().ok().and_then(|_| Tty::deciding().ok());
     let is_meant =
         |offer: &OfferInfo| wanted.is_none_or(|name| offer.offer == name || offer.name.as_deref() == Some(name));
     let mut settled = Vec::new();

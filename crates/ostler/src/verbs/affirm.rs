@@ -35,7 +35,7 @@ pub(super) trait Suspended: Sized {
 
 pub(super) fn run<S: Suspended>(context: &Context) -> Result<ExitCode, CommandError> {
     let noun = S::NOUN;
-    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
+    let tty = crate::exclusive::own_place().ok().and_then(|_| Tty::deciding().ok());
     let mut affirmed = Vec::new();
     let mut found = false;
     for mut reached in context.reach_all_deciding()? {

@@ -52,7 +52,7 @@ pub(crate) struct Approve {
 impl Approve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let (mut reached, info) = context.meant_approval(self.id.as_deref(), "approve")?;
-        if ostler_engine::access::own_place().is_err() || is_locked(&mut reached.client)? {
+        if crate::exclusive::own_place().is_err() || is_locked(&mut reached.client)? {
             return Err(refusal(&mut reached.client, &info));
         }
         if info.kind == ApprovalKind::Question

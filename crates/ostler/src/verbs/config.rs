@@ -143,7 +143,7 @@ fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
         .hint("after a change of the settings: ostler restart; what waits: ostler config confirm"));
     };
     // Where nobody can press a key the daemon says why not, and notes that somebody tried.
-    let tty = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok());
+    let tty = crate::exclusive::own_place().ok().and_then(|_| Tty::deciding().ok());
     if let Some(tty) = &tty {
         tty.alone(&reached.client)?;
         if !is_meant(context, tty, &mut reached, &one)? {

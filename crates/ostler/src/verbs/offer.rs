@@ -85,7 +85,7 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
         At::Cdev => of_cdev(context)?,
     };
     let params = DeviceOfferParams { name: wanted.name, rights, code: wanted.code };
-    let Some(tty) = ostler_engine::access::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
+    let Some(tty) = crate::exclusive::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
         return Err(refusal(&mut reached, &params));
     };
     let mut url = address(&mut reached, wanted.at)?;

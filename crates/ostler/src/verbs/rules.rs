@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use ostler_api::{ArgPattern, Empty, RuleAddParams, RuleEffect, RuleInfo, RuleNameParams, SessionIdParams, methods};
-use ostler_engine::approval::Pattern;
+use ostler_story::Pattern;
 
 use super::Context;
 use super::approvals::with_instance;
@@ -165,12 +165,10 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
 /// The command as the rule has it: patterns without quotes, everything else as it would be typed.
 pub(super) fn what(pattern: Option<&Pattern>, title: &str) -> String {
     let Some(Pattern::Command { stages, env, .. }) = pattern else { return title.to_owned() };
-    let word = |arg: &ostler_engine::approval::ArgPattern| match arg {
-        ostler_engine::approval::ArgPattern::Is(text) if text.contains('*') => format!("'{text}'"),
-        ostler_engine::approval::ArgPattern::Is(text) => {
-            ostler_door_sudo_proxy::words::command(std::slice::from_ref(text))
-        }
-        ostler_engine::approval::ArgPattern::Like(text) => text.clone(),
+    let word = |arg: &ostler_story::ArgPattern| match arg {
+        ostler_story::ArgPattern::Is(text) if text.contains('*') => format!("'{text}'"),
+        ostler_story::ArgPattern::Is(text) => ostler_door_sudo_proxy::words::command(std::slice::from_ref(text)),
+        ostler_story::ArgPattern::Like(text) => text.clone(),
     };
     let stages: Vec<String> = stages.iter().map(|stage| stage.iter().map(word).collect::<Vec<_>>().join(" ")).collect();
     let variables: String = env.iter().map(|(name, value)| format!("{name}={value} ")).collect();

@@ -2,7 +2,7 @@
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{Empty, RuleAffirmParams, RuleEffect, RuleInfo, methods};
-use ostler_engine::approval::Pattern;
+use ostler_story::Pattern;
 
 use super::affirm::Suspended;
 use super::rules::what;

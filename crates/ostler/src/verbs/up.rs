@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ostler_api::AgentInfo;
-use ostler_engine::{Claim, Claimed, claim};
 
 use super::Context;
 use super::agents_here::{of_daemon, state};
 use super::background::{self, Start};
 use crate::config::Config;
 use crate::daemon;
-use crate::instances::InstanceRecord;
+use crate::instances::{Claim, Claimed, InstanceRecord, claim};
 use crate::output::{CommandError, Kind, Paint, visible};
 
 /// A daemon that was killed this moment is still listed, and hangs up on whoever calls.

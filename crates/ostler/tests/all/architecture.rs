@@ -15,6 +15,17 @@ fn rows() -> Vec<String> {
     map.lines().filter_map(folder).filter(|folder| !folder.starts_with("../")).collect()
 }
 
+/// Every Rust file below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        match entry.is_dir() {
+            true => sources(&entry, found),
+            false if entry.extension().is_some_and(|kind| kind == "rs") => found.push(entry),
+            false => {}
+        }
+    }
+}
+
 fn manifest(folder: &str) -> toml::Table {
     let path = crates().join(folder).join("Cargo.toml");
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().unwrap()
@@ -60,9 +71,65 @@ fn a_session_is_put_into_words_without_the_engine_or_a_door() {
     assert!(files > 3);
 }
 
+/// Where the command line knows the engine, and why: it talks to a daemon through `api`. This list only gets shorter.
+const LINKS: [(&str, &str); 12] = [
+    ("config/mod.rs", "settings are read into what the daemon is given"),
+    ("config/notify.rs", "settings are read into what the daemon is given"),
+    ("output/error.rs", "a full disk is told in the same words with and without a daemon"),
+    ("output/mod.rs", "who decided is called the same everywhere"),
+    ("verbs/agents_here.rs", "where no daemon runs, agents are looked for as one would"),
+    ("verbs/approvals/unlock.rs", "what proves a password is made here and checked there"),
+    ("verbs/audit/mod.rs", "the record is read also where no daemon runs"),
+    ("verbs/audit/verify.rs", "the record is verified without trusting a daemon"),
+    ("verbs/audit/words.rs", "the record has the engine's words"),
+    ("verbs/connect.rs", "the kernel is asked whether who listens is the daemon"),
+    ("verbs/helper.rs", "short programs have one runner"),
+    ("verbs/uninstall/trees.rs", "what is ours is found where no daemon runs"),
+];
+
+#[test]
+fn the_command_line_knows_the_engine_only_where_a_reason_is_given() {
+    let source = crates().join("ostler/src");
+    let mut files = Vec::new();
+    for folder in ["config", "output", "request", "transcript", "verbs"] {
+        sources(&source.join(folder), &mut files);
+    }
+    let knows = |file: &&PathBuf| {
+        let text = std::fs::read_to_string(file).unwrap();
+        let own = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = own.lines().filter(|line| !line.trim_start().starts_with("//"));
+        code.into_iter().any(|line| ["ostler_engine::", "ostler_door_native::"].iter().any(|name| line.contains(name)))
+    };
+    let name = |file: &PathBuf| file.strip_prefix(&source).unwrap().display().to_string();
+    let mut found: Vec<String> = files.iter().filter(knows).map(name).filter(|name| !name.contains("tests")).collect();
+    found.sort();
+    assert_eq!(found, LINKS.map(|(file, _)| file.to_owned()), "a verb asks the daemon through `api`");
+}
+
 /// What is done in one place, and who may do it otherwise: a program that is not the daemon, a file that stays open, one of any
 /// length, a folder.
-const ONCE: [(&str, &str, &[&str]); 4] = [
+const ONCE: [(&str, &str, &[&str]); 5] = [
+    (
+        "Command::new(",
+        "engine/src/brief/here.rs",
+        &[
+            // The approved command, by its runner.
+            "stages/src/launch.rs",
+            "stages/src/sudo.rs",
+            // A keeper, or a daemon.
+            "keeper/src/client/launch.rs",
+            "ostler/src/names/claustrum/serve.rs",
+            "ostler/src/verbs/background.rs",
+            // A person's own terminal is lent: to ostler itself, to sudo, to an editor.
+            "ostler/src/verbs/demo/mod.rs",
+            "ostler/src/verbs/now/outside.rs",
+            "ostler/src/verbs/approvals/unlock.rs",
+            "ostler/src/verbs/diff/comment.rs",
+            // A program that is not the daemon and knows no engine.
+            "doors/mcp/src/terminal.rs",
+            "doors/mcp/src/tunnel.rs",
+        ],
+    ),
     // Others read it, or are clients.
     (
         "\"jsonrpc\"",
@@ -90,15 +157,6 @@ const ONCE: [(&str, &str, &[&str]); 4] = [
 
 #[test]
 fn what_has_one_helper_is_done_in_no_other_way() {
-    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            match entry.is_dir() {
-                true => sources(&entry, found),
-                false if entry.extension().is_some_and(|kind| kind == "rs") => found.push(entry),
-                false => {}
-            }
-        }
-    }
     let mut files = Vec::new();
     sources(&crates(), &mut files);
     for (call, home, others) in ONCE {
@@ -110,5 +168,7 @@ fn what_has_one_helper_is_done_in_no_other_way() {
         let strangers: Vec<&String> =
             users.iter().filter(|user| *user != home && !others.contains(&user.as_str())).collect();
         assert!(strangers.is_empty(), "{call} is for {home}: {strangers:?}");
+        let gone: Vec<_> = others.iter().filter(|other| !users.iter().any(|user| user == *other)).collect();
+        assert!(gone.is_empty(), "{call} is no longer in {gone:?}");
     }
 }

@@ -2,8 +2,8 @@
 
 use ostler_api::Timestamp;
 use ostler_engine::access::device::Device;
-use ostler_engine::approval::{Asker, Effect, Outcome, Pattern, Record, Rule, RuleScope};
-use ostler_story::Decision;
+use ostler_engine::approval::{Asker, Effect, Outcome, Record, Rule, RuleScope};
+use ostler_story::{Decision, Pattern};
 
 use crate::output::Paint;
 

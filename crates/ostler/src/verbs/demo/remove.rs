@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use ostler_api::{KeyParams, methods};
-use ostler_engine::{Claim, Claimed, claim};
 
 use super::super::Context;
 use super::super::background::{self, Start};
 use super::place;
-use crate::instances::{keeper_answers, keeper_holds, kept};
+use crate::instances::{Claim, Claimed, claim, keeper_answers, keeper_holds, kept};
 use crate::output::CommandError;
 
 /// A daemon that has just been started, or is just ending, and a keeper that leaves after it.

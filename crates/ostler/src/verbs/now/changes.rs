@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
 use ostler_api::Timestamp;
-use ostler_engine::Forker;
 use ostler_workspace::git::{Changes, Git};
 
 use super::pager::Pager;
 use crate::output::{Paint, difference_paint, visible, visible_lines};
 use crate::request::Row;
+use crate::verbs::helper;
 
 /// More than this nobody reads on a screen.
 const SHOWN: usize = 1 << 20;
@@ -45,7 +45,7 @@ impl Looking {
 fn rows(folder: &str, began: Timestamp) -> Vec<Row> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let variables: Vec<_> = std::env::vars_os().collect();
-    let git = Git::new(Path::new(folder), &path, &variables, Arc::new(Forker::here()));
+    let git = Git::new(Path::new(folder), &path, &variables, Arc::new(helper::forker()));
     let looked = git.guarded().and_then(|git| git.changes_since(began.as_micros() / 1_000_000));
     let said = |text: String| vec![Row::ours(Paint::Plain, visible(&text))];
     match looked {

@@ -34,7 +34,7 @@ pub(super) fn has_screen() -> bool {
 /// Everything, whether a daemon runs or not.
 pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
     // Whoever may not decide may look.
-    let tty = if ostler_engine::access::own_place().is_ok() { Tty::deciding()? } else { Tty::open()? };
+    let tty = if crate::exclusive::own_place().is_ok() { Tty::deciding()? } else { Tty::open()? };
     app::run(context, tty)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
 pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
     let refused =
         |why: String| CommandError::new(Kind::Refused, why).hint("without a terminal: ostler approvals --list");
-    ostler_engine::access::own_place().map_err(|why| refused(why.to_string()))?;
+    crate::exclusive::own_place().map_err(|why| refused(why.to_string()))?;
     let tty = Tty::deciding().map_err(|error| refused(format!("/dev/tty: {error}")))?;
     if context.living()?.is_empty() {
         return Err(context.nobody());

@@ -53,7 +53,7 @@ impl<'a> InPlace<'a> {
     /// Asks only at a person's own place.
     pub(in crate::verbs) fn new(context: &'a Context) -> Self {
         let here = !context.json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        let own = here && ostler_engine::access::own_place().is_ok();
+        let own = here && crate::exclusive::own_place().is_ok();
         Self { context, tty: own.then(|| Tty::deciding().ok()).flatten(), open: Vec::new() }
     }
 

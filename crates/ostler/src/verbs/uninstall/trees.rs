@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ostler_engine::Forker;
 use ostler_engine::session::{OWN_BRANCHES, WORKTREES};
 use ostler_workspace::git::{Git, Left, RunError};
 
 use crate::instances::FoundInstance;
 use crate::output::CommandError;
+use crate::verbs::helper;
 
 pub(super) struct Tree {
     pub(super) path: PathBuf,
@@ -76,5 +76,5 @@ impl Tree {
 fn git(folder: &Path) -> Result<Git, RunError> {
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Git::new(folder, &path, &variables, Arc::new(Forker::here())).guarded()
+    Git::new(folder, &path, &variables, Arc::new(helper::forker())).guarded()
 }
