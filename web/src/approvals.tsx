@@ -160,15 +160,13 @@ function Log() {
   );
 }
 
-function pretty(record: string): string {
-  try { return JSON.stringify(JSON.parse(record), null, 2); } catch { return record; }
+function pretty(record: unknown): string {
+  return typeof record === "string" ? record : JSON.stringify(record, null, 2);
 }
 
 /** What an entry is about, in a line: what happened, to what, by whom. */
 function said(entry: Entry): string {
-  try {
-    const record = JSON.parse(entry.record) as { what?: string; title?: string; name?: string; by?: { name?: string; tty?: string; door?: string; way?: string } };
-    const by = record.by?.name ?? record.by?.tty ?? record.by?.door ?? record.by?.way;
-    return [(record.what ?? "").replaceAll("_", " "), record.title ?? record.name, by ? `by ${by}` : "", entry.about].filter(Boolean).join(" · ");
-  } catch { return entry.about ?? ""; }
+  const record = (typeof entry.record === "object" ? entry.record ?? {} : {}) as { what?: string; title?: string; name?: string; by?: { name?: string; tty?: string; door?: string; way?: string } };
+  const by = record.by?.name ?? record.by?.tty ?? record.by?.door ?? record.by?.way;
+  return [(record.what ?? "").replaceAll("_", " "), record.title ?? record.name, by ? `by ${by}` : "", entry.about].filter(Boolean).join(" · ");
 }

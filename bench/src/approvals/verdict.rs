@@ -148,7 +148,7 @@ fn judge_told(verdict: &mut Verdict, name: &str, story: &Story, heard: &[String]
 fn read(audit: &[AuditEntry]) -> Result<(HashMap<String, Story>, Vec<u64>)> {
     let (mut names, mut stories, mut starts) = (HashMap::new(), HashMap::<String, Story>::new(), Vec::new());
     for entry in audit {
-        let record: Value = serde_json::from_str(&entry.record)?;
+        let record = &entry.record;
         let what = record.get("what").and_then(Value::as_str).unwrap_or_default().to_owned();
         if what == "opened" {
             starts.push(entry.seq);

@@ -154,9 +154,9 @@ fn decisions(verdict: &mut Verdict, audit: &[AuditEntry]) {
     let mut seen: HashMap<&str, (u32, u32, u32)> = HashMap::new();
     for entry in audit {
         let Some(about) = entry.about.as_deref() else { continue };
-        let record: Value = serde_json::from_str(&entry.record).unwrap_or_default();
+        let record = &entry.record;
         let (asked, decided, finished) = seen.entry(about).or_default();
-        match word(&record, "/what") {
+        match word(record, "/what") {
             "asked" => *asked += 1,
             "decided" => *decided += 1,
             "finished" => *finished += 1,

@@ -94,7 +94,7 @@ wire! {
         pub warnings: Vec<String>,
         /// Why, in the asker's words.
         pub reason: String,
-        /// The whole of it, as JSON text. A decision is about exactly this.
+        /// The whole of it, as JSON text: these very bytes have the hash, and a decision is about exactly this.
         pub content: String,
         /// What a tool would change, as the content tells it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -222,8 +222,9 @@ wire! {
         pub scope: String,
         /// One line.
         pub title: String,
-        /// The whole pattern, as JSON text.
-        pub pattern: String,
+        /// The whole pattern.
+        #[serde(deserialize_with = "unwrapped_from")]
+        pub pattern: Json,
         pub made: Timestamp,
         /// In words.
         #[serde(with = "ostler_story::by_in_words")]
@@ -235,7 +236,8 @@ wire! {
         /// SHA-256 of the whole rule, in hex: what an affirmation names.
         #[serde(default)]
         pub digest: String,
-        /// What a suspended rule about one content is about, as JSON text; nothing if that is not kept.
+        /// What a suspended rule about one content is about, as JSON text: these very bytes have the hash in the pattern. Nothing
+        /// if that is not kept.
         #[serde(default)]
         pub content: Option<String>,
     }
@@ -293,8 +295,9 @@ wire! {
         pub time: Timestamp,
         /// The request it is about.
         pub about: Option<String>,
-        /// The record, as JSON text.
-        pub record: String,
+        /// The record; a text where somebody else wrote what is no JSON.
+        #[serde(deserialize_with = "unwrapped_from")]
+        pub record: Json,
     }
 
     pub struct AuditReadParams {
@@ -321,6 +324,10 @@ wire! {
     }
 }
 
+fn unwrapped_from<'de, D: Deserializer<'de>>(from: D) -> Result<Json, D::Error> {
+    Json::deserialize(from).map(unwrapped)
+}
+
 fn input<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Json>, D::Error> {
     Ok(Option::<Json>::deserialize(from)?.map(unwrapped))
 }
@@ -332,4 +339,22 @@ fn answers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Answers>, D::Err
             answers_from(given).ok_or_else(|| D::Error::custom("answers are texts by the id of their question"))
         })
         .transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_patterns_are_json_and_those_of_an_older_daemon_are_read() {
+        let entry = |record: &str| {
+            let text = format!(r#"{{"seq":1,"time":"2026-01-31T14:30:00.000000Z","about":null,"record":{record}}}"#);
+            serde_json::from_str::<AuditEntry>(&text).unwrap()
+        };
+        let told = serde_json::json!({"what": "expired"});
+        let written = serde_json::to_string(&entry(r#"{"what":"expired"}"#)).unwrap();
+        assert!(written.contains(r#""record":{"what":"expired"}"#), "{written}");
+        assert_eq!(entry(r#""{\"what\":\"expired\"}""#).record, told);
+        assert_eq!(entry(r#""no JSON""#).record, "no JSON");
+    }
 }

@@ -84,6 +84,11 @@ pub fn answers_from(json: Json) -> Option<Answers> {
     }
 }
 
+/// What a text says: JSON, or itself where it is none.
+pub fn json_of(text: String) -> Json {
+    serde_json::from_str(&text).unwrap_or(Json::String(text))
+}
+
 /// What JSON text says that stands where an object is expected, as earlier versions wrote it; anything else as it is.
 pub fn unwrapped(json: Json) -> Json {
     let object = json.as_str().and_then(|text| serde_json::from_str(text).ok()).filter(Json::is_object);

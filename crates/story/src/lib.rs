@@ -33,7 +33,7 @@ pub use agent::{Agent, Autonomy, Drive};
 pub use block::Block;
 pub use changed::{ToolChanged, TurnChanged};
 pub use content::ToolContent;
-pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, unwrapped};
+pub use decision::{Answers, By, Decision, Nobody, Signed, answers_from, by_in_words, json_of, unwrapped};
 pub use diff::{Diff, Mark, is_something, take_diffs, take_shown};
 pub use element::{Element, Message, Speaker};
 pub use event::{

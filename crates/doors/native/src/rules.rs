@@ -7,7 +7,7 @@ use ostler_api::{
 use ostler_engine::approval::{Effect, Entry, HeldRule, NewRule, RuleScope};
 use ostler_engine::session::{Session, SessionError};
 use ostler_engine::{MayWait, Origin, Target};
-use ostler_story::{ArgPattern, Pattern};
+use ostler_story::{ArgPattern, Pattern, json_of};
 
 use crate::approval::{failed, refusal};
 use crate::who::Who;
@@ -137,7 +137,7 @@ fn entry(entry: Entry) -> AuditEntry {
         seq: entry.seq,
         time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
         about: entry.about,
-        record: entry.body,
+        record: json_of(entry.body),
     }
 }
 
@@ -159,7 +159,7 @@ fn describe(held: HeldRule) -> RuleInfo {
             RuleScope::Workspace { path } => format!("workspace {path}"),
             RuleScope::Host => "host".to_owned(),
         },
-        pattern: serde_json::to_string(&rule.pattern).unwrap_or_default(),
+        pattern: serde_json::to_value(&rule.pattern).unwrap_or_default(),
         name: rule.name,
         title: rule.title,
         made: time(rule.made_at),

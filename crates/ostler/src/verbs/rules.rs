@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use ostler_api::{ArgPattern, Empty, RuleAddParams, RuleEffect, RuleInfo, RuleNameParams, SessionIdParams, methods};
 use ostler_story::Pattern;
+use serde::Deserialize;
 
 use super::Context;
 use super::approvals::with_instance;
@@ -139,7 +140,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
             RuleEffect::Allow => ("yes".to_owned(), Paint::Good),
             RuleEffect::Deny => ("no".to_owned(), Paint::Bad),
         };
-        let pattern = serde_json::from_str::<Pattern>(&rule.pattern).ok();
+        let pattern = Pattern::deserialize(&rule.pattern).ok();
         let root = matches!(pattern, Some(Pattern::Command { privileged: true, .. }));
         let ends = rule
             .expires

@@ -3,6 +3,7 @@
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{Empty, RuleAffirmParams, RuleEffect, RuleInfo, methods};
 use ostler_story::Pattern;
+use serde::Deserialize;
 
 use super::affirm::Suspended;
 use super::rules::what;
@@ -32,14 +33,14 @@ impl Suspended for RuleInfo {
     }
 
     fn digest(&self) -> Option<String> {
-        let pattern = serde_json::from_str::<Pattern>(&self.pattern).ok();
+        let pattern = Pattern::deserialize(&self.pattern).ok();
         let whole = matches!(pattern, Some(Pattern::Command { .. })) || self.content.is_some();
         whole.then(|| self.digest.clone())
     }
 
     /// Its title may be a lie; what it matches is not.
     fn show(&self) -> Vec<Row> {
-        let pattern = serde_json::from_str::<Pattern>(&self.pattern).ok();
+        let pattern = Pattern::deserialize(&self.pattern).ok();
         let says = if self.effect == RuleEffect::Allow { "approves" } else { "denies" };
         let root = matches!(pattern, Some(Pattern::Command { privileged: true, .. }));
         let agent = matches!(pattern, Some(Pattern::Command { forward_agent: true, .. }));
@@ -81,7 +82,7 @@ mod tests {
             effect: RuleEffect::Allow,
             scope: "host".into(),
             title: "ls".into(),
-            pattern: pattern.into(),
+            pattern: serde_json::from_str(pattern).unwrap(),
             made: ostler_api::Timestamp::from_micros(0),
             made_by: ostler_story::By::Terminal { uid: 1000, pid: None, tty: "/dev/pts/1".into() },
             expires: None,

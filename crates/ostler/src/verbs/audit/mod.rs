@@ -115,7 +115,7 @@ fn read_file(found: &FoundInstance, after: u64) -> Result<Vec<AuditEntry>, Store
         seq: entry.seq,
         time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
         about: entry.about,
-        record: entry.body,
+        record: ostler_story::json_of(entry.body),
     };
     Ok(entries.into_iter().map(entry).collect())
 }
@@ -168,7 +168,6 @@ fn follow(reached: Vec<Reached>, positions: Vec<u64>) -> Result<Receiver<News>, 
 fn print(screen: &Screen, column: Option<&str>, instance: &str, entry: &AuditEntry) -> Result<(), CommandError> {
     let AuditEntry { seq, time, about, record } = entry;
     if screen.json() {
-        let record: serde_json::Value = serde_json::from_str(record).unwrap_or_default();
         let line =
             serde_json::json!({"instance": instance, "seq": seq, "time": time, "about": about, "record": record});
         return Ok(screen.line(&visible_json(&line.to_string()))?);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use ostler_api::{Empty, methods};
 use ostler_engine::Inbox;
+use ostler_story::{Json, json_of};
 
 use crate::instances::{self, FoundInstance};
 use crate::output::{CommandError, Paint, visible};
@@ -20,7 +21,7 @@ pub(in crate::verbs) struct Checked {
     /// How many entries, and the hash of the last; or what does not hold.
     pub(in crate::verbs) result: Result<(u64, String), String>,
     /// What another program wrote into the file: positions and records. It was put aside.
-    foreign: Vec<(u64, String)>,
+    foreign: Vec<(u64, Json)>,
 }
 
 pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
@@ -100,7 +101,7 @@ fn check(context: &Context, found: FoundInstance) -> Checked {
         }),
         false => Inbox::verify_file(&path)
             .map(|verified| {
-                let foreign = verified.foreign.into_iter().map(|(_, entry)| (entry.seq, entry.body)).collect();
+                let foreign = verified.foreign.into_iter().map(|(_, entry)| (entry.seq, json_of(entry.body))).collect();
                 (verified.entries, verified.head, foreign)
             })
             .map_err(|error| CommandError::failed(error.to_string())),

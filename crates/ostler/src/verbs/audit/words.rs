@@ -3,15 +3,16 @@
 use ostler_api::Timestamp;
 use ostler_engine::access::device::Device;
 use ostler_engine::approval::{Asker, Effect, Outcome, Record, Rule, RuleScope};
-use ostler_story::{Decision, Pattern};
+use ostler_story::{Decision, Json, Pattern};
+use serde::Deserialize;
 
 use crate::output::Paint;
 
 /// The kind of record in a word, its colour, and what it says. Records of a newer version are shown as they are.
-pub(super) fn tell(record: &str) -> (&'static str, Paint, String) {
-    match serde_json::from_str::<Record>(record) {
+pub(super) fn tell(record: &Json) -> (&'static str, Paint, String) {
+    match Record::deserialize(record) {
         Ok(record) => say(record),
-        Err(_) => ("?", Paint::Warn, record.to_owned()),
+        Err(_) => ("?", Paint::Warn, record.as_str().map_or_else(|| record.to_string(), str::to_owned)),
     }
 }
 
@@ -134,13 +135,13 @@ mod tests {
 
     #[test]
     fn a_record_of_a_newer_version_is_shown_as_it_is() {
-        assert_eq!(tell(r#"{"what":"sung"}"#).2, r#"{"what":"sung"}"#);
+        assert_eq!(tell(&serde_json::json!({"what": "sung"})).2, r#"{"what":"sung"}"#);
     }
 
     #[test]
     fn an_automatic_yes_names_its_rule() {
-        let record =
-            r#"{"what":"decided","decision":{"verdict":"once"},"content":"x","by":{"from":"rule","name":"r1"}}"#;
-        assert_eq!(tell(record), ("decided", Paint::Good, "approved by rule r1".into()));
+        let by = serde_json::json!({"from": "rule", "name": "r1"});
+        let record = serde_json::json!({"what": "decided", "decision": {"verdict": "once"}, "content": "x", "by": by});
+        assert_eq!(tell(&record), ("decided", Paint::Good, "approved by rule r1".into()));
     }
 }
