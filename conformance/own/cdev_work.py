@@ -462,3 +462,25 @@ def doors(t):
         if cdev:
             cdev.stop()
         house.down()
+
+
+@area("cdev-git-says-what-was-left-out")
+def left_out(t):
+    """What only the repository names does not run, and the answers say so; where there is nothing of it, nothing is added."""
+    desk = Desk(t)
+    try:
+        phone, trap = desk.phone(), desk.repo + "/../trapped"
+        with open(os.path.join(desk.repo, ".gitattributes"), "w") as f:
+            f.write("*.txt filter=evil diff=evil\n")
+        with open(os.path.join(desk.repo, "a.txt"), "w") as f:
+            f.write("x\n")
+        git(desk.repo, "add", "-A")
+        asked = (("git/status", {}), ("git/diff", {}), ("git/diff", {"path": "a.txt"}))
+        said = lambda: [phone.ok(method, params).get("filters_left_out") for method, params in asked]
+        t.eq("nothing-is-said-of-nothing", said(), [None] * 3)
+        for key in ("filter.evil.clean", "diff.evil.textconv"):
+            git(desk.repo, "config", key, "sh -c 'touch %s; cat'" % trap)
+        t.eq("what-was-left-out-is-said", said(), [["evil"], ["evil", "diff.evil"], ["evil", "diff.evil"]])
+        t.ok("and-did-not-run", not os.path.exists(trap))
+    finally:
+        desk.down()

@@ -195,8 +195,22 @@ def hooks(t):
             repo.good(method, **params)
         t.ok("looking-runs-nothing", not os.path.exists(trap))
         t.eq("and-says-what-was-left-out", repo.good("git.status")["filters_left_out"], ["evil"])
+        t.eq("of-a-difference-too", repo.good("git.diff")["filters_left_out"], ["evil", "diff.external"])
         for key in ("filter.evil.clean", "diff.external", "core.fsmonitor"):
             repo.git("config", "--unset", key)
+        t.eq("where-nothing-was-nothing-is-said", [method for method in ("git.status", "git.diff") if "filters_left_out" in repo.good(method)], [])
+        with open(repo.house.env["HOME"] + "/.gitconfig", "w") as f:
+            f.write('[diff "mine"]\n\ttextconv = sed s/^/converted:/\n')
+        repo.write(".gitattributes", "a.txt diff=mine\n")
+        repo.write("a.txt", "1\n2\n")
+        drawn = lambda **how: repo.good("git.diff", path="a.txt", **how)["files"][0]["patch"]
+        t.ok("what-the-user-names-does-run", "\n+converted:2\n" in drawn() and "filters_left_out" not in repo.good("git.diff"), drawn())
+        repo.good("git.stage_patch", patch=drawn(plain=True))
+        t.eq("hunks-are-staged-as-the-file-holds-them", repo.git("show", ":a.txt"), "1\n2\n")
+        repo.git("config", "diff.theirs.textconv", "touch %s; cat" % trap)
+        named = repo.good("git.diff", of="staged")
+        t.ok("unless-the-repository-names-one-too", "converted" not in named["files"][0]["patch"] and named["filters_left_out"] == ["diff.mine", "diff.theirs"] and not os.path.exists(trap), named)
+        repo.git("reset", "-q", "--hard")
         repo.write(".git/hooks/pre-commit", "#!/bin/sh\necho hook began\nwhile ! [ -e %s ]; do sleep 0.1; done\necho hook ended\n" % go, 0o755)
         repo.write("a.txt", "2\n")
         repo.good("git.stage", paths=["a.txt"])
@@ -221,6 +235,30 @@ def hooks(t):
         t.eq("which-ends-well", repo.ended(again), 0)
         t.eq("once", repo.git("log", "--format=%s"), "slow\nfirst\n")
         t.ok("with-all-it-said", "hook ended" in repo.said(again))
+        # Push and pull: their hooks are children of a hosted git, which is no child of the daemon.
+        os.remove(go)
+        repo.git("init", "-q", "--bare", "-b", "main", "../origin")
+        repo.git("remote", "add", "origin", "../origin")
+        repo.write(".git/hooks/pre-push", "#!/bin/sh\necho pre-push of $PPID.\nwhile ! [ -e %s ]; do sleep 0.1; done\n" % go, 0o755)
+        push = repo.good("git.push", set_upstream=True)["id"]
+        t.ok("a-hook-of-push-runs-hosted", seen(push, "pre-push of %d." % repo.process(push)["pid"]), repo.said(push))
+        parent = lambda pid: int(open("/proc/%d/stat" % pid).read().rsplit(")", 1)[1].split()[1])
+        t.ok("not-by-the-daemon", parent(repo.process(push)["pid"]) != repo.house.daemon_pid())
+        t.eq("and-holds-the-push-back", repo.git("ls-remote", "origin"), "")
+        open(go, "w").close()
+        t.eq("until-it-ends", (repo.ended(push), repo.git("rev-parse", "origin/main")), (0, repo.git("rev-parse", "HEAD")))
+        repo.git("clone", "-q", "../origin", "../other")
+        repo.git("-C", "../other", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "--allow-empty", "-m", "theirs")
+        repo.git("-C", "../other", "push", "-q")
+        repo.write(".git/hooks/post-merge", "#!/bin/sh\necho post-merge of $PPID.\n", 0o755)
+        pull = repo.good("git.pull", how="fast_forward")["id"]
+        t.ok("a-hook-of-pull-too", repo.ended(pull) == 0 and "post-merge of " in repo.said(pull), repo.said(pull))
+        t.eq("with-what-came", repo.git("log", "-1", "--format=%s"), "theirs\n")
+        repo.write(".git/hooks/pre-push", "#!/bin/sh\necho not today\nexit 1\n", 0o755)
+        repo.git("commit", "-q", "--allow-empty", "-m", "mine", "--no-verify")
+        refused = repo.good("git.push")["id"]
+        t.ok("a-hook-that-says-no-is-heard", repo.ended(refused) != 0 and "not today" in repo.said(refused), repo.said(refused))
+        t.eq("and-nothing-is-pushed", repo.git("log", "-1", "--format=%s", "origin/main"), "theirs\n")
     finally:
         open(repo.house.dir + "/go", "w").close()
         repo.house.down()

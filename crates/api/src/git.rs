@@ -142,12 +142,19 @@ wire! {
         /// Only this file, or what is beneath this folder.
         #[serde(default)]
         pub path: Option<FilePath>,
+        /// Only what the files hold, without the user's `textconv`: as hunks are staged.
+        #[serde(default)]
+        pub plain: bool,
     }
 
     pub struct GitDiff {
         pub files: Vec<GitFileDiff>,
         /// There are more files than are listed.
         pub cut: bool,
+        /// Filters and drivers of differences that were not run: those that only the repository names, and all that draw in
+        /// a form of their own. A file that they are for may look different.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub filters_left_out: Vec<String>,
     }
 
     /// The difference of one file.
@@ -193,7 +200,7 @@ wire! {
         pub root: Option<FilePath>,
         #[serde(default)]
         pub session: Option<String>,
-        /// Git's own form, as `git.diff` gives it; or else `patch_data`.
+        /// Git's own form, as `git.diff` gives it when `plain`; or else `patch_data`.
         #[serde(default)]
         pub patch: Option<String>,
         /// In base64.

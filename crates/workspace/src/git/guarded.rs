@@ -1,7 +1,7 @@
 //! A repository that nobody vouches for. Its configuration, hooks and attributes may name programs; none of them runs. What
 //! the user's own configuration names (large-file filters and the like) still does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,12 @@ const ALWAYS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("protocol.allow
 /// Where hooks are looked for, and where there are none.
 const HOOKS: (&[u8], &str) = (b"core.hookspath", "/dev/null");
 /// Settings that name programs which run for every file that is checked out or compared, and for everything that git does.
-const NAMING: &str =
-    r"^(filter\..*\.(smudge|clean|process|required)|hook\..*\.(command|enabled|event)|core\.hookspath)$";
+const NAMING: &str = concat!(
+    r"^(filter\..*\.(smudge|clean|process|required)|hook\..*\.(command|enabled|event)|core\.hookspath",
+    r"|diff\.external|diff\..*\.(textconv|command))$"
+);
+/// The program that draws every difference.
+const EXTERNAL: &[u8] = b"diff.external";
 /// Most settings that the environment may hold already.
 const SETTINGS_MAX: usize = 1000;
 
@@ -146,23 +150,82 @@ impl Git {
     }
 }
 
+/// Programs that do not run for one who looks.
+#[derive(Debug)]
+pub(super) struct LeftOut {
+    /// Filters that only the repository names.
+    pub(super) filters: Vec<String>,
+    /// Drivers of differences that only the repository names, and all that draw in a form of their own.
+    pub(super) drivers: Vec<String>,
+    /// The repository names a program that makes text of files. Git has one switch for all of those: the user's do not run
+    /// either.
+    pub(super) converters: bool,
+}
+
+impl LeftOut {
+    /// Of the settings that name programs. What the user names as well runs as the user says.
+    pub(super) fn of(listed: &[u8]) -> Self {
+        let (theirs, users) = named(listed, "filter.", &["smudge", "clean", "process"]);
+        let filters = theirs.difference(&users).cloned().collect();
+        let (mut drivers, more) = named(listed, "diff.", &["command"]);
+        drivers.extend(more);
+        drivers.extend(settings(listed).any(|setting| setting.name == EXTERNAL).then(|| "external".to_owned()));
+        let (theirs, users) = named(listed, "diff.", &["textconv"]);
+        let converters = !theirs.is_subset(&users);
+        if converters {
+            drivers.extend(theirs.into_iter().chain(users));
+        }
+        Self { filters, drivers: drivers.into_iter().map(|name| format!("diff.{name}")).collect(), converters }
+    }
+}
+
+/// What the settings of a section are about: for the repository, and for the user.
+fn named(listed: &[u8], section: &str, kinds: &[&str]) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut theirs, mut users) = (BTreeSet::new(), BTreeSet::new());
+    for setting in settings(listed) {
+        let name = String::from_utf8_lossy(setting.name);
+        let parts = name.strip_prefix(section).and_then(|rest| rest.rsplit_once('.'));
+        let Some((name, _)) = parts.filter(|(_, kind)| kinds.contains(kind)) else { continue };
+        if setting.theirs { &mut theirs } else { &mut users }.insert(name.to_owned());
+    }
+    (theirs, users)
+}
+
+/// A setting that names a program.
+struct Setting<'a> {
+    /// The repository says it, not the user.
+    theirs: bool,
+    name: &'a [u8],
+    value: &'a [u8],
+}
+
+fn settings(listed: &[u8]) -> impl Iterator<Item = Setting<'_>> {
+    let mut words = listed.split(|byte| *byte == 0);
+    std::iter::from_fn(move || {
+        let (scope, setting) = (words.next()?, words.next()?);
+        let (name, value) = setting.split_at(setting.iter().position(|byte| *byte == b'\n').unwrap_or(setting.len()));
+        let value = value.get(1..).unwrap_or_default();
+        Some(Setting { theirs: matches!(scope, b"local" | b"worktree"), name, value })
+    })
+}
+
 /// What takes the place of everything that only the repository says: what the user says, or nothing.
 fn overrides(listed: &[u8]) -> Vec<(OsString, OsString)> {
     let mut users: HashMap<&[u8], &[u8]> = HashMap::new();
     let mut theirs: Vec<&[u8]> = Vec::new();
-    let mut words = listed.split(|byte| *byte == 0);
-    while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
-        let (name, value) = setting.split_at(setting.iter().position(|byte| *byte == b'\n').unwrap_or(setting.len()));
-        match scope {
-            b"local" | b"worktree" => theirs.push(name),
-            _ => drop(users.insert(name, value.get(1..).unwrap_or_default())),
+    for setting in settings(listed) {
+        match setting.theirs {
+            true => theirs.push(setting.name),
+            false => drop(users.insert(setting.name, setting.value)),
         }
     }
     let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
     // A folder of the user's, not one that is found in the repository.
     let hooks = users.get(HOOKS.0).filter(|path| path.starts_with(b"/") || path.starts_with(b"~"));
     let hooks = (text(HOOKS.0), hooks.map_or(HOOKS.1.into(), |path| text(path)));
-    let programs = theirs.into_iter().filter(|name| *name != HOOKS.0).map(|name| {
+    // Git would run the empty name of a driver: whoever compares leaves drivers out by an option.
+    let kept = |name: &&[u8]| *name != HOOKS.0 && (!name.starts_with(b"diff.") || users.contains_key(name));
+    let programs = theirs.into_iter().filter(kept).map(|name| {
         let nothing = if name.ends_with(b".required") || name.ends_with(b".enabled") { "false" } else { "" };
         (text(name), users.get(name).map_or(nothing.into(), |value| text(value)))
     });

@@ -43,6 +43,7 @@ pub use stash::{StashEntry, StashTake};
 pub use status::{LineCounts, Operation, Status, Untracked};
 pub use trees::Tree;
 
+use super::guarded::LeftOut;
 use super::{Git, GitCommand, GitRan, RunError, set};
 use crate::beneath::Root;
 
@@ -67,7 +68,7 @@ pub struct WorkTree {
     prefix: Vec<u8>,
     git_dir: PathBuf,
     common_dir: PathBuf,
-    filters_left_out: Vec<String>,
+    left_out: LeftOut,
 }
 
 impl WorkTree {
@@ -81,9 +82,9 @@ impl WorkTree {
         let (folders, named) = at_once(|| Folders::find(&looks, root.path()), &|| looks.named_programs());
         let Folders { top, git_dir, common_dir, prefix } = folders?;
         let named = named?;
-        let filters_left_out = status::filters_of_the_repository(&named);
+        let left_out = LeftOut::of(&named);
         let looks = looks.guarded_against(&named);
-        Ok(Self { looks, acts, root, top, prefix, git_dir, common_dir, filters_left_out })
+        Ok(Self { looks, acts, root, top, prefix, git_dir, common_dir, left_out })
     }
 
     /// The root that it was opened for.

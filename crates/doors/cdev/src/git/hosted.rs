@@ -235,7 +235,7 @@ fn taken_in(tree: &WorkTree, old: &str) -> Option<u64> {
 
 fn files(tree: &WorkTree, old: String, new: String) -> u64 {
     use ostler_engine::workspace::work::DiffOf;
-    tree.diff(&DiffOf::Between(old, new), None).map_or(0, |diffs| diffs.files.len() as u64)
+    tree.plain_diff(&DiffOf::Between(old, new), None).map_or(0, |diffs| diffs.files.len() as u64)
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

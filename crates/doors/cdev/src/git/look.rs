@@ -41,6 +41,9 @@ pub(crate) struct GitStatus {
     pub(crate) conflicted: Vec<GitFile>,
     pub(crate) repo_name: String,
     pub(crate) repo_root: String,
+    /// Filters that only the repository names. They were not run: a file that they would change may look changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) filters_left_out: Vec<String>,
 }
 
 /// A file that is different.
@@ -85,6 +88,7 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: GitParams) -> Result<G
         conflicted: status.conflicted.iter().map(|change| plain(&change.path, "U")).collect(),
         repo_name: name_of(&folder),
         repo_root: shown(&folder),
+        filters_left_out: status.filters_left_out,
     })
 }
 
@@ -126,6 +130,9 @@ pub(crate) struct GitDiff {
     /// Files of which there is more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) truncated_paths: Option<Vec<String>>,
+    /// Filters and drivers of differences that were not run: a file that they are for may look different.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) filters_left_out: Vec<String>,
 }
 
 pub(crate) fn diff(wait: &MayWait, call: &Call, params: DiffParams) -> Result<GitDiff, Error> {
@@ -143,8 +150,10 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
         return Err(Error::params("git/diff: `path` names a folder; leave it out for everything"));
     }
     let looked = |of: DiffOf| tree.diff(&of, Some(&path)).map_err(|error| of_git(&error));
+    let mut filters_left_out = Vec::new();
     for (of, is_staged) in [(DiffOf::Unstaged, false), (DiffOf::Staged, true)] {
-        let Diffs { files, .. } = looked(of)?;
+        let Diffs { files, left_out, .. } = looked(of)?;
+        filters_left_out = left_out;
         if files.is_empty() {
             continue;
         }
@@ -155,17 +164,21 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
             is_truncated |= cut;
         }
         let is_new = files.iter().all(|file| file.letter == b'?' || file.letter == b'A');
-        return Ok(GitDiff { path: Some(shown(&path)), diff, is_staged, is_new, is_truncated, ..GitDiff::default() });
+        let path = Some(shown(&path));
+        return Ok(GitDiff { path, diff, is_staged, is_new, is_truncated, filters_left_out, ..GitDiff::default() });
     }
     // Nothing is different: whether because it is as it was, or because there is no such file.
     tree.root().stat(&path).map_err(|error| of_file(&error))?;
-    Ok(GitDiff { path: Some(shown(&path)), ..GitDiff::default() })
+    Ok(GitDiff { path: Some(shown(&path)), filters_left_out, ..GitDiff::default() })
 }
 
 fn everything(tree: &WorkTree, most: usize) -> Result<GitDiff, Error> {
     let (mut diffs, mut truncated, mut whole) = (BTreeMap::new(), Vec::new(), String::new());
+    let mut filters_left_out = Vec::new();
     for of in [DiffOf::Staged, DiffOf::Unstaged] {
-        for file in tree.diff(&of, None).map_err(|error| of_git(&error))?.files {
+        let found = tree.diff(&of, None).map_err(|error| of_git(&error))?;
+        filters_left_out = found.left_out;
+        for file in found.files {
             let (text, cut) = drawn(&file, most.saturating_sub(whole.len()));
             whole.push_str(&text);
             truncated.extend(cut.then(|| shown(&file.path)));
@@ -175,7 +188,7 @@ fn everything(tree: &WorkTree, most: usize) -> Result<GitDiff, Error> {
     truncated.dedup();
     let is_truncated = !truncated.is_empty();
     let (diffs, truncated_paths) = (Some(diffs), Some(truncated));
-    Ok(GitDiff { diff: whole, is_truncated, diffs, truncated_paths, ..GitDiff::default() })
+    Ok(GitDiff { diff: whole, is_truncated, diffs, truncated_paths, filters_left_out, ..GitDiff::default() })
 }
 
 /// The text of a difference, and whether it is cut.

@@ -116,11 +116,16 @@ pub(crate) fn diff(
         (_, Some(_)) => return Err(bad("git.diff: `commit` is for `of` commit and since")),
     };
     let path = params.path.as_ref().map(|path| path.0.as_path());
-    tree.diff(&of, path).map(|diffs| differences(&diffs)).map_err(|error| of_git(shared, error))
+    let diffs = if params.plain { tree.plain_diff(&of, path) } else { tree.diff(&of, path) };
+    diffs.map(|diffs| differences(&diffs)).map_err(|error| of_git(shared, error))
 }
 
 pub(crate) fn differences(diffs: &Diffs) -> GitDiff {
-    GitDiff { files: diffs.files.iter().map(difference).collect(), cut: diffs.cut }
+    GitDiff {
+        files: diffs.files.iter().map(difference).collect(),
+        cut: diffs.cut,
+        filters_left_out: diffs.left_out.clone(),
+    }
 }
 
 fn difference(file: &FileDiff) -> GitFileDiff {

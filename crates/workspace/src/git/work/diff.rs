@@ -8,8 +8,8 @@ use super::patch::{self, unquoted};
 use super::path::checked;
 use super::{GitError, RunError, WorkTree};
 
-/// No program that anybody named draws it, nothing runs in another repository, and no colours are in it.
-pub(super) const PLAIN: [&str; 4] = ["--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
+/// No program draws it in a form of its own, nothing runs in another repository, and no colours are in it.
+pub(super) const PLAIN: [&str; 3] = ["--no-ext-diff", "--no-color", "--ignore-submodules=dirty"];
 /// As every user's configuration leaves it.
 const FORM: [&str; 6] =
     ["--src-prefix=a/", "--dst-prefix=b/", "--find-renames", "--submodule=short", "--unified=3", "--relative"];
@@ -78,17 +78,31 @@ pub struct Diffs {
     pub files: Vec<FileDiff>,
     /// There are more files than are listed.
     pub cut: bool,
+    /// Filters and drivers that were not run: without them, a file may look different.
+    pub left_out: Vec<String>,
 }
 
 impl WorkTree {
-    /// The difference of everything, or of one path and what is beneath it.
+    /// The difference of everything, or of one path and what is beneath it. What the user has make text of files does so.
     pub fn diff(&self, of: &DiffOf, path: Option<&Path>) -> Result<Diffs, GitError> {
+        let mut diffs = self.drawn(of, path, !self.left_out.converters)?;
+        diffs.left_out.extend(self.left_out.drivers.iter().cloned());
+        Ok(diffs)
+    }
+
+    /// The same of what the files hold: its hunks can be staged.
+    pub fn plain_diff(&self, of: &DiffOf, path: Option<&Path>) -> Result<Diffs, GitError> {
+        self.drawn(of, path, false)
+    }
+
+    fn drawn(&self, of: &DiffOf, path: Option<&Path>, converted: bool) -> Result<Diffs, GitError> {
+        let convert = [if converted { "--textconv" } else { "--no-textconv" }];
         let path = path.map(checked).transpose()?;
         let (command, with_new) = self.command(of)?;
         let behind: Vec<OsString> =
             std::iter::once("--".into()).chain(path.map(|path| path.as_os_str().to_owned())).collect();
         let args = |form: &[&str]| {
-            let form = PLAIN.iter().chain(&FORM).chain(form).map(OsString::from);
+            let form = PLAIN.iter().chain(&FORM).chain(&convert).chain(form).map(OsString::from);
             command.iter().cloned().chain(form).chain(behind.iter().cloned()).collect::<Vec<_>>()
         };
         let mut diffs = match self.look("diff", &args(&["--raw", "--abbrev=40", "--patch"])) {
@@ -101,6 +115,7 @@ impl WorkTree {
             self.add_new(&mut diffs, path)?;
         }
         diffs.bound();
+        diffs.left_out.clone_from(&self.left_out.filters);
         Ok(diffs)
     }
 
@@ -204,7 +219,7 @@ fn read(text: &[u8]) -> Diffs {
         rest = behind;
     }
     close(&mut raws, at, &mut section);
-    Diffs { files: raws.into_iter().map(|raw| raw.file).collect(), cut: false }
+    Diffs { files: raws.into_iter().map(|raw| raw.file).collect(), ..Diffs::default() }
 }
 
 fn close(raws: &mut [Raw], at: Option<usize>, section: &mut Vec<u8>) {

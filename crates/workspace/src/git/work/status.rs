@@ -88,7 +88,7 @@ impl WorkTree {
             changed: within(changed),
             conflicted: within(conflicted),
             untracked: untracked.iter().filter_map(|path| self.beneath_root(path)).collect(),
-            filters_left_out: self.filters_left_out.clone(),
+            filters_left_out: self.left_out.filters.clone(),
         })
     }
 
@@ -100,7 +100,7 @@ impl WorkTree {
 
     /// How many lines were added and removed, in the index or in the work tree.
     pub fn line_counts(&self, staged: bool) -> Result<LineCounts, GitError> {
-        let mut args = vec!["diff", "--numstat", "-z", "--find-renames", "--relative"];
+        let mut args = vec!["diff", "--numstat", "-z", "--find-renames", "--relative", "--no-textconv"];
         args.extend(super::diff::PLAIN);
         args.extend(staged.then_some("--cached"));
         args.push("--");
@@ -128,23 +128,4 @@ pub(super) fn counts(text: &[u8]) -> LineCounts {
         counts.insert(super::path_of(path), lines);
     }
     counts
-}
-
-/// Filters that only the repository's own configuration names, of the settings that name programs.
-pub(super) fn filters_of_the_repository(named: &[u8]) -> Vec<String> {
-    let (mut theirs, mut users): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut words = named.split(|byte| *byte == 0);
-    while let (Some(scope), Some(setting)) = (words.next(), words.next()) {
-        let key = setting.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let key = String::from_utf8_lossy(key);
-        let filter = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.'));
-        let Some((name, _)) = filter.filter(|(_, what)| *what != "required") else { continue };
-        let known = if matches!(scope, b"local" | b"worktree") { &mut theirs } else { &mut users };
-        if !known.iter().any(|known| known == name) {
-            known.push(name.to_owned());
-        }
-    }
-    // What the user names as well is run as the user says.
-    theirs.retain(|name| !users.contains(name));
-    theirs
 }

@@ -154,6 +154,14 @@ fn unborn_detached_shallow_and_unfinished_are_told() {
     assert!(tree.commit_command(&Commit { message: Some("x"), ..Commit::default() }).is_err());
     tree.abort_merge().unwrap();
     assert!(tree.abort_merge().is_err() && tree.operation().is_none());
+    let rebase = ["-c", "user.name=t", "-c", "user.email=t@example.invalid", "rebase", "side"];
+    let stopped = Command::new("git").current_dir(repo.dir()).args(rebase).output().unwrap();
+    assert!(!stopped.status.success());
+    let status = tree.status(Untracked::All).unwrap();
+    assert_eq!((status.operation, status.branch.name), (Some(Operation::Rebase), None));
+    assert_eq!(status.conflicted.len(), 1);
+    repo.git(&["rebase", "--abort"]);
+    assert_eq!(tree.operation(), None);
     let detach = tree.switch_command(SwitchTo::Commit(OsStr::new("side"))).unwrap();
     assert!(host(&repo, &detach).0);
     assert_eq!(tree.status(Untracked::All).unwrap().branch.name, None);
@@ -174,8 +182,9 @@ fn looking_runs_nothing_that_the_repository_names() {
     write(&repo, "a.txt", "2\n");
     let tree = open(&repo, "");
     assert_eq!(tree.status(Untracked::All).unwrap().filters_left_out, ["evil"]);
-    tree.diff(&DiffOf::Unstaged, None).unwrap();
-    tree.diff(&DiffOf::Since("HEAD".into()), None).unwrap();
+    let left_out = ["evil", "diff.evil", "diff.external"];
+    assert_eq!(tree.diff(&DiffOf::Unstaged, None).unwrap().left_out, left_out);
+    assert_eq!(tree.diff(&DiffOf::Since("HEAD".into()), None).unwrap().left_out, left_out);
     tree.line_counts(false).unwrap();
     tree.log(None, None, 0, 5).unwrap();
     tree.branches().unwrap();
@@ -185,6 +194,36 @@ fn looking_runs_nothing_that_the_repository_names() {
     // The positive control: who changes something gets what the repository's people mean by it.
     tree.stage(&["a.txt".into()]).unwrap();
     assert!(mark.exists());
+}
+
+#[test]
+fn what_the_user_has_make_text_of_files_does_so_unless_the_repository_names_such_a_program() {
+    let repo = Repo::new();
+    fs::write(repo.base().join(".gitconfig"), "[diff \"mine\"]\n\ttextconv = sed s/^/converted:/\n").unwrap();
+    write(&repo, ".gitattributes", "*.txt diff=mine\n");
+    write(&repo, "a.txt", "2\n");
+    let drawn = |diffs: Diffs| {
+        let Patch::Text { text, .. } = &diffs.files[0].patch else { panic!() };
+        (String::from_utf8_lossy(text).contains("\n-converted:1\n+converted:2\n"), diffs.left_out)
+    };
+    let (of, path) = (DiffOf::Unstaged, Some(Path::new("a.txt")));
+    assert_eq!(drawn(open(&repo, "").diff(&of, path).unwrap()), (true, vec![]));
+    // Hunks are staged by what the file holds.
+    let plain = open(&repo, "").plain_diff(&of, path).unwrap();
+    let Patch::Text { text, .. } = &plain.files[0].patch else { panic!() };
+    open(&repo, "").stage_patch(text, false).unwrap();
+    assert_eq!(repo.git(&["show", ":a.txt"]), "2");
+    assert_eq!(drawn(plain), (false, vec![]));
+    repo.git(&["commit", "-qm", "two"]);
+    let commit = DiffOf::Commit("HEAD".into());
+    assert_eq!(drawn(open(&repo, "").diff(&commit, path).unwrap()), (true, vec![]));
+    // The repository's word for the same driver counts for nothing.
+    repo.git(&["config", "diff.mine.textconv", "false"]);
+    assert_eq!(drawn(open(&repo, "").diff(&commit, path).unwrap()), (true, vec![]));
+    // Git can leave out only all of them; all are named.
+    repo.git(&["config", "diff.theirs.textconv", "false"]);
+    let left_out = vec!["diff.mine".to_owned(), "diff.theirs".to_owned()];
+    assert_eq!(drawn(open(&repo, "").diff(&commit, path).unwrap()), (false, left_out));
 }
 
 #[test]
@@ -290,9 +329,12 @@ fn commit_amend_branch_merge_log_and_stash_do_what_git_does() {
     assert_eq!(log.iter().map(|entry| entry.subject.as_str()).collect::<Vec<_>>(), ["--amend", "first"]);
     assert_eq!(log[0].parents, [log[1].commit.clone()]);
     assert!(log[0].body.starts_with("Signed-off-by: t"));
+    repo.git(&["commit", "-q", "--amend", "--no-edit", "--author=First <first@example.invalid>"]);
     let amend = tree.commit_command(&Commit { message: Some("better"), amend: true, sign_off: false }).unwrap();
     assert!(host(&repo, &amend).0);
-    assert_eq!(tree.log(None, None, 0, 1).unwrap()[0].subject, "better");
+    let amended = &tree.log(None, None, 0, 1).unwrap()[0];
+    let told = [&amended.subject, &amended.author, &amended.email];
+    assert_eq!(told, ["better", "First", "first@example.invalid"], "who amends is not its author");
     assert_eq!(tree.log(None, Some(Path::new("a.txt")), 0, 9).unwrap().len(), 1);
     let new = tree.switch_command(SwitchTo::New { name: OsStr::new("side"), start: Some(OsStr::new("HEAD")) }).unwrap();
     assert!(host(&repo, &new).0);
