@@ -173,7 +173,8 @@ impl Opening {
         if let Some(differs) = told.and_then(|told| model::differs(setup, told)) {
             return self.stop(differs);
         }
-        let events = self.session.iter().map(|id| started(id, told.or(setup.model.as_deref()))).collect();
+        // A yes without a name is no name: what was asked for may not be what it runs.
+        let events = self.session.iter().map(|id| started(id, told)).collect();
         Lined { events, reply: Vec::new() }
     }
 

@@ -490,12 +490,18 @@ fn a_model_that_the_agent_does_not_know_stops_it_before_the_first_prompt() {
 }
 
 #[test]
-fn a_model_that_is_chosen_is_shown_when_the_agent_runs_it() {
+fn a_model_that_is_chosen_is_shown_when_the_agent_says_that_it_runs_it() {
     let (mut live, reply) = opened_with_models(any(), "other", "default-1");
     let events = live.tells(json!({ "jsonrpc": "2.0", "id": reply[0]["id"], "result": {} }));
-    assert_eq!(events, [Event::Started { agent_session: Some("s".into()), model: Some("other".into()) }]);
+    let said =
+        |model: Option<&str>| [Event::Started { agent_session: Some("s".into()), model: model.map(str::to_owned) }];
+    assert_eq!(events, said(None), "a bare yes names none");
     assert!(live.adapter.can_prompt());
     live.rebuild_everywhere();
+    let (mut live, reply) = opened_with_models(any(), "other", "default-1");
+    let runs = json!([{ "id": "llm", "name": "llm", "category": "model", "type": "select", "currentValue": "other", "options": [] }]);
+    let events = live.tells(json!({ "jsonrpc": "2.0", "id": reply[0]["id"], "result": { "configOptions": runs } }));
+    assert_eq!(events[..1], said(Some("other")));
     let (live, reply) = opened_with_models(Agent::Gemini, "m-1", "m-1");
     assert!(reply.is_empty() && live.adapter.can_prompt(), "it was started with it");
     let (mut live, reply) = opened_with_models(any(), "m-2", "m-1");

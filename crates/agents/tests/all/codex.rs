@@ -235,6 +235,33 @@ fn a_thread_is_resumed_by_its_id_and_missed_aloud() {
 }
 
 #[test]
+fn a_thread_that_runs_another_model_than_was_asked_for_stops_before_the_first_prompt() {
+    let opened = |told: Json| {
+        let mut wanted = setup(Agent::Codex, Autonomy::Ask);
+        wanted.model = Some("gpt-5-codex".into());
+        let mut live = Live::new(wanted, Drive::AppServer);
+        live.opening();
+        live.wants(json!({ "id": 1, "result": {} }));
+        let mut result = json!({ "thread": { "id": "th" } });
+        result["model"] = told;
+        let events = live.tells(json!({ "id": 2, "result": result }));
+        live.rebuild_everywhere();
+        events
+    };
+    let started =
+        |model: Option<&str>| Event::Started { agent_session: Some("th".into()), model: model.map(str::to_owned) };
+    let other = opened(json!("gpt-5-mini"));
+    let [Event::Started { .. }, Event::Error { message, fatal: true, kind: ErrorKind::Setup }] = other.as_slice()
+    else {
+        panic!("{other:?}")
+    };
+    assert_eq!(other[0], started(Some("gpt-5-mini")), "what it says it runs is what is shown");
+    assert!(message.contains("gpt-5-codex") && message.contains("gpt-5-mini"), "{message}");
+    assert_eq!(opened(json!("gpt-5-codex")), [started(Some("gpt-5-codex"))]);
+    assert_eq!(opened(Json::Null), [started(None)], "who says nothing runs nobody knows what");
+}
+
+#[test]
 fn a_thread_opens_read_only_and_each_turn_says_what_it_may_write() {
     let may = [
         (Autonomy::Ask, "untrusted", "workspaceWrite"),

@@ -135,8 +135,12 @@ fn facts(hosted: &Hosted) -> Vec<(&'static str, String)> {
     facts.extend(hosted.workspace.clone().map(|folder| ("folder", folder)));
     let ended = hosted.ended.map(|ended| format!(", ended {}", ago(ended))).unwrap_or_default();
     let session = hosted.session.as_ref();
-    let model = session.and_then(|session| session.reported_model.as_ref().or(session.model.as_ref()));
-    let model = model.map(|model| format!(", model {model}")).unwrap_or_default();
+    let model = session.and_then(|session| match (&session.reported_model, &session.model) {
+        (Some(told), _) => Some(format!(", model {told}")),
+        (None, Some(wanted)) => Some(format!(", model {wanted} asked for")),
+        (None, None) => None,
+    });
+    let model = model.unwrap_or_default();
     facts.push(("began", format!("{}{ended}{model}", ago(hosted.began))));
     if let Some(session) = session {
         let used = session.usage.as_ref().map(spent_words).unwrap_or_default();
