@@ -41,6 +41,10 @@ def deleted_folder(t):
     os.makedirs(d.cwd)
     c.call(SP, sh("back", "pwd"))
     t.eq("a-folder-that-came-back-is-used", outp(c.wait_exit("back")), (os.path.realpath(d.cwd) + "\n").encode())
+    nowhere = os.path.realpath(d.cwd) + "/nowhere"
+    said = c.call(SP, dict(sh("lost", "true"), cwd=nowhere))["error"]["message"]
+    t.ok("a-client-is-told-of-the-program", "nowhere" not in said and "no such file or directory" in said, said)
+    t.has("the-log-names-the-folder", d.err(), "Failed to start process lost: %s (the folder %s cannot be entered)" % (said, nowhere))
 
 
 @area("child-marker")

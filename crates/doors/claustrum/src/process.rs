@@ -1,5 +1,6 @@
 //! `process.*`: the client's words for starting, feeding, watching and ending processes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::DoorState;
 use crate::error;
 use crate::gojson::{Object, push_int};
 use crate::goos;
+use crate::reply::for_log;
 use crate::stream::Tag;
 
 /// How long `killAndWait` waits when not told.
@@ -61,6 +63,7 @@ fn spawn(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Ou
         ..SpawnRequest::default()
     };
     let (shared, head, under_way) = (Arc::clone(shared), head.clone(), shared.closing.subscribe());
+    let folder = request.cwd.clone();
     out.spawn_inline(async move {
         let spawned = shared.engine.spawn(request).await;
         drop(under_way);
@@ -77,12 +80,23 @@ fn spawn(shared: &Arc<DoorState>, params: &Object<'_>, head: &Head, out: &mut Ou
             }
             Err(error) => {
                 let message = refusal(&error);
-                tracing::error!("[process.Manager] Failed to start process {}: {message}", crate::reply::for_log(&id));
+                let folder = unusable(&error, folder.as_deref());
+                tracing::error!("[process.Manager] Failed to start process {}: {message}{folder}", for_log(&id));
                 Later::reply(head.error(RpcError::internal(message)))
             }
         }
     });
     Ok(())
+}
+
+/// Clients are told of the program only, as they always were; the log says that it was the folder.
+fn unusable(error: &SpawnError, folder: Option<&Path>) -> String {
+    match (error, folder) {
+        (SpawnError::Refused { in_cwd: true, .. }, Some(folder)) => {
+            format!(" (the folder {} cannot be entered)", for_log(&folder.to_string_lossy()))
+        }
+        _ => String::new(),
+    }
 }
 
 fn refusal(error: &SpawnError) -> String {
