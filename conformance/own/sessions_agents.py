@@ -160,5 +160,20 @@ def ids(t):
         reply = zeroclaw.rpc("session/new", {"agent_alias": "echo", "session_id": "the-agents-own"})
         t.ok("zeroclaw-makes-no-third-of-that-name", both(reply.get("error")), reply)
         t.eq("nothing-was-said-to-either", [house.texts(twin) for twin in twins], [[], []])
+        for twin in twins:
+            house.good("close", twin)
+        found = native.call("session.get", id="the-agents-own").get("result", {}).get("id")
+        t.eq("one-conversation-in-several-closed-sessions-is-that-of-the-last", found, twins[1])
+        reply = rpc.call("session.queue_stats", {"sessionId": "the-agents-own"})
+        t.ok("codecast-knows-none-that-is-closed", not both(reply), reply)
+        alike = []
+        for _ in range(2):
+            alike.append(house.new("--name", "alike"))
+            house.good("close", "alike")
+        for verb in (["send", "alike", "x"], ["export", "alike"], ["forget", "alike"], ["resume", "alike"]):
+            rc, o, e = house(*verb)
+            t.ok("closed-ones-of-one-name-are-refused-by-name-" + verb[0], rc == 2 and all(id in e for id in alike), (rc, o, e))
+        third = house.new("--name", "alike")
+        t.eq("unless-one-is-open", native.call("session.get", id="alike")["result"]["id"], third)
     finally:
         house.down()

@@ -95,8 +95,8 @@ impl DoorState {
 
     /// The session that is meant by this id, unless it was destroyed.
     fn session(&self, id: &str) -> Result<Option<Session>, RpcError> {
-        match self.engine.sessions().find(&[], id) {
-            Ok(session) => Ok(Some(session).filter(|session| session.view().status != Status::Closed)),
+        match self.engine.sessions().find_open(&[], id) {
+            Ok(session) => Ok(Some(session)),
             Err(SessionError::NotFound(_)) => Ok(None),
             Err(error @ SessionError::Ambiguous { .. }) => Err(envelope::failed(error)),
         }

@@ -170,9 +170,7 @@ async fn silent(greeted: Arc<Notify>) {
 impl DoorState {
     /// The open session that clients mean by this: a name that one of them gave it comes first.
     pub(crate) fn session(&self, id: &str) -> Result<Session, SessionError> {
-        let found = self.engine.sessions().find(&SPACES, id)?;
-        let open = found.view().status != Status::Closed;
-        if open { Ok(found) } else { Err(SessionError::NotFound(id.to_owned())) }
+        self.engine.sessions().find_open(&SPACES, id)
     }
 
     /// Every session that clients have called this, oldest first; closed ones too.

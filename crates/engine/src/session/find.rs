@@ -4,13 +4,19 @@ use super::{Session, SessionError, Sessions};
 
 impl Sessions {
     /// The session meant by what a program knows it by: its UUID, its id, a name that a client chose, or the agent's own id of
-    /// the conversation. Names of these spaces come first, in their order; one that is open comes before those that are closed,
-    /// and of those the newest is meant.
+    /// the conversation. Names of these spaces come first, in their order; one that is open comes before those that are closed.
     pub fn find(&self, spaces: &[&str], text: &str) -> Result<Session, SessionError> {
         match self.get(text).filter(|session| spaces.is_empty() && !session.is_closed()) {
             Some(session) => Ok(session),
             None => meant(&self.list(), spaces, text, |_| false),
         }
+    }
+
+    /// As [`Self::find`], where only an open one will do.
+    pub fn find_open(&self, spaces: &[&str], text: &str) -> Result<Session, SessionError> {
+        let mut open = self.list();
+        open.retain(|session| !session.is_closed());
+        meant(&open, spaces, text, |_| false)
     }
 
     /// As [`Self::find`], for people: also by the name that one of them gave it, or by the unique beginning of an id or UUID.
@@ -49,14 +55,29 @@ fn meant(
             let alias = session.inner.alias.as_ref().is_some_and(|alias| alias.id == text);
             alias || session.look().state.settings.agent_session.as_deref() == Some(text) || also(session)
         };
-        let alike: Vec<&Session> = among.iter().filter(called).copied().collect();
-        match alike.last() {
-            Some(newest) if newest.is_closed() => return Ok((*newest).clone()),
-            Some(_) => return only(&alike, text),
-            None => {}
+        let mut alike: Vec<&Session> = among.iter().filter(called).copied().collect();
+        if alike.iter().all(|session| session.is_closed()) {
+            alike = last_lives(alike);
+        }
+        if !alike.is_empty() {
+            return only(&alike, text);
         }
     }
     Err(SessionError::NotFound(text.to_owned()))
+}
+
+/// One conversation that was gone on with in several sessions, all of them closed, is that of the last.
+fn last_lives(alike: Vec<&Session>) -> Vec<&Session> {
+    let talk = |session: &Session| {
+        let desk = session.look();
+        let id = desk.state.settings.agent_session.clone()?;
+        Some((desk.state.created.agent.name().to_owned(), id))
+    };
+    let talks: Vec<_> = alike.iter().map(|session| talk(session)).collect();
+    let is_last = |at: usize| {
+        talks.get(at).is_some_and(|own| own.is_none() || !talks.iter().skip(at + 1).any(|later| later == own))
+    };
+    alike.into_iter().enumerate().filter(|(at, _)| is_last(*at)).map(|(_, session)| session).collect()
 }
 
 /// The only one of them, or why there is none.
