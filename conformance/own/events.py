@@ -32,6 +32,19 @@ def kinds(found, **about):
     return [e["kind"] for e in found if all(e.get(key) == value for key, value in about.items())]
 
 
+def every_file(folder):
+    return [os.path.join(path, name) for path, _, names in os.walk(folder) for name in names]
+
+
+def contents(path):
+    """What a file holds; nothing for a socket, and for what is gone."""
+    try:
+        with open(path, "rb") as f:
+            return f.read()
+    except OSError:
+        return b""
+
+
 @area("events-told")
 def told(t):
     house = House(t)
@@ -39,13 +52,17 @@ def told(t):
         id = house.new("--name", "talk")
         process = house.good("run", "-d", "--", "true").split()[0]
         house.good("wait", process)
-        house.good("send", id, "hello")
+        house.good("send", id, "hello unforgotten words")
         house.good("send", id, "ASK", "--no-wait")
         asked = house.waiting(id)
+        house.json("history", "unforgotten")
         house.good("interrupt", id)
         house.until(id, "interrupted")
         house.good("close", id)
+        holds = lambda: [path for path in every_file(house.state) if b"unforgotten" in contents(path)]
+        t.ok("what-was-said-is-on-the-disk", holds())
         house.good("forget", id)
+        t.ok("and-in-no-file-once-it-is-forgotten", wait_for(lambda: not holds(), LONG, 0.2), holds())
         want = ["session.made", "session.prompted", "session.turn_began", "session.turn_ended", "session.prompted", "session.turn_began",
                 "session.asked", "session.turn_ended", "session.closed", "session.forgotten"]
         of_session = lambda: [kind for kind in kinds(events(house), session=id) if kind.startswith("session.") and kind != "session.answered"]

@@ -10,7 +10,7 @@ import time
 
 from kit import Fail, anon_kib
 from lib import area, wait_for
-from sessions_kit import LONG, House, Wire
+from sessions_kit import LONG, House, Wire, for_nobody
 
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "agents", "src", "transcript", "recorded")
 IDS = {"claude": "72a0ddaf-1653-4b21-8d1b-5e2d2874a90c", "codex": "01a1e78e-00ed-7c50-a34c-7cd3a33a97a2", "gemini": "e5be52ed-a88d-4434-904d-94e9a92b6626",
@@ -224,20 +224,9 @@ def search(t):
         # Who leaves costs nothing more.
         for number in range(20, 30):
             house.claude(number, "".join(line(n, "hay " * 5000) for n in range(1000)))
-        cpu = lambda: sum(int(x) for x in open("/proc/%d/stat" % house.daemon_pid()).read().rsplit(")", 1)[1].split()[11:13])
         # Nothing of it can be looked for in raw bytes: every line is understood.
-        slow, before = "\u00e9\u00e8\u00ea", cpu()
-        wire.call("history.search", query=slow, within_ms=60000)
-        whole, before = cpu() - before, cpu()
-        leaving = Wire(house.socket())
-        leaving.send("history.search", query=slow, within_ms=60000)
-        leaving.sock.close()
-
-        def quiet():
-            then = cpu()
-            time.sleep(0.5)
-            return cpu() == then
-        t.ok("a-search-for-nobody-ends", wait_for(quiet, LONG, 0) and cpu() - before < max(whole * 2 // 3, 3), (whole, cpu() - before))
+        whole, left = for_nobody(house, "history.search", query="\u00e9\u00e8\u00ea", within_ms=60000)
+        t.ok("a-search-for-nobody-ends", left < max(whole * 2 // 3, 3), (whole, left))
     finally:
         house.down()
 

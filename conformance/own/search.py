@@ -8,7 +8,7 @@ import time
 
 from kit import Fail
 from lib import area, wait_for
-from sessions_kit import LONG, House, Wire
+from sessions_kit import LONG, House, Wire, for_nobody
 from workspace import Repo
 
 
@@ -104,11 +104,16 @@ def content(t):
         one = repo.good("search.content", query=r"needle \d7$", regex=True)
         t.eq("a-pattern-is-understood-and-says-where", [f["lines"][0]["spans"] for f in one["files"]], [[[0, 9]]] * 3)
         t.eq("a-pattern-that-is-none-is-refused", repo.refused("search.content", query="(", regex=True), "bad_params")
-        # A client that leaves in the middle costs nothing: the daemon answers others at once.
-        leaving = Wire(repo.house.socket())
-        leaving.send("search.content", root=repo.root, query="needle", within_ms=60000)
-        leaving.sock.close()
-        t.ok("who-leaves-holds-nobody-up", repo.good("search.status")["state"] == "ready")
+        # One large file under many names, and a pattern that has to look at each letter of it.
+        repo.write("large/0", "some hay and more hay\n" * 100000)
+        for number in range(1, 100):
+            os.link(repo.root + "/large/0", repo.root + "/large/%d" % number)
+        repo.good("search.rebuild")
+        looked = lambda: repo.good("search.status")
+        t.ok("all-of-it-is-known", wait_for(lambda: looked()["state"] == "ready" and looked()["files"] >= 140, LONG, 0.1), looked())
+        slow = {"root": repo.root, "query": r"([a-z]+ ){4}\d", "regex": True, "path": "large", "within_ms": 60000}
+        whole, left = for_nobody(repo.house, "search.content", **slow)
+        t.ok("a-search-for-nobody-ends", whole >= 10 and left < max(whole // 2, 3), (whole, left))
     finally:
         repo.house.down()
 

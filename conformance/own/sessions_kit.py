@@ -2,6 +2,7 @@
 import json
 import socket
 import subprocess
+import time
 
 from cli import Home
 from kit import Fail
@@ -70,6 +71,27 @@ class House(Home):
 
     def down(self):
         self("down", "--kill")
+
+
+def for_nobody(house, method, **params):
+    """What a question costs the daemon that is waited for, and one whose asker leaves at once: hundredths of a second of CPU."""
+    def cpu():
+        with open("/proc/%d/stat" % house.daemon_pid()) as f:
+            return sum(int(x) for x in f.read().rsplit(")", 1)[1].split()[11:13])
+
+    def quiet():
+        then = cpu()
+        time.sleep(0.5)
+        return cpu() == then
+    before = cpu()
+    Wire(house.socket()).call(method, **params)
+    whole, before = cpu() - before, cpu()
+    leaving = Wire(house.socket())
+    leaving.send(method, **params)
+    leaving.sock.close()
+    if not wait_for(quiet, LONG, 0):
+        raise Fail("the daemon is not quiet after %s" % method)
+    return whole, cpu() - before
 
 
 class Wire:
