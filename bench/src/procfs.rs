@@ -67,6 +67,24 @@ pub(crate) fn rss_anon(pid: Pid) -> Result<u64> {
     status_kib(pid, "RssAnon:")
 }
 
+/// The most resident memory that it had, in bytes, since it was forgotten.
+pub(crate) fn peak(pid: Pid) -> Result<u64> {
+    status_kib(pid, "VmHWM:")
+}
+
+/// Begins the peak anew; with what is resident now, in bytes.
+pub(crate) fn forget_peak(pid: Pid) -> Result<u64> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5")?;
+    rss(pid)
+}
+
+/// CPU seconds of a process with one thread, also when it has ended and nobody has waited for it: finer than ticks.
+pub(crate) fn on_cpu(pid: Pid) -> Result<f64> {
+    let text = read(pid, "schedstat")?;
+    let nanoseconds: f64 = text.split(' ').next().context("short schedstat")?.parse()?;
+    Ok(nanoseconds / 1e9)
+}
+
 fn status_kib(pid: Pid, name: &str) -> Result<u64> {
     let text = read(pid, "status")?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)).context("no such line in status")?;
@@ -125,6 +143,7 @@ mod tests {
         assert!(rss_anon(me).unwrap() <= rss(me).unwrap());
         assert!(!threads(me).unwrap().is_empty());
         assert!(parent(me).unwrap() > 0);
+        assert!(forget_peak(me).unwrap() <= peak(me).unwrap() && on_cpu(me).unwrap() > 0.0);
         let mut child = std::process::Command::new("/bin/sleep").arg("5").spawn().unwrap();
         let pid = Pid::from_child(&child);
         assert!(children(me).unwrap().contains(&pid));

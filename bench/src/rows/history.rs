@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use ostler_workspace::history::{Begin, History, Needle, Places, Search, Transcript};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, waitid};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Bench;
 use crate::measure::{Sample, pairs};
+use crate::procfs;
 use crate::table::{Row, Target};
 
 const BIG: &str = "ffffffff-0000-4000-8000-000000000000";
@@ -105,6 +107,12 @@ fn transcript(history: &History) -> Result<Transcript> {
 
 fn end(bench: &Bench, home: &Home, file: &Path, bytes: u64) -> Result<()> {
     let history = home.history();
+    // Before it was ever looked at.
+    let before = procfs::forget_peak(getpid())?;
+    ensure!(history.page(&transcript(&history)?, Begin::Last, 50)?.messages.len() == 50, "not fifty messages");
+    let grown = procfs::peak(getpid())?.saturating_sub(before) as f64 / 1024.0;
+    let row = format!("history: memory to open {} MiB, at most", bytes >> 20);
+    bench.show(Row::alone(row, "KiB", grown, Target::at_most(grown, 4096.0, "KiB")));
     let mut read = 0;
     let ours = || {
         let (begun, cpu, before) = (Instant::now(), own_cpu(), own_bytes());
@@ -162,9 +170,16 @@ fn own_bytes() -> u64 {
     text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok()).unwrap_or(0)
 }
 
+/// A program of one thread, from its start to its end.
 fn theirs(program: &str, args: &[PathBuf]) -> Result<Sample> {
     let begun = Instant::now();
-    let status = Command::new(program).args(args).stdout(Stdio::null()).status()?;
+    let mut child = Command::new(program).args(args).stdout(Stdio::null()).spawn()?;
+    let pid = Pid::from_child(&child);
+    // What has ended and is not waited for yet still says what it cost.
+    waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let took = begun.elapsed();
+    let cpu = procfs::on_cpu(pid);
+    let status = child.wait()?;
     ensure!(status.success(), "{program}: {status}");
-    Ok(Sample::of(begun.elapsed().as_secs_f64() * 1e3))
+    Ok(Sample { value: took.as_secs_f64() * 1e3, cpu: Some(cpu?) })
 }
