@@ -1,6 +1,7 @@
 //! From a request of HTTP to what answers it. What needs no token is named here, path by path; everything else, whether it is
 //! there or not, is answered to devices only.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -32,14 +33,16 @@ const ACCESS: &str = "cdev_s_";
 pub(crate) struct Served {
     pub(crate) state: Arc<DoorState>,
     pub(crate) exposure: Arc<Exposure>,
+    /// What the listener is bound to.
+    pub(crate) bound: SocketAddr,
     arrived: Arrived,
     /// What program is at the other end, once it was looked at: that takes a look at every process.
     caller: Arc<OnceLock<Caller>>,
 }
 
 /// What answers the requests of a connection.
-pub(crate) fn router(state: Arc<DoorState>, exposure: Arc<Exposure>, arrived: Arrived) -> Router {
-    Router::new().fallback(handle).with_state(Served { state, exposure, arrived, caller: Arc::default() })
+pub(crate) fn router(state: Arc<DoorState>, exposure: Arc<Exposure>, bound: SocketAddr, arrived: Arrived) -> Router {
+    Router::new().fallback(handle).with_state(Served { state, exposure, bound, arrived, caller: Arc::default() })
 }
 
 async fn handle(State(served): State<Served>, request: Request) -> Response {

@@ -196,7 +196,11 @@ impl Door {
     /// Serves whoever comes, until a client may and does ask for the end.
     pub async fn serve(&self, listener: &TcpListener) {
         let (state, exposure) = (Arc::clone(&self.state), Arc::clone(&self.exposure));
-        let router = move |arrived| http::router(Arc::clone(&state), Arc::clone(&exposure), arrived);
+        let bound = match listener.local_addr() {
+            Ok(bound) => bound,
+            Err(error) => return tracing::error!("cdev: {error}"),
+        };
+        let router = move |arrived| http::router(Arc::clone(&state), Arc::clone(&exposure), bound, arrived);
         let mut end = self.state.end.subscribe();
         tokio::select! {
             () = self.web.serve(listener, router) => {}

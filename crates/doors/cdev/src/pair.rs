@@ -70,13 +70,11 @@ pub(crate) async fn answer(served: &Served, request: Request, admitted: &Admitte
 impl Info {
     fn of(served: &Served, admitted: &Admitted, token: Option<String>) -> Self {
         let (state, exposure) = (&served.state, &served.exposure);
-        let http = match &exposure.external {
-            Some(url) => url.as_str().to_owned(),
-            None => {
-                let scheme = if exposure.certificate.is_some() { "https" } else { "http" };
-                format!("{scheme}://{}", admitted.host)
-            }
-        };
+        let scheme = if exposure.certificate.is_some() { "https" } else { "http" };
+        // Who came from elsewhere has found a name that leads here.
+        let known = exposure.external.is_none() && !admitted.here;
+        let told = if known { None } else { exposure.from_elsewhere(served.bound) };
+        let http = told.unwrap_or_else(|| format!("{scheme}://{}", admitted.host));
         let ws = format!("{}/ws", http.replacen("http", "ws", 1));
         // What the folders of an `ostler up` are called is for who is paired.
         let repo = state.settings.repo.as_deref().map(name_of).unwrap_or_default();

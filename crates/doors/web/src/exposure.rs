@@ -3,7 +3,7 @@
 //!
 //! A token or a key vouches for the device behind a request; nothing here does.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -109,6 +109,38 @@ impl Exposure {
         self.allowed.as_ref().and_then(|allowed| allowed())
     }
 
+    /// Where a listener that is bound to this address is found from elsewhere, under a name that lets a request in: by the tunnel
+    /// or proxy, a name of the certificate, or the address. Nothing where only this machine finds it.
+    pub fn from_elsewhere(&self, bound: SocketAddr) -> Option<String> {
+        if let Some(external) = self.external.clone().or_else(|| self.allowed()) {
+            return Some(external.origin);
+        }
+        if bound.ip().to_canonical().is_loopback() {
+            return None;
+        }
+        let address = || outgoing(bound.ip());
+        let (scheme, usual, name) = match &self.certificate {
+            Some(tls) => {
+                let certified = || address().filter(|address| tls.is_for(&address.to_string())).map(in_url);
+                ("https", 443, tls.name().or_else(certified)?)
+            }
+            None => ("http", 80, address().filter(|_| self.insecure_lan).map(in_url)?),
+        };
+        let port = if bound.port() == usual { String::new() } else { format!(":{}", bound.port()) };
+        Some(format!("{scheme}://{name}{port}"))
+    }
+
+    /// Where the same listener is found from this machine.
+    pub fn from_here(&self, bound: SocketAddr) -> String {
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        let ip = match bound.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        format!("{scheme}://{}", SocketAddr::new(ip, bound.port()))
+    }
+
     /// The tunnel or proxy in front of us that has this name.
     fn proxy(&self, host: &str) -> Option<ExternalUrl> {
         let named = |external: &ExternalUrl| external.host.eq_ignore_ascii_case(host);
@@ -143,6 +175,30 @@ impl Exposure {
         let certified = self.certificate.as_ref().is_some_and(|tls| tls.is_for(name));
         let own = || name.parse().is_ok_and(|address: IpAddr| address.to_canonical() == peer.own.ip().to_canonical());
         certified || (self.insecure_lan && own())
+    }
+}
+
+/// The address that others on the network know: the one that is bound, or if that is all of them the one that we would send from.
+/// A datagram socket that is connected has chosen it; nothing is sent. The addresses are for documentation: nobody has them.
+fn outgoing(bound: IpAddr) -> Option<IpAddr> {
+    const FAR: [&str; 2] = ["198.51.100.1:9", "[2001:db8::1]:9"];
+    if !bound.is_unspecified() {
+        return Some(bound);
+    }
+    let from = |far: &str| {
+        let any: IpAddr =
+            if far.starts_with('[') { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(far).map(|()| socket));
+        socket.and_then(|socket| socket.local_addr()).ok().map(|own| own.ip()).filter(|own| !own.is_loopback())
+    };
+    // What listens on all addresses of the newer kind listens on the older ones too.
+    FAR.iter().filter(|far| bound.is_ipv6() || !far.starts_with('[')).find_map(|far| from(far))
+}
+
+fn in_url(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
     }
 }
 
@@ -235,6 +291,48 @@ mod tests {
         assert_eq!(admit(&exposure, false, &evil), Err(Refused::Origin));
         let through = [("host", "192.0.2.1:8767"), ("x-forwarded-for", "1.2.3.4")];
         assert_eq!(admit(&exposure, false, &through), Err(Refused::Forwarded));
+    }
+
+    #[test]
+    fn others_are_told_an_address_that_lets_them_in_and_this_machine_one_that_lets_it_in() {
+        let at = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let told = |exposure: &Exposure, bound| exposure.from_elsewhere(at(bound));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(told(&behind("https://box.example"), "127.0.0.1:8767"), some("https://box.example"));
+        let lan = Exposure { insecure_lan: true, ..Exposure::default() };
+        assert_eq!(told(&lan, "192.0.2.1:8767"), some("http://192.0.2.1:8767"));
+        assert_eq!(told(&lan, "[2001:db8::1]:80"), some("http://[2001:db8::1]"));
+        assert_eq!((told(&lan, "127.0.0.1:1"), told(&Exposure::default(), "192.0.2.1:1")), (None, None));
+        for all in ["0.0.0.0:8767", "[::]:8767"] {
+            let told = told(&lan, all);
+            assert!(told.as_ref().is_none_or(|url| !url.contains("0.0.0.0") && !url.contains("[::]")), "{told:?}");
+        }
+        assert_eq!(lan.from_here(at("0.0.0.0:8767")), "http://127.0.0.1:8767");
+        assert_eq!(lan.from_here(at("[::]:8767")), "http://[::1]:8767");
+        assert_eq!(lan.from_here(at("192.0.2.1:8767")), "http://192.0.2.1:8767");
+    }
+
+    #[test]
+    fn a_certificate_is_found_by_its_first_name_that_leads_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let told = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let made = rcgen::generate_simple_self_signed(names).unwrap();
+            let (certificate, key) = (dir.path().join("c.pem"), dir.path().join("k.pem"));
+            std::fs::write(&certificate, made.cert.pem()).unwrap();
+            std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+            let certificate = Some(Tls::read(&certificate, &key).unwrap());
+            let exposure = Exposure { certificate, ..Exposure::default() };
+            let told = exposure.from_elsewhere("192.0.2.1:8767".parse().unwrap());
+            if let Some(url) = &told {
+                let host = url.strip_prefix("https://").unwrap();
+                assert!(exposure.is_ours(host, peer(false)), "{host} would not be let in");
+            }
+            told
+        };
+        assert_eq!(told(&["localhost", "*.box.example", "box.example"]).as_deref(), Some("https://box.example:8767"));
+        assert_eq!(told(&["localhost", "192.0.2.1"]).as_deref(), Some("https://192.0.2.1:8767"));
+        assert_eq!(told(&["localhost", "192.0.2.9"]), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::server::TlsStream;
+use webpki::EndEntityCert;
 
 /// What the certificate is good for; clients are told its fingerprint rather than to trust a name.
 const NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -59,6 +60,13 @@ impl Tls {
         let name = ServerName::try_from(host);
         let leaf = ParsedCertificate::try_from(&self.leaf);
         leaf.is_ok_and(|leaf| name.is_ok_and(|name| verify_server_name(&leaf, &name).is_ok()))
+    }
+
+    /// The first name that it is for and that leads to this machine from elsewhere.
+    pub(crate) fn name(&self) -> Option<String> {
+        let leaf = EndEntityCert::try_from(&self.leaf).ok()?;
+        let leads = |name: &&str| !name.eq_ignore_ascii_case("localhost") && !name.starts_with("*.");
+        leaf.valid_dns_names().find(leads).map(str::to_ascii_lowercase)
     }
 
     pub(crate) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(&self, socket: S) -> io::Result<TlsStream<S>> {

@@ -19,7 +19,9 @@ mod signals;
 mod up;
 
 pub(crate) use door_socket::{DoorSocket, Folder};
-pub(crate) use doors::{Handed, OwnCdev, OwnCodecast, OwnDoor, OwnZeroclaw, door_names, sudo_proxy_settings};
+pub(crate) use doors::{
+    Handed, OwnCdev, OwnCodecast, OwnDoor, OwnZeroclaw, cdev_record, door_names, sudo_proxy_settings,
+};
 pub(crate) use forward::{forward, forwarded};
 pub(crate) use host::{Host, HostError, Ours, Plan, extract_login_path};
 pub(crate) use joining::{

@@ -88,7 +88,8 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
     let Some(tty) = crate::exclusive::own_place().ok().and_then(|_| Tty::deciding().ok()) else {
         return Err(refusal(&mut reached, &params));
     };
-    let mut url = address(&mut reached, wanted.at)?;
+    let found = found(&mut reached, wanted.at)?;
+    let mut url = if wanted.code { found.device() } else { found.browser() }.to_owned();
     tty.alone(&reached.client)?;
     if wanted.at == At::Web && wanted.code && is_here(&url) {
         url = tailnet::address(&tty, &mut reached, url)?;
@@ -96,8 +97,10 @@ pub(super) fn run(context: &Context, wanted: Wanted<'_>) -> Result<ExitCode, Com
     if wanted.at == At::Cdev {
         let browser = DeviceOfferParams { name: None, rights: rights_of(BROWSER)?, code: false };
         let link = reached.client.call::<methods::DeviceOffer>(&browser)?.link;
-        let line =
-            format!("To accept devices in a browser here, open this once: {}\r\n\r\n", At::Cdev.opened(&url, &link));
+        let line = format!(
+            "To accept devices in a browser here, open this once: {}\r\n\r\n",
+            At::Cdev.opened(found.browser(), &link)
+        );
         tty.write(line.as_bytes())?;
     }
     let offered = reached.client.call::<methods::DeviceOffer>(&params)?;
@@ -156,30 +159,54 @@ fn of_cdev(context: &Context) -> Result<Reached, CommandError> {
 }
 
 /// Where a device finds this ostler.
-fn address(reached: &mut Reached, at: At) -> Result<String, CommandError> {
+fn found(reached: &mut Reached, at: At) -> Result<Found, CommandError> {
     let doors = reached.client.call::<methods::InstanceStatus>(&Empty {})?.doors;
     let door = doors.into_iter().find(|door| door.name == at.door());
     let door = door.ok_or_else(|| {
         CommandError::failed("this ostler does not listen for devices, so none can be paired")
             .hint("see which addresses it has: ostler status --connect")
     })?;
-    Ok(url_of(&door))
+    Ok(Found::of(&door))
 }
 
-/// The address for a browser: the one for other machines where there is one.
-fn url_of(door: &Door) -> String {
-    let word = |start: &str| door.connect.split_whitespace().find(|word| word.starts_with(start));
-    match word("https://").or_else(|| word("http://")) {
-        Some(url) => url.trim_end_matches([',', '/']).to_owned(),
-        None if word("wss://").is_some() => format!("https://{}", door.address),
-        None => format!("http://{}", door.address),
+/// Where a door is found.
+struct Found {
+    /// From this machine.
+    here: String,
+    /// From others, where there is such a place.
+    elsewhere: Option<String>,
+}
+
+impl Found {
+    fn of(door: &Door) -> Self {
+        let words = door.connect.split([' ', ',', ';']);
+        let mut urls = words.filter_map(|word| {
+            let (scheme, rest) = word.split_once("://")?;
+            let host = rest.split('/').next()?;
+            let secure = matches!(scheme, "https" | "wss");
+            (secure || matches!(scheme, "http" | "ws"))
+                .then(|| format!("http{}://{host}", if secure { "s" } else { "" }))
+        });
+        let here = urls.next().unwrap_or_else(|| format!("http://{}", door.address));
+        let elsewhere = door.connect.contains("from elsewhere").then(|| urls.next()).flatten();
+        Self { here, elsewhere }
+    }
+
+    /// For a device: the one for other machines where there is one.
+    fn device(&self) -> &str {
+        self.elsewhere.as_deref().unwrap_or(&self.here)
+    }
+
+    /// For a browser, which keeps no key where anybody reads along: then only one on this machine can become a device.
+    fn browser(&self) -> &str {
+        self.elsewhere.as_deref().filter(|url| url.starts_with("https://")).unwrap_or(&self.here)
     }
 }
 
 /// Whether nobody but this machine comes to this address.
 fn is_only_here(url: &str) -> bool {
     let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-    ["127.", "localhost", "[::1]"].iter().any(|here| host.starts_with(here))
+    ["127.", "localhost", "[::1]", "0.0.0.0", "[::]"].iter().any(|here| host.starts_with(here))
 }
 
 /// Whether only this machine finds it, or a tailnet whose names may have changed.
@@ -381,15 +408,24 @@ mod tests {
             address: "127.0.0.1:1".into(),
             connect: connect.into(),
         };
-        assert_eq!(url_of(&door("devices: ws://127.0.0.1:1/rpc")), "http://127.0.0.1:1");
-        assert_eq!(url_of(&door("devices: wss://127.0.0.1:1/rpc")), "https://127.0.0.1:1");
-        let external = door("devices: ws://127.0.0.1:1/rpc, from elsewhere https://box.example/");
-        assert_eq!(url_of(&external), "https://box.example");
+        let places = |connect: &str| {
+            let found = Found::of(&door(connect));
+            (found.device().to_owned(), found.browser().to_owned())
+        };
+        let both = |device: &str, browser: &str| (device.to_owned(), browser.to_owned());
+        let here = "http://127.0.0.1:1";
+        assert_eq!(places("devices: ws://127.0.0.1:1/rpc; more: ws://127.0.0.1:1/more"), both(here, here));
+        assert_eq!(places("devices: wss://127.0.0.1:1/rpc"), both("https://127.0.0.1:1", "https://127.0.0.1:1"));
+        let (secure, clear) = ("https://box.example", "http://192.0.2.1:1");
+        assert_eq!(places("devices: ws://127.0.0.1:1/rpc, from elsewhere https://box.example/"), both(secure, secure));
+        assert_eq!(places("cdev: http://127.0.0.1:1, from elsewhere http://192.0.2.1:1"), both(clear, here));
     }
 
     #[test]
     fn a_phone_is_not_sent_to_an_address_of_this_machine_without_a_word() {
-        for here in ["http://127.0.0.1:8767", "http://localhost:1", "https://[::1]:8767"] {
+        for here in
+            ["http://127.0.0.1:8767", "http://localhost:1", "https://[::1]:8767", "http://0.0.0.0:1", "http://[::]:1"]
+        {
             assert!(is_only_here(here), "{here}");
         }
         for elsewhere in ["https://box.example", "http://192.168.1.7:8767", "https://12.7.0.1"] {

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use ostler_door_cdev::{self as cdev, Pairing, Rate, Reach, Settings};
-use ostler_door_web::listen;
+use ostler_door_web::{Exposure, listen};
 use ostler_engine::Engine;
 use tokio::net::TcpListener;
 
@@ -29,7 +29,7 @@ impl Door for Cdev {
     }
 
     fn describe(&self) -> DoorRecord {
-        record(&self.own, self.address)
+        cdev_record(self.own.door.exposure(), self.address)
     }
 
     fn serve<'a>(&'a mut self, _: &'a Host, _: &'a native::Door) -> Doing<'a> {
@@ -72,14 +72,14 @@ impl Cdev {
     }
 }
 
-fn record(own: &OwnCdev, address: SocketAddr) -> DoorRecord {
-    let scheme = if own.door.exposure().certificate.is_some() { "https" } else { "http" };
-    let here = format!("{scheme}://{address}");
-    let connect = match &own.door.exposure().external {
-        Some(url) => format!("cdev clients: {here}, from elsewhere {}", url.as_str()),
+/// How a door that is bound to this address is found.
+pub(crate) fn cdev_record(exposure: &Exposure, bound: SocketAddr) -> DoorRecord {
+    let here = exposure.from_here(bound);
+    let connect = match exposure.from_elsewhere(bound) {
+        Some(url) => format!("cdev clients: {here}, from elsewhere {url}"),
         None => format!("cdev clients: {here}"),
     };
-    DoorRecord { name: "cdev".into(), address: address.to_string(), connect }
+    DoorRecord { name: "cdev".into(), address: bound.to_string(), connect }
 }
 
 /// The door as `cdev start` has it.

@@ -20,7 +20,7 @@ use super::host::{Host, HostError};
 use super::{Asked, Options};
 use crate::instances::DoorRecord;
 
-pub(crate) use cdev::OwnCdev;
+pub(crate) use cdev::{OwnCdev, cdev_record};
 pub(crate) use codecast::OwnCodecast;
 pub(crate) use own::{Handed, OwnDoor};
 pub(crate) use sudo_proxy::sudo_proxy_settings;

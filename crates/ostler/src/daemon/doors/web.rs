@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use ostler_door_web::{Allowed, Arrived, Exposure, ExternalUrl, Pages, Router, Tls, Web, listen};
+use ostler_door_web::{Allowed, Arrived, Exposure, Pages, Router, Tls, Web, listen};
 use ostler_engine::Engine;
 use tokio::net::TcpListener;
 
@@ -33,22 +33,20 @@ impl Door for WebPort {
     }
 
     fn describe(&self) -> DoorRecord {
-        let scheme = if self.exposure.certificate.is_some() { "wss" } else { "ws" };
-        let own = format!("{scheme}://{}/rpc", self.address);
-        let mut connect = match self.elsewhere() {
-            Some(url) => format!("paired phones and browsers: {own}, from elsewhere {}", url.as_str()),
-            None => format!("paired phones and browsers: {own}"),
+        let own = self.exposure.from_here(self.address).replacen("http", "ws", 1);
+        let mut connect = match self.exposure.from_elsewhere(self.address) {
+            Some(url) => format!("paired phones and browsers: {own}/rpc, from elsewhere {url}"),
+            None => format!("paired phones and browsers: {own}/rpc"),
         };
         for Entrance { clients, path, .. } in &self.entrances {
-            connect.push_str(&format!("; {clients}: {scheme}://{}{path}", self.address));
+            connect.push_str(&format!("; {clients}: {own}{path}"));
         }
         DoorRecord { name: "web".into(), address: self.address.to_string(), connect }
     }
 
     fn page(&self) -> Option<String> {
-        let scheme = if self.exposure.certificate.is_some() { "https" } else { "http" };
-        let external = self.elsewhere().map(|url| url.as_str().to_owned());
-        Some(external.unwrap_or_else(|| format!("{scheme}://{}", self.address)))
+        let (exposure, bound) = (&self.exposure, self.address);
+        Some(exposure.from_elsewhere(bound).unwrap_or_else(|| exposure.from_here(bound)))
     }
 
     fn add_entrances(&mut self, entrances: &[Entrance]) {
@@ -73,12 +71,6 @@ impl Door for WebPort {
 }
 
 impl WebPort {
-    /// Where others find it.
-    fn elsewhere(&self) -> Option<ExternalUrl> {
-        let exposure = &self.exposure;
-        exposure.external.clone().or_else(|| exposure.allowed.as_ref().and_then(|allowed| allowed()))
-    }
-
     fn open_here(settings: &config::Web, engine: &Engine) -> io::Result<Self> {
         // What a person has not confirmed yet does not count, and what is left may protect nothing.
         let bind = if settings.is_unprotected() { Ipv4Addr::LOCALHOST.into() } else { settings.bind };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use ostler_door_cdev::{Pairing, Reach, Settings};
-use ostler_door_web::{ExternalUrl, NotAnOrigin};
+use ostler_door_web::{Exposure, ExternalUrl, NotAnOrigin};
 use ostler_engine::{Claim, Ending, Environment};
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
@@ -15,8 +15,9 @@ use tracing_subscriber::filter::Targets;
 use super::config::Values;
 use super::{Start, fail, version};
 use crate::config::Config;
-use crate::daemon::{Handed, Host, HostError, Invitation, LogWriter, Native, OwnCdev, OwnDoor, Plan, Signals};
-use crate::instances::DoorRecord;
+use crate::daemon::{
+    Handed, Host, HostError, Invitation, LogWriter, Native, OwnCdev, OwnDoor, Plan, Signals, cdev_record,
+};
 use crate::paths::Paths;
 
 /// What is served, where, and how.
@@ -105,26 +106,18 @@ impl Wanted {
         })
     }
 
-    fn record(&self, listener: &TcpListener) -> Result<DoorRecord, String> {
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        let scheme = if self.settings.reach.certificate.is_some() { "https" } else { "http" };
-        let connect = match &self.settings.reach.url {
-            Some(url) => format!("cdev clients: {scheme}://{address}, from elsewhere {url}"),
-            None => format!("cdev clients: {scheme}://{address}"),
-        };
-        Ok(DoorRecord { name: "cdev".into(), address: address.to_string(), connect })
-    }
-
-    /// Says where the server is.
-    fn announce(&self, listener: &TcpListener) {
-        let Ok(address) = listener.local_addr() else { return };
-        tracing::info!("serving {} on {address}", self.repo.display());
-        if !self.headless {
-            let scheme = if self.settings.reach.certificate.is_some() { "https" } else { "http" };
-            // Whoever reads it may have left.
-            let _ =
-                writeln!(io::stdout(), "Pair a device: {scheme}://{address}/pair").and_then(|()| io::stdout().flush());
+    /// Says where the server is: its page is for a browser on this machine, what others scan there leads them to `exposure`.
+    fn announce(&self, exposure: &Exposure, bound: SocketAddr) {
+        tracing::info!("serving {} on {bound}", self.repo.display());
+        if self.headless {
+            return;
         }
+        let mut lines = format!("Pair a device: {}/pair\n", exposure.from_here(bound));
+        if let Some(url) = exposure.from_elsewhere(bound) {
+            lines.push_str(&format!("From elsewhere: {url}\n"));
+        }
+        // Whoever reads it may have left.
+        let _ = io::stdout().write_all(lines.as_bytes()).and_then(|()| io::stdout().flush());
     }
 }
 
@@ -134,17 +127,18 @@ async fn serve(wanted: &Wanted) -> Result<(), String> {
     let paths = Paths::from_env().map_err(|error| text(&error))?;
     let config = Config::load(paths.config_file()).map_err(|error| text(&error))?;
     // What cannot be served must not begin to be.
-    wanted.settings.exposure().map_err(|error| text(&error))?;
+    let exposure = wanted.settings.exposure().map_err(|error| text(&error))?;
     let listener = wanted.listen()?;
+    let bound = listener.local_addr().map_err(|error| text(&error))?;
     let instance = crate::daemon::instance_name("cdev", &wanted.repo);
     let ours = Host::claim(&paths, &instance, Claim::IfFree).map_err(|error| held(error, &wanted.repo))?;
-    let record = wanted.record(&listener)?;
+    let record = cdev_record(&exposure, bound);
     if let Some(invitation) = Invitation::find(&ours).await {
         let handed = Handed::Cdev { settings: wanted.settings.clone() };
         let environment = Environment::of_this_process(&["OSTLER_PROCESS"]);
         let joined = invitation.accept(Some(&config.sessions), &environment, &listener, record.clone(), handed).await;
         if let Some(holder) = joined {
-            wanted.announce(&listener);
+            wanted.announce(&exposure, bound);
             let over = holder.hold(listener, signals.next()).await?;
             ours.left(over.asked);
             return Ok(());
@@ -162,7 +156,7 @@ async fn serve(wanted: &Wanted) -> Result<(), String> {
         }
     };
     door.welcome_back().await;
-    wanted.announce(&listener);
+    wanted.announce(&exposure, bound);
     drop(listener);
     let native = Native::beside(&host, record);
     let asked = tokio::select! {
