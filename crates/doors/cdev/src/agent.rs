@@ -9,7 +9,7 @@ use ostler_engine::session::{
     Change, CreateError, Interrupt, NewSession, Prompt, PromptError, Queue, SessionError, Status, View,
 };
 use ostler_engine::{MayWait, Session};
-use ostler_story::{Agent, Autonomy, Lifetime};
+use ostler_story::{Agent, Alias, Autonomy, Lifetime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -175,9 +175,11 @@ pub(crate) fn state_of(view: &View) -> &'static str {
     ClaudeState::of(view).word()
 }
 
-/// What clients call a session: the agent's own id of the conversation, or ours until it has one.
+/// What clients call a session, for as long as it is there: the conversation that one of them went on with, else our UUID. Claude
+/// is told to call a new conversation that, too.
 pub(crate) fn id_of(view: &View) -> String {
-    view.agent_session.clone().unwrap_or_else(|| view.uuid.clone())
+    let chosen = view.alias.as_ref().filter(|alias| alias.space == DOOR);
+    chosen.map_or_else(|| view.uuid.clone(), |alias| alias.id.clone())
 }
 
 /// What the agent does, in the document's words.
@@ -249,12 +251,12 @@ pub(crate) fn agent_named(call: &Call, name: Option<&str>) -> Result<Agent, Erro
     call.state.engine.sessions().agent(name).map_err(unknown)
 }
 
-fn is_busy(session: &Session) -> bool {
+pub(crate) fn is_busy(session: &Session) -> bool {
     let view = session.view();
     matches!(view.status, Status::Running | Status::Waiting) || view.queued > 0
 }
 
-fn running(session: &Session) -> Error {
+pub(crate) fn running(session: &Session) -> Error {
     let view = session.view();
     Error::new(Code::AgentRunning, format!("{} is already running; stop it first", view.agent.name()))
         .with("current_state", state_of(&view))
@@ -327,23 +329,25 @@ fn resumed(
     id: &str,
     mode: Option<PermissionMode>,
 ) -> Result<Session, Error> {
-    let (agent, conversation, workspace) = match session_named(call, Some(folder), id) {
+    let (agent, conversation, workspace, chosen) = match session_named(call, Some(folder), id) {
         Ok(session) if session.view().status != Status::Closed => {
             loosened(wait, call, &session, mode)?;
             return Ok(session);
         }
         Ok(closed) => {
             let view = closed.view();
-            (view.agent, view.agent_session, view.workspace)
+            let chosen = id_of(&view);
+            (view.agent, view.agent_session, view.workspace, chosen)
         }
         Err(error) if error.code != Code::SessionNotFound || !is_id(id) => return Err(error),
         Err(_) => {
             let (agent, id) = crate::session::recorded(wait, call, folder, id)?;
-            (agent, Some(id), folder.to_owned())
+            (agent, Some(id.clone()), folder.to_owned(), id)
         }
     };
     let new = new_session(call, agent, &workspace, mode)?;
-    create(wait, call, NewSession { resume: conversation, ..new })
+    let alias = Some(Alias { space: DOOR.to_owned(), id: chosen });
+    create(wait, call, NewSession { resume: conversation, alias, ..new })
 }
 
 /// Changes how much an open session may do, if it was said.

@@ -284,14 +284,17 @@ fn decide(wait: &MayWait, call: &Call, approval: &str, decision: Decision) -> Re
 
 pub(crate) fn pending(call: &Call, params: PendingParams) -> Result<Pending, Error> {
     let folder = call.within(params.workspace_id.as_deref())?;
+    let named = params.session_id.as_deref().filter(|id| !id.is_empty());
+    let wanted = match named.map(|id| agent::session_named(call, folder.as_deref(), id)).transpose() {
+        // What another program recorded asks nothing here.
+        Err(error) if error.code == Code::SessionNotFound => return Ok(Pending { count: 0, requests: Vec::new() }),
+        wanted => wanted?,
+    };
+    let is_wanted = |open: &Open| wanted.as_ref().is_none_or(|wanted| wanted.id() == open.session.id());
     let mut requests = Vec::new();
-    for Open { session, approval, asked } in open(call, folder.as_deref()) {
+    for Open { session, approval, asked } in open(call, folder.as_deref()).into_iter().filter(is_wanted) {
         let view = session.view();
         let id = agent::id_of(&view);
-        if params.session_id.as_ref().is_some_and(|wanted| *wanted != id && *wanted != view.uuid && *wanted != view.id)
-        {
-            continue;
-        }
         let asked_at = call.state.engine.inbox().peek(&approval).map_or(0, |found| found.asked_at);
         requests.push(Request {
             tool_use_id: id_of(&approval, &asked),

@@ -144,7 +144,7 @@ fn described(history: &History<'_>, mut entry: Entry) -> SessionInfo {
     let title = session.as_ref().and_then(|view| view.name.clone().or_else(|| view.title.clone()));
     let first_prompt = summary.first_prompt.or(first_prompt);
     SessionInfo {
-        session_id: recorded.or(own).unwrap_or_default(),
+        session_id: own.or(recorded).unwrap_or_default(),
         agent_type,
         summary: title.or(summary.title).or_else(|| first_prompt.clone()),
         first_prompt,

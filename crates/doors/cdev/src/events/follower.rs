@@ -9,11 +9,11 @@ use ostler_door_rpc::LineSource;
 use ostler_engine::approval::AskKind;
 use ostler_engine::feed::{Change, Filter, Kind, Opened, Position};
 use ostler_engine::session::EventStep;
-use ostler_engine::{EventCursor, MayWait, Missing, Subscription, Wake};
+use ostler_engine::{EventCursor, MayWait, Subscription, Wake};
 use serde_json::Value;
 
 use super::gate::HELD_FOR;
-use super::position::{At, Gap};
+use super::position::{At, Gap, before};
 use super::tale::Tale;
 use super::{Event, workspace};
 use crate::connection::Connection;
@@ -139,19 +139,19 @@ impl Follower {
             }
             _ => (asked, 0),
         };
-        let Opened { cursor, told, gap, .. } = opened;
+        let Opened { cursor, told, gap, first, .. } = opened;
         let subscription = self.wake.as_ref().map(|wake| cursor.journal().subscribe(Arc::clone(wake)));
         self.feed = Some(Reading { cursor, told, subscription });
         self.changes.clear();
         (self.skip, self.at) = (skip, at);
         if let Some(missing) = gap {
-            self.gap(missing, lines);
+            self.gap(Gap::of(missing, before(first)), lines);
         }
         Ok(())
     }
 
-    fn gap(&mut self, missing: Missing, lines: &mut Vec<u8>) {
-        let gap = Event::new("events_gap", serde_json::json!({ "reason": Gap::of(missing).reason }));
+    fn gap(&mut self, Gap { reason, oldest }: Gap, lines: &mut Vec<u8>) {
+        let gap = Event::new("events_gap", serde_json::json!({ "reason": reason, "oldest": oldest }));
         self.push(gap, Timestamp::now(), self.at, lines);
     }
 
@@ -166,8 +166,8 @@ impl Follower {
                 self.changes.extend(self.state.engine.feed().changes(&head, &payload, reading.told, &filter));
                 Ok(true)
             }
-            EventStep::Gap { missing, .. } => {
-                self.gap(missing, lines);
+            EventStep::Gap { missing, first } => {
+                self.gap(Gap::of(missing, before(first)), lines);
                 Ok(true)
             }
             EventStep::UpToDate | EventStep::WouldBlock => Ok(false),
@@ -249,7 +249,7 @@ impl Follower {
                 }
                 EventStep::Gap { missing, first } => {
                     done = first - 1;
-                    self.gap(missing, lines);
+                    self.gap(Gap::of(missing, change.position_of(done)), lines);
                 }
                 EventStep::UpToDate | EventStep::WouldBlock => break,
             }

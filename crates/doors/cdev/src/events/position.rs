@@ -9,6 +9,7 @@ use ostler_engine::{MayWait, Missing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::agent;
 use crate::error::{Code, Error};
 use crate::method::Call;
 
@@ -77,17 +78,25 @@ pub(crate) struct Resumed {
 pub(crate) struct Gap {
     /// `let_go` (too long ago), `lost` (a power loss, or another server) or `damaged`.
     pub(crate) reason: String,
+    /// What follows this is all there: who wants no less reads everything else anew.
+    pub(crate) oldest: String,
 }
 
 impl Gap {
-    pub(crate) fn of(missing: Missing) -> Self {
+    /// Something is missing before what follows `oldest`.
+    pub(crate) fn of(missing: Missing, oldest: Position) -> Self {
         let reason = match missing {
             Missing::LetGo => "let_go",
             Missing::Lost => "lost",
             Missing::Damaged => "damaged",
         };
-        Self { reason: reason.to_owned() }
+        Self { reason: reason.to_owned(), oldest: oldest.to_string() }
     }
+}
+
+/// The position after which this entry of the feed comes.
+pub(super) fn before(first: u64) -> Position {
+    Position::after(first.saturating_sub(1))
 }
 
 /// Goes back, or on, to a position: what follows it is told from here on, in its order.
@@ -98,7 +107,7 @@ pub(crate) fn resume(wait: &MayWait, call: &Call, params: ResumeParams) -> Resul
         .as_ref()
         .ok_or_else(|| Error::new(Code::Params, "events/resume needs a WebSocket: REST has no events"))?;
     let opened = call.state.engine.feed().read_after(wait, at.record).map_err(Error::internal)?;
-    let gap = opened.gap.map(Gap::of);
+    let gap = opened.gap.map(|missing| Gap::of(missing, before(opened.first)));
     connection.events.seek(at);
     Ok(Resumed { resumed: true, gap, position: at.to_string() })
 }
@@ -129,12 +138,15 @@ const NAMED_MAX: usize = 256;
 pub(crate) fn subscribe(call: &Call, params: SubscribeParams) -> Result<Subscribed, Error> {
     let none = || Error::params("events/subscribe needs a WebSocket: REST has no events");
     let connection = call.connection.as_ref().ok_or_else(none)?;
+    // Events bear one name of a session; who subscribes may use any. What nobody knows yet stays as it was said.
+    let name = |id: String| agent::session_named(call, None, &id).map_or(id, |session| agent::id_of(&session.view()));
+    let sessions = params.sessions.map(|all| all.into_iter().take(NAMED_MAX).map(name).collect());
     let mut wanted = connection.wanted();
     if let Some(kinds) = &params.types {
         wanted.only(kinds.iter().map(String::as_str));
     }
-    if let Some(sessions) = params.sessions {
-        wanted.sessions = sessions.into_iter().take(NAMED_MAX).collect();
+    if let Some(sessions) = sessions {
+        wanted.sessions = sessions;
     }
     if let Some(workspaces) = params.workspaces {
         wanted.workspaces = workspaces.into_iter().take(NAMED_MAX).collect();

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_api::Timestamp;
-use ostler_engine::MayWait;
 use ostler_engine::history::{Begin, Meant, Position};
+use ostler_engine::{MayWait, Session};
 use serde_json::json;
 
 use super::{Event, line};
@@ -50,9 +50,13 @@ impl Transcripts {
     }
 
     /// Watches one no more, or all; which they were.
-    pub(crate) fn unwatch(&self, id: Option<&str>) -> Vec<String> {
+    pub(crate) fn unwatch(&self, id: Option<&str>, session: Option<&Session>) -> Vec<String> {
         let mut all = self.all();
-        let (gone, stay): (Vec<_>, Vec<_>) = all.drain(..).partition(|watched| id.is_none_or(|id| id == watched.id));
+        let is_it = |watched: &Watched| {
+            let same = session.zip(watched.meant.session.as_ref()).is_some_and(|(one, other)| one.id() == other.id());
+            same || id.is_none_or(|id| id == watched.id)
+        };
+        let (gone, stay): (Vec<_>, Vec<_>) = all.drain(..).partition(is_it);
         *all = stay;
         gone.into_iter().map(|watched| watched.id).collect()
     }

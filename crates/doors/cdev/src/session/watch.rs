@@ -84,7 +84,9 @@ pub(crate) struct UnwatchParams {
 pub(crate) fn unwatch(_: &MayWait, call: &Call, params: UnwatchParams) -> Result<Watching, Error> {
     let connection = socket(call)?;
     let id = params.session_id.as_deref().filter(|id| !id.is_empty());
-    for id in connection.transcripts.unwatch(id) {
+    // By whichever of its names it was watched.
+    let session = id.and_then(|id| agent::session_named(call, None, id).ok());
+    for id in connection.transcripts.unwatch(id, session.as_ref()) {
         let members = json!({"session_id": id, "watching": false, "reason": "client_request"});
         connection.events.notice(Event::new("session_watch_stopped", members));
     }
