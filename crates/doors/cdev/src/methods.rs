@@ -56,7 +56,8 @@ methods! {
     GitLog = "git/log", "List commits", View, Waits(git::log): git::LogParams => git::GitLog;
     GitStage = "git/stage", "Stage files", WriteFiles, Waits(git::stage): git::PathsParams => git::Staged;
     GitUnstage = "git/unstage", "Unstage files", WriteFiles, Waits(git::unstage): git::PathsParams => git::Unstaged;
-    GitDiscard = "git/discard", "Discard changes", WriteFiles, Waits(git::discard): git::PathsParams => git::Discarded;
+    GitDiscard = "git/discard", "Discard changes", WriteFiles, Waits(git::discard): git::DiscardParams => git::Discarded;
+    GitRestore = "git/restore", "Put back what was discarded", WriteFiles, Waits(git::restore): git::RestoreParams => git::Restored;
     GitCommit = "git/commit", "Create commit", WriteFiles, Waits(git::commit): git::CommitParams => git::Committed;
     GitPush = "git/push", "Push to remote", WriteFiles, Waits(git::push): git::PushParams => git::Pushed;
     GitPull = "git/pull", "Pull from remote", WriteFiles, Waits(git::pull): git::PullParams => git::Pulled;
@@ -86,6 +87,14 @@ methods! {
     WorkspaceStatus = "workspace/status", "Get what a workspace is at", View, Waits(workspace::get): workspace::WhichParams => workspace::Workspace;
     WorkspaceAdd = "workspace/add", "Serve another folder", View, Waits(workspace::add): workspace::AddParams => workspace::Workspace;
     WorkspaceRemove = "workspace/remove", "Serve a folder no more", View, Waits(workspace::remove): workspace::WhichParams => permission::Success;
+    // As today's clients call what has a name above.
+    WorkspaceHistory = "workspace/session/history", "List sessions of a workspace", View, Waits(session::list): session::ListParams => session::Sessions;
+    WorkspaceMessages = "workspace/session/messages", "Get session messages", View, Waits(session::messages): session::MessagesParams => session::Messages;
+    WorkspaceWatch = "workspace/session/watch", "Watch session for updates", View, Waits(session::watch): session::IdParams => session::Watching;
+    WorkspaceUnwatch = "workspace/session/unwatch", "Stop watching", View, Waits(session::unwatch): session::UnwatchParams => session::Watching;
+    WorkspaceActivate = "workspace/session/activate", "Make a session the current one of its workspace", Prompt, Waits(session::activate): session::IdParams => session::SessionState;
+    WorkspaceFiles = "workspace/files/list", "List a directory", View, Waits(file::list): file::ListParams => file::List;
+    WorkspaceFile = "workspace/file/get", "Get file content", View, Waits(file::get): file::GetParams => file::File;
     WorkspaceSubscribe = "workspace/subscribe", "Be told of this workspace, and of others that were named", View, Now(workspace::subscribe): workspace::WhichParams => workspace::Subscriptions;
     WorkspaceUnsubscribe = "workspace/unsubscribe", "Be told of a workspace no more", View, Now(workspace::unsubscribe): workspace::WhichParams => workspace::Subscriptions;
     WorkspaceSubscribeAll = "workspace/subscribeAll", "Be told of every workspace", View, Now(workspace::subscribe_all): status::Nothing => workspace::Subscriptions;

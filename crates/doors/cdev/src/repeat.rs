@@ -11,7 +11,7 @@ use crate::notify;
 /// The event that repeats the answers of a method.
 fn kind(method: &str) -> Option<&'static str> {
     match method {
-        "file/get" => Some("file_content"),
+        "file/get" | "workspace/file/get" => Some("file_content"),
         "status/get" => Some("status_response"),
         _ => None,
     }

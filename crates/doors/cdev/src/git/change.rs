@@ -22,6 +22,15 @@ pub(crate) struct PathsParams {
     pub(crate) workspace_id: Option<String>,
 }
 
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct DiscardParams {
+    #[serde(flatten)]
+    pub(crate) paths: PathsParams,
+    /// Nothing need be kept. Left out, everything is kept for a day, and more than 64 MiB is refused.
+    #[serde(default)]
+    pub(crate) without_keeping: bool,
+}
+
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Staged {
     pub(crate) success: bool,
@@ -38,7 +47,7 @@ pub(crate) struct Unstaged {
 pub(crate) struct Discarded {
     pub(crate) success: bool,
     pub(crate) discarded: Vec<String>,
-    /// Under this name what was discarded is kept for a day.
+    /// Under this name what was discarded is kept for a day: `git/restore` puts it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<String>,
 }
@@ -98,15 +107,40 @@ pub(crate) fn unstage(wait: &MayWait, call: &Call, params: PathsParams) -> Resul
     Ok(Unstaged { success: true, unstaged: params.paths })
 }
 
-pub(crate) fn discard(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Discarded, Error> {
+pub(crate) fn discard(wait: &MayWait, call: &Call, params: DiscardParams) -> Result<Discarded, Error> {
     let folder = call.state.engine.discarded_folder();
-    let gone = change_paths(wait, call, &params, ("discard", "git/discard"), |tree, chosen| {
-        let gone = tree.discard(Discard { paths: chosen, staged: true, keep_in: Some(&folder) })?;
+    let keep_in = (!params.without_keeping).then_some(folder.as_path());
+    let gone = change_paths(wait, call, &params.paths, ("discard", "git/discard"), |tree, chosen| {
+        let gone = tree.discard(Discard { paths: chosen, staged: true, keep_in })?;
         let count = gone.paths.len();
         Ok((gone, count))
     })?;
     let discarded = gone.paths.iter().map(|path| shown(path)).collect();
     Ok(Discarded { success: true, discarded, kept: gone.kept.map(|kept| kept.id) })
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub(crate) struct RestoreParams {
+    /// `kept`, as `git/discard` gave it.
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) workspace_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Restored {
+    pub(crate) success: bool,
+    pub(crate) restored: Vec<String>,
+}
+
+pub(crate) fn restore(wait: &MayWait, call: &Call, params: RestoreParams) -> Result<Restored, Error> {
+    let folder = call.state.engine.discarded_folder();
+    let back = change(wait, call, params.workspace_id.as_deref(), ("restore", Some(0)), |tree| {
+        let back = tree.restore_discarded(&folder, &params.id)?;
+        let count = back.len();
+        Ok((back, Some(count)))
+    })?;
+    Ok(Restored { success: true, restored: back.iter().map(|path| shown(path)).collect() })
 }
 
 /// That it was done.

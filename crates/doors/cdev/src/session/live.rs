@@ -1,7 +1,7 @@
 //! `session/start`, `send`, `stop`, `input`, `respond`, `state`: the same as `agent/*` for clients that name their session in each
 //! request, whichever agent it is with.
 
-use ostler_engine::MayWait;
+use ostler_engine::{MayWait, Session};
 use ostler_story::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -198,11 +198,27 @@ pub(crate) struct SessionState {
 
 pub(crate) fn state(call: &Call, params: super::IdParams) -> Result<SessionState, Error> {
     let folder = call.within(params.workspace_id.as_deref())?;
-    let session = agent::session_named(call, folder.as_deref(), &params.session_id)?;
+    agent::session_named(call, folder.as_deref(), &params.session_id).map(|session| stands(&session))
+}
+
+/// `workspace/session/activate`: what `agent/*` means from now on. Not while another one is at work, which it means until then.
+pub(crate) fn activate(wait: &MayWait, call: &Call, params: super::IdParams) -> Result<SessionState, Error> {
+    let folder = call.folder(params.workspace_id.as_deref())?;
+    let chosen = agent::session_named(call, Some(&folder), &params.session_id)?;
+    call.state.engine.choose_current(wait, &folder, |current| {
+        match current.filter(|current| current.id() != chosen.id() && agent::is_busy(current)) {
+            Some(busy) => Err(agent::running(&busy)),
+            None => Ok(chosen.clone()),
+        }
+    })?;
+    Ok(stands(&chosen))
+}
+
+fn stands(session: &Session) -> SessionState {
     let (view, asked) = (session.view(), session.asked());
     let open = asked.first();
     let status = agent::state_of(&view);
-    Ok(SessionState {
+    SessionState {
         session_id: agent::id_of(&view),
         workspace_id: place::id_of(&view.workspace),
         agent_type: view.agent.name().to_owned(),
@@ -215,5 +231,5 @@ pub(crate) fn state(call: &Call, params: super::IdParams) -> Result<SessionState
         queued: view.queued,
         started_at: super::time(view.created_ms),
         last_active: super::time(view.activity_ms),
-    })
+    }
 }
