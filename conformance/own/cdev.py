@@ -6,11 +6,16 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import ssl
+import subprocess
 
+import squares
 from approvals_kit import LONG, House, Terminal
-from cdev_kit import Cdev, Port, Socket
+from cdev_kit import Cdev, Port, Socket, free_port
 from devices_kit import Key
 from lib import area, wait_for
+from web import own_address, status
 
 OPEN = ("/health", "/pair", "/api/pair/info", "/api/pair/qr")
 # What a check for beginnings lets in, and what is nobody's.
@@ -170,6 +175,72 @@ def out_loud(t):
         t.eq("everybody-is-shown-a-token-and-let-in", house.port.exchange(far["token"], Host="box.example").status, 200)
         open_port = house.run_as("start", "--repo", house.repo, "--host", "0.0.0.0", "--port", "0")
         t.eq("an-open-address-needs-a-way-to-protect-it", open_port, 1)
+    finally:
+        house.down()
+
+
+def told_at_start(house, *flags, **env):
+    """What `cdev start` prints for people, with a port of its own."""
+    port = free_port()
+    words = [house.program, "as", "cdev", "start", "--repo", house.dir, "--port", str(port), *flags]
+    with subprocess.Popen(words, env=dict(house.env, **env), cwd=house.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as p:
+        wait_for(lambda: status(port, "Host: localhost", first="GET /health HTTP/1.1") == 200, LONG, 0.05)
+        p.terminate()
+        return port, p.communicate()[0].splitlines()
+
+
+@area("cdev-an-address-for-others")
+def addresses(t):
+    """What a phone scans leads it here: by the address where all are bound, by a name where there is a certificate."""
+    house = Cdev(t)
+    try:
+        here = "http://127.0.0.1:%d" % house.port.port
+        square = json.loads(squares.read(house.port("GET", "/api/pair/qr").body))
+        t.eq("the-square-says-what-a-phone-must-know", ({name: square[name] for name in ("http", "ws", "repo")}, sorted(square)),
+             ({"http": here, "ws": here.replace("http", "ws") + "/ws", "repo": "project"}, ["http", "repo", "session", "token", "ws"]))
+        t.eq("and-its-token-pairs", house.port.exchange(square["token"]).status, 200)
+    finally:
+        house.down()
+    address = own_address()
+    if not address:
+        return t.skip("lan", "this machine has no address but the loopback")
+    lan = ("--host", "0.0.0.0", "--insecure-lan")
+    house = Cdev(t, *lan)
+    try:
+        there = "http://%s:%d" % (address, house.port.port)
+        info = house.port("GET", "/api/pair/info").json
+        t.eq("lan-phones-are-told-the-address", (info["http"], info["ws"]), (there, there.replace("http", "ws") + "/ws"))
+        t.eq("lan-the-square-says-the-same", json.loads(squares.read(house.port("GET", "/api/pair/qr").body))["http"], there)
+        t.ok("lan-and-the-page", there in house.port("GET", "/pair").body.decode())
+        host = "%s:%d" % (address, house.port.port)
+        t.eq("lan-which-lets-them-in", [status(house.port.port, "Host: " + host, first="GET %s HTTP/1.1" % path, address=address) for path in ("/health", "/pair")], [200, 200])
+        t.eq("lan-where-a-token-is-needed", status(house.port.port, "Host: " + host, first="GET /ws HTTP/1.1", address=address), 401)
+        port, lines = told_at_start(house, *lan)
+        t.eq("lan-who-starts-it-is-told-both", lines, ["Pair a device: http://127.0.0.1:%d/pair" % port, "From elsewhere: http://%s:%d" % (address, port)])
+    finally:
+        house.down()
+    certified(t, address)
+
+
+def certified(t, address):
+    if not shutil.which("openssl"):
+        return t.skip("certificate", "openssl is missing")
+    house = Cdev(t, "--host", "0.0.0.0", start=False)
+    try:
+        pem, key = house.dir + "/c.pem", house.dir + "/k.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out", pem, "-days", "9",
+                        "-subj", "/CN=box", "-addext", "subjectAltName=DNS:localhost,DNS:box.example,IP:127.0.0.1"], check=True, stderr=subprocess.DEVNULL)
+        house.more.update(CDEV_SECURITY_TLS_CERT=pem, CDEV_SECURITY_TLS_KEY=key)
+        port = Port(free_port())
+        port.tls = ssl.create_default_context(cafile=pem)
+        house.start(port)
+        there = "https://box.example:%d" % house.port.port
+        info = house.port("GET", "/api/pair/info").json
+        t.eq("certificate-phones-are-told-its-name", (info["http"], info["ws"]), (there, there.replace("http", "ws") + "/ws"))
+        t.eq("certificate-the-square-says-the-same", json.loads(squares.read(house.port("GET", "/api/pair/qr").body))["http"], there)
+        tls = ssl.create_default_context(cafile=pem)
+        tls.name = "box.example"
+        t.eq("certificate-which-lets-them-in", status(house.port.port, "Host: box.example:%d" % house.port.port, first="GET /health HTTP/1.1", address=address, tls=tls), 200)
     finally:
         house.down()
 

@@ -35,10 +35,11 @@ class Port:
     """The port of a server."""
 
     def __init__(self, port):
-        self.port = port
+        self.port, self.tls = port, None
 
     def __call__(self, method, path, body=None, token=None, **headers):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        secure = {"context": self.tls} if self.tls else {}
+        c = (http.client.HTTPSConnection if self.tls else http.client.HTTPConnection)("127.0.0.1", self.port, timeout=LONG, **secure)
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         headers.setdefault("Host", "127.0.0.1:%d" % self.port)
         if token:
@@ -140,8 +141,8 @@ class Cdev(House):
         if start:
             self.start()
 
-    def start(self):
-        self.port = Port(free_port())
+    def start(self, port=None):
+        self.port = port or Port(free_port())
         self.log = self.dir + "/cdev.log"
         words = [self.program, "as", "cdev", "start", "--repo", self.repo, "--port", str(self.port.port), "--headless"]
         with open(self.log, "ab") as log:

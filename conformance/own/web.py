@@ -8,7 +8,7 @@ import ssl
 import struct
 import subprocess
 
-from approvals_kit import LONG, confirms
+from approvals_kit import LONG, Terminal, confirms
 from codecast import as_nobody
 from devices_kit import Device, Guests, paired, port_of, refused
 from kit import Fail
@@ -200,6 +200,15 @@ def ways(t):
     certificate(t, address)
 
 
+def shows(house, *words):
+    """What a person sees who offers a place to a device."""
+    term = Terminal(house, *words)
+    term.until(b"q to stop", LONG)
+    term.type(b"q")
+    term.wait()
+    return term.seen.decode(errors="replace")
+
+
 def lan(t, address):
     house = Guests(t)
     try:
@@ -208,6 +217,12 @@ def lan(t, address):
         t.ok("lan-counts-once-a-person-confirmed-it", status(port_of(house), "Host: x", address=address) == "ConnectionRefusedError")
         confirmed(house, "web.bind", "web.insecure_lan")
         port = port_of(house)
+        told = "http://%s:%d" % (address, port)
+        t.ok("lan-the-address-is-listed-and-no-other", house.good("status", "--connect").count("from elsewhere http://%s:" % address) == 2 and "://0.0.0.0" not in house.good("status", "--connect"))
+        shown = shows(house, "pair")
+        t.ok("lan-a-device-is-sent-to-the-address", "at " + told in shown and "phones cannot reach" not in shown, shown)
+        t.ok("lan-a-browser-here-to-where-it-keeps-a-key", "http://127.0.0.1:%d/#" % port in shows(house, "web"))
+        t.ok("lan-so-is-a-cdev-client", "at http://%s:" % address in shows(house, "as", "cdev", "pair"))
         t.eq("lan-by-its-address", status(port, "Host: %s:%d" % (address, port), address=address), 101)
         t.eq("lan-not-by-a-name", status(port, "Host: evil.example:%d" % port, address=address), 403)
         t.eq("lan-no-other-page", status(port, "Host: %s:%d" % (address, port), "Origin: http://evil.example", address=address), 403)
@@ -229,6 +244,10 @@ def certificate(t, address):
         confirmed(house, "web.bind")
         port, tls = port_of(house), ssl.create_default_context(cafile=pem)
         tls.name = "box.example"
+        told = "https://box.example:%d" % port
+        t.ok("certificate-its-name-is-listed", "from elsewhere " + told in house.good("status", "--connect"), house.good("status", "--connect"))
+        t.ok("certificate-a-device-is-sent-there", "at " + told in shows(house, "pair"))
+        t.ok("certificate-a-browser-too", told + "/#" in shows(house, "web"))
         t.eq("certificate-for-its-name", status(port, "Host: box.example:%d" % port, address=address, tls=tls), 101)
         t.eq("certificate-for-no-other", status(port, "Host: evil.example:%d" % port, address=address, tls=tls), 403)
         t.eq("certificate-nor-for-the-address", status(port, "Host: %s:%d" % (address, port), address=address, tls=tls), 403)
