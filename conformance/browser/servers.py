@@ -124,7 +124,8 @@ class Rebound:
     def serve(self, client):
         head = b""
         with client:
-            while b"\r\n" not in head:
+            # A page is asked for in the clear, also where the port itself speaks TLS.
+            while b"\r\n" not in head and not head.startswith(b"\x16"):
                 piece = client.recv(65536)
                 if not piece:
                     return
