@@ -13,6 +13,7 @@ import subprocess
 import squares
 from approvals_kit import LONG, House, Terminal
 from cdev_kit import Cdev, Port, Socket, free_port
+from codecast import as_nobody
 from devices_kit import Key
 from lib import area, wait_for
 from web import own_address, status
@@ -97,6 +98,17 @@ def devices(t):
         house.stop()
         house.start()
         t.eq("tokens-outlive-the-server", house.port("GET", "/api/status", token=renewed["access_token"]).status, 200)
+        t.eq("doctor-looks-at-it", house.run_as("doctor"), 0)
+        told = subprocess.run([house.program, "as", "cdev", "config"], env=dict(house.env, CDEV_SERVER_PORT="4321"), capture_output=True, text=True, timeout=LONG)
+        t.ok("config-says-each-setting-with-its-variable", told.returncode == 0 and "CDEV_SERVER_PORT" in told.stdout and "4321" in told.stdout, told)
+        t.ok("auth-reset-is-for-a-terminal", house.run_as("auth", "reset") != 0 and house.port("GET", "/api/status", token=renewed["access_token"]).status == 200)
+        term = Terminal(house, "as", "cdev", "auth", "reset")
+        t.eq("there-it-puts-every-device-out", (term.wait(), house.port("GET", "/api/status", token=renewed["access_token"]).status), (0, 401))
+        house.stop()
+        house.more["CDEV_SECURITY_SHUTDOWN_ENDS_SERVER"] = "true"
+        house.start()
+        s = Socket(house.port.port, house.port.paired()["access_token"])
+        t.eq("by-a-setting-shutdown-ends-the-server", (s.call("shutdown")["result"]["success"], house.p.wait(LONG)), (True, 0))
     finally:
         house.down()
 
@@ -163,6 +175,14 @@ def tunnel(t):
         device = port.exchange(info["token"], **through).json
         t.eq("the-phone-is-served-through-the-tunnel", port("GET", "/api/status", token=device["access_token"], **through).status, 200)
         t.eq("another-host-is-not", port("GET", "/health", Host="evil.example").status, 403)
+        if os.geteuid() != 0:
+            return t.skip("another-user", "needs root to become another user")
+        good = port.token()
+        stranger = lambda path, **how: as_nobody(lambda: (lambda a: (a.status, b"cdev_p_" in a.body))(port("GET", path, **how)))
+        t.eq("a-tunnel-of-another-user-is-elsewhere-too", [stranger(path, Host="box.example") for path in ("/api/pair/info", "/pair", "/api/pair/qr", "/api/auth/pairing/pending")],
+             ["(200, False)", "(200, False)", "(403, False)", "(403, False)"])
+        t.eq("and-passes-on-what-a-phone-scanned", as_nobody(lambda: port.exchange(good, **through).status), "202")
+        t.eq("without-the-outer-name-it-is-not-heard", stranger("/api/pair/info"), "(403, False)")
     finally:
         house.down()
 
@@ -250,7 +270,7 @@ def limits(t):
     house = Cdev(t, env={"CDEV_SECURITY_RATE_LIMIT_ENABLED": "true"})
     try:
         port = house.port
-        token = port.paired()["access_token"]
+        token, second = (port.paired()["access_token"] for _ in range(2))
         s = Socket(port.port, token)
         answers = [s.call("status/get") for _ in range(101)]
         t.eq("a-hundred-a-minute", ["error" in a for a in answers], [False] * 100 + [True])
@@ -260,6 +280,12 @@ def limits(t):
         t.ok("tries-at-tokens-are-counted-by-address", tries[0].status == 401 and tries[-1].status == 429 and int(tries[-1].headers["retry-after"]) > 0, tries[-1])
         other = Socket(port.port, token)
         t.ok("another-connection-has-its-own", "result" in other.call("status/get"))
+        more = [Socket(port.port, token) for _ in range(4)]
+        answers = [s.call("status/get") for s in more for _ in range(80)]
+        t.ok("a-device-has-four-times-that-over-all-its-connections", all("result" in a for a in answers[:290]) and answers[-1]["error"]["data"]["code"] == "RATE_LIMITED", answers[-1])
+        token = second
+        other = Socket(port.port, token)
+        t.ok("another-device-has-its-own", "result" in other.call("status/get"))
         doc = port("GET", "/api/rpc/discover", token=token, Accept_Encoding="gzip")
         t.ok("long-answers-are-packed-for-who-can-read-it", doc.headers.get("content-encoding") == "gzip" and json.loads(gzip.decompress(doc.body))["methods"])
         t.ok("and-not-for-who-cannot", "content-encoding" not in port("GET", "/api/rpc/discover", token=token).headers)

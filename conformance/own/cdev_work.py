@@ -9,10 +9,12 @@ import subprocess
 import time
 
 from cdev_kit import Cdev, Socket
-from approvals_kit import LONG, House
+from approvals_kit import LONG, House, approved
+from codecast_kit import suite as codecast
 from devices_kit import Guests, paired
 from kit import proc_bytes
 from lib import Fail, area, wait_for
+from zeroclaw import Client as Zeroclaw
 
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cdev", "fake_claude.py")
 
@@ -34,7 +36,8 @@ class Desk(Cdev):
         self.claude = self.fakes + "/claude"
         shutil.copy(FAKE, self.claude)
         os.chmod(self.claude, 0o755)
-        self.more["CDEV_CLAUDE_COMMAND"] = self.claude
+        self.more.update(CDEV_CLAUDE_COMMAND=self.claude, TMPDIR=self.dir + "/tmp")
+        os.makedirs(self.dir + "/tmp")
         git(self.dir, "init", "-q", "-b", "main", self.repo)
         git(self.repo, "config", "user.name", "T")
         git(self.repo, "config", "user.email", "t@example.invalid")
@@ -157,8 +160,12 @@ def injection(t):
             t.eq("nor-is-one-to-go-on-with-%s" % id[:12], phone.code("agent/run", {"prompt": "x", "mode": "continue", "session_id": id}), "SESSION_NOT_FOUND")
         for query in ("", "?session_id=../evil", "?session_id=evil"):
             t.ok("nobody-deletes-a-session-by-its-name-%s" % query, desk.port("DELETE", "/api/claude/sessions" + query, token=desk.access).status == 405 and os.path.exists(folder + "/evil.jsonl"))
-        index = [os.path.join(d, f) for d, _, fs in os.walk("/tmp/cdev") for f in fs] if os.path.isdir("/tmp/cdev") else []
-        t.eq("nothing-of-it-is-in-a-folder-that-others-read", index, [])
+        found = phone.ok("repository/search", {"query": "readme"})["results"]
+        t.ok("there-is-an-index", [f["path"] for f in found] == ["README.md"] and wait_for(lambda: phone.ok("repository/index/status")["status"] == "ready", LONG, 0.1), found)
+        below = [os.path.join(d, name) for d, ds, fs in os.walk(desk.state) for name in ds + fs]
+        open_to = [path for path in below + [desk.state] if not os.path.islink(path) and os.lstat(path).st_mode & 0o077]
+        t.ok("nothing-of-it-is-for-others-to-read", len(below) > 5 and open_to == [], open_to)
+        t.eq("nor-in-a-folder-for-what-is-temporary", os.listdir(desk.more["TMPDIR"]), [])
     finally:
         desk.down()
 
@@ -298,8 +305,81 @@ def told(t):
         t.eq("nothing-was-discarded", done["files_affected"], 0)
         answer, done = after("git/discard", {"paths": ["."]})
         t.eq("discarded-is-counted", (sorted(answer["result"]["discarded"]), done["files_affected"]), (["a.txt", "b.txt"], 2))
+        kept = answer["result"]["kept"]
+        answer, done = after("git/restore", {"id": kept})
+        t.eq("and-put-back-as-it-was", (sorted(answer["result"]["restored"]), done["operation"], done["files_affected"], open(desk.repo + "/a.txt").read()), (["a.txt", "b.txt"], "restore", 2, "x\n"))
+        answer, done = after("git/restore", {"id": kept})
+        t.eq("which-it-is-once", (answer["error"]["data"]["code"], done["success"]), ("GIT_ERROR", False))
+        kept = desk.port("POST", "/api/git/discard", {"paths": ["a.txt"]}, desk.access).json["kept"]
+        t.eq("over-rest-too", desk.port("POST", "/api/git/restore", {"id": kept}, desk.access).json, {"success": True, "restored": ["a.txt"]})
+        with open(desk.repo + "/large", "wb") as f:
+            f.truncate((64 << 20) + 1)
+        t.eq("more-than-is-kept-is-not-thrown-away", (phone.code("git/discard", {"paths": ["large"]}), os.path.exists(desk.repo + "/large")), ("GIT_ERROR", True))
+        answer = phone.ok("git/discard", {"paths": ["large"], "without_keeping": True})
+        t.eq("unless-nothing-need-be-kept", (answer, os.path.exists(desk.repo + "/large")), ({"success": True, "discarded": ["large"]}, False))
     finally:
         desk.down()
+
+
+@area("cdev-as-todays-clients-say-it")
+def today(t):
+    """What is called otherwise than in the document is the same; what is left out is not there."""
+    desk = Desk(t)
+    try:
+        phone = desk.phone()
+        first = phone.ok("agent/run", {"prompt": "CONF:simple"})["session_id"]
+        desk.idle(phone)
+        which = {"session_id": first, "limit": 2}
+        for name, usual, params in (("workspace/session/history", "session/history", {}), ("workspace/session/messages", "session/messages", which), ("workspace/session/watch", "session/watch", which),
+                                    ("workspace/session/unwatch", "session/unwatch", which), ("workspace/files/list", "file/list", {}), ("workspace/file/get", "file/get", {"path": "README.md"})):
+            said = [{k: v for k, v in phone.ok(method, params).items() if k != "query_time_ms"} for method in (name, usual)]
+            t.eq(name, said[0], said[1])
+        second = phone.ok("agent/run", {"prompt": "CONF:slow"})["session_id"]
+        t.eq("another-session-is-not-made-current-while-one-works", phone.code("workspace/session/activate", {"session_id": first}), "CLAUDE_ALREADY_RUNNING")
+        t.eq("the-current-one-is-the-last", phone.ok("agent/status")["session_id"], second)
+        phone.ok("agent/stop")
+        t.eq("then-it-is", (phone.ok("workspace/session/activate", {"session_id": first})["session_id"], phone.ok("agent/status")["session_id"]), (first, first))
+        for name in ("workspace/session/delete", "workspace/update", "workspace/discover", "workspace/cache/invalidate"):
+            t.eq("not-there-%s" % name, phone.code(name, {"session_id": first}), "INVALID_COMMAND")
+        t.eq("pictures-are-listed-as-files", [desk.port("GET", "/api/images", token=desk.access).status, phone.code("file/list", {"path": ".cdev/images"})], [405, "FILE_NOT_FOUND"])
+    finally:
+        desk.down()
+
+
+@area("cdev-events-of-a-workspace")
+def workspaces(t):
+    """At the port of `ostler up` there are several folders: who names one is told of that one."""
+    house = Guests(t).up()
+    try:
+        token = paired(house, "phone", "--rights", "work")["tokens"]["access"]
+        port = int(next(d["address"] for d in house.record()["doors"] if d["name"] == "cdev").rsplit(":", 1)[1])
+        folders = [house.dir + "/one", house.dir + "/two"]
+        for folder in folders:
+            os.makedirs(folder)
+            house.good("new", "echo", folder)
+        one, everything = Socket(port, token), Socket(port, token)
+        known = {w["path"]: w["id"] for w in one.call("workspace/list")["result"]["workspaces"]}
+        t.eq("each-folder-is-one", sorted(known), folders)
+        one.call("events/subscribe", {"workspaces": [known[folders[0]]]})
+        everything.call("status/get")
+        for folder in reversed(folders):
+            one.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": known[folder]})
+
+        def heard(s):
+            """Whose events came, until the turn in the first folder was over."""
+            whose = set()
+            while said := s.hear():
+                told = said.get("params", {})
+                whose |= {told["workspace_id"]} if "workspace_id" in told else set()
+                if told.get("event") == "claude_status" and told["state"] == "idle" and told["workspace_id"] == known[folders[0]]:
+                    return whose
+        t.eq("who-names-none-is-told-of-both", heard(everything), set(known.values()))
+        t.eq("who-names-one-is-told-of-that", heard(one), {known[folders[0]]})
+        limited = Socket(port, token)
+        answers = [limited.call("status/get") for _ in range(101)]
+        t.ok("here-a-hundred-a-minute-are-enough-unasked", "error" not in answers[99] and answers[100]["error"]["data"]["code"] == "RATE_LIMITED", answers[100])
+    finally:
+        house.down()
 
 
 @area("cdev-resume")
@@ -329,7 +409,11 @@ def resume(t):
         t.eq("also-after-the-server-was-killed", ([key(e) for e in back.told()], back.gap), ([key(e) for e in all[4:]], None))
         lost = desk.phone("99999999.0-00000000")
         t.ok("a-position-of-elsewhere-is-a-gap", lost.gap and lost.gap["reason"] == "lost", lost.gap)
-        t.eq("and-the-stream-says-so", lost.until("events_gap")["reason"], "lost")
+        said = lost.until("events_gap")
+        t.eq("and-the-stream-says-so", (said["reason"], said["oldest"]), ("lost", lost.gap["oldest"]))
+        from_oldest = desk.phone(lost.gap["oldest"])
+        from_oldest.until("claude_status", lambda e: e["position"] == all[-1]["position"])
+        t.eq("the-oldest-it-names-is-one-to-go-on-from-and-leaves-nothing-out", (from_oldest.gap, [key(e) for e in from_oldest.told()]), (None, [key(e) for e in all]))
         t.eq("no-position-at-all-is-refused", desk.phone().code("events/resume", {"after": "yesterday"}), "INVALID_PAYLOAD")
     finally:
         desk.down()
@@ -458,6 +542,35 @@ def doors(t):
         phone.ok("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": "approved"})
         t.ok("its-answer-counts-there", wait_for(lambda: house.pending() == [], LONG, 0.1), house.pending())
         t.eq("and-its-turn-goes-on", phone.until("claude_status", lambda e: e["state"] == "idle")["agent_type"], "echo")
+        addresses = {d["name"]: d["address"] for d in house.record()["doors"]}
+        rpc, zeroclaw = codecast.Rpc(int(addresses["codecast"].rsplit(":", 1)[1])), Zeroclaw(addresses["zeroclaw"])
+        made = rpc.ok("session.create", {"path": cdev.repo, "cli_type": "echo", "mode": "ask"})["sessionId"]
+        named = zeroclaw.new(cwd=cdev.repo)
+        streams = []
+
+        def begins(door):
+            if door == "codecast":
+                streams.append(codecast.Stream(rpc, made, "ASK please"))
+            else:
+                zeroclaw.prompt(named, "ASK please")
+        for door, session in (("codecast", made), ("zeroclaw", named)):
+            phone.events.clear()
+            begins(door)
+            asked = phone.until("claude_permission")
+            t.eq("a-phone-is-asked-what-%s-began" % door, asked["session_id"], session)
+            phone.ok("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": "approved"})
+            t.eq("and-%s-goes-on" % door, phone.until("claude_status", lambda e: e["state"] == "idle")["session_id"], session)
+        streams[0].finish(LONG)
+        phone.events.clear()
+        began = phone.ok("agent/run", {"prompt": "ASK please", "agent_type": "echo"})
+        listed = [(s["door"], s["workspace"]) for s in house.json("sessions") if s["uuid"] == began["session_id"]]
+        t.eq("what-a-phone-began-is-in-the-list", listed, [("cdev", cdev.repo)])
+        listed = {s["session_id"] for kind in ("session/list", "session/list-acp") for s in zeroclaw.ok(kind)["sessions"]}
+        t.ok("and-in-zerocodes", began["session_id"] in listed, listed)
+        seen, code = approved(house, house.waiting()[0]["id"])
+        t.ok("a-terminal-answers-it", code == 0, (seen, code))
+        t.eq("which-the-phone-is-told", phone.until("claude_permission_resolved")["decision"], "allow")
+        phone.until("claude_status", lambda e: e["state"] == "idle")
     finally:
         if cdev:
             cdev.stop()

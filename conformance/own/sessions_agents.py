@@ -1,6 +1,8 @@
 """Why an agent failed, wherever one looks; by which names every door finds a session; each answer in its own turn."""
 import os
 
+from cdev_kit import Cdev, Port
+from cdev_work import Phone
 from codecast_kit import suite as codecast
 from lib import area, wait_for
 from sessions_kit import LONG, House, Wire
@@ -21,6 +23,17 @@ class Doors(House):
         self.native = Wire(self.socket())
         self.codecast = codecast.Rpc(int(doors["codecast"].rsplit(":", 1)[1]))
         self.zeroclaw = Zeroclaw(doors["zeroclaw"])
+        self.cdev_port = int(doors["cdev"].rsplit(":", 1)[1])
+
+    def phone(self):
+        """A cdev client: paired where that needs nobody, at a `cdev start` that joins, and known at every port."""
+        joined = Cdev.joining(self)
+        try:
+            self.access = joined.port.paired()["access_token"]
+            self.port = Port(self.cdev_port)
+            return Phone(self)
+        finally:
+            joined.stop()
 
     def prepare(self):
         os.makedirs(self.dir + "/bin")
@@ -42,6 +55,7 @@ def failing(help):
 @area("sessions-start-failure")
 def start_failure(t):
     house = Doors(t, **{name: failing(help) for name, help in HELPS.items()})
+    phone = house.phone()
     try:
         for name in HELPS:
             rc, o, e = house("new", name, "-m", "hello")
@@ -62,6 +76,10 @@ def start_failure(t):
             sid = house.zeroclaw.new(agent_alias=name, cwd=house.dir)
             reply = house.zeroclaw.turn(sid, "hello")
             t.ok(name + "-zeroclaw-says-why", REASON in reply.get("error", {}).get("message", ""), reply)
+            phone.events.clear()
+            phone.ok("agent/run", {"prompt": "hello", "agent_type": name, "workspace_id": house.dir})
+            told = phone.until("claude_status", lambda e: e["agent_type"] == name and e["state"] in ("error", "idle"))
+            t.ok(name + "-cdev-says-why", told["state"] == "error" and REASON in told["error"], told)
     finally:
         house.down()
 
@@ -130,10 +148,15 @@ def ids(t):
         t.ok("zeroclaw-lists-by-the-same-names", {"my-own-name", unnamed, made, known[plain]["uuid"]} <= listed, listed)
         listed = {s["sessionId"] for s in rpc.ok("session.list")["sessions"]}
         t.eq("codecast-lists-uuids", listed, uuids)
+        phone = house.phone()
+        begun = phone.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": house.dir})["result"]["session_id"]
+        t.ok("and-names-what-it-begins-so", begun in {s["uuid"] for s in house.json("sessions")} - uuids, begun)
         session = next(s for s in known.values() if s.get("alias") == "my-own-name" or s["door"] == "zeroclaw" and s["uuid"] != unnamed)
         t.ok("the-command-line-shows-the-alias", "my-own-name" in house.good("sessions"), house.good("sessions"))
         house.good("send", session["id"], "hello")
         session = house.info(session["id"])
+        listed = {s["session_id"] for s in phone.call("session/list")["result"]["sessions"]}
+        t.eq("cdev-lists-uuids-of-what-was-said-something", listed, {session["uuid"], begun})
         names = {"uuid": session["uuid"], "id": session["id"], "alias": "my-own-name", "agents-own": session["agent_session"]}
         for what, name in names.items():
             found = native.call("session.get", id=name).get("result", {}).get("id")
@@ -142,6 +165,8 @@ def ids(t):
             t.ok("codecast-takes-the-" + what, "userPending" in (stats.get("result") or {}), stats)
             state = zeroclaw.rpc("session/state", {"session_id": name})
             t.ok("zeroclaw-takes-the-" + what, state.get("result", {}).get("state") == "idle", state)
+            found = [phone.call(method, {"session_id": name}).get("result", {}).get("session_id") for method in ("session/get", "session/state", "agent/status")]
+            t.eq("cdev-takes-the-%s-and-shows-the-uuid" % what, found, [session["uuid"]] * 3)
             past = zeroclaw.rpc("session/messages", {"session_id": name})
             t.ok("zeroclaw-has-the-past-by-the-" + what, past.get("result", {}).get("total") == 2, past)
         twins = [house.json("new", "echo", "--resume", "the-agents-own")["id"] for _ in range(2)]
@@ -157,6 +182,9 @@ def ids(t):
         for method, more in (("session/state", {}), ("session/close", {}), ("session/messages", {}), ("session/prompt", {"prompt": "x"})):
             reply = zeroclaw.rpc(method, dict(more, session_id="the-agents-own"))
             t.ok("zeroclaw-refuses-it-%s" % method, both(reply.get("error")), reply)
+        for method, more in (("session/get", {}), ("session/state", {}), ("session/messages", {}), ("agent/stop", {}), ("permission/pending", {}), ("agent/run", {"mode": "continue", "prompt": "x", "workspace_id": house.dir})):
+            reply = phone.call(method, dict(more, session_id="the-agents-own"))
+            t.ok("cdev-refuses-it-%s" % method, both(reply.get("error")), reply)
         reply = zeroclaw.rpc("session/new", {"agent_alias": "echo", "session_id": "the-agents-own"})
         t.ok("zeroclaw-makes-no-third-of-that-name", both(reply.get("error")), reply)
         t.eq("nothing-was-said-to-either", [house.texts(twin) for twin in twins], [[], []])
