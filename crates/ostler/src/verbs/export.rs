@@ -53,7 +53,7 @@ impl Export {
         let mut last = 0;
         let follow = Follow::new(Link::new(context, reached), &info, 1)?;
         let followed = follow.run(|came| match came {
-            Came::Line(_) | Came::Interrupt => Ok(None),
+            Came::Sent(_) | Came::AtRest => Ok(None),
             Came::Notice(text) => {
                 context.screen.note(&format!("ostler: {text}"));
                 Ok(None)

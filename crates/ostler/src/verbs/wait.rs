@@ -150,7 +150,7 @@ fn wait_session(
                 context.screen.note(&format!("ostler: {text}"));
                 Ok(None)
             }
-            Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
+            Came::Gap(_) | Came::Sent(_) | Came::AtRest => Ok(None),
         })?;
         match followed {
             Followed::Over(()) => {}

@@ -76,7 +76,7 @@ impl Watch {
             Came::Gap(gap) => viewer.gap(gap),
             Came::Record(record) => viewer.record(record),
             Came::Notice(text) => viewer.notice(text),
-            Came::Line(_) | Came::Interrupt => Ok(None),
+            Came::Sent(_) | Came::AtRest => Ok(None),
         })?;
         write_out(&viewer.live.finish())?;
         let back = |next: u64| {

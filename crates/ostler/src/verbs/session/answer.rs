@@ -39,7 +39,13 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     let key = order.key.map_or_else(random_key, Ok)?;
     let params =
         PromptParams { id: id.clone(), text: None, blocks: order.blocks, refuse_if_busy: false, key: Some(key) };
-    let (reached, accepted) = accepted(context, reached, &params)?;
+    let (reached, accepted) = accepted(context, reached, &params).map_err(|error| match error {
+        Unsent::No(error) => error,
+        Unsent::Unknown(error) => {
+            CommandError { message: format!("it is not known whether it was sent: {}", error.message), ..error }
+                .hint(format!("look: ostler export {name}"))
+        }
+    })?;
     if !order.wait {
         if context.json() {
             context.screen.value(&accepted)?;
@@ -62,7 +68,7 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
             context.screen.note(&format!("ostler: {text}"));
             Ok(None)
         }
-        Came::Begun(_) | Came::Gap(_) | Came::Line(_) | Came::Interrupt => Ok(None),
+        Came::Begun(_) | Came::Gap(_) | Came::Sent(_) | Came::AtRest => Ok(None),
     })?;
     answer.end_line()?;
     let back = |next: u64| {
@@ -96,33 +102,47 @@ fn told(accepted: &PromptAccepted, name: &str) -> String {
     format!("prompt {} of {name}{waits}{again}", accepted.number)
 }
 
+/// Why there is no answer to a prompt.
+enum Unsent {
+    /// It was refused.
+    No(CommandError),
+    /// The daemon went while it was being handed over, and none came back.
+    Unknown(CommandError),
+}
+
 /// The same key makes it one prompt, so whatever happened to the connection, it is asked again.
-pub(super) fn accepted(
+fn accepted(
     context: &Context,
     mut reached: Reached,
     params: &PromptParams,
-) -> Result<(Reached, PromptAccepted), CommandError> {
+) -> Result<(Reached, PromptAccepted), Unsent> {
     let until = Instant::now() + AGAIN_WITHIN;
     loop {
         match reached.client.call::<methods::SessionPrompt>(params) {
             Ok(accepted) => return Ok((reached, accepted)),
             Err(ClientError::Closed | ClientError::Io(_)) if Instant::now() < until => {}
-            Err(error) => return Err(error.into()),
+            Err(error @ ClientError::Rpc(_)) => return Err(Unsent::No(error.into())),
+            Err(error) => return Err(Unsent::Unknown(error.into())),
         }
-        reached = loop {
-            std::thread::sleep(PAUSE);
-            let found = crate::instances::find(&context.paths, Some(&reached.found.name))?;
-            match found.into_iter().find(|found| found.alive).map(|found| context.reach(found)) {
-                Some(Ok(again)) => break again,
-                Some(Err(error)) if Instant::now() >= until => return Err(error),
-                None if Instant::now() >= until => return Err(context.nobody()),
-                _ => {}
-            }
-        };
+        reached = again(context, &reached.found.name, until).map_err(Unsent::Unknown)?;
     }
 }
 
-pub(super) fn random_key() -> Result<String, CommandError> {
+/// The next daemon of this instance.
+fn again(context: &Context, instance: &str, until: Instant) -> Result<Reached, CommandError> {
+    loop {
+        std::thread::sleep(PAUSE);
+        let found = crate::instances::find(&context.paths, Some(instance))?;
+        match found.into_iter().find(|found| found.alive).map(|found| context.reach(found)) {
+            Some(Ok(again)) => return Ok(again),
+            Some(Err(error)) if Instant::now() >= until => return Err(error),
+            None if Instant::now() >= until => return Err(context.nobody()),
+            _ => {}
+        }
+    }
+}
+
+pub(in crate::verbs) fn random_key() -> Result<String, CommandError> {
     let mut random = [0u8; KEY_BYTES];
     getrandom::fill(&mut random).map_err(|error| CommandError::failed(error.to_string()))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())

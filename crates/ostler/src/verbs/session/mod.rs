@@ -12,7 +12,7 @@ use super::Context;
 use super::connect::Reached;
 use crate::output::{CommandError, Kind, Paint, visible_json};
 
-pub(super) use answer::{Order, deliver, write_out};
+pub(super) use answer::{Order, deliver, random_key, write_out};
 pub(super) use in_place::{Gone, InPlace};
 pub(super) use talk::talk;
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use ostler_api::{InterruptParams, PromptBlock, PromptParams, SessionEvents, SessionInfo, methods};
+use ostler_api::{SessionEvents, SessionInfo};
 use ostler_story::{Fact, Piece};
 
-use super::answer::{accepted, random_key, write_out};
+use super::answer::write_out;
 use super::in_place::InPlace;
 use crate::output::{Called, CommandError, visible};
 use crate::transcript::{Live, Reader};
@@ -22,7 +22,6 @@ const RECENT: u64 = 60;
 
 struct Talk<'a> {
     context: &'a Context,
-    id: String,
     reader: Reader,
     live: Live<'a>,
     /// Prompts that were typed here, which stand on the screen already, and whether they had to wait for their turn.
@@ -38,7 +37,7 @@ pub(in crate::verbs) fn talk(
     info: &SessionInfo,
     from: Option<u64>,
 ) -> Result<ExitCode, CommandError> {
-    let (id, name) = (&info.id, info.called());
+    let name = info.called();
     if context.json() || !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err(CommandError::usage(format!("{name} is a session, and attaching to it needs a terminal"))
             .hint(format!("follow it: ostler watch {name}; send a prompt: ostler send {name} 'your prompt'")));
@@ -52,7 +51,7 @@ pub(in crate::verbs) fn talk(
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
     let (reader, live, own) = (Reader::default(), Live::new(&context.screen), HashMap::new());
-    let mut talk = Talk { context, id: id.clone(), reader, live, own, row };
+    let mut talk = Talk { context, reader, live, own, row };
     let follow = Follow::new(Link::new(context, reached), info, from)?.asking(InPlace::new(context));
     let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
@@ -85,8 +84,15 @@ impl Talk<'_> {
                 self.note(&format!("ostler: {text}"));
                 Ok(None)
             }
-            Came::Line(line) => self.prompt(line).map(|()| None),
-            Came::Interrupt => self.interrupt().map(|()| None),
+            Came::Sent(prompt) => {
+                self.own.insert(prompt.number, prompt.position > 0);
+                Ok(None)
+            }
+            Came::AtRest => {
+                let key = self.context.settings().attach.detach_key;
+                self.note(&format!("ostler: nothing is running; {key} or Ctrl-D leaves"));
+                Ok(None)
+            }
         }
     }
 
@@ -113,34 +119,5 @@ impl Talk<'_> {
     fn note(&self, text: &str) {
         self.context.screen.note(text);
         self.row.wrote("\n");
-    }
-
-    fn prompt(&mut self, line: &str) -> Result<(), CommandError> {
-        let blocks = vec![PromptBlock::Text { text: line.to_owned() }];
-        let (id, key) = (self.id.clone(), Some(random_key()?));
-        let params = PromptParams { id, text: None, blocks, refuse_if_busy: false, key };
-        let said =
-            self.context.find_session(&self.id).and_then(|(reached, _)| accepted(self.context, reached, &params));
-        match said {
-            Ok((_, accepted)) => {
-                self.own.insert(accepted.number, accepted.position > 0);
-            }
-            Err(error) => self.note(&format!("ostler: not sent: {}", error.message)),
-        }
-        Ok(())
-    }
-
-    fn interrupt(&mut self) -> Result<(), CommandError> {
-        let params = InterruptParams { id: self.id.clone(), clear_queue: false, end_process: false, key: None };
-        let (mut reached, _) = self.context.find_session(&self.id)?;
-        match reached.client.call::<methods::SessionInterrupt>(&params) {
-            Ok(done) if done.interrupted => {}
-            Ok(_) => {
-                let key = self.context.settings().attach.detach_key;
-                self.note(&format!("ostler: nothing is running; {key} or Ctrl-D leaves"));
-            }
-            Err(error) => self.note(&format!("ostler: {error}")),
-        }
-        Ok(())
     }
 }

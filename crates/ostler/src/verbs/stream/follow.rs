@@ -1,11 +1,13 @@
 //! Following a session: its records in order, each once, across lost connections and new daemons.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use ostler_api::client::Incoming;
+use ostler_api::client::{ClientError, Incoming};
 use ostler_api::{
-    Missing, Notification, SessionEvent, SessionEvents, SessionGap, SessionInfo, WatchParams, Watching, methods,
+    InterruptParams, Missing, Notification, PromptAccepted, PromptBlock, PromptParams, SessionEvent, SessionEvents,
+    SessionGap, SessionInfo, WatchParams, Watching, methods,
 };
 use ostler_story::{Fact, Said};
 use rustix::event::PollFlags;
@@ -16,8 +18,11 @@ use super::signals::{Signals, Wish, stop};
 use super::terminal;
 use super::trouble::Trouble;
 use super::watched::{self, Watched};
-use crate::output::{Called, CommandError};
-use crate::verbs::session::{Gone, InPlace};
+use crate::output::{Called, CommandError, visible};
+use crate::verbs::session::{Gone, InPlace, random_key};
+
+/// Lines that wait for a daemon: as many as a session queues unless told otherwise.
+const HELD_MAX: usize = 32;
 
 /// What comes to whoever follows.
 pub(in crate::verbs) enum Came<'a> {
@@ -26,10 +31,10 @@ pub(in crate::verbs) enum Came<'a> {
     Record(&'a SessionEvents),
     /// Records are missing.
     Gap(&'a SessionGap),
-    /// A line was typed.
-    Line(&'a str),
-    /// Ctrl-C, where lines are typed.
-    Interrupt,
+    /// A line that was typed is a prompt now.
+    Sent(&'a PromptAccepted),
+    /// Ctrl-C was typed, and no turn was running.
+    AtRest,
     /// A word to the person about the connection.
     Notice(&'a str),
 }
@@ -56,6 +61,29 @@ pub(in crate::verbs) enum Followed<T> {
     Ended { next: u64, signal: i32 },
 }
 
+/// What was typed and is not done yet.
+enum Held {
+    /// `begun`: a daemon may have it already. The key makes it one prompt, however often it is sent.
+    Prompt {
+        text: String,
+        key: String,
+        begun: bool,
+    },
+    Interrupt,
+    Gone(Gone),
+}
+
+impl Held {
+    fn new(line: Line) -> Result<Self, CommandError> {
+        Ok(match line {
+            Line::Text(text) => Self::Prompt { text, key: random_key()?, begun: false },
+            Line::Interrupt => Self::Interrupt,
+            Line::Leave => Self::Gone(Gone::Left),
+            Line::HungUp => Self::Gone(Gone::Signal(signal_hook::consts::SIGHUP)),
+        })
+    }
+}
+
 pub(in crate::verbs) struct Follow<'a> {
     link: Link<'a>,
     id: String,
@@ -69,6 +97,10 @@ pub(in crate::verbs) struct Follow<'a> {
     /// Our stdin is a terminal, or was when it lived.
     terminal: bool,
     lines: Option<Lines>,
+    /// What was typed, in its order.
+    held: VecDeque<Held>,
+    /// Something that was typed while no daemon was there is not sent, which was said.
+    unsent: bool,
     in_place: Option<InPlace<'a>>,
     /// What there was when the watch began, and which of its requests wait.
     past: u64,
@@ -81,8 +113,8 @@ impl<'a> Follow<'a> {
         let terminal = terminal::is_one(rustix::stdio::stdin());
         let (signals, next, waiting) = (Signals::listen()?, from.max(1), Vec::new());
         let (id, called) = (session.id.clone(), session.called());
-        let (prompts, lines, in_place, past) = (None, None, None, 0);
-        Ok(Self { link, id, called, signals, next, prompts, terminal, lines, in_place, past, waiting })
+        let (prompts, lines, held, unsent, in_place, past) = (None, None, VecDeque::new(), false, None, 0);
+        Ok(Self { link, id, called, signals, next, prompts, terminal, lines, held, unsent, in_place, past, waiting })
     }
 
     /// Begins with the last so many prompts instead.
@@ -90,7 +122,7 @@ impl<'a> Follow<'a> {
         Self { prompts, ..self }
     }
 
-    /// Lines are typed meanwhile.
+    /// Lines are typed meanwhile: prompts, each of which is sent once.
     pub(in crate::verbs) fn typing(self, lines: Lines) -> Self {
         Self { lines: Some(lines), ..self }
     }
@@ -106,10 +138,10 @@ impl<'a> Follow<'a> {
         F: FnMut(Came<'_>) -> Result<Option<T>, CommandError>,
     {
         let mut run = Run { follow: self, take };
-        match run.begin(false)? {
-            Some(followed) => Ok(followed),
-            None => watched::follow(&mut run),
-        }
+        let begun = run.begin(false);
+        let followed = watched::follow(&mut run, begun);
+        run.tell_held()?;
+        followed
     }
 
     /// Lends the terminal to whatever is to be asked there.
@@ -159,25 +191,92 @@ where
     fn begin(&mut self, again: bool) -> Result<Option<Followed<T>>, Trouble> {
         let follow = &mut self.follow;
         // Only the first time: after that it is known where to go on.
-        let prompts = follow.prompts.take();
+        let prompts = follow.prompts;
         let from = prompts.is_none().then_some(follow.next);
         let params = WatchParams { id: follow.id.clone(), from, prompts, pieces: false };
         let watching = follow.link.client.call::<methods::SessionWatch>(&params)?;
-        if prompts.is_some() {
+        if follow.prompts.take().is_some() {
             follow.next = watching.from;
         }
         follow.past = watching.last;
         follow.waiting.clone_from(&watching.session.approvals);
         if again {
+            let gone = self.send_held()?;
             let notice = match watching.from > self.follow.next {
                 true => format!("reconnected; everything before {} was deleted (retention)", watching.from),
+                false if std::mem::take(&mut self.follow.unsent) => "reconnected".to_owned(),
                 false => "reconnected; nothing was lost".to_owned(),
             };
             self.hand(Came::Notice(&notice))?;
+            if gone.is_some() {
+                return Ok(gone);
+            }
         }
         let done = (self.take)(Came::Begun(&watching))?.map(Followed::Over);
         let gone = self.follow.with_the_terminal(InPlace::again)?;
         Ok(done.or(gone.map(|gone| self.follow.gone(gone))))
+    }
+
+    /// Does what was typed. A prompt is held until a daemon has answered to it.
+    fn send_held(&mut self) -> Result<Option<Followed<T>>, Trouble> {
+        loop {
+            let follow = &mut self.follow;
+            let done = match follow.held.front_mut() {
+                None => return Ok(None),
+                Some(Held::Prompt { text, key, begun }) => {
+                    let blocks = vec![PromptBlock::Text { text: text.clone() }];
+                    let (id, key) = (follow.id.clone(), Some(key.clone()));
+                    *begun = true;
+                    let params = PromptParams { id, text: None, blocks, refuse_if_busy: false, key };
+                    match follow.link.client.call::<methods::SessionPrompt>(&params) {
+                        Ok(accepted) => self.hand(Came::Sent(&accepted))?,
+                        Err(ClientError::Rpc(error)) => self.not_sent(&visible(&error.message))?,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Some(Held::Interrupt) => {
+                    // Not again: what runs after a daemon came back may be something else.
+                    follow.held.pop_front();
+                    self.interrupt()?;
+                    continue;
+                }
+                Some(Held::Gone(gone)) => {
+                    let gone = *gone;
+                    return Ok(Some(follow.gone(gone)));
+                }
+            };
+            self.follow.held.pop_front();
+            if done.is_some() {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn interrupt(&mut self) -> Result<(), Trouble> {
+        let id = self.follow.id.clone();
+        let params = InterruptParams { id, clear_queue: false, end_process: false, key: None };
+        match self.follow.link.client.call::<methods::SessionInterrupt>(&params) {
+            Ok(done) if done.interrupted => {}
+            Ok(_) => drop(self.hand(Came::AtRest)?),
+            Err(ClientError::Rpc(error)) => drop(self.hand(Came::Notice(&visible(&error.message)))?),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn not_sent(&mut self, why: &str) -> Result<Option<Followed<T>>, CommandError> {
+        self.follow.unsent = true;
+        self.hand(Came::Notice(&format!("not sent: {why}")))
+    }
+
+    /// Whoever leaves is told what of their lines went nowhere, and what perhaps did.
+    fn tell_held(&mut self) -> Result<(), CommandError> {
+        for held in std::mem::take(&mut self.follow.held) {
+            let Held::Prompt { text, begun, .. } = held else { continue };
+            let told = if begun { "it is not known whether this was sent" } else { "not sent" };
+            self.hand(Came::Notice(&format!("{told}: {}", visible(&text))))?;
+        }
+        Ok(())
     }
 
     /// Hands this on, which may write something: above the line that is being typed.
@@ -237,17 +336,9 @@ where
             None => Vec::new(),
         };
         for line in lines {
-            let came = match &line {
-                Line::Text(text) => Came::Line(text),
-                Line::Interrupt => Came::Interrupt,
-                Line::Leave => return Ok(Some(self.follow.gone(Gone::Left))),
-                Line::HungUp => return Ok(Some(self.follow.gone(Gone::Signal(signal_hook::consts::SIGHUP)))),
-            };
-            if let Some(over) = self.hand(came)? {
-                return Ok(Some(over));
-            }
+            self.follow.held.push_back(Held::new(line)?);
         }
-        Ok(None)
+        self.send_held()
     }
 
     fn obey(&mut self, wish: Wish) -> Result<Option<Followed<T>>, Trouble> {
@@ -285,13 +376,20 @@ where
     }
 
     fn alone(&mut self, pause: Duration) -> Result<Option<Followed<T>>, CommandError> {
-        match &mut self.follow.lines {
-            Some(lines) => Ok(lines.leaves_within(pause)?.map(|gone| self.follow.gone(gone))),
-            None => {
-                std::thread::sleep(pause);
-                Ok(None)
+        let Some(lines) = &mut self.follow.lines else {
+            std::thread::sleep(pause);
+            return Ok(None);
+        };
+        for line in lines.read_within(pause)? {
+            match Held::new(line)? {
+                // Nobody is there who could interrupt anything.
+                Held::Interrupt => return Ok(Some(self.follow.gone(Gone::Left))),
+                Held::Gone(gone) => return Ok(Some(self.follow.gone(gone))),
+                prompt if self.follow.held.len() < HELD_MAX => self.follow.held.push_back(prompt),
+                _ => drop(self.not_sent("not connected, and too many lines wait")?),
             }
         }
+        Ok(None)
     }
 
     fn go_on(&mut self) -> Result<Option<Followed<T>>, Trouble> {

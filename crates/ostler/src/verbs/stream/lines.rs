@@ -14,7 +14,6 @@ use super::edit::{Editor, Key};
 use super::terminal::{self, Mode, Raw};
 use crate::config::DetachKey;
 use crate::output::{has_cursor, visible};
-use crate::verbs::session::Gone;
 
 /// Keys read at once: what is pasted comes in several pieces.
 const KEYS: usize = 8 * 1024;
@@ -162,26 +161,14 @@ impl Lines {
         Ok(())
     }
 
-    /// While nobody is there who could be told anything: whether somebody leaves.
-    pub(super) fn leaves_within(&mut self, wait: Duration) -> io::Result<Option<Gone>> {
+    /// What is typed within so long.
+    pub(super) fn read_within(&mut self, wait: Duration) -> io::Result<Vec<Line>> {
         let stdin = rustix::stdio::stdin();
         match poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Timespec::try_from(wait).ok().as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Ok(None),
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
+            Ok(0) | Err(Errno::INTR) => Ok(Vec::new()),
+            Ok(_) => self.read(),
+            Err(error) => Err(error.into()),
         }
-        for line in self.read()? {
-            match line {
-                Line::Leave | Line::Interrupt => return Ok(Some(Gone::Left)),
-                Line::HungUp => return Ok(Some(Gone::Signal(signal_hook::consts::SIGHUP))),
-                Line::Text(_) => {
-                    self.hide();
-                    let _ = writeln!(io::stderr(), "ostler: not sent: not connected");
-                    self.show();
-                }
-            }
-        }
-        Ok(None)
     }
 }
 

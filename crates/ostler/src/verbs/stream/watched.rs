@@ -56,16 +56,21 @@ pub(super) trait Watched<'a> {
     fn way_back(&self) -> String;
 }
 
-/// Follows to an end.
-pub(super) fn follow<'a, W: Watched<'a>>(watched: &mut W) -> Result<W::End, CommandError> {
+/// Follows to an end; `begun` is what came of beginning.
+pub(super) fn follow<'a, W: Watched<'a>>(
+    watched: &mut W,
+    begun: Result<Option<W::End>, Trouble>,
+) -> Result<W::End, CommandError> {
+    let mut turned = begun;
     loop {
-        let end = match turn(watched) {
+        let end = match turned {
             Err(Trouble::Lost) => come_back(watched)?,
             turned => turned?,
         };
         if let Some(end) = end {
             return Ok(end);
         }
+        turned = turn(watched);
     }
 }
 

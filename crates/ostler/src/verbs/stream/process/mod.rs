@@ -189,7 +189,7 @@ impl<'a> ProcessWatch<'a> {
     }
 
     fn watch(&mut self) -> Result<Outcome, CommandError> {
-        match watched::follow(self) {
+        match watched::follow(self, Ok(None)) {
             // What cannot be shown to a terminal that is gone is no failure: somebody has left.
             Err(_) if terminal::was_lost() => Ok(self.hung_up()),
             watched => watched,
