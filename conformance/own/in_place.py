@@ -1,5 +1,6 @@
 """Requests answered where a session is followed: `send`, `watch` and `attach SESSION`; prompts typed, turns interrupted, left."""
 import os
+import re
 import signal
 import termios
 import time
@@ -57,7 +58,7 @@ def send(t):
         t.ok("a-number-that-is-no-choice-only-rings", seat.seen.strip(b"\x07") == b"" and house.info(id)["approvals"], seat.seen)
         seat.seen = ASKS
         press(seat, b"t")
-        seat.until(b"or type an answer): ")
+        seat.until(b"or type an answer: ")
         seat.type(b"green\r")
         t.eq("a-question-is-answered-in-words", seat.wait(), 0)
         t.ok("the-answer-arrives", b"You chose green." in seat.seen, seat.seen)
@@ -126,6 +127,91 @@ def watch(t):
     t.ok("who-has-no-terminal-is-not-asked", not wait_for(lambda: not house.info(id)["approvals"], 1, 0.2))
     p.kill()
     p.communicate()
+    house.down()
+
+
+MORE = b"more: space --"
+# Blanks that make room for a row of somebody's own, and signs that look like blanks.
+PADDED = "red%s1_keep_everything\u2800" % ("_" * 90)
+LONG_ASK = "ASK:" + "_".join("word%03d" % n for n in range(300))
+
+
+def rows_of(seat):
+    return [row for row in screen(seat.seen) if row]
+
+
+def to_the_last_page(t, seat, what):
+    """Turns pages; on the way no key decides anything, and nothing asks for one."""
+    seat.until(MORE)
+    seen = seat.seen
+    for key in (b"y", b"s", b"n", b"i"):
+        # Longer than a page has to stand before keys count.
+        seat.look(0.4)
+        seat.type(key)
+        seat.look(0.1)
+    t.ok("%s-no-key-counts-before-the-last-page" % what, ASKS not in seat.seen, seat.seen[-300:])
+    stop = time.monotonic() + LONG
+    while ASKS not in seat.seen and time.monotonic() < stop:
+        seat.type(b" ")
+        seat.look(0.4)
+    seen += seat.seen
+    # What we put between two halves of a word: colours, the mark of a broken line, the foot of a page.
+    seen = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]|[\r\n\x07]|    \xe2\x86\xb3 |-- [0-9]+-[0-9]+ of [0-9]+ lines, more: space --", b"", seen)
+    missing = [n for n in range(300) if b"word%03d" % n not in seen]
+    t.eq("%s-all-of-it-was-on-the-screen" % what, missing, [])
+
+
+@area("in-place-drawn")
+def drawn(t):
+    """A request is drawn in one way: paged, its words quoted where they could pose as more, broken lines marked."""
+    house = House(t)
+    id = house.new()
+    with Seat(house, "send", id, LONG_ASK) as seat:
+        to_the_last_page(t, seat, "send")
+        t.eq("send-nothing-was-decided-by-then", decided(house, id), [])
+        press(seat, b"y")
+        t.eq("send-then-the-key-counts", seat.wait(), 0)
+    house.good("send", id, LONG_ASK, "--no-wait")
+    request = house.waiting(id)
+    with Seat(house, "watch", id) as seat:
+        to_the_last_page(t, seat, "watch")
+        press(seat, b"n")
+        seat.until(b"done (")
+    house.good("send", id, LONG_ASK, "--no-wait")
+    request = house.waiting(id)
+    with Seat(house, "approve", request) as seat:
+        seat.until(MORE)
+        seat.look(0.4)
+        seat.type(b"y")
+        seat.look(0.4)
+        t.eq("approve-no-key-counts-before-the-last-page", house.info(id)["approvals"], [request])
+        while b"[y/N] " not in seat.seen:
+            seat.type(b" ")
+            seat.look(0.4)
+        if not wait_for(lambda: seat.type(b"y") or seat.look(0.2) or b"approved by" in seat.seen, LONG, 0.2):
+            raise Fail("y does nothing: %r" % seat.seen[-300:])
+        t.eq("approve-then-the-key-counts", seat.wait(), 0)
+    house.until(id, "idle")
+    with Seat(house, "send", id, "QUESTION:%s,blue_(best)" % PADDED) as seat:
+        press(seat, b"t")
+        seat.until(b"or type an answer: ")
+        shown = rows_of(seat)
+        t.ok("a-choice-draws-no-other", not [row for row in shown if "keep" in row and not row.startswith("    \u21b3 ")], shown)
+        t.ok("what-looks-like-a-blank-is-written-out", any("\\u2800'" in row for row in shown), shown)
+        t.ok("plain-words-stay-as-they-are", "    2 blue (best)" in shown, shown)
+        seat.type(b"2\r")
+        t.eq("and-the-number-is-the-answer", seat.wait(), 0)
+        t.ok("as-it-was-shown", b"You chose blue (best)." in seat.seen, seat.seen)
+    house.good("send", id, "QUESTION:%s,blue" % PADDED, "--no-wait")
+    request = house.waiting(id)
+    for verb in ("watch", "approve"):
+        with Seat(house, verb, id if verb == "watch" else request) as seat:
+            seat.until(ASKS)
+            shown = rows_of(seat)
+            t.ok("%s-draws-it-the-same-way" % verb, not [row for row in shown if "keep" in row and not row.startswith("    \u21b3 ")], shown)
+            if verb == "approve":
+                press(seat, b"2")
+                t.eq("and-takes-the-choice", seat.wait(), 0)
     house.down()
 
 
@@ -199,4 +285,58 @@ def typing(t):
         seat.type(DETACH)
         t.eq("then-it-is-left", seat.wait(), 0)
         t.ok("with-the-terminal-as-it-was", seat.modes_are_back())
+    house.down()
+
+
+def sent(house, id):
+    """Every prompt that the session was given."""
+    return [block["text"] for e in house.events(id) if e["type"] == "prompt" for block in e["blocks"]]
+
+
+@area("in-place-kills")
+def kills(t):
+    """Lines typed at `attach SESSION` while its daemon is killed: each is one prompt, and nothing else is said to be lost."""
+    house = House(t)
+    id = house.new("--name", "talk")
+    lines = ["line-%02d" % n for n in range(20)]
+    with Seat(house, "attach", "talk") as seat:
+        seat.until(b"type a prompt")
+        for n, line in enumerate(lines):
+            daemon = house.daemon_pid() if n % 3 else 0
+            if n % 3 == 1:
+                os.kill(daemon, signal.SIGKILL)
+            seat.type(line.encode() + b"\r")
+            if n % 3 == 2:
+                # While it takes the line: a little later each time.
+                time.sleep(0.002 * (n // 3))
+                os.kill(daemon, signal.SIGKILL)
+            seat.look(0.05)
+        wait_for(lambda: seat.look(0.1) or house("up") and len(sent(house, id)) >= len(lines), LONG, 0.1)
+        t.eq("each-line-is-a-prompt-once", sent(house, id), lines)
+        t.ok("nothing-was-said-to-be-unsent", b"not sent" not in seat.seen and b"not known" not in seat.seen, seat.seen)
+        t.ok("and-so-nothing-was-lost", b"nothing was lost" in seat.seen, seat.seen)
+        house.good("down", "--keep")
+        seat.until(b"connection lost")
+        seat.asks(b"nobody hears this\r", b"nobody hears this")
+        seat.look(0.3)
+        seat.type(DETACH)
+        t.eq("the-key-leaves-while-nobody-is-there", seat.wait(), 0)
+        t.ok("and-says-what-was-not-sent", b"not sent: nobody hears this" in seat.seen, seat.seen)
+    house.good("up")
+    t.eq("what-was-not-sent-is-not-sent", sent(house, id), lines)
+    with Seat(house, "attach", "talk") as seat:
+        seat.until(b"type a prompt")
+        house.good("down", "--keep")
+        seat.until(b"connection lost")
+        more = ["more-%02d" % n for n in range(35)]
+        for line in more:
+            seat.asks(line.encode() + b"\r", line.encode())
+        seat.until(b"too many lines wait")
+        house.good("up")
+        seat.until(b"reconnected")
+        seat.look(0.3)
+        t.ok("nothing-was-lost-is-not-said-of-lines-that-were", b"nothing was lost" not in seat.seen, seat.seen[-300:])
+        t.eq("those-that-found-room-are-sent", sent(house, id), lines + more[:32])
+        seat.type(DETACH)
+        seat.wait()
     house.down()

@@ -34,8 +34,15 @@ pub fn variable(name: &str, value: &str) -> String {
 pub fn quoted(word: &str) -> String {
     match word {
         _ if is_bare(word) => word.to_owned(),
-        _ if word.chars().all(is_plain) => format!("'{}'", word.replace('\'', r"'\''")),
-        _ => escaped(word.as_bytes()),
+        _ => in_quotes(word),
+    }
+}
+
+/// In quotes, whatever it is.
+pub fn in_quotes(text: &str) -> String {
+    match text.chars().all(is_plain) {
+        true => format!("'{}'", text.replace('\'', r"'\''")),
+        false => escaped(text.as_bytes()),
     }
 }
 
@@ -52,8 +59,25 @@ pub fn sentence(text: &str) -> String {
     let open = text.chars().all(is_plain) && !text.contains(['\\', '"']) && !text.contains("  ");
     match open && !text.starts_with([' ', '\'']) && !text.ends_with(' ') {
         true => text.to_owned(),
-        false if text.chars().all(is_plain) => format!("'{}'", text.replace('\'', r"'\''")),
-        false => escaped(text.as_bytes()),
+        false => in_quotes(text),
+    }
+}
+
+/// A value that stands to the end of its line: as it is, unless that is nothing, begins like a quote, or has blanks that are
+/// not seen or make room.
+pub fn value(text: &str) -> String {
+    let open = text.chars().all(is_plain) && !text.contains("  ") && !text.starts_with(['\'', '"', '$']);
+    match open && !text.is_empty() && text.trim() == text {
+        true => text.to_owned(),
+        false => in_quotes(text),
+    }
+}
+
+/// The same where `end` follows, which must not come earlier.
+pub fn before(text: &str, end: &str) -> String {
+    match text.contains(end) || text.ends_with(end.trim_end()) {
+        true => in_quotes(text),
+        false => value(text),
     }
 }
 
@@ -151,6 +175,27 @@ mod tests {
         assert_eq!(sentence(" x"), "' x'");
         assert_eq!(sentence("a\\u0020"), "'a\\u0020'");
         assert_eq!(sentence("a\u{a0}b's"), r"$'a\u00a0b\'s'");
+    }
+
+    #[test]
+    fn a_value_is_quoted_where_its_ends_would_not_be_seen() {
+        for plain in ["make all && echo \"it's\" C:\\x", "red (recommended)", "日本"] {
+            assert_eq!(value(plain), plain);
+            assert_eq!(before(plain, ", "), plain);
+        }
+        for (text, shown) in [
+            ("", "''"),
+            (" x", "' x'"),
+            ("x ", "'x '"),
+            ("'x", r"''\''x'"),
+            ("$'x", r"'$'\''x'"),
+            ("red     1 keep everything", "'red     1 keep everything'"),
+            ("red\u{a0}\u{2800}\u{3000}x\n", r"$'red\u00a0\u2800\u3000x\n'"),
+        ] {
+            assert_eq!(value(text), shown);
+        }
+        assert_eq!((before("a: b", ": ").as_str(), before("a:", ": ").as_str()), ("'a: b'", "'a:'"));
+        assert_eq!((before("a:b", ": ").as_str(), value("a: b").as_str()), ("a:b", "a: b"));
     }
 
     #[test]

@@ -29,7 +29,8 @@ pub(super) fn play<W: Write>(stage: &mut Stage<W>, blocks: &[Block]) -> Result<E
             ("THINK", "") => think(stage)?,
             ("TOOL", "") => tool(stage, "look around")?,
             ("PLAN", "") => plan(stage)?,
-            ("QUESTION", "") => question(stage)?,
+            ("QUESTION", "") => question(stage, "red,blue")?,
+            ("QUESTION", choices) => question(stage, &choices.replace('_', " "))?,
             ("OFFER", "") => offer(stage)?,
             ("TITLE", title) => stage.say(&Event::Title { title: title.replace('_', " ") })?,
             ("LIMIT", percent) => limit(stage, percent)?,
@@ -206,14 +207,14 @@ fn permission<W: Write>(stage: &mut Stage<W>, tool: &Tool) -> Result<(String, Al
     }
 }
 
-fn question<W: Write>(stage: &mut Stage<W>) -> Result<(), Stop> {
+fn question<W: Write>(stage: &mut Stage<W>, choices: &str) -> Result<(), Stop> {
     let request = format!("ask-{}", stage.number());
     let option = |label: &str| QuestionOption { label: label.to_owned(), description: String::new() };
     let question = Question {
         id: "colour".to_owned(),
         header: "Colour".to_owned(),
         question: "Which colour?".to_owned(),
-        options: vec![option("red"), option("blue")],
+        options: choices.split(',').map(option).collect(),
         several: false,
     };
     stage.say(&Event::Asked(Asked {

@@ -1,7 +1,8 @@
 //! What an agent asks for, readably: the tool and what it is given, a change of files as a difference, questions with their
-//! choices. Nothing of the input is left out, because a yes is about all of it.
+//! choices. Nothing of the input is left out, because a yes is about all of it. Names and values are quoted where they could be
+//! mistaken.
 
-use ostler_story::{Mark, ToolContent, is_something, take_diffs, take_shown};
+use ostler_story::{Mark, Question, ToolContent, is_something, take_diffs, take_shown, words};
 use serde_json::Value;
 
 use super::row::Row;
@@ -11,24 +12,29 @@ use crate::transcript::paint_of;
 /// The rows for a tool use or a question; nothing for content of another shape.
 pub(super) fn rows(content: &str) -> Option<Vec<Row>> {
     let content: ToolContent = serde_json::from_str(content).ok()?;
-    let mut rows = vec![Row::new(Paint::Head, &format!("  {}", content.title))];
-    match content.questions.is_empty() {
-        true => tool(&content, &mut rows),
-        false => questions(&content, &mut rows),
+    let mut rows = vec![Row::ours(Paint::Head, format!("  {}", words::value(&content.title)))];
+    if content.questions.is_empty() {
+        tool(&content, &mut rows);
+    }
+    for (asked, number) in content.questions.iter().zip(1..) {
+        rows.push(Row::ours(Paint::Plain, ""));
+        rows.extend(question(asked, number));
+        rows.push(Row::ours(Paint::Dim, "    t type an answer"));
     }
     for granted in &content.grants {
-        rows.push(Row::new(Paint::Warn, &format!("  approving for longer also allows: {granted}")));
+        rows.push(Row::ours(Paint::Warn, format!("  approving for longer also allows: {}", words::value(granted))));
     }
     Some(rows)
 }
 
 fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
-    rows.push(Row::new(Paint::Plain, &format!("  {} wants to use {}", content.agent, content.tool)));
+    let (agent, tool) = (words::quoted(&content.agent), words::value(&content.tool));
+    rows.push(Row::ours(Paint::Plain, format!("  {agent} wants to use {tool}")));
     let mut input = content.input.clone();
     let diffs = take_diffs(&mut input);
     for diff in &diffs {
-        rows.push(Row::new(Paint::Plain, ""));
-        rows.push(Row::new(Paint::Head, &format!("  {}", diff.place())));
+        rows.push(Row::ours(Paint::Plain, ""));
+        rows.push(Row::ours(Paint::Head, format!("  {}", words::value(&diff.place()))));
         let row = |(mark, line): (Mark, &str)| {
             Row::new(paint_of(mark), &format!("  {}{}", mark.sign(), line.replace('\t', "    ")))
         };
@@ -38,11 +44,11 @@ fn tool(content: &ToolContent, rows: &mut Vec<Row>) {
     take_shown(&mut input, &content.title, &shown);
     let texts = take_texts(&mut input);
     for text in texts.iter().filter(|text| !text.trim().is_empty()) {
-        rows.push(Row::new(Paint::Plain, ""));
-        rows.extend(text.trim_end().split('\n').map(|line| Row::ours(Paint::Plain, format!("  │ {}", spelled(line)))));
+        rows.push(Row::ours(Paint::Plain, ""));
+        rows.extend(lines(text.trim_end(), "  "));
     }
     if is_something(&input) {
-        rows.push(Row::new(Paint::Plain, ""));
+        rows.push(Row::ours(Paint::Plain, ""));
         value(&input, 1, rows);
     }
 }
@@ -69,49 +75,72 @@ fn take_texts(input: &mut Value) -> Vec<String> {
     texts
 }
 
-fn questions(content: &ToolContent, rows: &mut Vec<Row>) {
-    for (index, question) in content.questions.iter().enumerate() {
-        rows.push(Row::new(Paint::Plain, ""));
-        let several = if question.several { " (choose any)" } else { "" };
-        let head = if question.header.is_empty() { question.id.as_str() } else { question.header.as_str() };
-        rows.push(Row::new(Paint::Head, &format!("  question {}, {head}{several}:", index + 1)));
-        rows.push(Row::new(Paint::Plain, &format!("  {}", question.question)));
-        for (index, option) in question.options.iter().enumerate() {
-            let about = if option.description.is_empty() { String::new() } else { format!(": {}", option.description) };
-            rows.push(Row::new(Paint::Plain, &format!("    {} {}{about}", index + 1, option.label)));
-        }
-        rows.push(Row::new(Paint::Dim, "    t type an answer"));
+/// A question and its choices with their numbers.
+pub(crate) fn question(question: &Question, number: usize) -> Vec<Row> {
+    let several = if question.several { " (choose any)" } else { "" };
+    let head = if question.header.is_empty() { &question.id } else { &question.header };
+    let head = words::before(head, ":");
+    let mut rows = vec![Row::ours(Paint::Head, format!("  question {number}{several}, {head}:"))];
+    match question.question.trim_end() {
+        text if text.contains('\n') => rows.extend(lines(text, "  ")),
+        text => rows.push(Row::ours(Paint::Plain, format!("  {}", words::value(text)))),
     }
+    rows.extend(question.options.iter().zip(1..).map(|(option, number)| {
+        let about = Some(&option.description).filter(|text| !text.is_empty());
+        let about = about.map_or(String::new(), |text| format!(": {}", words::value(text)));
+        Row::ours(Paint::Plain, format!("    {number} {}{about}", words::before(&option.label, ": ")))
+    }));
+    rows
 }
 
-/// A value as indented lines. A text of several lines keeps them, each behind a bar, so that none can pose as another row.
+/// A text of several lines keeps them, each behind a bar, so that none can pose as another row.
+fn lines(text: &str, indent: &str) -> impl Iterator<Item = Row> {
+    text.split('\n').map(move |line| Row::ours(Paint::Plain, format!("{indent}│ {}", spelled(line))))
+}
+
+/// A value as indented lines.
 fn value(value: &Value, depth: usize, rows: &mut Vec<Row>) {
     let indent = "  ".repeat(depth);
     let entries: Vec<(String, &Value)> = match value {
-        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
-        Value::Array(items) => items.iter().enumerate().map(|(index, item)| (format!("{}", index + 1), item)).collect(),
+        Value::Object(members) => members.iter().map(|(name, value)| (member(name), value)).collect(),
+        Value::Array(items) => items.iter().zip(1..).map(|(item, number)| (format!("{number}: "), item)).collect(),
         other => vec![(String::new(), other)],
     };
-    for (name, item) in entries.into_iter().filter(|(_, item)| is_something(item)) {
-        let head = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    for (head, item) in entries.into_iter().filter(|(_, item)| is_something(item)) {
         match item {
             Value::String(text) if text.contains('\n') => {
-                rows.push(Row::new(Paint::Plain, &format!("{indent}{head}")));
-                let line = |line| Row::ours(Paint::Plain, format!("{indent}  │ {}", spelled(line)));
-                rows.extend(text.split('\n').map(line));
+                rows.push(Row::ours(Paint::Plain, format!("{indent}{head}")));
+                rows.extend(lines(text, &format!("{indent}  ")));
             }
-            Value::String(text) => rows.push(Row::new(Paint::Plain, &format!("{indent}{head}{text}"))),
+            Value::String(text) => rows.push(Row::ours(Paint::Plain, format!("{indent}{head}{}", string(text)))),
             Value::Object(_) | Value::Array(_) => {
-                rows.push(Row::new(Paint::Plain, &format!("{indent}{head}")));
+                rows.push(Row::ours(Paint::Plain, format!("{indent}{head}")));
                 self::value(item, depth + 1, rows);
             }
-            other => rows.push(Row::new(Paint::Plain, &format!("{indent}{head}{other}"))),
+            other => rows.push(Row::ours(Paint::Plain, format!("{indent}{head}{other}"))),
         }
+    }
+}
+
+/// The name of a member, which is no number of an item.
+fn member(name: &str) -> String {
+    match name.chars().all(|c| c.is_ascii_digit()) {
+        true => format!("{}: ", words::in_quotes(name)),
+        false => format!("{}: ", words::before(name, ": ")),
+    }
+}
+
+/// A text that is no number, no `true` and no `null`.
+fn string(text: &str) -> String {
+    match serde_json::from_str::<Value>(text).is_ok() {
+        true => words::in_quotes(text),
+        false => words::value(text),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::wrap;
     use super::*;
     use serde_json::json;
 
@@ -175,10 +204,53 @@ mod tests {
         let shown = text(content);
         assert!(
             shown.contains(
-                "  question 1, Colour (choose any):\n  Which?\n    1 red: warm\n    2 blue\n    t type an answer\n"
+                "  question 1 (choose any), Colour:\n  Which?\n    1 red: warm\n    2 blue\n    t type an answer\n"
             ),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn what_could_be_mistaken_is_quoted() {
+        let shown = text(tool_use(json!({
+            "flag": "true", "count": "12", "real": true, "pad": " x", "a: b": "c", "7": ["7"], "cmd": "make \"all\"",
+            "wide": "x\u{a0}\u{2800}y",
+        })));
+        for row in [
+            "  flag: 'true'\n",
+            "  count: '12'\n",
+            "  real: true\n",
+            "  pad: ' x'\n",
+            "  'a: b': c\n",
+            "  '7': \n    1: '7'\n",
+            "  cmd: make \"all\"\n",
+            "  wide: $'x\\u00a0\\u2800y'\n",
+        ] {
+            assert!(shown.contains(row), "{row:?} is missing in\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_choice_cannot_draw_another_one() {
+        let padded = format!("red{}1 keep everything", " ".repeat(80));
+        let question = json!({"id": "q", "header": "H: 1", "question": "Which?\n    1 red", "options":
+            [{"label": padded}, {"label": "a: b", "description": "c"}, {"label": "x\u{a0}\u{2800}\u{3000}"}, {"label": "red (best)"}]});
+        let content =
+            json!({"agent": "echo", "tool": "q", "title": "t", "input": {}, "can": {}, "questions": [question]});
+        let rows = wrap(&rows(&content.to_string()).unwrap(), 40);
+        let shown: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+        for row in [
+            "  question 1, 'H: 1':",
+            "  │     1 red",
+            "    2 'a: b': c",
+            r"    3 $'x\u00a0\u2800\u3000'",
+            "    4 red (best)",
+        ] {
+            assert!(shown.contains(&row), "{row:?} is missing in\n{shown:#?}");
+        }
+        let ones: Vec<_> = shown.iter().filter(|row| row.trim_start().starts_with("1 ")).collect();
+        assert_eq!(ones.len(), 1, "{shown:#?}");
+        assert!(shown.iter().all(|row| !row.contains("keep") || row.starts_with("    ↳ ")), "{shown:#?}");
     }
 
     #[test]

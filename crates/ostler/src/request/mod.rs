@@ -17,6 +17,7 @@ mod row;
 
 pub(crate) use asked::{Asked, Pressed};
 pub(crate) use attention::{Attention, NotNow, STANDS_FOR, Sight};
+pub(crate) use content::question;
 pub(crate) use full_text::{full_text, hosted};
 pub(crate) use pages::{NARROWEST, Pages};
 pub(crate) use privilege::{Offer, is_shown_whole, privilege};

@@ -4,12 +4,13 @@
 use ostler_api::Timestamp;
 use ostler_story::{
     Ask, Asked, Block, Decision, Diff, EndReason, Ended, ErrorKind, Event, Exit, Fact, Heard, LimitState, Mark, Offers,
-    Piece, PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why,
+    Piece, PlanStatus, Prompt, ToolCall, ToolKind, Voice, Why, words,
 };
 
 use super::login::{self, is_about_login};
 use super::usage::{limit_words, usage_words};
-use crate::output::{Paint, Screen, by_name, visible, visible_lines};
+use crate::output::{Paint, Screen, by_name, terminal_width, visible, visible_lines};
+use crate::request::{Row, wrap};
 
 /// Lines of a tool's result: enough to see what came of it; all of it is in `ostler export`.
 const RESULT_LINES: usize = 6;
@@ -271,34 +272,47 @@ impl<'a> Live<'a> {
         }
     }
 
+    /// What is asked, as the request itself is drawn: it is read before anybody decides.
     fn ask(&mut self, asked: &Asked, out: &mut String) {
         let what = if asked.ask == Ask::Question { "the agent asks" } else { "waiting for approval" };
-        self.line(Paint::Warn, &format!("? {what}: {}", short(&asked.title)), out);
+        let mut rows = vec![Row::ours(Paint::Warn, format!("? {what}: {}", told(&asked.title)))];
         if let Some(reason) = &asked.reason {
-            self.line(Paint::Dim, &format!("  because: {}", short(reason)), out);
+            rows.push(Row::ours(Paint::Dim, format!("  because: {}", told(reason))));
         }
         for question in &asked.questions {
-            self.line(Paint::Plain, &format!("  {}: {}", short(&question.id), short(&question.question)), out);
+            let id = words::before(&question.id, ": ");
+            rows.push(Row::ours(Paint::Plain, format!("  {}: {}", cut(&id), told(&question.question))));
             for option in &question.options {
                 let about = Some(&option.description).filter(|text| !text.is_empty());
-                let about = about.map_or(String::new(), |text| format!(" ({})", short(text)));
-                self.line(Paint::Plain, &format!("    - {}{about}", short(&option.label)), out);
+                let about = about.map_or(String::new(), |text| format!(": {}", told(text)));
+                let label = words::before(&option.label, ": ");
+                rows.push(Row::ours(Paint::Plain, format!("    - {}{about}", cut(&label))));
             }
+        }
+        self.rows(&rows, out);
+    }
+
+    /// Rows, broken by us and not by the terminal, where there is one.
+    fn rows(&mut self, rows: &[Row], out: &mut String) {
+        for row in wrap(rows, terminal_width().unwrap_or(usize::MAX)) {
+            self.line(row.paint, &row.text, out);
         }
     }
 
     /// The id under which the request can be answered has come.
     fn waits(&mut self, approval: &str, asked: Option<&Asked>, out: &mut String) {
-        let id = visible(approval);
+        let id = words::quoted(approval);
         let text = match asked.and_then(|asked| asked.questions.first()) {
             Some(question) => {
-                let label = question.options.first().map_or("…", |option| option.label.as_str());
-                let answer = format!("{}={label}", question.id).replace('\'', "'\\''");
-                format!("  answer: ostler approve {id} --answer '{}'   or: ostler approvals", visible(&answer))
+                let answer = match question.options.first() {
+                    Some(option) => words::quoted(&format!("{}={}", question.id, option.label)),
+                    None => format!("{}=ANSWER", words::quoted(&question.id)),
+                };
+                format!("  answer: ostler approve {id} --answer {answer}   or: ostler approvals")
             }
             None => format!("  decide: ostler approve {id}   or: ostler deny {id}"),
         };
-        self.line(Paint::Warn, &text, out);
+        self.rows(&[Row::ours(Paint::Warn, text)], out);
     }
 
     fn exited(&mut self, exit: Exit, stderr: &str, out: &mut String) {
@@ -389,6 +403,11 @@ pub(crate) fn paint_of(mark: Mark) -> Paint {
 /// One safe line of a text.
 fn short(text: &str) -> String {
     cut(&visible(text.trim()))
+}
+
+/// Words of a request: quoted where they could pose as more.
+fn told(text: &str) -> String {
+    cut(&words::value(text.trim()))
 }
 
 fn cut(text: &str) -> String {

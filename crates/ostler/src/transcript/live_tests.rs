@@ -123,9 +123,14 @@ fn a_request_says_what_to_type() {
     let text = shown(&[ask(Value::Null), approval.clone()]);
     assert_eq!(text, "? waiting for approval: run rm\n  decide: ostler approve a77   or: ostler deny a77\n");
     let question = json!([{"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}]);
-    let text = shown(&[ask(question), approval]);
+    let text = shown(&[ask(question), approval.clone()]);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");
-    assert!(text.contains("ostler approve a77 --answer 'colour=red'"), "{text}");
+    assert!(text.contains("ostler approve a77 --answer colour=red "), "{text}");
+    let padded =
+        json!([{"id": "a: b", "question": "Which?", "options": [{"label": "red   - blue", "description": "warm"}]}]);
+    let text = shown(&[ask(padded), approval.clone()]);
+    assert!(text.contains("  'a: b': Which?\n    - 'red   - blue': warm\n"), "{text}");
+    assert!(text.contains("ostler approve a77 --answer 'a: b=red   - blue'   or"), "{text}");
     let answered = json!({"type": "answered", "request": "r1", "approval": "a77", "source": 1, "by": "rule r", "at": 0, "len": 1,
         "decision": {"answer": "deny", "message": "not so", "interrupt": false}});
     assert_eq!(shown(&[answered]), "  a77 answered: no: not so, by rule r\n");

@@ -8,7 +8,7 @@ use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, DecideParams, Empty, ErrorKind, ShownParams, Verdict,
     methods,
 };
-use ostler_story::Answers;
+use ostler_story::{Answers, words};
 
 use super::Context;
 use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
@@ -112,15 +112,15 @@ fn answered_here(
 }
 
 /// What was given on the command line, for the questions that are asked.
-fn answers(info: &ApprovalInfo, words: &[String]) -> Result<Option<Answers>, CommandError> {
+fn answers(info: &ApprovalInfo, given: &[String]) -> Result<Option<Answers>, CommandError> {
     let asked = questions(&info.content);
-    match (info.kind == ApprovalKind::Question, words.is_empty()) {
+    match (info.kind == ApprovalKind::Question, given.is_empty()) {
         (true, true) => {
-            let example = asked.first().map_or("QUESTION", |question| question.id.as_str());
+            let example = asked.first().map_or("QUESTION".into(), |question| words::quoted(&question.id));
             Err(CommandError::usage(format!("{} is a question and needs an answer", info.id))
-                .hint(visible(&format!("ostler approve {} --answer '{example}=…', or: ostler approvals", info.id))))
+                .hint(format!("ostler approve {} --answer {example}=ANSWER, or: ostler approvals", info.id)))
         }
-        (true, false) => from_words(&asked, words).map(Some),
+        (true, false) => from_words(&asked, given).map(Some),
         (false, true) => Ok(None),
         (false, false) => {
             Err(CommandError::usage(format!("{} is not a question", info.id))
@@ -182,7 +182,7 @@ fn is_yes(
     let mut rows = full_text(&reached.found.name, info);
     rows.push(Row::ours(Paint::Plain, ""));
     let answers = answers.map(|answers| in_words(&questions(&info.content), answers)).unwrap_or_default();
-    rows.extend(answers.iter().map(|line| Row::new(Paint::Plain, line)));
+    rows.extend(answers.into_iter().map(|line| Row::ours(Paint::Plain, line)));
     confirmed(screen, tty, &rows, question, || still_waits(&mut reached.client, info))
 }
 

@@ -1,7 +1,7 @@
 //! Answering an agent's questions, key by key or from a command line. The choices are the agent's; words of one's own are
 //! always an answer too. Nothing here draws or talks to a daemon.
 
-use ostler_story::{Answers, Question, ToolContent};
+use ostler_story::{Answers, Question, ToolContent, words};
 
 use crate::output::CommandError;
 use crate::verbs::now::{Key, Which};
@@ -79,13 +79,13 @@ impl Answering {
     }
 
     fn type_words(&mut self, key: Key) -> Step {
-        let Some(words) = &mut self.words else { return Step::More };
+        let Some(typed) = &mut self.words else { return Step::More };
         match key {
-            Key::Char(c) if words.chars().count() < WORDS_MAX => words.push(c),
-            Key::Backspace => drop(words.pop()),
+            Key::Char(c) if typed.chars().count() < WORDS_MAX => typed.push(c),
+            Key::Backspace => drop(typed.pop()),
             Key::Escape | Key::Interrupt => self.words = None,
-            Key::Enter if !words.trim().is_empty() => {
-                let words = std::mem::take(words);
+            Key::Enter if !typed.trim().is_empty() => {
+                let words = std::mem::take(typed);
                 self.words = None;
                 let several = self.question().is_some_and(|question| question.several);
                 self.choose(words, several);
@@ -118,13 +118,14 @@ impl Answering {
     /// One line that says what is being answered and which keys there are.
     pub(in crate::verbs) fn line(&self) -> String {
         let Some(question) = self.question() else { return String::new() };
-        if let Some(words) = &self.words {
-            return format!("{} {words}_   (Enter sends, Esc goes back)", question.question);
+        if let Some(typed) = &self.words {
+            let question = words::value(&question.question);
+            return format!("{question} {typed}_   (Enter sends, Esc goes back)");
         }
         let chosen = self.chosen.last().map(Vec::as_slice).unwrap_or_default();
         let option = |(index, option): (usize, &ostler_story::QuestionOption)| {
             let mark = if question.several && chosen.contains(&option.label) { "*" } else { "" };
-            format!("{}{mark} {}", index + 1, option.label)
+            format!("{}{mark} {}", index + 1, words::value(&option.label))
         };
         let options = question.options.iter().take(9).enumerate().map(option);
         let keys: Vec<String> = options.chain(["t type an answer".to_owned()]).collect();
@@ -134,7 +135,7 @@ impl Answering {
         } else {
             String::new()
         };
-        format!("{place}{}  {}{end}", question.question, keys.join("  "))
+        format!("{place}{}  {}{end}", words::value(&question.question), keys.join("  "))
     }
 }
 
@@ -188,7 +189,8 @@ pub(in crate::verbs) fn from_words(questions: &[Question], words: &[String]) -> 
 pub(in crate::verbs) fn in_words(questions: &[Question], given: &Answers) -> Vec<String> {
     let line = |question: &Question| {
         let name = if question.header.is_empty() { &question.id } else { &question.header };
-        Some(format!("{name}: {}", given.get(&question.id)?.join(", ")))
+        let answers = given.get(&question.id)?.iter().map(|answer| words::before(answer, ", "));
+        Some(format!("{}: {}", words::before(name, ": "), answers.collect::<Vec<_>>().join(", ")))
     };
     questions.iter().filter_map(line).collect()
 }

@@ -10,7 +10,7 @@ use ostler_api::{
 };
 
 use crate::output::{CommandError, Paint, visible};
-use crate::request::{Asked, Pages, Pressed, Row, full_text};
+use crate::request::{self, Asked, Pages, Pressed, Row, full_text, wrap};
 use crate::verbs::Context;
 use crate::verbs::approvals::{Tty, follow, from_words, questions, told};
 use crate::verbs::approve::{decision, still_waits};
@@ -219,10 +219,11 @@ fn chosen(info: &ApprovalInfo, index: usize) -> Choice {
 fn answers(tty: &Tty, info: &ApprovalInfo) -> Result<Choice, CommandError> {
     let asked = questions(&info.content);
     let mut words = Vec::new();
-    for question in &asked {
-        let choices = question.options.iter().zip(1..).map(|(option, n)| format!("{n} {}", visible(&option.label)));
-        let choices = choices.collect::<Vec<_>>().join(", ");
-        let Some(typed) = line(tty, &format!("{} ({choices}, or type an answer): ", visible(&question.id)))? else {
+    for (question, number) in asked.iter().zip(1..) {
+        for row in wrap(&request::question(question, number), tty.size().0) {
+            tty.write(format!("{}\r\n", row.text).as_bytes())?;
+        }
+        let Some(typed) = line(tty, "the number of a choice, or type an answer: ")? else {
             return Ok(None);
         };
         let chosen = typed.parse::<usize>().ok().and_then(|n| question.options.get(n.checked_sub(1)?));
