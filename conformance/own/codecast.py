@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from codecast_kit import LONG, kinds, partials, running, suite, texts
 from cli import Home
@@ -200,6 +201,52 @@ def restart(t):
         t.eq("and-what-it-said-is-there", (texts(events), kinds(events)[-1]), (["working done:kill9"], "result"))
         t.eq("once", d.owed(busy), [])
         stream.close()
+
+
+# As many as a stream needs longer for than a kill.
+MANY = 10000
+
+
+def seen_and_owed(d, session, count, patience):
+    """A stream that a kill cuts off: what came before it, and the answer to who asks for the rest."""
+    stream = d.send(session, "@@burst:%d" % count)
+    stream.wait_type("partial", LONG)
+    time.sleep(patience)
+    d.restart(signal.SIGKILL)
+    stream.wait(lambda s: s.closed, LONG, "the end of a cut stream")
+    d.wait_idle(session)
+    answer = d.rpc.ok("session.reconnect", {"sessionId": session}, timeout=LONG)
+    return stream.events(), answer
+
+
+@area("codecast-killed")
+def killed(t):
+    """What comes twice after a kill in the middle of a stream is said to, and nothing is missing."""
+    with running(t) as d:
+        session, wrong, twice = d.new(), [], 0
+        d.run(session, "@@say:before")
+        for n in range(20):
+            seen, answer = seen_and_owed(d, session, MANY, 0.004 * n)
+            owed, may = answer["bufferedEvents"], answer.get("mayRepeat", 0)
+            # So many of the last that came before are the first that come after.
+            again = next(k for k in range(min(len(seen), len(owed)), -1, -1) if seen[len(seen) - k:] == owed[:k])
+            twice += again
+            whole = kinds(seen + owed[again:])
+            if again > may or whole.count("partial") != MANY or whole[-1:] != ["result"] or d.owed(session):
+                wrong.append((n, len(seen), len(owed), again, may, whole.count("partial")))
+        t.eq("every-event-comes-and-what-may-come-twice-is-said", wrong, [])
+        print("codecast: %d events came twice after 20 kills, and were said to" % twice)
+        held = d.send(session, "@@hold:more")
+        held.wait_type("partial", LONG)
+        for _ in range(4):
+            d.run(session, "@@big:5000000")
+        d.cut(held, session)
+        d.release("more")
+        d.wait_idle(session)
+        first, second = (d.rpc.ok("session.reconnect", {"sessionId": session}, timeout=LONG) for _ in range(2))
+        t.eq("an-answer-says-that-there-is-more", (first.get("more"), second.get("more")), (True, None))
+        sizes = [len(text) for text in texts(first["bufferedEvents"] + second["bufferedEvents"])]
+        t.ok("and-the-next-one-has-it", sum(sizes) >= 20000000 and not d.owed(session), sum(sizes))
 
 
 @area("codecast-queue")

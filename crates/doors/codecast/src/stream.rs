@@ -224,20 +224,25 @@ impl Stream {
     }
 }
 
-/// What is there to read, up to a batch.
+/// What is there to read, up to a batch; that it is being given is noted.
 fn gather(wait: &MayWait, shared: &DoorState, session: &Session, mut reader: Reader) -> io::Result<Batch> {
-    let (mut frames, mut upto) = (String::new(), 0);
+    let (mut frames, mut upto, mut rest) = (String::new(), 0, None);
     while frames.len() < BATCH {
         let Some((record, events)) = reader.next(wait)? else {
-            let rests = rests(shared, session, reader.position());
-            return Ok(Batch { reader, frames, upto, rests: Some(rests) });
+            rest = Some(rests(shared, session, reader.position()));
+            break;
         };
         upto = record;
         for event in events {
             event.fitted().iter().for_each(|json| frame(json, &mut frames));
         }
     }
-    Ok(Batch { reader, frames, upto, rests: None })
+    if !frames.is_empty()
+        && let Err(error) = shared.place(wait, session, |place| place.giving(upto))
+    {
+        tracing::error!("codecast: {}: {error}", session.id());
+    }
+    Ok(Batch { reader, frames, upto, rests: rest })
 }
 
 /// Whether nothing more is to be expected before the client says something.

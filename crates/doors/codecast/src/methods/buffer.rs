@@ -10,7 +10,7 @@ use ostler_engine::session::Session;
 
 use super::failed;
 use crate::envelope::Params;
-use crate::read_position::Stretch;
+use crate::read_position::{ReadPosition, Stretch};
 use crate::reader::Reader;
 use crate::subscribers::Subscriber;
 use crate::{Counted, DoorState};
@@ -21,22 +21,25 @@ const ANSWER_MAX: usize = 16 << 20;
 /// Events that are owed to a client.
 pub(crate) struct Owed {
     events: String,
-    /// The stretches that are in it as a whole, and the last record of the next one that is.
-    whole: usize,
+    /// The last record that is in it.
     upto: u64,
-    /// So many of the events, from the first on, may have been delivered before.
+    /// More is owed than one answer carries.
+    more: bool,
+    /// So many of the events, from the first on, may have been delivered before, in part.
     may_repeat: usize,
     /// Nobody else is given them at the same time.
     turn: Option<Subscriber>,
 }
 
 impl Owed {
-    /// Nothing is said about repeating where nothing can.
+    /// Nothing is said about repeating where nothing can, nor about more where there is none.
     pub(crate) fn result(&self) -> String {
-        match self.may_repeat {
-            0 => format!(r#"{{"bufferedEvents":[{}]}}"#, self.events),
-            first => format!(r#"{{"bufferedEvents":[{}],"mayRepeat":{first}}}"#, self.events),
-        }
+        let may_repeat = match self.may_repeat {
+            0 => String::new(),
+            first => format!(r#","mayRepeat":{first}"#),
+        };
+        let more = if self.more { r#","more":true"# } else { "" };
+        format!(r#"{{"bufferedEvents":[{}]{may_repeat}{more}}}"#, self.events)
     }
 }
 
@@ -83,15 +86,11 @@ pub(super) async fn reconnect(shared: &Arc<DoorState>, params: &Params) -> Resul
     MayWait::run(move |wait| {
         let last = session.view().last;
         let attached = shared.subscribers.is_taken(session.id());
-        let (stretches, joined) = shared
-            .place(wait, &session, |place| {
-                Ok((if attached { place.behind() } else { place.owed(last) }, place.is_joined()))
-            })
-            .map_err(failed)?;
-        let mut owed = gather(wait, &session, &stretches, joined).map_err(failed)?;
-        if attached && owed.whole == stretches.len() {
-            // What comes after is the stream's.
-            owed.upto = 0;
+        let look = |place: &mut ReadPosition| Ok(if attached { place.behind() } else { place.owed(last) });
+        let stretches = shared.place(wait, &session, look).map_err(failed)?;
+        let mut owed = gather(wait, &session, &stretches).map_err(failed)?;
+        if !owed.events.is_empty() {
+            shared.place(wait, &session, |place| place.handing(owed.upto)).map_err(failed)?;
         }
         owed.turn = Some(turn);
         Ok(Some((session, owed)))
@@ -99,13 +98,18 @@ pub(super) async fn reconnect(shared: &Arc<DoorState>, params: &Params) -> Resul
     .await
 }
 
-fn gather(wait: &MayWait, session: &Session, stretches: &[Stretch], joined: bool) -> io::Result<Owed> {
-    let mut owed = Owed { events: String::new(), whole: 0, upto: 0, may_repeat: 0, turn: None };
-    for (index, stretch) in stretches.iter().enumerate() {
-        let mut full = false;
+fn gather(wait: &MayWait, session: &Session, stretches: &[Stretch]) -> io::Result<Owed> {
+    let mut owed = Owed { events: String::new(), upto: 0, more: false, may_repeat: 0, turn: None };
+    let mut count = 0;
+    for stretch in stretches {
         walk(wait, session, *stretch, |record, events| {
-            if joined && index == 0 {
-                owed.may_repeat += events.len();
+            if !events.is_empty() && owed.events.len() >= ANSWER_MAX {
+                owed.more = true;
+                return false;
+            }
+            count += events.len();
+            if stretch.may_repeat {
+                owed.may_repeat = count;
             }
             for json in events {
                 if !owed.events.is_empty() {
@@ -114,14 +118,12 @@ fn gather(wait: &MayWait, session: &Session, stretches: &[Stretch], joined: bool
                 owed.events.push_str(&json);
             }
             owed.upto = record;
-            full = owed.events.len() >= ANSWER_MAX;
-            !full
+            true
         })?;
-        if full {
-            return Ok(owed);
+        if owed.more {
+            break;
         }
-        owed.whole += 1;
-        owed.upto = stretch.1;
+        owed.upto = stretch.to;
     }
     Ok(owed)
 }
@@ -130,12 +132,12 @@ fn gather(wait: &MayWait, session: &Session, stretches: &[Stretch], joined: bool
 fn walk(
     wait: &MayWait,
     session: &Session,
-    (from, to): Stretch,
+    stretch: Stretch,
     mut each: impl FnMut(u64, Vec<String>) -> bool,
 ) -> io::Result<()> {
-    let mut reader = Reader::after(wait, session, from)?;
+    let mut reader = Reader::after(wait, session, stretch.after)?;
     while let Some((record, events)) = reader.next(wait)? {
-        if record > to || !each(record, events.into_iter().flat_map(crate::event::Event::fitted).collect()) {
+        if record > stretch.to || !each(record, events.into_iter().flat_map(crate::event::Event::fitted).collect()) {
             break;
         }
     }
@@ -179,7 +181,7 @@ pub(crate) async fn hand_over(
         return;
     }
     let (id, turn) = (session.id().to_owned(), owed.turn);
-    let paid = MayWait::run(move |wait| shared.place(wait, &session, |place| place.paid(owed.whole, owed.upto))).await;
+    let paid = MayWait::run(move |wait| shared.place(wait, &session, |place| place.paid(owed.upto))).await;
     if let Err(error) = paid {
         tracing::error!("codecast: {id}: {error}");
     }
