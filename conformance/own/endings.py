@@ -179,8 +179,9 @@ def spawn_in_flight(t):
             n += 1
             key = "%d-%d" % (worker, n)
             mark = os.path.join(home.dir, "ran-" + key)
-            rc, out, err = home("run", "-d", "--name", "n" + key, "sh", "-c", "echo x >> " + mark)
-            said.append((key, mark, rc, out, err))
+            command = ("run", "-d", "--name", "n" + key, "--key", "k" + key, "sh", "-c", "echo x >> " + mark)
+            rc, out, err = home(*command)
+            said.append((key, mark, rc, out, err, command))
 
     home.good("run", "-d", "--name", "holder", "sleep", "600")
     holder = processes(home)["holder"]["pid"]
@@ -204,6 +205,10 @@ def spawn_in_flight(t):
     unsure = [s for s in said if s[2] != 0]
     known = processes(home)
     t.ok("what-is-not-known-is-listed", all("n" + s[0] in known for s in unsure), [s[0] for s in unsure])
+    # Under its key each is found again, with the same answer, and nothing is started.
+    other = [(s[:5], again) for s in said for again in [home(*s[5])]
+             if again[:2] != s[2:4] or (s[2] != 0 and "may have run" not in again[2])]
+    t.eq("the-same-key-gets-the-same-answer", other[:3], [])
     time.sleep(1)
     twice = [s for s in said if os.path.exists(s[1]) and open(s[1]).read() != "x\n"]
     t.ok("nothing-ran-twice", not twice, twice[:3])

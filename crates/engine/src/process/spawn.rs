@@ -216,6 +216,11 @@ async fn reserve(
     let deadline = tokio::time::Instant::now() + SAME_KEY;
     loop {
         let mut over = match registry.claim(key) {
+            // The same question gets the same answer, for as long as nobody knows another.
+            Claim::Known(process) if process.about().unsure => {
+                let (id, program) = (process.about().id.clone(), process.about().program.clone());
+                return Err(SpawnError::Unsure { id, program });
+            }
             Claim::Known(process) => return Ok(Err(process)),
             Claim::Ours(reserved) => return Ok(Ok(reserved)),
             Claim::Starting(over) => over,
