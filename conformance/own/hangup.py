@@ -91,12 +91,31 @@ def killed(t):
     terminals(t, "kill")
 
 
+class FarSeat(Seat):
+    """Somebody at the other end of an ssh connection."""
+
+    def __init__(self, home, sshd, command):
+        argv = sshd.argv("cd %s && HOME=%s exec %s %s" % (home.dir, home.dir, home.program, command))
+        argv[argv.index("-T")] = "-tt"
+        self.sshd = sshd
+        super().__init__(home, argv=argv, env=os.environ)
+
+    def cut(self):
+        """The connection is cut at both ends, as when a laptop is closed and the server gives up on it."""
+        for pid in self.sshd.sessions():
+            # Some of them end by themselves.
+            with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
+                if f.read().startswith("sshd"):
+                    os.kill(pid, signal.SIGKILL)
+        self.child.kill()
+
+
 @area("hangup-ssh")
 def over_ssh(t):
     absent = [p for p in ("sshd", "ssh", "ssh-keygen") if not shutil.which(p)]
     if absent:
         return t.skip("all", "missing programs: %s" % " ".join(absent))
-    home, sshd = up(t), Sshd(t.tmp())
+    home, sshd = House(t), Sshd(t.tmp())
     try:
         for program, (argv, keys, answer) in PROGRAMS.items():
             if not shutil.which(argv[0]):
@@ -104,27 +123,65 @@ def over_ssh(t):
                 continue
             words = " ".join("'%s'" % word.replace("'", "'\\''") for word in argv)
             for verb in ("run -t --name %s -- %s" % (program, words), "attach %s" % program):
-                remote = "cd %s && HOME=%s exec %s %s" % (home.dir, home.dir, home.program, verb)
-                argv_ssh = sshd.argv(remote)
-                argv_ssh[argv_ssh.index("-T")] = "-tt"
-                with Seat(home, argv=argv_ssh, env=os.environ) as seat:
+                with FarSeat(home, sshd, verb) as seat:
                     seat.attached_there(home.program)
                     if verb.startswith("run"):
                         ready(seat, program)
                     seat.asks(keys, answer)
-                    # The connection is cut at both ends, as when a laptop is closed and the server gives up on it.
-                    for pid in sshd.sessions():
-                        # Some of them end by themselves.
-                        with contextlib.suppress(OSError), open("/proc/%d/comm" % pid) as f:
-                            if f.read().startswith("sshd"):
-                                os.kill(pid, signal.SIGKILL)
-                    seat.child.kill()
+                    seat.cut()
                 if not nobody_attached(home, program):
                     t.ok("%s-%s-client-ends" % (verb.split()[0], program), False, process(home, program).get("attached"))
                 still_talks(t, "%s-%s" % (verb.split()[0], program), home, program, keys, answer)
+        with FarSeat(home, sshd, "run --name piped -- cat") as seat:
+            # Before it runs, the echo is that of the terminals on the way.
+            if not wait_for(lambda: lives(home, "piped"), LONG, 0.1):
+                raise Fail("it should run: %r" % seat.seen)
+            seat.asks(b"hello\n", b"hello\r\nhello")
+            seat.cut()
+        t.ok("run-client-ends", nobody_attached(home, "piped"), process(home, "piped"))
+        with Seat(home, "attach", "piped") as seat:
+            seat.until(b"hello")
+            seat.asks(b"again\n", b"again\r\nagain")
+            t.ok("run-hears", True)
+            seat.type(b"\x04")
+            seat.wait()
+        sessions_over_ssh(t, home, sshd)
     finally:
         sshd.stop()
         home("down", "--kill")
+
+
+def sessions_over_ssh(t, house, sshd):
+    id = house.new()
+    with FarSeat(house, sshd, "send %s SLOW:8" % id) as seat:
+        seat.until(b"1 2")
+        seat.cut()
+    goes_on(t, "send", house, id)
+    house.good("send", id, "ASK", "--no-wait")
+    request = house.waiting(id)
+    with FarSeat(house, sshd, "approvals") as seat:
+        seat.until(request.encode()[:6])
+        seat.cut()
+    t.eq("approvals-decides-nothing", house.info(id).get("approvals"), [request])
+    answered_elsewhere(t, "approvals", house, id, request)
+
+
+def goes_on(t, case, house, id):
+    """The turn of a session whose client is gone ends well, and the session takes the next prompt."""
+    house.until(id, "idle")
+    ends = [e["reason"] for e in house.events(id) if e["type"] == "turn_ended"]
+    t.eq("%s-the-turn-goes-on" % case, ends[-1:], ["completed"])
+    t.ok("%s-the-session-hears" % case, "again" in house.good("send", id, "again"))
+
+
+def answered_elsewhere(t, case, house, id, request):
+    with Seat(house, "approve", request) as seat:
+        seat.until(b"[y/N] ")
+        # A key counts once the question has stood for a while.
+        if not wait_for(lambda: seat.type(b"y") or seat.look(0.2) or b"approved by" in seat.seen, LONG, 0.2):
+            raise Fail("y does nothing: %r" % seat.seen)
+        t.eq("%s-it-is-answered-elsewhere" % case, seat.wait(), 0)
+    goes_on(t, case, house, id)
 
 
 @area("hangup-pipes")
@@ -290,7 +347,7 @@ def word(mark, number):
 
 
 def type_through_kills(t, home, one, two):
-    typed, kills, wait = {b"a": 0, b"b": 0}, 0, time.monotonic()
+    typed, kills, wait, shown = {b"a": 0, b"b": 0}, 0, time.monotonic(), {one: b"", two: b""}
     while kills < 8:
         for seat, mark in ((one, b"a"), (two, b"b")):
             seat.type(word(mark, typed[mark]))
@@ -301,22 +358,24 @@ def type_through_kills(t, home, one, two):
             os.kill(home.daemon_pid(), signal.SIGKILL)
             kills, wait = kills + 1, time.monotonic()
             for seat in (one, two):
-                seat.seen = seat.seen[-200:]
+                # Every kill is judged; a terminal that is searched again and again is kept short.
+                shown[seat] += seat.seen
+                seat.seen = b""
     total = 6 * sum(typed.values())
     notes = home.dir + "/notes"
     arrived = wait_for(lambda: os.path.exists(notes) and os.path.getsize(notes) >= total, LONG, 0.1)
-    shown = b""
     for seat in (one, two):
         for _ in range(20):
             seat.look(0.05)
-        shown += seat.seen
+        shown[seat] += seat.seen
     got = open(notes, "rb").read()
     t.ok("all-of-it-arrives", arrived, "%d of %d bytes" % (len(got), total))
     for mark, signs in ((b"a", b"a0123456789"), (b"b", b"bABCDEFGHIJ")):
         theirs = bytes(byte for byte in got if byte in signs)
         t.ok("each-key-once-and-in-order-%s" % mark.decode(), theirs == b"".join(word(mark, n) for n in range(typed[mark])),
              "%d of %d bytes" % (len(theirs), 6 * typed[mark]))
-    t.ok("nobody-is-told-that-something-is-unsure", b"may not have arrived" not in shown, shown[-300:])
+    unsure = [text[-300:] for text in shown.values() if b"may not have arrived" in text]
+    t.eq("nobody-is-told-that-something-is-unsure", unsure, [])
 
 
 @area("hangup-unsure")
@@ -356,11 +415,8 @@ def sessions(t):
         with Seat(house, "send", id, "SLOW:8", controlling=way != "gone") as seat:
             if not wait_for(lambda: house.info(id).get("status") == "running", LONG, 0.1):
                 raise Fail("the turn should run: %s" % house.info(id))
-            leave(seat, "kill" if way == "gone" else way)
-        house.until(id, "idle")
-        ends = [e["reason"] for e in house.events(id) if e["type"] == "turn_ended"]
-        t.eq("send-%s-the-turn-goes-on" % way, ends, ["completed"])
-        t.ok("send-%s-the-session-hears" % way, "again" in house.good("send", id, "again"))
+            leave(seat, way)
+        goes_on(t, "send-%s" % way, house, id)
     id = house.new()
     for controlling in (True, False):
         with Seat(house, "send", id, controlling=controlling) as seat:
@@ -372,6 +428,10 @@ def sessions(t):
     id = house.new()
     house.good("send", id, "ASK", "--no-wait")
     request = house.waiting(id)
+    with Seat(house, "approvals", controlling=False) as seat:
+        # So no terminal of it can go without a signal.
+        seat.until(b"has no terminal")
+        t.ok("approvals-needs-a-terminal-that-tells-its-end", seat.wait() != 0)
     for way in ("closed", "hup", "kill"):
         with Seat(house, "approvals") as seat:
             seat.until(request.encode()[:6])
@@ -380,4 +440,5 @@ def sessions(t):
     with Seat(house, "approve", request) as seat:
         seat.until(b"?")
     t.eq("approve-closed-decides-nothing", house.info(id).get("approvals"), [request])
+    answered_elsewhere(t, "approvals", house, id, request)
     house.down()
