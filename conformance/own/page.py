@@ -1,12 +1,15 @@
 """The page in a real browser: logging in, Now, a session as it is told, requests answered, two browsers, kills, what is hostile, and what a
 screen reader would find."""
+import fcntl
 import functools
 import http.server
 import os
 import pwd
 import re
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -531,6 +534,62 @@ def terminal(t):
             looks.keyboard.press("Enter")
             looks.get_by_text("may look, not type").wait_for()
             t.ok("who-may-only-look-types-nothing", "nothing" not in screen.locator(".xterm-rows").inner_text())
+    finally:
+        house.down()
+
+
+@area("page-terminal-answers")
+def terminal_answers(t):
+    """Whoever looks at a terminal on the page types nothing: a widget answers what programs ask their terminal, and nobody wants that here."""
+    house = House(t).up()
+    try:
+        term = Terminal(house, "run", "-t", "--name", "shell", "--", "sh", "-c", "PS1='prompt> ' TERM=xterm exec sh")
+        fcntl.ioctl(term.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        term.until(b"prompt> ")
+        term.type(b"vim -u DEFAULTS -c 'set ttymouse=sgr mouse=a' f.txt\r")
+        term.until(b"\x1b[6n")
+        term.until(b"~")
+        term.type(b":q!\r")
+        term.until(b"\x1b[?1049l")
+        # What else a terminal answers: attributes, its size, modes, colours, settings; and that it has the focus, told to who begins to ask.
+        asks = "[c [>c [6n [?6n [5n [18t [?2026$p ]11;?\\007 ]4;1;?\\007 P$qm\\033\\\\ [?1004h [?1004l".split()
+        term.type(("printf '%s'; echo ask''ed\r" % "".join("\\033" + ask for ask in asks)).encode())
+        term.until(b"asked")
+        term.type(b"\x1d")
+        term.wait()
+
+        def told():
+            one = next(row for row in house.json("ps") if row["name"] == "shell")
+            return one["id"], one["stdin_applied"], house.good("logs", "shell", "--screen").splitlines()[-1].strip()
+
+        id, before, screen = told()
+        with chromium() as browser:
+            page = logged_in(t, house, browser, "--rights", "full")
+            for _ in range(2):
+                go(page, "/process/" + id)
+                page.frame_locator("iframe.screen").locator(".xterm-rows", has_text="asked").wait_for()
+                time.sleep(1)
+                go(page, "/now")
+                page.locator("[data-hosted]").first.wait_for()
+            t.eq("who-comes-and-goes-types-nothing", told(), (id, before, screen))
+            go(page, "/process/" + id)
+            shown = page.frame_locator("iframe.screen")
+            shown.locator(".xterm-rows", has_text="asked").wait_for()
+            shown.locator("textarea").focus()
+            keys = "echo 'l'ive; printf '\\033[6n\\033[c'; echo don''e"
+            page.keyboard.type(keys)
+            page.keyboard.press("Enter")
+            shown.locator(".xterm-rows", has_text="done").wait_for()
+            time.sleep(1)
+            t.eq("nothing-but-the-keys-arrives", told()[1] - before, len(keys) + 1)
+            page.keyboard.press("Control+L")
+            page.keyboard.type("cat -v")
+            page.keyboard.press("Enter")
+            page.keyboard.press("Shift+F3")
+            page.keyboard.press("Enter")
+            shown.locator(".xterm-rows", has_text="^[[1;2R").wait_for()
+            t.ok("a-key-that-looks-like-an-answer-does", True)
+            t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
     finally:
         house.down()
 

@@ -24,7 +24,20 @@ const tell = (told: FromFrame) => parent.postMessage(told, location.origin);
 terminal.loadAddon(fit);
 terminal.open(document.getElementById("terminal") as HTMLElement);
 fit.fit();
-terminal.onData((keys) => tell({ kind: "keys", keys }));
+
+// Only what the person does goes to the program. The widget also answers what a program asks its terminal: for the past that is
+// drawn here nobody waits any more, and now whoever is attached from a terminal answers. Which it was only its core says.
+const { coreService } = (terminal as unknown as { _core: { coreService: { onUserInput(heard: () => void): void } } })._core;
+let byPerson = false;
+coreService.onUserInput(() => { byPerson = true; });
+terminal.onData((keys) => {
+  if (byPerson) tell({ kind: "keys", keys });
+  byPerson = false;
+});
+// The widget says this also when a program, perhaps long gone, begins to ask for it.
+for (const [event, keys] of [["focus", "\x1b[I"], ["blur", "\x1b[O"]] as const)
+  terminal.textarea?.addEventListener(event, () => { if (terminal.modes.sendFocusMode && !terminal.options.disableStdin) tell({ kind: "keys", keys }); });
+
 new ResizeObserver(() => {
   if (!fits) return;
   fit.fit();
