@@ -3,10 +3,12 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import time
 
+from approvals_kit import Tmux
 from cli import Home
 from hangup_kit import DETACH, LONG, Seat, process
 from kit import Fail
@@ -258,6 +260,43 @@ def last(t):
     flood = "import os\nfor i in range(60000): os.write(1, b'\\x1b[3%dm%06d \\x1b]0;t\\x07\\x1b[0m padding padding padding padding\\r\\n' % (i % 8, i))\n"
     home.good("run", "-t", "--name", "flood", "--", "python3", "-c", flood)
     t.ok("the-end-of-a-long-one", "059999" in home.good("logs", "--screen", "flood"), home.good("logs", "--screen", "flood")[-200:])
+
+
+@area("screens-return")
+def comes_back(t):
+    """Whoever comes back to a terminal sees what `logs --screen` says, also where a full-screen program has drawn and gone."""
+    if not shutil.which("tmux"):
+        return t.skip("tmux", "tmux is not installed")
+    for size in ((70, 20), (100, 40)):
+        home = up(t)
+        home.env["PS1"] = "out> "
+        person = Tmux(home, "/bin/sh", size=size)
+        try:
+            person.line("%s run -t --name shell -- env PS1=in: sh" % home.program)
+            person.until("\nin:")
+            person.line("echo before vi''m")
+            person.until("before vim")
+            person.line("vim -u DEFAULTS -n words.txt")
+            person.until("~\n~\n~\n")
+            person.line("itext that is only vim's")
+            person.until("text that is only vim's")
+            person.keys("Escape")
+            person.line(":q!")
+            person.until("before vim", "\nin:")
+            person.keys("C-]")
+            person.until("left shell running")
+            told = home.good("logs", "shell", "--screen").splitlines()
+            person.line("clear; %s attach shell" % home.program)
+            person.until("leave it with")
+            wait_for(lambda: person.screen().rstrip().splitlines()[1:] == told, 5, 0.2)
+            seen = person.screen().rstrip().splitlines()
+            t.eq("as-logs-says-at-%dx%d" % size, (seen[1:], "only vim" in "".join(told), told[-1].strip()), (told, False, "in:"))
+            person.line("echo go''es on")
+            person.until("goes on")
+            t.ok("and-it-goes-on-at-%dx%d" % size, True)
+        finally:
+            person.close()
+            home.stop()
 
 
 @area("screens-tui")

@@ -11,6 +11,7 @@ mod token;
 pub(crate) use filter::{Filter, Policy};
 pub(crate) use modes::Modes;
 pub(crate) use question::Unasked;
+pub(crate) use token::{Token, Tokens};
 
 /// A control character as people write it: `^[`, `^G`, `^?`.
 fn caret(byte: u8) -> [u8; 2] {

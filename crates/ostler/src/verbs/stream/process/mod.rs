@@ -100,8 +100,8 @@ pub(in crate::verbs) struct ProcessWatch<'a> {
     past_end: u64,
     /// What it wrote after some frame is lost, and that was not said yet.
     loss_due: bool,
-    /// Frames of the past that wait for a repaint.
-    past: Option<Vec<u8>>,
+    /// Frames of the past that wait for a repaint, and whether they are all there ever were.
+    past: Option<(Vec<u8>, bool)>,
     /// When to set the true size after a nudge.
     nudge: Option<Instant>,
     /// The size that the child's terminal has for the sake of all who look at it.
@@ -168,7 +168,7 @@ impl<'a> ProcessWatch<'a> {
             self.greet(&banner);
         }
         if self.view.repaint {
-            self.past = Some(Vec::new());
+            self.past = Some((Vec::new(), self.next <= 1 && self.skip == 0));
             match self.repaint_if_due() {
                 // A connection that is lost already is taken up again below.
                 Ok(()) | Err(Trouble::Lost) => {}
@@ -331,7 +331,7 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
                 self.next = frame.seq + 1;
                 self.quiet.iter_mut().for_each(|quiet| quiet.heard(Instant::now()));
                 match &mut self.past {
-                    Some(past) => past.extend_from_slice(&bytes),
+                    Some((past, _)) => past.extend_from_slice(&bytes),
                     None => {
                         match self.is_long_past(&frame) {
                             true => self.sink.past(&frame, &bytes)?,

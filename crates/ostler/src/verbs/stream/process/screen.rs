@@ -28,9 +28,9 @@ impl ProcessWatch<'_> {
         if self.next <= self.past_end {
             return Ok(());
         }
-        let Some(past) = self.past.take() else { return Ok(()) };
+        let Some((past, whole)) = self.past.take() else { return Ok(()) };
         let tail = usize::try_from(self.view.tail.unwrap_or_default()).unwrap_or(usize::MAX);
-        let picture = repaint(&past, tail, &mut self.modes);
+        let picture = repaint(&past, whole, tail, &mut self.modes);
         self.sink.raw(&picture)?;
         self.begin_nudge()
     }
