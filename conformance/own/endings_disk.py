@@ -147,6 +147,46 @@ def small_disk(t):
         disk.end()
 
 
+@area("full-disk-by-output")
+def full_disk_by_output(t):
+    """Whoever filled the disk with what it says can be ended and deleted, and whoever waits for room is told what to do."""
+    disk = Disk(t, "6m")
+    if not disk.mounted:
+        return t.skip("all", "a small tmpfs cannot be mounted")
+    ostler = Instance(t, disk.at + "/state")
+    try:
+        ostler("up")
+        flood = ostler("run", "-d", "--name", "flood", "--", "sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' x; sleep 1000")[1].strip()
+        wait_for(lambda: ostler.hosted(flood)["held_back"], 30)
+        disk.fill()
+        rc, o, e = ostler("doctor")
+        failed = [line.split()[1] for line in o.splitlines() if line.startswith("FAIL")]
+        t.ok("doctor-says-it-once", rc == 1 and failed == ["space"] and "the disk is full" in o and "df -h" in o and "os error 28" not in o, o)
+        waits = subprocess.Popen([t.ostler(), "run", "--", "echo", "hi"], env=ostler.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
+        timer = threading.Timer(60, waits.kill)
+        timer.start()
+        told = waits.stderr.readline().decode()
+        t.ok("who-waits-is-told-what-to-do", "waiting: the disk is full" in told and "df -h" in told and "ostler prune" in told, told)
+        pid = ostler.hosted(flood)["pid"]
+        rc, o, e = ostler("kill", "flood", "--wait")
+        t.ok("it-is-ended", rc == 0 and "flood ended" in o and not pid_alive(pid), (rc, o, e))
+        t.ok("what-is-missing-is-said-with-what-to-do", "not recorded" in e and "ostler forget flood" in e, e)
+        t.eq("and-is-not-said-to-run", ostler.hosted(flood)["state"], "exited")
+        rc, o, e = ostler("kill", "flood", "--wait")
+        t.ok("nor-is-it-ended-twice", rc == 0 and "already ended" in o, (rc, o, e))
+        rc, o, e = ostler("forget", "flood")
+        t.ok("it-can-be-deleted", rc == 0 and ostler.hosted(flood) is None, (rc, o, e))
+        said, _ = waits.communicate(timeout=60)
+        timer.cancel()
+        t.eq("and-who-waited-goes-on", (waits.returncode, said), (0, b"hi\n"))
+        t.eq("for-good-when-the-daemon-is-killed", (os.kill(ostler.status()["pid"], signal.SIGKILL), ostler("ps")[0], ostler.hosted(flood)), (None, 0, None))
+    finally:
+        if os.path.exists(disk.at + "/filler"):
+            disk.free()
+        ostler("down", "--kill")
+        disk.end()
+
+
 @area("full-disk-new")
 def full_disk_new(t):
     """The first `up` of all on a disk that takes nothing: its log takes no reason, and the person is told one."""

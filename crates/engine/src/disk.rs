@@ -33,15 +33,19 @@ impl Engine {
     }
 }
 
-/// Why the output of a process of this instance waits.
+/// Why the output of a process of this instance waits, and what ends that.
 pub(crate) fn held_back(dir: &Path, reason: HeldReason) -> String {
     let dir = dir.display();
-    match reason {
-        HeldReason::Full => format!("the disk is full ({dir})"),
-        HeldReason::Quota => format!("your disk quota is used up ({dir})"),
-        HeldReason::Disk => format!("the disk reports errors ({dir})"),
-        HeldReason::Floor => format!("less than journal.keep_free is free ({dir}), and this process writes most"),
-    }
+    let (why, look) = match reason {
+        HeldReason::Full => (format!("the disk is full ({dir})"), format!("df -h {dir}")),
+        HeldReason::Quota => (format!("your disk quota is used up ({dir})"), "quota".to_owned()),
+        HeldReason::Disk => return format!("the disk reports errors ({dir}); see `dmesg` and `ostler doctor`"),
+        HeldReason::Floor => (
+            format!("less than journal.keep_free is free ({dir}), and this process writes most"),
+            format!("df -h {dir}"),
+        ),
+    };
+    format!("{why}; free some space (`{look}`, `ostler prune`), then it goes on")
 }
 
 /// Of the instance in this folder.

@@ -91,7 +91,10 @@ impl Engine {
 
     /// Deletes an ended process's journal and names now; a running one is left alone and `false` comes back.
     pub fn forget(&self, _wait: &MayWait, process: &Process) -> bool {
-        if process.is_running() {
+        if process.is_unrecorded() {
+            // Its own output may be what leaves no room for its end.
+            self.inner.abandon(process);
+        } else if process.is_running() {
             return false;
         }
         self.inner.remove(process);

@@ -28,7 +28,7 @@ pub(crate) fn listed(ids: &[String]) -> String {
 
 pub(crate) fn describe(process: &Process) -> ProcessInfo {
     let (about, bounds) = (process.about(), process.bounds());
-    let exit = exit(&bounds);
+    let exit = exit(process, &bounds);
     ProcessInfo {
         id: process.id().to_owned(),
         name: process.name(),
@@ -90,8 +90,11 @@ pub(crate) fn win_size(size: ostler_engine::WinSize) -> WinSize {
     WinSize { rows: size.rows, cols: size.cols }
 }
 
-pub(crate) fn exit(bounds: &Bounds) -> Option<Exit> {
-    bounds.exit.as_ref().map(|record| Exit::new(record.how, Timestamp::from_micros(record.time_ns / 1000)))
+/// How it ended; unknown where the disk has not taken that.
+pub(crate) fn exit(process: &Process, bounds: &Bounds) -> Option<Exit> {
+    let recorded = bounds.exit.as_ref();
+    let recorded = recorded.map(|record| Exit::new(record.how, Timestamp::from_micros(record.time_ns / 1000)));
+    recorded.or_else(|| process.is_unrecorded().then_some(Exit { code: None, signal: None, time: None }))
 }
 
 /// Something could not be written to the disk, or read from it: which disk, and what to do about it.

@@ -246,11 +246,12 @@ pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
     out.spawn(async move {
         let outcome = process.kill_and_wait(KillPlan { signal, grace, escalate: true }).await;
         let bounds = process.bounds();
+        let exit = info::exit(&process, &bounds);
         let killed = Killed {
-            died: bounds.exit.is_some(),
+            died: exit.is_some(),
             already_exited: outcome == KillOutcome::AlreadyEnded,
             escalated: matches!(outcome, KillOutcome::Killed | KillOutcome::Unkillable),
-            exit: info::exit(&bounds),
+            exit,
         };
         let mut later = Later::reply(head.answer::<methods::ProcessKill>(&Ok(killed)));
         // A client that watches the process sees its end before it is told of it.

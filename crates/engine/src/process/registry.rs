@@ -497,7 +497,7 @@ impl Registry {
     }
 
     /// Closes all ends of its pipes, here and at the keeper, whoever holds the others.
-    pub(super) fn abandon(&self, process: &Process) {
+    pub(crate) fn abandon(&self, process: &Process) {
         if let Some(hosted) = process.hosted() {
             if process.is_running() {
                 process.disown();

@@ -116,12 +116,17 @@ impl Kill {
         }
         let killed = reached.client.call::<methods::ProcessKill>(&params)?;
         if !killed.died {
-            return Err(
-                CommandError::failed(format!("{name} did not end")).hint("it may wait for a device; see `ostler ps`")
-            );
+            return Err(CommandError::failed(format!("{name} did not end"))
+                .hint("it may wait for a disk or the network; see `ostler ps`"));
         }
         let how = if killed.escalated { "ended by SIGKILL" } else { "ended" };
-        self.done(context, process, how, serde_json::to_value(killed).unwrap_or_default())
+        let unknown = killed.exit.as_ref().is_some_and(|exit| exit.time.is_none());
+        self.done(context, process, how, serde_json::to_value(killed).unwrap_or_default())?;
+        if unknown {
+            context.screen.note("ostler: how it ended is not recorded: the disk does not take it");
+            context.screen.note(&format!("  delete it and its output: ostler forget {name}"));
+        }
+        Ok(())
     }
 
     fn done(

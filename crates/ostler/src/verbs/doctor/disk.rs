@@ -1,10 +1,11 @@
 //! What the state folder's disk can do: it holds every journal.
 
 use std::fs::File;
-use std::io::{IoSliceMut, Write};
+use std::io::{self, IoSliceMut, Seek, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ostler_engine::DiskTrouble;
 use rustix::fs::{StatFs, statfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::pipe::{SpliceFlags, splice};
@@ -16,6 +17,8 @@ use crate::paths::{Paths, ensure_private_dir};
 /// What a power loss may take by default; a disk slower than this breaks that promise.
 const SYNC_PROMISE: Duration = Duration::from_millis(200);
 const SYNC_TRIES: usize = 5;
+/// What disks write at once.
+const BLOCK: usize = 4096;
 /// Each process takes about five files: with fewer inodes than this the next hundred are not sure to start.
 const INODES_MIN: u64 = 500;
 
@@ -49,16 +52,31 @@ pub(super) fn checks(paths: &Paths, keep_free: Option<u64>) -> Vec<Check> {
 }
 
 fn probe_with(dir: &Path, probe: &Path, keep_free: Option<u64>) -> Vec<Check> {
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(probe);
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(probe).and_then(with_room);
+    // Whatever else is tried on a full disk fails as well, and says nothing of what the disk can do.
+    let full = file.as_ref().err().and_then(|error| DiskTrouble::of(dir, error));
+    let full = full.map(|trouble| Check::broken("space", format!("{}; {}", trouble.message, trouble.hint)));
+    let is_full = full.is_some();
     let mut checks = match statfs(dir) {
-        Ok(found) => vec![file_system(dir, &found), space(&found, keep_free), inodes(&found)],
+        Ok(found) => {
+            vec![file_system(dir, &found), full.unwrap_or_else(|| space(&found, keep_free)), inodes(&found)]
+        }
         Err(error) => vec![Check::broken("file system", format!("{}: {error}", dir.display()))],
     };
     match file {
         Ok(mut file) => checks.extend([splices(&file), reads_without_waiting(&file), sync(&mut file)]),
+        Err(_) if is_full => {}
         Err(error) => checks.push(Check::broken("state folder", format!("cannot write in {}: {error}", dir.display()))),
     }
     checks
+}
+
+/// The file, empty, on a disk that has room for what is tried with it.
+fn with_room(mut file: File) -> io::Result<File> {
+    file.write_all(&[0; BLOCK * (SYNC_TRIES + 1)])?;
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn file_system(dir: &Path, found: &StatFs) -> Check {
@@ -138,8 +156,8 @@ fn reads_without_waiting(file: &File) -> Check {
 }
 
 fn sync(file: &mut File) -> Check {
-    let mut once = || -> std::io::Result<Duration> {
-        file.write_all(&[0; 4096])?;
+    let mut once = || -> io::Result<Duration> {
+        file.write_all(&[0; BLOCK])?;
         let began = Instant::now();
         file.sync_data()?;
         Ok(began.elapsed())
