@@ -376,3 +376,28 @@ def configuration(t):
     before = sorted(home.holds(b""))
     rc, o, e = home("uninstall", "--purge", "--dry-run")
     t.ok("uninstall-dry-run-changes-nothing", rc == 0 and sorted(home.holds(b"")) == before, (rc, o, e))
+
+
+@area("cli-killed-only-just")
+def killed_only_just(t):
+    """Whoever asks in the moment after a crash is answered by the daemon that the keeper brings back, at most five times a minute."""
+    answers = []
+    for verbs in ((["ps"], ["status"], ["run", "--", "true"], ["ps"], ["ps"]), (["ps"], ["new", "echo", "/"], ["up"], ["ps"], ["ps"]), *[[["ps"]] * 5] * 2):
+        home = Home(t)
+        home.good("up")
+        home.good("run", "-d", "--name", "kept", "--", "sleep", "1000")
+        for verb in verbs:
+            pid = home.json("status")[0]["pid"]
+            os.kill(pid, signal.SIGKILL)
+            rc, o, e = home(*verb)
+            if rc or home.json("status")[0]["pid"] == pid or not hosted(home, "kept"):
+                answers.append((verb, rc, o, e))
+    t.eq("twenty-kills-and-every-command-is-answered", answers, [])
+    # The last one has had its five.
+    os.kill(home.json("status")[0]["pid"], signal.SIGKILL)
+    started = time.monotonic()
+    rc, o, e = home("ps")
+    took = time.monotonic() - started
+    t.ok("a-keeper-that-gave-up-is-not-waited-for", rc == 3 and "still running" in e and "ostler up" in e and took < 5, (rc, o, e, took))
+    t.ok("and-up-goes-back-to-it", home("up")[0] == 0 and len(hosted(home, "kept")) == 1, home("ps"))
+    home.stop()

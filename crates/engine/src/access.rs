@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-pub use daemon::{NotTheDaemon, is_the_daemon};
+pub use daemon::{NotTheDaemon, daemon_comes, is_the_daemon};
 pub use locked::{SUDO, Unlock, is_proof};
 pub(crate) use locked::{WHY, fresh_proof};
 

@@ -194,6 +194,9 @@ pub(crate) enum Body {
     /// The daemon that is connected and has not ended.
     Daemon {
         pid: Option<u32>,
+        /// There is none, and the keeper brings one back.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        soon: bool,
     },
     Batch {
         children: Vec<ChildWire>,

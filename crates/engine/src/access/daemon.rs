@@ -66,7 +66,12 @@ pub fn is_the_daemon(connection: impl AsFd, dir: &Path) -> Result<(), NotTheDaem
             }
         }
         Serves::Process(daemon) => Err(NotTheDaemon::Another { pid: peer.pid, name: name(), daemon }),
-        Serves::Nobody => Err(NotTheDaemon::Alone { pid: peer.pid, name: name() }),
+        Serves::Nobody | Serves::Soon => Err(NotTheDaemon::Alone { pid: peer.pid, name: name() }),
         Serves::Unsaid => Ok(check_listener(&connection)?),
     }
+}
+
+/// Whether the keeper of the instance in `dir` has a daemon, or brings one back. Asks the keeper, and waits for it.
+pub fn daemon_comes(dir: &Path) -> bool {
+    matches!(daemon_of(dir), Ok(Serves::Process(_) | Serves::Soon))
 }

@@ -76,7 +76,9 @@ pub fn connect_unserved(
 pub enum Serves {
     /// This process, which lived when the keeper said so.
     Process(u32),
-    /// None at the moment.
+    /// None at the moment, and it brings one back.
+    Soon,
+    /// None.
     Nobody,
     /// It hung up: one of before does not know the question.
     Unsaid,
@@ -90,8 +92,9 @@ pub fn daemon_of(dir: &Path) -> Result<Serves, ConnectError> {
         let socket = reach(dir)?;
         say(&socket, Verb::Daemon, &[])?;
         return match hear(&socket, &mut buffer) {
-            Ok((Body::Daemon { pid: Some(pid) }, ..)) => Ok(Serves::Process(pid)),
-            Ok((Body::Daemon { pid: None }, ..)) => Ok(Serves::Nobody),
+            Ok((Body::Daemon { pid: Some(pid), .. }, ..)) => Ok(Serves::Process(pid)),
+            Ok((Body::Daemon { pid: None, soon: true }, ..)) => Ok(Serves::Soon),
+            Ok((Body::Daemon { pid: None, soon: false }, ..)) => Ok(Serves::Nobody),
             Ok((Body::Refused { again: true, .. }, ..)) if Instant::now() < deadline => {
                 std::thread::sleep(PAUSE);
                 continue;

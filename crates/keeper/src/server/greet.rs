@@ -133,8 +133,11 @@ impl Server {
         let (id, hello) = match request {
             Some(Request { id, verb: Verb::Hello(hello) }) => (id, hello),
             Some(Request { id, verb: Verb::Daemon }) => {
+                let pid = self.daemon.as_ref().and_then(Daemon::living);
+                // One that is connected and dead was not noticed yet.
+                let soon = pid.is_none() && self.guard.brings_back(self.daemon.is_some());
                 // Who does not take its answer needs none.
-                let _ = tell(&stranger, id, Body::Daemon { pid: self.daemon.as_ref().and_then(Daemon::living) });
+                let _ = tell(&stranger, id, Body::Daemon { pid, soon });
                 return;
             }
             _ => return,

@@ -53,6 +53,11 @@ impl Guard {
         self.due.is_some() || self.running.is_some() || self.lost.is_some()
     }
 
+    /// Whether there will be a daemon again; `died`: the last one has only just.
+    pub(super) fn brings_back(&self, died: bool) -> bool {
+        self.command.is_some() && (died || self.is_active())
+    }
+
     /// A daemon is connected: nothing is due.
     pub(super) fn relieve(&mut self) {
         self.due = None;

@@ -179,6 +179,7 @@ fn a_daemon_that_keeps_dying_is_left_alone() {
         lines(&log).iter().any(|line| line.starts_with("ostler-keeper: the daemon died"))
     });
     assert_eq!(lines(&stable.path().join("journal")).len(), 6);
+    assert_eq!(daemon_of(stable.path()).unwrap(), Serves::Nobody, "nobody waits for it");
     let (_daemon, adopted) = stable.connect();
     assert_eq!(adopted.len(), 1, "the child does not care");
 }

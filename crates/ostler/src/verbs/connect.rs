@@ -1,18 +1,27 @@
 //! Reaching instances: all of the user's, or the one that `--instance` names.
 
+use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{ErrorKind, Hello, IdParams, ProcessInfo, SessionIdParams, SessionInfo, methods};
 use ostler_door_rpc::called;
-use ostler_engine::access::is_the_daemon;
+use ostler_engine::access::{daemon_comes, is_the_daemon};
 
 use super::Context;
-use crate::instances::{self, FoundInstance};
+use crate::instances::{self, FoundInstance, InstanceRecord};
 use crate::output::{CommandError, Kind, visible};
 
 /// What the daemon's log calls us.
 const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
+
+/// A daemon that was killed this moment is still listed, and hangs up on whoever calls.
+const DYING_WITHIN: Duration = Duration::from_secs(3);
+/// A keeper pauses up to 1.6 s before it brings a daemon back, which then reads its journals.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What there is to say of a keeper without a daemon.
 pub(crate) struct Kept {
@@ -53,7 +62,7 @@ pub(crate) fn is_real(client: &Client, found: &FoundInstance) -> Result<(), Comm
 impl Context {
     /// Every instance of the user that answers. One that lives and does not answer is told, and left out.
     pub(crate) fn reach_all(&self) -> Result<Vec<Reached>, CommandError> {
-        self.every(|found| self.reach(found))
+        self.every(|found| self.reach_settled(found))
     }
 
     /// Every instance with which a person may decide something. One that somebody else stands for is told, and left out.
@@ -81,7 +90,7 @@ impl Context {
 
     /// The one instance a verb acts on: `--instance`, else `main`.
     pub(crate) fn reach_one(&self) -> Result<Reached, CommandError> {
-        self.reach(self.one()?)
+        self.reach_settled(self.one()?)
     }
 
     /// The same, where a person decides something.
@@ -91,18 +100,50 @@ impl Context {
 
     fn one(&self) -> Result<FoundInstance, CommandError> {
         let name = self.instance_name();
-        let found = instances::find(&self.paths, Some(name))?.into_iter().find(|found| found.alive);
+        let found = self.settled(Some(name))?.into_iter().find(|found| found.alive);
         found.ok_or_else(|| self.nobody())
+    }
+
+    /// The instances, once each has a daemon whose keeper brings one back: who asks in the moment after a crash means that
+    /// one, and what could be said of the moment would end somebody's work.
+    fn settled(&self, only: Option<&str>) -> io::Result<Vec<FoundInstance>> {
+        let deadline = Instant::now() + BACK_WITHIN;
+        loop {
+            let found = instances::find(&self.paths, only)?;
+            let comes = |found: &FoundInstance| !found.alive && daemon_comes(&found.dir);
+            if Instant::now() >= deadline || !found.iter().any(comes) {
+                return Ok(found);
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// The living instances, narrowed by `--instance`.
     pub(crate) fn living(&self) -> Result<Vec<FoundInstance>, CommandError> {
-        let mut found = instances::find(&self.paths, self.instance.as_deref())?;
+        let mut found = self.settled(self.instance.as_deref())?;
         for problem in found.iter().filter_map(|instance| instance.problem.as_deref()) {
             self.screen.note(&format!("ostler: {problem}"));
         }
         found.retain(|instance| instance.alive);
         Ok(found)
+    }
+
+    /// The same as [`Context::reach`]; of one that was killed this moment, the daemon that comes next.
+    pub(crate) fn reach_settled(&self, found: FoundInstance) -> Result<Reached, CommandError> {
+        let (name, deadline) = (found.name.clone(), Instant::now() + DYING_WITHIN);
+        let record = found.record.clone();
+        let error = match self.reach(found) {
+            Err(error) if error.kind == Kind::Failed => error,
+            reached => return reached,
+        };
+        while record.as_ref().is_some_and(InstanceRecord::is_alive) {
+            if Instant::now() >= deadline {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let next = self.settled(Some(&name))?.into_iter().find(|found| found.alive);
+        next.map_or_else(|| Err(self.nobody()), |found| self.reach(found))
     }
 
     pub(crate) fn reach(&self, found: FoundInstance) -> Result<Reached, CommandError> {
@@ -127,7 +168,7 @@ impl Context {
 
     /// An instance whose daemon is the one that its keeper serves: only with that one anything is decided.
     pub(crate) fn reach_deciding(&self, found: FoundInstance) -> Result<Reached, CommandError> {
-        let reached = self.reach(found)?;
+        let reached = self.reach_settled(found)?;
         is_real(&reached.client, &reached.found)?;
         Ok(reached)
     }
