@@ -3,12 +3,13 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 from approvals_kit import LONG, Tmux
 from cli import Home
 from kit import Fail
 from lib import area, wait_for
-from sessions_kit import House
+from sessions_kit import House, Wire
 
 SIZES = ((80, 24), (120, 40), (200, 50))
 
@@ -106,7 +107,7 @@ def listing(t):
     for size in SIZES:
         name = "%dx%d" % size
         screen = Screen(place, size).open()
-        text = screen.until("2 waiting", "NEEDS YOU", "RUNNING", "asker")
+        text = screen.until("2 waiting", "NEEDS YOU", "OPEN", "asker")
         t.ok(name + "-the-request-is-drawn-as-everywhere", "Allow this?" in text and place.request in text, text)
         screen.keys("j", "j")
         text = screen.until("builder", "Enter attach")
@@ -121,7 +122,7 @@ def listing(t):
         screen.keys("q")
         screen.gone()
         good, text = screen.sane(name)
-        t.ok(name + "-q-gives-the-terminal-back", good and "RUNNING" not in text, text)
+        t.ok(name + "-q-gives-the-terminal-back", good and "OPEN" not in text, text)
         screen.close()
     listed = place.json("ps", "-a")
     t.ok("ps-and-sessions-show-the-same-list", {"screen", "builder", "broken"} <= {p["name"] for p in listed}
@@ -161,7 +162,7 @@ def keys(t):
         screen.keys("Enter")
         screen.until("typed into it\ntyped into it")
         screen.keys("C-]")
-        screen.until("RUNNING", "> screen")
+        screen.until("OPEN", "> screen")
         t.ok("enter-attaches-to-a-terminal-program-and-leaving-comes-back", wait_for(lambda: "typed into it" in screen.row("screen"), LONG, 0.2), screen.screen())
         screen.choose("rests")
         screen.keys("Enter")
@@ -170,20 +171,21 @@ def keys(t):
         screen.keys("Enter")
         screen.until("done (")
         screen.keys("C-d")
-        screen.until("RUNNING", "> rests")
+        screen.until("OPEN", "> rests")
         t.eq("enter-talks-in-a-session", place.texts(place.rests)[-1:], ["more words"])
         screen.choose("builder")
         screen.keys("Enter")
         # The list shows its last line too.
-        wait_for(lambda: "RUNNING" not in screen.screen() and "building it" in screen.screen(), LONG, 0.1)
+        wait_for(lambda: "OPEN" not in screen.screen() and "building it" in screen.screen(), LONG, 0.1)
         screen.keys("C-c")
-        screen.until("RUNNING", "> builder")
+        screen.until("OPEN", "> builder")
         t.ok("ctrl-c-leaves-a-command-and-not-now", "running" in screen.row("builder"), screen.screen())
         screen.choose("broken")
         screen.keys("Enter")
         t.ok("enter-on-what-ended-shows-its-last-words", "last words" in screen.until("q back", "ostler logs"), screen.screen())
         screen.keys("q")
-        screen.until("RUNNING", "> broken")
+        screen.until("OPEN", "> broken")
+        t.ok("and-what-was-read-needs-nobody", wait_for(lambda: screen.screen().find("> broken") > screen.screen().find("ENDED") > 0, LONG, 0.2), screen.screen())
         screen.keys("r")
         t.ok("r-runs-it-again", wait_for(lambda: len([p for p in place.json("ps", "-a") if p["name"] == "broken"]) == 2, LONG, 0.2), screen.screen())
 
@@ -194,7 +196,7 @@ def keys(t):
         t.ok("d-shows-commits-since-it-began", "1 commit in this folder since it began" in text and "committed since" in text and "+three" in text, text)
         t.ok("d-shows-what-changed-and-nothing-in-it-acts", "^[[2Jtrap" in text and "a.txt" in text, text)
         screen.keys("q")
-        screen.until("RUNNING")
+        screen.until("OPEN")
         screen.keys("/")
         screen.keys("-l", "build")
         screen.until("/build_")
@@ -205,7 +207,7 @@ def keys(t):
         screen.keys("?")
         t.ok("question-mark-shows-the-keys", "start an agent" in screen.until("Keys", "q back"), screen.screen())
         screen.keys("q")
-        screen.until("RUNNING")
+        screen.until("OPEN")
 
         screen.keys("c")
         text = screen.until("Start an agent", "Prompt")
@@ -227,7 +229,7 @@ def keys(t):
         screen.keys("-l", place.project)
         screen.keys("Enter")
         screen.keys("Enter")
-        screen.until("RUNNING", "started from now")
+        screen.until("OPEN", "started from now")
         begun = [s for s in place.json("sessions") if s["name"] is None]
         t.ok("c-starts-an-agent", len(begun) == 1 and begun[0]["workspace"] == place.project
              and wait_for(lambda: place.texts(begun[0]["id"]) == ["started from now"], LONG, 0.2), begun)
@@ -266,7 +268,7 @@ def goes_on(t):
         screen.resize(80, 9)
         t.ok("too-small-says-so", "too small: 80x9" in screen.until("too small"), screen.screen())
         screen.resize(80, 24)
-        screen.until("RUNNING")
+        screen.until("OPEN")
         place.good("down", "--kill")
         t.ok("a-daemon-that-was-stopped-is-told", wait_for(lambda: "ostler is not running" in screen.screen(), LONG, 0.2), screen.screen())
         screen.keys("u")
@@ -332,6 +334,39 @@ def without(t):
     place.down()
 
 
+@area("now-seen")
+def seen(t):
+    """What somebody ended, was told of or looked at needs nobody; what failed behind their back does."""
+    home = House(t)
+    try:
+        def section(name):
+            listed = Wire(home.socket()).call("hosted.list", all=True)["result"]["hosted"]
+            return next((one["section"] for one in listed if one["name"] == name and one["ended"]), None)
+        def stands(name, where):
+            return wait_for(lambda: section(name) == where, 30, 0.1)
+        t.eq("a-code-that-was-given", home("run", "--name", "given", "--", "sh", "-c", "exit 3")[0], 3)
+        t.ok("needs-nobody", stands("given", "ended"), section("given"))
+        home.good("run", "-d", "--name", "late", "--", "sh", "-c", "sleep 0.5; exit 3")
+        t.eq("a-code-that-was-waited-for", home("wait", "late")[0], 3)
+        t.ok("needs-nobody-either", stands("late", "ended"), section("late"))
+        home.good("run", "-d", "-t", "--name", "deaf", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+        home.good("run", "-d", "--name", "tidy", "--", "sh", "-c", "trap 'exit 4' TERM; while :; do sleep 0.1; done")
+        time.sleep(0.3)
+        home.good("kill", "deaf", "tidy", "--wait")
+        t.ok("what-was-killed-needs-nobody", stands("deaf", "ended") and stands("tidy", "ended"), (section("deaf"), section("tidy")))
+        home.good("run", "-d", "--name", "alone", "--", "sh", "-c", "echo why; exit 3")
+        t.ok("what-failed-alone-needs-somebody", stands("alone", "needs_you"), section("alone"))
+        home.good("run", "-d", "-t", "--name", "shell", "--", "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+        home.good("down", "--kill")
+        home.good("up")
+        t.ok("ended-with-everything-needs-nobody", stands("shell", "ended"), section("shell"))
+        t.eq("all-of-it-across-a-restart", [section(name) for name in ("given", "late", "deaf", "tidy", "alone")], ["ended"] * 4 + ["needs_you"])
+        t.eq("looking-at-it", home("attach", "alone")[0], 3)
+        t.ok("is-seeing-it", stands("alone", "ended"), section("alone"))
+    finally:
+        home("down", "--kill")
+
+
 @area("now-ssh")
 def over_ssh(t):
     if not needs_tmux(t) or not shutil.which("sshd") and not os.path.exists("/usr/sbin/sshd"):
@@ -343,7 +378,7 @@ def over_ssh(t):
         remote = "cd %s && env -i HOME=%s PATH=/usr/bin:/bin TERM=xterm %s" % (place.dir, place.dir, place.program)
         argv = ["-t" if word == "-T" else word for word in sshd.argv(remote)]
         screen = Tmux(place, *argv, size=(80, 24))
-        text = screen.until("2 waiting", "asker", "RUNNING")
+        text = screen.until("2 waiting", "asker", "OPEN")
         t.ok("it-opens-over-ssh", "Allow this?" in text, text)
         screen("resize-window", "-x", "120", "-y", "40")
         t.ok("a-resize-arrives", wait_for(lambda: "approve? y/n" in screen.screen() and len(screen.screen().split("\n")) - 1 == 40, LONG, 0.2), screen.screen())

@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use crate::process::ProcessInfo;
+use crate::process::{Exit, ProcessInfo};
 use crate::schema::{wire, words};
 use crate::session::{LimitState, SessionInfo, SessionStatus, UsageLimit};
 use crate::time::Timestamp;
 
 /// How long a command that failed needs somebody; after that nobody comes for it.
 const FAILED_FOR: Duration = Duration::from_secs(3600);
-/// SIGHUP, SIGINT and SIGTERM: somebody wanted it to end.
-const END_SIGNALS: [i32; 3] = [1, 2, 15];
 
 words! {
     /// What is hosted.
@@ -29,9 +27,9 @@ words! {
         /// It does not go on without a person: a request waits, or a terminal program claims so.
         NeedsYou = "needs_you",
         Working = "working",
-        /// It waits for words, and is in nobody's way.
+        /// It waits for words, and is in nobody's way; also after its turn was stopped.
         Ready = "ready",
-        /// It is over, or was stopped, and nothing went wrong.
+        /// It is over, and nothing went wrong.
         Ended = "ended",
         Failed = "failed",
     }
@@ -40,8 +38,9 @@ words! {
     pub enum HostedSection {
         /// First: a question, a request, a failure, a login wall, a trust prompt, a usage limit, a restart of the machine.
         NeedsYou = "needs_you",
+        /// It runs, or takes words: all that is open.
         Running = "running",
-        /// Last, and what failed and was left alone for an hour too.
+        /// Last; also what failed, once somebody has seen it, or after an hour.
         Ended = "ended",
     }
 
@@ -193,10 +192,9 @@ fn process_section(info: &ProcessInfo) -> HostedSection {
         HostedState::Working | HostedState::Ready => HostedSection::Running,
         HostedState::Ended => HostedSection::Ended,
         HostedState::Failed => {
-            let exit = info.exit.as_ref();
-            let told_to_end = exit.and_then(|exit| exit.signal).is_some_and(|signal| END_SIGNALS.contains(&signal));
-            let fresh = exit.and_then(|exit| exit.time).is_some_and(|ended| ended.elapsed() < FAILED_FOR);
-            if fresh && !told_to_end { HostedSection::NeedsYou } else { HostedSection::Ended }
+            let fresh = |exit: &Exit| exit.time.is_some_and(|ended| ended.elapsed() < FAILED_FOR);
+            let news = |exit: &Exit| exit.how().is_failure() && fresh(exit) && !info.seen;
+            if info.exit.as_ref().is_some_and(news) { HostedSection::NeedsYou } else { HostedSection::Ended }
         }
     }
 }
@@ -208,9 +206,8 @@ fn session_section(info: &SessionInfo) -> HostedSection {
         SessionStatus::Closed => HostedSection::Ended,
         SessionStatus::Waiting | SessionStatus::Failed => HostedSection::NeedsYou,
         SessionStatus::Interrupted if info.rebooted => HostedSection::NeedsYou,
-        SessionStatus::Interrupted => HostedSection::Ended,
         SessionStatus::Running | SessionStatus::Idle if info.limits.iter().any(spent) => HostedSection::NeedsYou,
-        SessionStatus::Running | SessionStatus::Idle => HostedSection::Running,
+        SessionStatus::Running | SessionStatus::Idle | SessionStatus::Interrupted => HostedSection::Running,
     }
 }
 
@@ -219,8 +216,8 @@ impl From<SessionInfo> for Hosted {
         let state = match info.status {
             SessionStatus::Waiting => HostedState::NeedsYou,
             SessionStatus::Running => HostedState::Working,
-            SessionStatus::Idle => HostedState::Ready,
-            SessionStatus::Interrupted | SessionStatus::Closed => HostedState::Ended,
+            SessionStatus::Idle | SessionStatus::Interrupted => HostedState::Ready,
+            SessionStatus::Closed => HostedState::Ended,
             SessionStatus::Failed => HostedState::Failed,
         };
         Self {
@@ -228,7 +225,7 @@ impl From<SessionInfo> for Hosted {
             id: info.id.clone(),
             name: info.name.clone().or_else(|| info.alias.clone()),
             what: info.agent.clone(),
-            workspace: Some(info.worktree.clone().unwrap_or_else(|| info.workspace.clone())),
+            workspace: Some(info.folder().to_owned()),
             branch: None,
             state,
             section: session_section(&info),
@@ -260,10 +257,14 @@ mod tests {
     }
 
     fn process(exit: serde_json::Value) -> HostedSection {
+        hosted(exit, false)
+    }
+
+    fn hosted(exit: serde_json::Value, seen: bool) -> HostedSection {
         let value = serde_json::json!({
             "id": "p1", "program": "make", "args": [], "state": "exited", "pid": 7, "started": Timestamp::now().to_string(),
             "exit": exit, "tty": false, "private": false, "first_seq": 1, "last_seq": 1, "stdout_bytes": 0,
-            "stderr_bytes": 0, "stdin_applied": 0,
+            "stderr_bytes": 0, "stdin_applied": 0, "seen": seen,
         });
         Hosted::from(serde_json::from_value::<ProcessInfo>(value).unwrap()).section
     }
@@ -273,8 +274,8 @@ mod tests {
         use HostedSection::{Ended, NeedsYou, Running};
         let status = |status: &str| session(serde_json::json!({"status": status}));
         assert_eq!(["waiting", "failed"].map(status), [NeedsYou; 2]);
-        assert_eq!(["running", "idle"].map(status), [Running; 2]);
-        assert_eq!(["interrupted", "closed"].map(status), [Ended; 2]);
+        assert_eq!(["running", "idle", "interrupted"].map(status), [Running; 3]);
+        assert_eq!(status("closed"), Ended);
         assert_eq!(session(serde_json::json!({"status": "interrupted", "rebooted": true})), NeedsYou);
         let limit = |state: &str, resets: Option<&str>| {
             session(serde_json::json!({"limits": [{"name": "five hours", "state": state, "resets": resets}]}))
@@ -285,13 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_failed_needs_somebody_for_an_hour_unless_it_was_told_to_end() {
+    fn a_command_that_failed_needs_somebody_for_an_hour_unless_it_was_told_to_end_or_seen() {
         use HostedSection::{Ended, NeedsYou};
         let now = Timestamp::now().to_string();
         assert_eq!(process(serde_json::json!({"code": 1, "time": now})), NeedsYou);
         assert_eq!(process(serde_json::json!({"signal": 9, "time": now})), NeedsYou);
         assert_eq!(process(serde_json::json!({"signal": 15, "time": now})), Ended);
         assert_eq!(process(serde_json::json!({"code": 0, "time": now})), Ended);
+        assert_eq!(hosted(serde_json::json!({"code": 1, "time": now}), true), Ended);
         assert_eq!(process(serde_json::json!({"code": 1, "time": "2020-01-01T00:00:00Z"})), Ended);
     }
 }

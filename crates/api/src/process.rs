@@ -125,6 +125,9 @@ wire! {
         /// It ended because the machine was restarted; `ostler start` runs its command again.
         #[serde(default)]
         pub rebooted: bool,
+        /// Somebody ended it, was attached when it ended, or attached to it since: that it failed is nobody's news.
+        #[serde(default)]
+        pub seen: bool,
         /// What it says about itself, if it is a terminal program that does.
         #[serde(default)]
         pub claim: Option<Claim>,

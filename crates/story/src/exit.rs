@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// SIGHUP, SIGINT and SIGTERM: somebody wanted it to end. SIGKILL may also be the system, short of memory.
+const END_SIGNALS: [i32; 3] = [1, 2, 15];
+
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,6 +31,15 @@ impl Exit {
         match self {
             Self::Signal(signal) => Some(signal),
             Self::Code(_) | Self::Unknown => None,
+        }
+    }
+
+    /// Whether it did not end well, and nobody outside told it to end.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Code(code) => code != 0,
+            Self::Signal(signal) => !END_SIGNALS.contains(&signal),
+            Self::Unknown => true,
         }
     }
 
@@ -65,6 +77,14 @@ pub(crate) mod exit_as_members {
 #[cfg(test)]
 mod tests {
     use crate::{Exit, Fact};
+
+    #[test]
+    fn who_was_told_to_end_has_not_failed() {
+        assert!(
+            [Exit::Code(0), Exit::Signal(1), Exit::Signal(2), Exit::Signal(15)].iter().all(|exit| !exit.is_failure())
+        );
+        assert!([Exit::Code(3), Exit::Signal(9), Exit::Signal(11), Exit::Unknown].iter().all(|exit| exit.is_failure()));
+    }
 
     #[test]
     fn an_exit_is_a_member_of_what_has_ended() {

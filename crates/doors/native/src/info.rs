@@ -52,6 +52,7 @@ pub(crate) fn describe(process: &Process) -> ProcessInfo {
         attached: process.viewers().into_iter().map(viewer).collect(),
         lost_after: bounds.lost_after,
         rebooted: about.rebooted,
+        seen: process.is_seen(),
         claim: process.claim().map(claim),
         size: process.size().map(win_size),
     }

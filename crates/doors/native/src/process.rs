@@ -264,6 +264,7 @@ pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
 pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
     let params = call.params::<methods::ProcessAttach>()?;
     let process = own(&client.shared, &client.origin, &params.id)?;
+    let looks = params.viewer.is_some();
     client.last_watch += 1;
     let watch = client.last_watch;
     if !client.watches.enter(Tag::Process(watch), process.id()) {
@@ -271,6 +272,7 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
             .hint("end that watch with process.detach, or use a second connection"));
     }
     let size = params.viewer.and_then(|viewer| view(client, &process, viewer, Tag::Process(watch)));
+    let seen = looks.then(|| process.clone()).filter(Process::has_failed_unseen);
     let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
     let begin = move |LineStart { seq, skip }: LineStart| {
         let bounds = process.bounds();
@@ -284,14 +286,21 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
         later
     };
     let frame = |seq| LineStart { seq, skip: 0 };
-    match (params.from, params.tail, params.lines, params.since) {
-        (Some(from), ..) => answer_now(out, begin(frame(from))),
-        (None, None, None, None) => answer_now(out, begin(frame(1))),
-        // Finding the place reads the journal, which may be on a disk that is slow.
-        (None, Some(tail), ..) => {
-            out.spawn_blocking(move |_| begin(frame(journal.tail_from(tail).unwrap_or(1))));
-        }
-        (None, None, lines, since) => out.spawn_blocking(move |_| begin(begins(&journal, lines, since))),
+    let reads = params.from.is_none() && (params.tail.is_some() || params.lines.is_some() || params.since.is_some());
+    let place = move || match (params.from, params.tail, params.lines, params.since) {
+        (Some(from), ..) => frame(from),
+        (None, Some(tail), ..) => frame(journal.tail_from(tail).unwrap_or(1)),
+        (None, None, None, None) => frame(1),
+        (None, None, lines, since) => begins(&journal, lines, since),
+    };
+    // Finding the place reads the journal, and that an end was seen is noted there: it may be on a disk that is slow.
+    if reads || seen.is_some() {
+        out.spawn_blocking(move |wait| {
+            seen.iter().for_each(|process| process.see(wait));
+            begin(place())
+        });
+    } else {
+        answer_now(out, begin(place()));
     }
     Ok(())
 }

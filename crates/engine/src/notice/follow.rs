@@ -295,7 +295,7 @@ fn subject(change: &Change) -> Option<(String, u64, bool)> {
     Some((id.clone(), change.time_ns / NANOS_PER_MILLI, false))
 }
 
-/// How a terminal program ended; of others nobody is told, nor of one that somebody ended on purpose.
+/// How a terminal program ended; of others nobody is told, nor of a failure that somebody has seen or wanted.
 fn exited(process: &Process) -> Option<Standing> {
     let about = process.about();
     if !about.tty || about.relayed || process.is_waiting() || process.is_superseded() {
@@ -303,15 +303,11 @@ fn exited(process: &Process) -> Option<Standing> {
     }
     let what = match process.exit()? {
         Exit::Code(0) => What::Ended,
-        Exit::Code(_) | Exit::Unknown => What::Failed,
-        Exit::Signal(signal) if ON_PURPOSE.contains(&signal) => return None,
-        Exit::Signal(_) => What::Failed,
+        _ if process.has_failed_unseen() => What::Failed,
+        _ => return None,
     };
     Some(Standing { what, mark: [EXITED, 0, 0, 0] })
 }
-
-/// HUP, INT, KILL and TERM: how people end what they no longer want.
-const ON_PURPOSE: [i32; 4] = [1, 2, 9, 15];
 
 fn read(file: &Path) -> Option<Board> {
     let text = match read_small(file, FILE_MAX) {

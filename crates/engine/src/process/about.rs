@@ -111,6 +111,9 @@ pub struct About {
     /// It was let go on purpose while it ran: it is nobody's any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) abandoned: bool,
+    /// Somebody ended it, or was there when it ended: its end is nobody's news.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) seen: bool,
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -150,12 +153,18 @@ impl About {
             unsure: false,
             rebooted: false,
             abandoned: false,
+            seen: false,
         }
     }
 
     /// The same under this name.
     pub(super) fn called(&self, name: Option<String>) -> Self {
         Self { name, ..self.clone() }
+    }
+
+    /// The same, and its end is nobody's news.
+    pub(super) fn seen(self, seen: bool) -> Self {
+        Self { seen, ..self }
     }
 
     /// It runs, and this is how the kernel knows it.

@@ -67,6 +67,7 @@ pub enum Ending {
 impl Process {
     /// Sends one signal: KILL to the whole tree, any other to the process's group.
     pub fn kill(&self, signal: i32) {
+        self.is_told_to_end();
         self.signal(signal, if signal == KILL { Scope::Tree } else { Scope::Group });
     }
 

@@ -13,6 +13,7 @@ mod output;
 mod registry;
 mod rename;
 mod replace;
+mod seen;
 mod spawn;
 mod unheard;
 mod viewers;
@@ -59,6 +60,8 @@ struct Inner {
     registry: Weak<Registry>,
     /// Its alias was given to a newer process: nobody hears of this one through that name again.
     superseded: AtomicBool,
+    /// Its end, come or to come, is nobody's news.
+    seen: AtomicBool,
     ended: Notify,
     viewers: Viewers,
     following: claim::Following,
@@ -126,6 +129,9 @@ impl Process {
         if self.is_running()
             && let Some(keeper) = self.keeper()
         {
+            if signal == end::KILL {
+                self.is_told_to_end();
+            }
             keeper.signal(self.id(), signal, scope, |_| {});
         }
     }

@@ -316,6 +316,7 @@ impl Registry {
             inner: Arc::new(Inner {
                 pid: about.pid,
                 name: RwLock::new(about.name.clone()),
+                seen: about.seen.into(),
                 about,
                 journal,
                 hosted: RwLock::new(hosted),
@@ -406,6 +407,7 @@ impl Registry {
 
     /// An end has been journaled: waiters go on, and its files are closed until something more is said.
     fn ended(&self, process: &Process, exit: Exit) {
+        process.note_if_seen();
         self.feed.ended(process);
         if process.hosted().is_some() {
             self.tell(process, Happening::Ended(exit));

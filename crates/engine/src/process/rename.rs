@@ -32,7 +32,7 @@ impl Process {
 
     /// What it was started as, under the name that it has now.
     pub(super) fn described(&self) -> About {
-        self.about().called(self.name())
+        self.about().called(self.name()).seen(self.is_seen())
     }
 }
 
@@ -54,7 +54,7 @@ impl Engine {
         // One after the other, so that the last to be heard of is the last to be written.
         let _turn = self.inner.names.renaming(wait);
         let journal = &process.inner.journal;
-        journal.to_be_described(about.called(name.clone()).encode());
+        journal.to_be_described(process.described().called(name.clone()).encode());
         journal.describe()?;
         *process.inner.name.write().unwrap_or_else(PoisonError::into_inner) = name;
         Ok(())

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Context;
 use super::attach::{INTERRUPTED, code};
 use super::connect::{Named, Reached};
-use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, ProcessWatch, Sink, View};
+use super::stream::{Came, Follow, Followed, Format, Input, Link, Outcome, ProcessWatch, Sink, View, see_end};
 use crate::output::{Called, CommandError, Kind, visible};
 
 /// The keeper restarts a crashed daemon within seconds.
@@ -106,7 +106,11 @@ fn wait_process(
     let link = Link::new(context, reached);
     let watch = ProcessWatch::new(link, process, view, Sink::new(Format::Nothing, false), Input::none())?;
     Ok(match watch.run()? {
-        Outcome::Exited(exit) => Ok(ended(process, &exit)),
+        Outcome::Exited(exit) => {
+            // Who waits is given the code all the same.
+            let _ = context.find_process(&process.id).map(|(mut reached, _)| see_end(&mut reached.client, &process.id));
+            Ok(ended(process, &exit))
+        }
         // It never comes: the end was asked for.
         Outcome::UpToNow => return Err(CommandError::failed(format!("cannot wait for {}", process.called()))),
         Outcome::Left { .. } => Err(INTERRUPTED),

@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCod
         context.screen.value(&rows)?;
     } else if rows.is_empty() {
         let hint = if all { "" } else { "; recent ones: --all" };
-        context.screen.note(&format!("nothing is waiting for you{hint}"));
+        context.screen.note(&format!("{}{hint}", super::NOTHING));
     } else {
         table(&rows, reached.len() > 1).print(&context.screen)?;
         if let Some((_, first)) = rows.first().filter(|_| answers) {

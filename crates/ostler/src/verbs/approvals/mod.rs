@@ -25,6 +25,9 @@ pub(super) use relay::{follow, has_terminal};
 pub(super) use told::told;
 pub(super) use tty::{Raw, Tty};
 
+/// What to say where there is no request.
+pub(super) const NOTHING: &str = "nothing is waiting for you";
+
 /// What to say where nobody can decide.
 pub(super) const LOCKED: &str =
     "locked: the process that started the agents was killed. Prove that it is you: ostler approvals --unlock";
@@ -104,8 +107,9 @@ impl Context {
                 Err(CommandError::usage(message)
                     .hint(format!("use: ostler {verb} {}; or see them all: ostler approvals", first.id)))
             }
-            ([], _) => Err(CommandError::new(Kind::NotFound, "nothing is waiting for you")
-                .hint("recent ones: ostler approvals --list --all")),
+            ([], _) => {
+                Err(CommandError::new(Kind::NotFound, NOTHING).hint("recent ones: ostler approvals --list --all"))
+            }
         }
     }
 

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, HostedListParams, PromptParams, ShownParams, Verdict,
-    methods,
+    ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, HostedListParams, HostedSection, PromptParams,
+    ShownParams, Verdict, methods,
 };
 use ostler_hooks::fault;
 use ratatui::Terminal;
@@ -34,6 +34,7 @@ use crate::verbs::bells;
 use crate::verbs::connect::Reached;
 use crate::verbs::listing::hosted;
 use crate::verbs::new::New;
+use crate::verbs::stream::see_end;
 
 /// How soon news and the passing of time are seen.
 const TICK: Duration = Duration::from_millis(50);
@@ -65,8 +66,9 @@ enum Next {
 }
 
 /// Runs until the person leaves.
-pub(super) fn run(context: &Context, tty: Tty) -> Result<ExitCode, CommandError> {
-    let state = State::new(Instant::now());
+pub(super) fn run(context: &Context, tty: Tty, notice: &str) -> Result<ExitCode, CommandError> {
+    let mut state = State::new(Instant::now());
+    notice.clone_into(&mut state.inbox.notice);
     let canvas = Canvas::new(context.screen.has_colour());
     let (shown, seen) = (HashSet::new(), HashMap::new());
     App { context, tty, state, canvas, shown, seen, looking: None }.run()
@@ -186,6 +188,9 @@ impl App<'_> {
         let found = hosted(&mut reached.client, &params)?.pop();
         let gone = || CommandError::failed(format!("{} was deleted (retention)", which.id));
         let one = found.ok_or_else(gone)?;
+        if one.process.is_some() && one.section == HostedSection::NeedsYou {
+            see_end(&mut reached.client, &one.id)?;
+        }
         let mut rows: Vec<Row> = one.lines.iter().map(|line| Row::ours(Paint::Plain, visible(line))).collect();
         let verb = if one.session.is_some() { "export" } else { "logs" };
         rows.push(Row::ours(Paint::Plain, ""));
@@ -212,7 +217,7 @@ impl App<'_> {
                 self.state.inbox.notice = format!("{} started: {id}", start.agent);
             }
             (Err(error), View::Start(form)) => {
-                form.problem = error.hint.map_or(error.message.clone(), |hint| format!("{}: {hint}", error.message));
+                form.problem = std::iter::once(error.message).chain(error.hint).collect();
             }
             (Err(error), _) => self.state.inbox.notice = error.message,
         }

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use ostler_api::{ApprovalKind, Hosted, HostedKind, SessionStatus};
+use ostler_api::{ApprovalKind, Hosted, HostedKind, HostedSection, SessionStatus};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -35,6 +35,10 @@ const STOPPED_KEYS: [&str; 2] =
 const ENDED_KEYS: [&str; 2] =
     ["Enter last output   r run again   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 const EMPTY_KEYS: [&str; 2] = ["", "c start an agent   / filter   ? keys   q quit"];
+
+/// What failed, and nobody has seen.
+const FAILED_KEYS: [&str; 2] =
+    ["Enter read and dismiss   r run again   d changes   j/k move", "c start an agent   / filter   ? keys   q quit"];
 
 /// Draws it; gives back what of a request can be read now.
 pub(super) fn draw(
@@ -158,6 +162,7 @@ pub(super) fn keys(state: &State) -> [&'static str; 2] {
     match (state.inbox.selected(), state.hosted()) {
         (Some(entry), _) if entry.info.kind == ApprovalKind::Question => QUESTION_KEYS,
         (Some(_), _) => REQUEST_KEYS,
+        (None, Some(one)) if one.hosted.ended.is_some() && one.hosted.section == HostedSection::NeedsYou => FAILED_KEYS,
         (None, Some(one)) if one.hosted.ended.is_some() => ENDED_KEYS,
         (None, Some(one)) if one.hosted.session.as_ref().is_some_and(|session| session.rebooted) => STOPPED_KEYS,
         (None, Some(_)) => KEYS,

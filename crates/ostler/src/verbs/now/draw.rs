@@ -144,7 +144,7 @@ fn title_line(state: &State, canvas: &Canvas, width: usize) -> Line<'static> {
         Span::styled(" ostler", canvas.style(Paint::Head)),
         Span::raw("   "),
         Span::styled(format!("{} waiting", waiting + claims), canvas.style(waits)),
-        Span::raw(format!(" · {} running · {} ended", count(Section::Running), count(Section::Ended))),
+        Span::raw(format!(" · {} open · {} ended", count(Section::Open), count(Section::Ended))),
     ];
     let filter = match (&state.view, state.filter.is_empty()) {
         (View::Filter, _) => Some((format!("/{}_", visible(&state.filter)), Paint::Warn)),
@@ -178,7 +178,7 @@ fn draw_list(frame: &mut Frame<'_>, area: Rect, state: &State, canvas: &Canvas) 
         let text = match (state.rows.is_empty(), state.filter.is_empty(), state.fresh) {
             (_, _, true) => " looking …",
             (true, false, _) => " nothing matches the filter",
-            (true, true, _) => " nothing is waiting for you, and nothing is running; c starts an agent",
+            (true, true, _) => " nothing is waiting for you, and nothing is open; c starts an agent",
             (false, ..) => " nothing is waiting for you",
         };
         lines.push(Line::styled(cut(text, width), canvas.style(Paint::Dim)));
@@ -306,7 +306,7 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, canvas: &Canvas) {
         Field::Folder => "Ctrl-U: clear   Enter: next   Esc: back",
         Field::Prompt => "Enter: start   Esc: back",
     };
-    let lines = vec![
+    let mut lines = vec![
         Line::styled(" Start an agent", canvas.style(Paint::Head)),
         Line::raw(""),
         Line::from(agents),
@@ -316,8 +316,9 @@ fn draw_form(frame: &mut Frame<'_>, area: Rect, form: &Form, canvas: &Canvas) {
         Line::raw(""),
         Line::styled(format!("   {hint}"), canvas.style(Paint::Dim)),
         Line::raw(""),
-        Line::styled(format!("   {}", visible(&form.problem)), canvas.style(Paint::Bad)),
     ];
+    let problem = form.problem.iter().map(|line| format!("   {}", visible(line)));
+    lines.extend(problem.map(|line| Line::styled(line, canvas.style(Paint::Bad))));
     frame.render_widget(Paragraph::new(lines).wrap(ratatui::widgets::Wrap { trim: false }), area);
 }
 

@@ -154,7 +154,7 @@ fn every_size_shows_all_three_sections_and_fits() {
         let text = shown.text();
         let list: Vec<&str> = text.lines().take_while(|line| !line.starts_with("──")).collect();
         if height >= 24 {
-            for part in ["1 waiting · 2 running · 1 ended", "NEEDS YOU", "RUNNING", "ENDED", "fix", "exited 1"] {
+            for part in ["1 waiting · 2 open · 1 ended", "NEEDS YOU", "OPEN", "ENDED", "fix", "exited 1"] {
                 assert!(list.iter().any(|line| line.contains(part)), "{part} at {width}x{height}:\n{text}");
             }
         }

@@ -19,8 +19,10 @@ mod state;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
+use ostler_api::{ApprovalListParams, methods};
+
 use super::Context;
-use super::approvals::Tty;
+use super::approvals::{NOTHING, Tty};
 use crate::output::{CommandError, Kind, has_cursor};
 
 pub(super) use inbox::Which;
@@ -35,7 +37,7 @@ pub(super) fn has_screen() -> bool {
 pub(super) fn everything(context: &Context) -> Result<ExitCode, CommandError> {
     // Whoever may not decide may look.
     let tty = if crate::exclusive::own_place().is_ok() { Tty::deciding()? } else { Tty::open()? };
-    app::run(context, tty)
+    app::run(context, tty, "")
 }
 
 /// What needs a person, for somebody who came to decide.
@@ -47,8 +49,12 @@ pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
     if context.living()?.is_empty() {
         return Err(context.nobody());
     }
-    for reached in context.reach_all_deciding()? {
+    let mut waits = false;
+    for mut reached in context.reach_all_deciding()? {
         tty.alone(&reached.client)?;
+        let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
+        waits |= !list.approvals.is_empty();
     }
-    app::run(context, tty)
+    // What comes later is shown all the same.
+    app::run(context, tty, if waits { "" } else { NOTHING })
 }

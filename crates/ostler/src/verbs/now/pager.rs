@@ -7,6 +7,7 @@ use crate::request::{Row, wrap};
 const KEYS: &[(&str, &str)] = &[
     ("j k, arrows", "move"),
     ("Enter", "attach; you are back here when you leave"),
+    ("", "read the last output of what has ended, and dismiss it"),
     ("r", "run it again; continue a session after a reboot"),
     ("c", "start an agent"),
     ("d", "what was changed in its folder since it began, commits too"),

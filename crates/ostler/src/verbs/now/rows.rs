@@ -9,6 +9,7 @@ use super::inbox::{Entry, Inbox, Standing, Which};
 use crate::output::Paint;
 use crate::verbs::listing::Listed;
 use crate::verbs::ps;
+use crate::verbs::session::status_word;
 
 /// Ids are cut to this where there is no name: enough to know one by.
 const ID_SHOWN: usize = 7;
@@ -17,7 +18,8 @@ const ID_SHOWN: usize = 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Section {
     NeedsYou,
-    Running,
+    /// It runs, or takes words.
+    Open,
     Ended,
 }
 
@@ -25,7 +27,7 @@ impl Section {
     pub(super) const fn title(self) -> &'static str {
         match self {
             Self::NeedsYou => "NEEDS YOU",
-            Self::Running => "RUNNING",
+            Self::Open => "OPEN",
             Self::Ended => "ENDED",
         }
     }
@@ -96,7 +98,7 @@ pub(super) fn rows(inbox: &Inbox, listed: &[Listed], filter: &str) -> Vec<Row> {
         let order = one.section.cmp(&two.section).then_with(|| is_hosted(one).cmp(&is_hosted(two)));
         order.then_with(|| match one.section {
             Section::Ended => two.since.cmp(&one.since),
-            Section::NeedsYou | Section::Running => one.since.cmp(&two.since),
+            Section::NeedsYou | Section::Open => one.since.cmp(&two.since),
         })
     });
     rows
@@ -144,7 +146,7 @@ fn hosted(one: &Listed) -> Row {
     let (state, paint) = state(hosted);
     let section = match hosted.section {
         HostedSection::NeedsYou => Section::NeedsYou,
-        HostedSection::Running => Section::Running,
+        HostedSection::Running => Section::Open,
         HostedSection::Ended => Section::Ended,
     };
     let over = matches!(hosted.state, HostedState::Ended | HostedState::Failed);
@@ -181,15 +183,10 @@ pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
         let needs = hosted.section == HostedSection::NeedsYou;
         let spent = needs && session.limits.iter().any(|limit| limit.state == LimitState::Reached);
         let (word, paint) = match session.status {
-            SessionStatus::Idle | SessionStatus::Running if spent => ("limit", Paint::Warn),
+            SessionStatus::Idle | SessionStatus::Running if spent => ("limit reached", Paint::Warn),
             SessionStatus::Failed if session.logged_out => ("logged out", Paint::Warn),
-            SessionStatus::Idle => ("ready", Paint::Plain),
-            SessionStatus::Running => ("working", Paint::Good),
-            SessionStatus::Waiting => ("asks", Paint::Warn),
             SessionStatus::Interrupted if session.rebooted => ("rebooted", Paint::Warn),
-            SessionStatus::Interrupted => ("stopped", Paint::Warn),
-            SessionStatus::Failed => ("failed", Paint::Bad),
-            SessionStatus::Closed => ("closed", Paint::Dim),
+            _ => status_word(session),
         };
         return (word.to_owned(), paint);
     }
@@ -197,7 +194,7 @@ pub(super) fn state(hosted: &Hosted) -> (String, Paint) {
     match process.claim.as_ref().filter(|_| process.exit.is_none()).map(|claim| claim.state) {
         None if process.rebooted => ("rebooted".to_owned(), Paint::Warn),
         None => ps::state(process),
-        Some(ClaimState::Idle) => ("ready?".to_owned(), Paint::Plain),
+        Some(ClaimState::Idle) => ("idle?".to_owned(), Paint::Plain),
         Some(ClaimState::Working) => ("working?".to_owned(), Paint::Good),
         Some(ClaimState::NeedsYou) => ("needs you?".to_owned(), Paint::Warn),
         Some(ClaimState::Done) => ("done?".to_owned(), Paint::Plain),

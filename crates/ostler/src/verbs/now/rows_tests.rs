@@ -33,6 +33,7 @@ pub(in crate::verbs::now) fn process(id: &str, tty: bool, began: u64) -> Process
         attached: Vec::new(),
         lost_after: None,
         rebooted: false,
+        seen: false,
         claim: None,
         size: None,
     }
@@ -66,8 +67,8 @@ fn three_kinds_stand_in_three_sections_in_an_order_that_stays() {
     assert_eq!(all.each_ref().map(|one| one.hosted.kind.as_str())[..2], ["terminal", "command"]);
     assert_eq!(all[3].hosted.kind, HostedKind::Session);
     let rows = rows(&Inbox::new(Instant::now()), &all, "");
-    use Section::{Ended, Running};
-    assert_eq!(names(&rows), [(Running, "fix"), (Running, "p2"), (Ended, "p4"), (Ended, "p3")]);
+    use Section::{Ended, Open};
+    assert_eq!(names(&rows), [(Open, "fix"), (Open, "p2"), (Ended, "p4"), (Ended, "p3")]);
     let row = &rows[0];
     assert_eq!((row.what.as_str(), row.folder.as_str(), row.cost), ("claude", "web", Some(0.25)));
     assert_eq!((rows[1].what.as_str(), rows[1].folder.as_str(), rows[1].line.as_str()), ("make", "api", "make -j8"));
@@ -100,8 +101,8 @@ fn what_a_terminal_program_claims_is_marked_and_only_that_it_waits_needs_somebod
     };
     let row = claims(ClaimState::NeedsYou);
     assert_eq!((row.section, row.state.as_str(), row.line.as_str()), (Section::NeedsYou, "needs you?", "may I?"));
-    assert_eq!(claims(ClaimState::Working).section, Section::Running);
-    assert_eq!((claims(ClaimState::Done).section, claims(ClaimState::Done).state), (Section::Running, "done?".into()));
+    assert_eq!(claims(ClaimState::Working).section, Section::Open);
+    assert_eq!((claims(ClaimState::Done).section, claims(ClaimState::Done).state), (Section::Open, "done?".into()));
 }
 
 #[test]
@@ -148,6 +149,6 @@ fn what_failed_and_what_cannot_go_on_stands_first_as_it_does_on_the_page() {
     let limits = serde_json::json!({"limits": [{"name": "five hours", "state": "reached", "resets": null}]});
     assert_eq!(said(serde_json::json!({}), "failed"), (Section::NeedsYou, "failed".into()));
     assert_eq!(said(serde_json::json!({"logged_out": true}), "failed"), (Section::NeedsYou, "logged out".into()));
-    assert_eq!(said(limits, "idle"), (Section::NeedsYou, "limit".into()));
-    assert_eq!(said(serde_json::json!({}), "idle"), (Section::Running, "ready".into()));
+    assert_eq!(said(limits, "idle"), (Section::NeedsYou, "limit reached".into()));
+    assert_eq!(said(serde_json::json!({}), "idle"), (Section::Open, "idle".into()));
 }

@@ -37,13 +37,13 @@ pub(super) struct Form {
     pub(super) folder: String,
     pub(super) prompt: String,
     pub(super) field: Field,
-    /// Why it could not be started.
-    pub(super) problem: String,
+    /// Why it could not be started, and what to do: a line each, so that a command stays whole.
+    pub(super) problem: Vec<String>,
 }
 
 impl Form {
     pub(super) fn new((agents, absent): (Vec<String>, Vec<String>), folder: String) -> Self {
-        let (prompt, problem) = (String::new(), String::new());
+        let (prompt, problem) = (String::new(), Vec::new());
         Self { agents, absent, chosen: 0, folder, prompt, field: Field::Agent, problem }
     }
 
@@ -62,7 +62,7 @@ impl Form {
                 let after = (self.chosen + 1..self.agents.len()).chain(0..self.chosen);
                 match after.into_iter().find(begins) {
                     Some(found) => self.choose(found),
-                    None => self.problem = self.why_not(c),
+                    None => self.problem = self.why_not(c).into_iter().collect(),
                 }
             }
             (Field::Agent, _) => {}
@@ -73,13 +73,13 @@ impl Form {
     }
 
     /// Why no agent with this letter is chosen, if there is one that could be.
-    fn why_not(&self, letter: char) -> String {
+    fn why_not(&self, letter: char) -> Option<String> {
         let begins = |name: &&String| name.starts_with(letter);
         if self.agents.get(self.chosen).is_some_and(|chosen| begins(&chosen)) {
-            return String::new();
+            return None;
         }
         let absent = self.absent.iter().find(begins);
-        absent.map(|name| format!("{name} is not installed, or not in ostler's PATH")).unwrap_or_default()
+        absent.map(|name| format!("{name} is not installed, or not in ostler's PATH"))
     }
 
     fn choose(&mut self, at: usize) {
@@ -163,10 +163,10 @@ mod tests {
         let mut form = form();
         form.press(Key::Char('g'));
         assert_eq!(form.agents[form.chosen], "claude");
-        assert!(form.problem.contains("gemini is not installed"), "{}", form.problem);
+        assert!(form.problem.concat().contains("gemini is not installed"), "{:?}", form.problem);
         form.press(Key::Char('c'));
         assert!(form.problem.is_empty() && form.agents[form.chosen] == "codex", "and what is, is");
         form.press(Key::Char('x'));
-        assert!(form.problem.is_empty(), "no agent has this letter: {}", form.problem);
+        assert!(form.problem.is_empty(), "no agent has this letter: {:?}", form.problem);
     }
 }

@@ -191,9 +191,12 @@ impl State {
 
     fn press_in_list(&mut self, key: Key, now: Instant) -> Option<Act> {
         let request = matches!(self.selected, Some(About::Request(_)));
+        let nothing = self.rows.is_empty() && self.is_down(now);
         match key {
             Key::Char('q') | Key::Interrupt => return Some(Act::Quit),
             Key::Char('u') if self.is_down(now) => return Some(Act::Up),
+            // The screen says which keys there are.
+            _ if nothing => {}
             Key::Up | Key::Char('k') => self.step(-1, now),
             Key::Down | Key::Char('j') => self.step(1, now),
             Key::Escape if !self.filter.is_empty() => self.filter.clear(),

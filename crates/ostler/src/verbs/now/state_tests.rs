@@ -122,6 +122,8 @@ fn a_daemon_that_was_killed_is_waited_for_and_one_that_never_was_is_not() {
     fresh.live(&[], now);
     assert!(fresh.is_down(now));
     assert_eq!(fresh.press(Key::Char('u'), now), Some(Act::Up));
+    assert_eq!(fresh.press(Key::Char('c'), now), None, "the screen offers nothing but u and q");
+    assert_eq!(fresh.press(Key::Char('q'), now), Some(Act::Quit));
     let (mut state, now) = state(&[]);
     state.live(&[], now);
     assert!(!state.is_down(now) && state.is_down(now + BACK_WITHIN));

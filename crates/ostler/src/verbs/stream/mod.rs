@@ -20,7 +20,7 @@ mod watched;
 mod whole;
 
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{AttachParams, Exit, Notification, methods};
+use ostler_api::{AttachParams, DetachParams, Exit, Notification, ViewerParams, methods};
 
 pub(super) use follow::{Came, Follow, Followed, missing};
 pub(super) use input::Input;
@@ -31,6 +31,16 @@ pub(super) use signals::stop;
 pub(super) use sink::{Format, Sink};
 pub(super) use terminal::{Mode, hung_up, size};
 pub(super) use whole::watch_whole;
+
+/// Says that somebody was told how a process ended: it needs nobody any more.
+pub(super) fn see_end(client: &mut Client, id: &str) -> Result<(), ClientError> {
+    let viewer = Some(ViewerParams { size: None, types: false });
+    let params = AttachParams { id: id.to_owned(), from: None, tail: Some(0), lines: None, since: None, viewer };
+    let watch = client.call::<methods::ProcessAttach>(&params)?.watch;
+    // That watch is over with the exit, if it has come by now.
+    drop(client.call::<methods::ProcessDetach>(&DetachParams { watch }));
+    Ok(())
+}
 
 /// Waits for a process's exit without reading its output.
 pub(super) fn wait_exit(client: &mut Client, id: &str) -> Result<Exit, ClientError> {
