@@ -12,6 +12,7 @@ use ostler_engine::session::Session;
 use ostler_engine::workspace::work::GitError;
 use ostler_engine::workspace::{Finish, FinishError, FinishHow, FinishStep, FinishedTree, Standing, UndoError};
 use ostler_engine::{MayWait, Origin};
+use ostler_story::words;
 
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out};
@@ -69,7 +70,10 @@ pub(crate) fn unfinish(
     let session = allowed(shared, origin, &params.id, true)?;
     let back = shared.engine.undo_discard(wait, &session);
     back.map(|tree| finished(&tree)).map_err(|error| match error {
-        UndoError::Nothing(_) => RpcError::new(ErrorKind::NotFound, error.to_string()),
+        UndoError::Nothing | UndoError::NoTree => {
+            RpcError::new(ErrorKind::NotFound, format!("{}: {error}", of_session(&session)))
+        }
+        UndoError::There(_) => RpcError::new(ErrorKind::Refused, format!("{}: {error}", of_session(&session))),
         UndoError::Taken(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
         UndoError::Git(error) => of_git(shared, error),
         UndoError::Io(error) => disk(&shared.engine, "nothing was put back", &error),
@@ -117,12 +121,18 @@ fn refused(shared: &DoorState, session: &Session, error: FinishError) -> RpcErro
     match error {
         FinishError::NoTree(_) => no(format!("commit there as usual, then: ostler close {name}")),
         FinishError::Gone(_) => no(format!("what was said: ostler export {name}")),
+        FinishError::Waiting(request) => {
+            no(format!("read and approve it: ostler approve {request}; or deny it: ostler deny {request}"))
+        }
         FinishError::Working => no(format!("wait for it (ostler watch {name}), or stop it: ostler interrupt {name}")),
-        FinishError::Operation(place) => no(format!("end or abort it first: git -C {} status", place.display())),
+        FinishError::Operation(place) => no(format!("end or abort it first: git -C {} status", words::path(&place))),
+        FinishError::Uncommitted(1) => no(format!("commit it with -m 'message', or see it: ostler diff {name}")),
         FinishError::Uncommitted(_) => no(format!("commit them with -m 'message', or see them: ostler diff {name}")),
-        FinishError::NoBranch(place) => no(format!("make one: git -C {} switch -c NAME", place.display())),
+        FinishError::NoBranch(place) => no(format!("make one: git -C {} switch -c NAME", words::path(&place))),
         FinishError::NoTarget(_) => no("say which with --into BRANCH, or check it out there: git switch".into()),
-        FinishError::TargetDirty { tree, .. } => no(format!("commit or stash them: git -C {} status", tree.display())),
+        FinishError::TargetDirty { tree, .. } => {
+            no(format!("commit or stash them: git -C {} status", words::path(&tree)))
+        }
         FinishError::NothingNew => no(format!("to let it go: ostler finish {name} --discard")),
         FinishError::NoForge(_) => no("install it and log in, then: ostler restart; or use --merge".into()),
         FinishError::Stays(_) => no("look there, then try again".into()),

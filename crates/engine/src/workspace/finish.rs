@@ -84,6 +84,9 @@ pub enum FinishError {
     /// The work tree is gone, and nobody noted how.
     #[error("its worktree is gone already: {}", .0.display())]
     Gone(PathBuf),
+    /// It asks, and goes on when somebody answers.
+    #[error("its agent waits for your answer to request {0}")]
+    Waiting(String),
     /// A turn runs or waits.
     #[error("its agent is at work")]
     Working,
@@ -207,6 +210,9 @@ impl Step<'_> {
         let tree = self.open(&path)?;
         let standing = self.look(&tree)?;
         let Some(how) = self.finish.how else { return Ok(Next::Told(FinishStep::Looked(standing))) };
+        if let Some(request) = view.approvals.first() {
+            return Err(FinishError::Waiting(request.clone()));
+        }
         if matches!(view.status, Status::Running | Status::Waiting) || view.queued > 0 || view.screen.is_some() {
             return Err(FinishError::Working);
         }
@@ -258,11 +264,15 @@ impl Step<'_> {
     }
 
     fn merge(&self, tree: &WorkTree, standing: &Standing) -> Result<Next, FinishError> {
+        let (into, place) = self.target(standing)?;
+        // What cannot be merged is not committed either.
+        if self.finish.message.is_some() && !standing.uncommitted.is_empty() {
+            self.takes(place)?;
+        }
         if let Some(next) = self.commit(tree, standing)? {
             return Ok(next);
         }
         let (branch, commit) = standing.whole()?;
-        let (into, place) = self.target(standing)?;
         if standing.ahead > 0 {
             // One that is at work makes the other side look changed.
             let key = match self.attempt(standing, "merge")? {
@@ -274,36 +284,40 @@ impl Step<'_> {
                 }
                 Attempt::New(key) => key,
             };
-            let target = self.open(place)?;
-            if target.operation().is_some() {
-                return Err(FinishError::Operation(place.to_owned()));
-            }
-            let dirty = target.status(Untracked::No)?;
-            match dirty.changed.len() + dirty.conflicted.len() {
-                0 => {}
-                count => return Err(FinishError::TargetDirty { tree: place.to_owned(), count }),
-            }
-            return self.start(tree, key, target.merge_whole_command(branch)?);
+            return self.start(tree, key, self.takes(place)?.merge_whole_command(branch)?);
         }
         self.end(tree, branch, commit)
     }
 
-    fn propose(&self, tree: &WorkTree, standing: &Standing) -> Result<Next, FinishError> {
-        if let Some(next) = self.commit(tree, standing)? {
-            return Ok(next);
+    /// The work tree that a merge would change, if it can take one.
+    fn takes(&self, place: &Path) -> Result<WorkTree, FinishError> {
+        let target = self.open(place)?;
+        if target.operation().is_some() {
+            return Err(FinishError::Operation(place.to_owned()));
         }
-        let (branch, commit) = standing.whole()?;
+        let dirty = target.status(Untracked::No)?;
+        match dirty.changed.len() + dirty.conflicted.len() {
+            0 => Ok(target),
+            count => Err(FinishError::TargetDirty { tree: place.to_owned(), count }),
+        }
+    }
+
+    fn propose(&self, tree: &WorkTree, standing: &Standing) -> Result<Next, FinishError> {
         let into = match (&self.finish.into, &standing.into) {
             (Some(name), _) | (None, Some((name, _))) => name,
             (None, None) => return Err(self.no_target(standing)),
         };
-        if standing.into.is_some() && standing.ahead == 0 {
-            return Err(FinishError::NothingNew);
-        }
         let forge = tree.forge()?;
         let path = self.engine.environment().wide_path();
         let program =
             crate::lookup::executable(forge.program().as_ref(), &path).map_err(|_| FinishError::NoForge(forge))?;
+        if let Some(next) = self.commit(tree, standing)? {
+            return Ok(next);
+        }
+        let (branch, commit) = standing.whole()?;
+        if standing.into.is_some() && standing.ahead == 0 {
+            return Err(FinishError::NothingNew);
+        }
         let proposal = Proposal { forge, program: &program, branch, into };
         match self.attempt(standing, "propose")? {
             Attempt::Running(process) => return Ok(Next::Told(FinishStep::Running(process))),

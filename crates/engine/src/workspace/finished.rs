@@ -48,8 +48,14 @@ pub struct FinishedTree {
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// Nothing of it is kept.
-    #[error("nothing that was discarded of {0} is kept any more")]
-    Nothing(String),
+    #[error("nothing of it is kept; what is discarded is kept for a day")]
+    Nothing,
+    /// It never had a work tree.
+    #[error("it has no worktree of its own")]
+    NoTree,
+    /// It was not discarded.
+    #[error("nothing of it is discarded; its worktree is there: {}", .0.display())]
+    There(PathBuf),
     /// Something else has its place.
     #[error("{}", .0)]
     Taken(String),
@@ -128,8 +134,12 @@ impl Engine {
     /// Puts back a work tree that was discarded: its branch, its commits, and what was not committed. Done again after a crash it
     /// goes on where it was.
     pub fn undo_discard(&self, wait: &MayWait, session: &Session) -> Result<FinishedTree, UndoError> {
-        let nothing = || UndoError::Nothing(session.id().to_owned());
-        let note = self.finished(wait, session.id())?.filter(|note| note.reference.is_some()).ok_or_else(nothing)?;
+        let nothing = || UndoError::Nothing;
+        let noted = self.finished(wait, session.id())?.filter(|note| note.reference.is_some());
+        let Some(note) = noted else {
+            let path = session.view().worktree.ok_or(UndoError::NoTree)?;
+            return Err(if path.exists() { UndoError::There(path) } else { UndoError::Nothing });
+        };
         let git = self.repository_git(&note.repository);
         let commit = git.kept_commit(session.id()).ok_or_else(nothing)?;
         if !note.tree.exists() {
