@@ -104,6 +104,9 @@ wire! {
         pub last: u64,
         /// The git work tree that was made for it.
         pub worktree: Option<String>,
+        /// The folder that the work tree was made for.
+        #[serde(default)]
+        pub repository: Option<String>,
         /// Requests of its agent that wait for a person.
         #[serde(default)]
         pub approvals: Vec<String>,
@@ -428,6 +431,14 @@ pub enum PromptBlock {
     Image { mime: String, data: String },
     /// A file of the workspace to look at.
     File { path: String },
+}
+
+impl SessionInfo {
+    /// Where its work is: its work tree, or once it is closed the folder that that was made for, because it may be gone.
+    pub fn folder(&self) -> &str {
+        let closed = self.repository.as_ref().filter(|_| self.status == SessionStatus::Closed);
+        closed.or(self.worktree.as_ref()).unwrap_or(&self.workspace)
+    }
 }
 
 impl Schema for PromptBlock {

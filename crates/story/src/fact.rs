@@ -65,6 +65,9 @@ pub struct Created {
     /// The git worktree that was made for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<PathBuf>,
+    /// With a worktree: the folder of the repository that it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<PathBuf>,
     /// The session or process that it was made from, if that is hosted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,

@@ -98,7 +98,7 @@ pub(crate) fn create(
     };
     let created = shared.engine.sessions().create(wait, new);
     created.map(|session| describe_session(session.view())).map_err(|error| match error {
-        CreateError::Workspace { .. } => bad(error.to_string()).hint("use the absolute path of an existing folder"),
+        CreateError::Workspace { .. } => bad(error.to_string()).hint("use a folder that exists and that you may enter"),
         CreateError::Unsupported(_) => bad(error.to_string()),
         CreateError::NameTaken(taken) => crate::process::name_taken(&taken),
         CreateError::KeyTaken(_) => RpcError::new(ErrorKind::Refused, error.to_string()).hint("use another key"),
@@ -539,6 +539,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         process: view.process,
         last: view.last,
         worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
+        repository: view.repository.as_ref().map(|path| path.display().to_string()),
         approvals: view.approvals,
         usage: Some(usage_of(view.spent)),
         screen: view.screen,

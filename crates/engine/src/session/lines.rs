@@ -53,7 +53,7 @@ impl Heard {
             Said::Event(Event::ToolCall(ToolCall { title, name, .. })) => {
                 self.whole(if title.is_empty() { name } else { title });
             }
-            Said::Event(Event::Asked(asked)) => self.whole(&format!("asks: {}", asked.title)),
+            Said::Event(Event::Asked(asked)) => self.whole(&format!("asked: {}", asked.title)),
             Said::Event(Event::Error { message, .. })
             | Said::Fact(Fact::Said { event: Event::Error { message, .. } }) => {
                 self.whole(message);

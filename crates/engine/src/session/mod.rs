@@ -157,6 +157,8 @@ pub struct View {
     pub workspace: PathBuf,
     /// The worktree that was made for it.
     pub worktree: Option<PathBuf>,
+    /// The folder that the worktree was made for.
+    pub repository: Option<PathBuf>,
     /// Which agent.
     pub agent: Agent,
     /// What it may do without asking.
@@ -245,6 +247,7 @@ impl Session {
             alias: created.alias.clone(),
             workspace: created.workspace.clone(),
             worktree: created.worktree.clone(),
+            repository: created.repository.clone(),
             agent: created.agent.clone(),
             autonomy: settings.autonomy,
             raw_mode: settings.raw_mode.clone(),

@@ -149,10 +149,16 @@ pub(super) fn check(created: &Created, settings: &Settings, oneshot: bool) -> Re
     open(&setup, usual(&created.agent, oneshot)).map(drop)
 }
 
-/// The first state of a session; `worktree` was made for it.
+/// A work tree of its own, and the folder that was asked for.
+pub(super) struct MadeFor {
+    pub(super) worktree: PathBuf,
+    pub(super) repository: PathBuf,
+}
+
+/// The first state of a session.
 pub(super) fn begin(
     new: NewSession,
-    worktree: Option<PathBuf>,
+    made_for: Option<MadeFor>,
     (id, uuid): (String, String),
     joiner: Option<String>,
     oneshot: bool,
@@ -191,7 +197,8 @@ pub(super) fn begin(
         door: new.door,
         key: new.key,
         alias,
-        worktree,
+        worktree: made_for.as_ref().map(|made| made.worktree.clone()),
+        repository: made_for.map(|made| made.repository),
         owner: new.owner,
         joiner,
         settings,

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::agents_here::{AgentHere, agents_here};
 use super::found::Finder;
-use super::new::{self, CreateError, NewSession};
+use super::new::{self, CreateError, MadeFor, NewSession};
 use super::state::State;
 use super::store::{Folder, folders};
 use super::worktree::Trees;
@@ -321,8 +321,9 @@ impl Sessions {
         let Some(wanted) = &new.worktree else { return self.store(wait, new, None) };
         let trees = self.shared.trees(self.environment());
         let made = trees.make(wait, &new.workspace, new.name.as_deref(), wanted.branch.as_deref())?;
-        new.workspace = made.workspace;
-        let created = self.store(wait, new, Some(made.path.clone()));
+        let repository = std::mem::replace(&mut new.workspace, made.workspace);
+        let made_for = MadeFor { worktree: made.path.clone(), repository };
+        let created = self.store(wait, new, Some(made_for));
         let used = |session: &Session| session.look().state.created.worktree.as_ref() == Some(&made.path);
         if !created.as_ref().is_ok_and(used) {
             // Refused, or somebody with the same key was quicker: nobody will ever work here.
@@ -357,7 +358,7 @@ impl Sessions {
         }
     }
 
-    fn store(&self, wait: &MayWait, new: NewSession, worktree: Option<PathBuf>) -> Result<Session, CreateError> {
+    fn store(&self, wait: &MayWait, new: NewSession, made_for: Option<MadeFor>) -> Result<Session, CreateError> {
         let shared = &self.shared;
         let making = shared.making.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known(&shared.table(), &new)? {
@@ -370,7 +371,7 @@ impl Sessions {
         }
         let (id, uuid, env) = (id::session()?, id::uuid()?, new.env.clone());
         let joiner = self.joiner.as_ref().map(|joiner| joiner.name.clone());
-        let state = new::begin(new, worktree, (id.clone(), uuid), joiner, shared.registry.config.sessions.oneshot)?;
+        let state = new::begin(new, made_for, (id.clone(), uuid), joiner, shared.registry.config.sessions.oneshot)?;
         let folder = Folder::new(shared.dir().join(&id), Arc::clone(&shared.registry.pumps), shared.boot.clone());
         let made = folder.create().and_then(|journal| {
             let created = Fact::Created(Box::new(state.created.clone()));

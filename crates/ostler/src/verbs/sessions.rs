@@ -88,7 +88,7 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
         ];
         row.extend(tokens.then(|| (tokens_of(info), Paint::Plain)));
         row.extend(cost.then(|| (cost_of(info), Paint::Plain)));
-        row.push((info.workspace.clone(), Paint::Plain));
+        row.push((info.folder().to_owned(), Paint::Plain));
         if several {
             row.insert(1, (instance.clone(), Paint::Plain));
         }
