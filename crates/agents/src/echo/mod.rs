@@ -70,7 +70,12 @@ impl Echo {
     fn asked(&mut self, event: Event) -> Lined {
         let Event::Asked(asked) = event else { return Lined { events: vec![event], reply: Vec::new() } };
         let request = asked.request.clone();
-        if self.setup.autonomy == Autonomy::All && asked.ask == Ask::Permission {
+        let granted = match self.setup.autonomy {
+            Autonomy::All => true,
+            Autonomy::Edits => script::is_edit(&asked),
+            Autonomy::Ask | Autonomy::Plan => false,
+        };
+        if granted && asked.ask == Ask::Permission {
             let reply = match self.asks.owed(&request) {
                 Fate::Answered => Vec::new(),
                 _ => Input::Answer { request: request.clone(), decision: Decision::Once }.line(),

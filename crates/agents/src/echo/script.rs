@@ -17,6 +17,8 @@ use super::program::{Stage, Stop};
 const SLOW: Duration = Duration::from_millis(200);
 /// An hour and a half of slow pieces is enough for any trial.
 const MAX_SLOW: u32 = 30_000;
+/// The tool that changes files.
+const WRITE: &str = "write";
 /// 40 ms between the words of a file that is read out: as fast as one reads along.
 const READING: Duration = Duration::from_millis(40);
 
@@ -164,11 +166,17 @@ fn ask<W: Write>(stage: &mut Stage<W>, what: &str) -> Result<(), Stop> {
     }
 }
 
+/// Whether it is a file of the workspace that it would write to.
+pub(super) fn is_edit(asked: &Asked) -> bool {
+    let file = asked.input.get("file_path").and_then(Value::as_str);
+    asked.tool == WRITE && file.is_some_and(files::is_plain)
+}
+
 /// Adds a line to a file of the workspace, when it may.
 fn write<W: Write>(stage: &mut Stage<W>, file: &str) -> Result<(), Stop> {
     let line = format!("This line is the echo agent's, number {}.", stage.number());
     let input = json!({ "file_path": file, "old_string": "", "new_string": line });
-    let tool = Tool { name: "write", title: format!("write {file}"), input, kind: ToolKind::Edit, change: false };
+    let tool = Tool { name: WRITE, title: format!("write {file}"), input, kind: ToolKind::Edit, change: false };
     let (id, allowed) = permission(stage, &tool)?;
     if matches!(allowed, Allowed::No) {
         return Ok(());

@@ -198,6 +198,18 @@ fn all_lets_it_without_asking_anybody() {
 }
 
 #[test]
+fn edits_lets_it_write_files_of_the_workspace_and_asks_for_the_rest() {
+    let mut adapter = open(&setup(Agent::Echo, Autonomy::Edits), Drive::Echo).unwrap();
+    let mut asks = |request: &str, tool: &str, input: serde_json::Value| {
+        let asked = json!({ "type": "asked", "request": request, "ask": "permission", "tool": tool, "title": "t", "input": input, "can": {} });
+        adapter.line(asked.to_string().as_bytes()).events
+    };
+    assert!(matches!(asks("1", "write", json!({ "file_path": "notes.md" }))[..], [Event::Granted { .. }]));
+    assert!(matches!(asks("2", "write", json!({ "file_path": "../notes.md" }))[..], [Event::Asked(_)]));
+    assert!(matches!(asks("3", "pretend", json!({ "what": "write" }))[..], [Event::Asked(_)]));
+}
+
+#[test]
 fn it_can_be_stopped_in_the_middle_and_while_it_asks() {
     let mut agent = Agent1::start(Autonomy::Ask);
     agent.prompt("SLOW:30000");
