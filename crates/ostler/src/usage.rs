@@ -1,10 +1,12 @@
 //! A mistake in the call: what is wrong with it, and what may have been meant.
 
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::names;
 use crate::output::{CommandError, nearest};
 
 /// What other programs call our verbs: nothing that looks like them would help.
@@ -22,24 +24,47 @@ const OTHER_WORDS: &[(&str, &[&str])] = &[
 pub(crate) fn report(mut error: clap::Error, args: &[OsString], command: &clap::Command) -> ExitCode {
     suggest(&mut error, args, command);
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    // Nobody has understood the call when it is to be said what is wrong with it.
-    let in_json = before_dashes(args).any(|arg| arg == "--json");
-    if in_json && !asked && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let text = error.render().to_string();
-        // What is wrong, what may have been meant, how it is called: each a paragraph.
-        let mut parts = text.trim().splitn(2, "\n\n").map(|part| part.trim().to_owned());
-        let message = parts.next().unwrap_or_default();
-        let told = CommandError::usage(message.strip_prefix("error: ").unwrap_or(&message));
-        return parts.next().into_iter().fold(told, CommandError::hint).report(true);
+    if asked || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // If nobody reads it, nobody misses it.
+        let _ = error.print();
+        return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
-    // If nobody reads it, nobody misses it.
-    let _ = error.print();
-    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    // Nobody has understood the call when it is to be said what is wrong with it.
+    in_our_words(&error).report(before_dashes(args).any(|arg| arg == "--json"))
+}
+
+/// A mistake in the call, told as any other failure is.
+fn in_our_words(error: &clap::Error) -> CommandError {
+    let text = error.render().to_string();
+    // What is wrong, what may have been meant, how it is called: each a paragraph.
+    let mut parts = text.trim().splitn(2, "\n\n").map(|part| part.trim().to_owned());
+    let message = parts.next().unwrap_or_default();
+    let message = bad_value(error).unwrap_or_else(|| message.strip_prefix("error: ").unwrap_or(&message).to_owned());
+    parts.next().into_iter().fold(CommandError::usage(message), CommandError::hint)
+}
+
+/// Which value is wrong, and why; `--tail` and not `--tail <LINES>`, because that is what was typed.
+fn bad_value(error: &clap::Error) -> Option<String> {
+    let text = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let (arg, value) = (text(ContextKind::InvalidArg)?, text(ContextKind::InvalidValue)?);
+    let name = arg.split(' ').next().unwrap_or(arg);
+    let why = std::error::Error::source(error)?;
+    Some(match why.downcast_ref::<ParseIntError>().map(ParseIntError::kind) {
+        Some(IntErrorKind::PosOverflow) => format!("{name}: {value} is too large"),
+        Some(_) => format!("{name} takes a number, not '{value}'"),
+        None => format!("{name} '{value}': {why}"),
+    })
 }
 
 fn suggest(error: &mut clap::Error, args: &[OsString], command: &clap::Command) {
     match error.kind() {
-        ErrorKind::InvalidSubcommand => suggest_verb(error, args),
+        ErrorKind::InvalidSubcommand => suggest_verb(error, args, command),
         ErrorKind::UnknownArgument => suggest_flag(error, args, command),
         _ => {}
     }
@@ -50,12 +75,29 @@ fn before_dashes(args: &[OsString]) -> impl Iterator<Item = &OsString> {
     args.iter().take_while(|arg| *arg != "--")
 }
 
-fn suggest_verb(error: &mut clap::Error, args: &[OsString]) {
-    let ours = OTHER_WORDS.iter().find(|(word, _)| args.first().is_some_and(|verb| verb == *word));
-    if let Some((_, ours)) = ours {
-        let ours = ours.iter().map(|verb| (*verb).to_owned()).collect();
-        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(ours));
-    }
+/// Names the verb that was meant: the nearest, and no list of what has some letters in common.
+fn suggest_verb(error: &mut clap::Error, args: &[OsString], command: &clap::Command) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let above = verb_of(args, command);
+    let other = OTHER_WORDS.iter().find(|(word, _)| args.first().is_some_and(|verb| verb == *word));
+    let meant: Vec<String> = match other {
+        Some((_, ours)) => ours.iter().map(|verb| (*verb).to_owned()).collect(),
+        None if names::is_known(typed) => vec![format!("as {typed}")],
+        None => {
+            let verbs = above.get_subcommands().filter(|verb| !verb.is_hide_set());
+            nearest(typed, verbs.map(clap::Command::get_name)).map(str::to_owned).into_iter().collect()
+        }
+    };
+    match meant.is_empty() {
+        true => error.remove(ContextKind::SuggestedSubcommand),
+        false => error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(meant)),
+    };
+}
+
+/// The verb that these words lead to.
+fn verb_of<'a>(args: &[OsString], command: &'a clap::Command) -> &'a clap::Command {
+    let words = before_dashes(args).filter_map(|arg| arg.to_str());
+    words.fold(command, |verb, word| verb.find_subcommand(word).unwrap_or(verb))
 }
 
 /// Names the flag that was meant. clap finds none for a slip in a short name, and says instead how to pass it as a value, which
@@ -66,9 +108,7 @@ fn suggest_flag(error: &mut clap::Error, args: &[OsString], command: &clap::Comm
         return;
     }
     let typed = with_one_dash(typed, args).unwrap_or(typed).trim_start_matches('-').to_owned();
-    let verb = before_dashes(args)
-        .filter_map(|arg| arg.to_str())
-        .fold(command, |verb, word| verb.find_subcommand(word).unwrap_or(verb));
+    let verb = verb_of(args, command);
     let everywhere = command.get_arguments().filter(|arg| arg.is_global_set());
     let flags = verb.get_arguments().chain(everywhere).filter(|arg| !arg.is_hide_set());
     match nearest(&typed, flags.filter_map(clap::Arg::get_long)) {
@@ -140,6 +180,34 @@ mod tests {
             assert!(told.contains(&format!("similar argument exists: '--{flag}'")), "{args:?}: {told}");
             assert!(!told.contains("as a value"), "{args:?}: {told}");
         }
+    }
+
+    #[test]
+    fn the_verb_that_was_meant_comes_alone() {
+        for (typed, meant) in
+            [("runn", "run"), ("aprove", "approve"), ("statsu", "status"), ("sudo-proxy", "as sudo-proxy")]
+        {
+            let told = told(&[typed]);
+            assert!(told.contains(&format!("exists: '{meant}'\n")), "{typed}: {told}");
+        }
+        assert!(told(&["devices", "revok"]).contains("exists: 'revoke'"), "{}", told(&["devices", "revok"]));
+        assert!(!told(&["zebra"]).contains("tip:"), "{}", told(&["zebra"]));
+    }
+
+    #[test]
+    fn a_value_that_is_no_number_is_told_in_our_words() {
+        let told = |args: &[&str]| {
+            let words = std::iter::once("ostler").chain(args.iter().copied());
+            in_our_words(&cli::command().try_get_matches_from(words).unwrap_err())
+        };
+        assert_eq!(told(&["logs", "b", "--tail", "x"]).message, "--tail takes a number, not 'x'");
+        assert_eq!(told(&["watch", "q", "--from", "abc"]).message, "--from takes a number, not 'abc'");
+        let huge = "99999999999999999999999";
+        assert_eq!(told(&["logs", "b", "--tail", huge]).message, format!("--tail: {huge} is too large"));
+        let signal = told(&["kill", "b", "--signal", "TREM"]);
+        assert_eq!(signal.message, "--signal 'TREM': no such signal; did you mean TERM?");
+        assert!(signal.hint.is_some_and(|hint| hint.contains("--help")));
+        assert!(told(&["logs", "--zebra"]).message.starts_with("unexpected argument"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::affirm::{self, Suspended};
 use super::approvals::with_instance;
 use super::connect::Reached;
 use super::offer::allowed;
-use crate::output::{Align, CommandError, Kind, Paint, Table, ago};
+use crate::output::{Align, CommandError, Kind, Paint, Table, ago, by_name};
 use crate::request::Row;
 
 const HELP: &str = "\
@@ -46,6 +46,7 @@ it. Needs a terminal.\n\nExample:\n  ostler devices admit"
         device: Option<String>,
     },
     /// Remove a device; its connections end now
+    #[command(override_usage = "ostler devices revoke [OPTIONS] <NAME|--all>")]
     #[command(after_help = "Example:\n  ostler devices revoke phone")]
     Revoke {
         /// Name or id of the device
@@ -144,7 +145,7 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
 }
 
 fn table(rows: &[(String, DeviceInfo)], several: bool) -> Table {
-    let mut columns = vec![("NAME", Align::Left), ("RIGHTS", Align::Left), ("SIGNS", Align::Left)];
+    let mut columns = vec![("NAME", Align::Left), ("RIGHTS", Align::Left), ("KEY", Align::Left)];
     columns.extend([("SEEN", Align::Left), ("AT", Align::Left), ("PAIRED", Align::Left), ("BY", Align::Left)]);
     if several {
         columns.insert(1, ("INSTANCE", Align::Left));
@@ -162,7 +163,7 @@ fn table(rows: &[(String, DeviceInfo)], several: bool) -> Table {
             (ago(device.seen), Paint::Dim),
             (device.address.clone(), Paint::Plain),
             (ago(device.paired), Paint::Dim),
-            (device.paired_by.to_string(), Paint::Plain),
+            (by_name(&device.paired_by), Paint::Plain),
         ];
         if several {
             row.insert(1, (instance.clone(), Paint::Plain));

@@ -13,9 +13,12 @@ use crate::paths::Paths;
 /// The file that remembers which links were made, so that `uninstall` finds them.
 pub(super) const REGISTER: &str = "links";
 
+const USE_ANOTHER: &str = "use a folder you can write to: ostler link ~/.local/bin";
+
 /// Install the names of other programs ostler can act as
 #[derive(Debug, Args)]
 #[command(after_help = "Existing files are never replaced.\n\nExample:\n  ostler link ~/.local/bin")]
+#[command(override_usage = "ostler link [OPTIONS] <DIR|--list>")]
 pub(crate) struct Link {
     /// The folder
     #[arg(required_unless_present = "list")]
@@ -37,9 +40,9 @@ impl Link {
             return Ok(ExitCode::SUCCESS);
         };
         let program = std::env::current_exe()?;
-        let dir = std::fs::create_dir_all(&dir)
-            .and_then(|()| std::fs::canonicalize(&dir))
-            .map_err(|error| CommandError::failed(format!("{}: {error}", dir.display())))?;
+        let dir = std::fs::create_dir_all(&dir).and_then(|()| std::fs::canonicalize(&dir)).map_err(|error| {
+            CommandError::failed(format!("cannot create the folder {}: {error}", dir.display())).hint(USE_ANOTHER)
+        })?;
         let links: Vec<PathBuf> = names::names().map(|name| dir.join(name)).collect();
         // Look at all of them before touching one.
         for link in &links {
@@ -55,8 +58,7 @@ impl Link {
             let there = link.symlink_metadata().is_ok();
             let cleared = if there { std::fs::remove_file(link) } else { Ok(()) };
             cleared.and_then(|()| std::os::unix::fs::symlink(&program, link)).map_err(|error| {
-                CommandError::failed(format!("cannot create {}: {error}", link.display()))
-                    .hint("use a folder you can write to: ostler link ~/.local/bin")
+                CommandError::failed(format!("cannot create {}: {error}", link.display())).hint(USE_ANOTHER)
             })?;
         }
         remember(&context.paths, &links)?;

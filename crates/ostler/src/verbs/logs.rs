@@ -34,6 +34,7 @@ Examples:
   ostler logs claude --screen
   ostler logs build --time 2>&1 | grep warning
   ostler logs --daemon -f")]
+#[command(override_usage = "ostler logs [OPTIONS] <ID|--daemon>")]
 pub(crate) struct Logs {
     /// Id or name
     #[arg(required_unless_present = "daemon")]

@@ -11,7 +11,7 @@ use super::Context;
 use super::approvals::with_instance;
 use super::connect::Reached;
 use crate::config::parse_duration;
-use crate::output::{Align, CommandError, Kind, Paint, Table, ago, visible};
+use crate::output::{Align, CommandError, Kind, Paint, Table, ago, by_name, visible};
 
 const HELP: &str = "\
 A rule answers for you; every answer is in `ostler audit` with the rule's name. It matches a whole command: the program \
@@ -149,9 +149,9 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
             (rule.name.clone(), Paint::Head),
             says,
             (if root { "root" } else { "" }.to_owned(), Paint::Bad),
-            (rule.scope.clone(), Paint::Plain),
+            (place(&rule.scope), Paint::Plain),
             (ago(rule.made), Paint::Dim),
-            (rule.made_by.to_string(), Paint::Plain),
+            (by_name(&rule.made_by), Paint::Plain),
             (ends, Paint::Plain),
             (what(pattern.as_ref(), &rule.title), Paint::Plain),
         ];
@@ -234,6 +234,11 @@ fn absolute(dir: &str) -> Result<String, CommandError> {
     let path =
         std::fs::canonicalize(dir).map_err(|error| CommandError::usage(format!("--workspace {dir}: {error}")))?;
     Ok(path.display().to_string())
+}
+
+/// Where a rule holds; the protocol calls the whole machine its host.
+pub(super) fn place(scope: &str) -> String {
+    if scope == "host" { "everywhere".to_owned() } else { scope.to_owned() }
 }
 
 /// Where a rule is made: `--instance`, else the only one that runs, else `main`.

@@ -6,8 +6,8 @@ use ostler_story::Pattern;
 use serde::Deserialize;
 
 use super::affirm::Suspended;
-use super::rules::what;
-use crate::output::{Paint, ago};
+use super::rules::{place, what};
+use crate::output::{Paint, ago, by_name};
 use crate::request::Row;
 
 /// What to say where rules are suspended, in one line.
@@ -48,8 +48,8 @@ impl Suspended for RuleInfo {
         let right: String = right.iter().filter(|(so, _)| *so).map(|(_, text)| *text).collect();
         let ends = self.expires.map_or("never ends".to_owned(), |end| format!("ends {end}"));
         let mut rows = vec![
-            Row::new(Paint::Head, &format!("{} {says}{right}, in {}", self.name, self.scope)),
-            Row::new(Paint::Dim, &format!("made {} by {}, {ends}", ago(self.made), self.made_by)),
+            Row::new(Paint::Head, &format!("{} {says}{right}, {}", self.name, place(&self.scope))),
+            Row::new(Paint::Dim, &format!("made {} by {}, {ends}", ago(self.made), by_name(&self.made_by))),
         ];
         match (&pattern, &self.content) {
             (Some(Pattern::Command { .. }), _) => {
