@@ -94,6 +94,7 @@ def uninstall(t):
         rc, o, e = house("uninstall", "--purge", "--force")
         t.ok("force-removes-all", rc == 0 and not os.path.exists(house.state + "/instances"), (rc, o, e))
         t.eq("and-the-repository-knows", len(git("worktree", "list").splitlines()), 1)
+        t.ok("what-is-left-is-named", any(l.startswith("left branch ostler/dirty-") for l in o.splitlines()), o)
         t.ok("commits-keep-their-branch", "saved" in git("log", "--all", "--format=%s"), git("log", "--all", "--oneline"))
     finally:
         house.down()

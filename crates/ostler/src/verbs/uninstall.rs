@@ -17,7 +17,8 @@ use crate::paths::Paths;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Stop ostler first. --purge also removes the worktrees of sessions, unless one has uncommitted work: then nothing is \
-removed. The program itself is not deleted; its path is printed.
+removed. What is left is named: the program itself, branches that still have commits, and folders of programs that ostler \
+stood in for.
 
 Examples:
   ostler uninstall --dry-run
@@ -65,9 +66,12 @@ impl Uninstall {
             doomed.push(paths.config_file().to_owned());
         }
         doomed.retain(|path| path.symlink_metadata().is_ok());
+        let mut left = of_others();
         if !self.dry_run {
             for tree in &trees {
-                tree.remove(self.force)?;
+                if let Some(branch) = tree.remove(self.force)? {
+                    left.push(format!("branch {branch}, with its commits"));
+                }
             }
             for path in &doomed {
                 remove(path)?;
@@ -77,17 +81,23 @@ impl Uninstall {
                 let _ = folder.map(std::fs::remove_dir);
             }
         }
-        self.report(context, &trees, &doomed)
+        self.report(context, &trees, &doomed, &left)
     }
 
-    fn report(&self, context: &Context, trees: &[trees::Tree], doomed: &[PathBuf]) -> Result<ExitCode, CommandError> {
+    fn report(
+        &self,
+        context: &Context,
+        trees: &[trees::Tree],
+        doomed: &[PathBuf],
+        left: &[String],
+    ) -> Result<ExitCode, CommandError> {
         let program = std::env::current_exe()?;
         if context.json() {
             let removed: Vec<&PathBuf> = trees.iter().map(|tree| &tree.path).chain(doomed).collect();
             let held: Vec<&PathBuf> =
                 trees.iter().filter(|tree| tree.unsaved.is_some()).map(|tree| &tree.path).collect();
             context.screen.value(&serde_json::json!({
-                "removed": removed, "with_unsaved_work": held, "dry_run": self.dry_run, "program": program,
+                "removed": removed, "with_unsaved_work": held, "dry_run": self.dry_run, "left": left, "program": program,
             }))?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -105,6 +115,9 @@ impl Uninstall {
         let state = context.paths.state_dir();
         if !self.purge && state.exists() {
             context.screen.line(&format!("kept {} (delete it with --purge)", state.display()))?;
+        }
+        for one in left {
+            context.screen.line(&visible(&format!("left {one}")))?;
         }
         context.screen.line(&format!("to remove the program: rm {}", program.display()))?;
         Ok(ExitCode::SUCCESS)
@@ -127,6 +140,13 @@ fn refuse_while_running(instances: &[FoundInstance]) -> Result<(), CommandError>
     let ways = alive.iter().chain(&held).map(|found| format!("ostler down --kill{}", flag(&found.name)));
     let ways: Vec<String> = ways.collect();
     Err(CommandError::new(Kind::Refused, message).hint(format!("first: {}", ways.join(" && "))))
+}
+
+/// Folders in which ostler stood in for other programs; those may be there too, so nothing in them is touched.
+fn of_others() -> Vec<String> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let told = |name: &str| format!("{}: {name} itself may use it", home.join(format!(".{name}")).display());
+    ["codecast", "zeroclaw"].into_iter().filter(|name| home.join(format!(".{name}")).exists()).map(told).collect()
 }
 
 /// A demo lives in a folder of its own, and goes in its own way.

@@ -92,12 +92,16 @@ impl Git {
         git
     }
 
+    /// The branch that is checked out.
+    pub fn branch(&self) -> Option<OsString> {
+        let name = self.line(["symbolic-ref", "--quiet", "HEAD"])?;
+        name.strip_prefix(b"refs/heads/").map(|name| OsString::from_vec(name.to_vec()))
+    }
+
     /// Removes the work tree at `path` if everything in it is committed to a branch, and its branch if that holds nothing of
     /// its own and its name begins with `ours`. Asked about that work tree.
     pub fn leave_worktree(&self, path: &Path, ours: &str) -> Result<Left, RunError> {
-        let branch = self
-            .line(["symbolic-ref", "--quiet", "HEAD"])
-            .and_then(|name| name.strip_prefix(b"refs/heads/").map(|name| OsString::from_vec(name.to_vec())));
+        let branch = self.branch();
         let Some(repository) = self.repository() else {
             return Ok(Left::Kept { branch, why: GONE.into() });
         };

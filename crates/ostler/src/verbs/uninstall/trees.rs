@@ -46,29 +46,31 @@ impl Tree {
     }
 
     /// Through git, so that the repository does not go on listing it. What git can not remove goes with its folder, if that
-    /// is wanted.
-    pub(super) fn remove(&self, force: bool) -> Result<(), CommandError> {
+    /// is wanted. Gives back the branch that stays.
+    pub(super) fn remove(&self, force: bool) -> Result<Option<String>, CommandError> {
         let why = match git(&self.path).and_then(|git| self.leave(&git, force)) {
-            Ok(None) => return Ok(()),
-            Ok(Some(why)) => why,
+            Ok(Left::Removed { branch, branch_removed }) => {
+                return Ok(branch.filter(|_| !branch_removed).map(|branch| branch.to_string_lossy().into_owned()));
+            }
+            Ok(Left::Kept { why, .. }) => why,
             Err(error) => error.to_string(),
         };
         let gone = if force { fs::remove_dir_all(&self.path) } else { fs::remove_dir(&self.path) };
-        gone.map_err(|_| {
+        gone.map(|()| None).map_err(|_| {
             CommandError::failed(format!("{} is still there: {why}", self.path.display()))
                 .hint("remove it yourself; to delete it anyway: ostler uninstall --purge --force")
         })
     }
 
-    /// Why it is still there, if it is.
-    fn leave(&self, git: &Git, force: bool) -> Result<Option<String>, RunError> {
+    fn leave(&self, git: &Git, force: bool) -> Result<Left, RunError> {
         if force && self.unsaved.is_some() {
-            return Ok((!git.drop_worktree(&self.path)?).then(|| "git refused".to_owned()));
+            let branch = git.branch();
+            return Ok(match git.drop_worktree(&self.path)? {
+                true => Left::Removed { branch, branch_removed: false },
+                false => Left::Kept { branch, why: "git refused".to_owned() },
+            });
         }
-        Ok(match git.leave_worktree(&self.path, OWN_BRANCHES)? {
-            Left::Removed { .. } => None,
-            Left::Kept { why, .. } => Some(why),
-        })
+        git.leave_worktree(&self.path, OWN_BRANCHES)
     }
 }
 
