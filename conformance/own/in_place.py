@@ -53,6 +53,7 @@ def send(t):
         press(seat, b"2")
         t.eq("a-question-is-answered-by-the-number-of-a-choice", seat.wait(), 0)
         t.ok("the-choice-arrives", b"You chose blue." in seat.seen, seat.seen)
+        t.eq("and-the-question-was-shown-once", seat.seen.count(b"Which colour?"), 1)
     with Seat(house, "send", id, "QUESTION") as seat:
         press(seat, b"3")
         t.ok("a-number-that-is-no-choice-only-rings", seat.seen.strip(b"\x07") == b"" and house.info(id)["approvals"], seat.seen)
@@ -79,7 +80,8 @@ def send(t):
         with Seat(house, "deny", request) as other:
             other.wait()
         seat.wait()
-        t.ok("answered-elsewhere-goes-away", b"denied" in seat.seen, seat.seen)
+        t.ok("answered-elsewhere-goes-away", b"answered: no" in seat.seen, seat.seen)
+        t.ok("and-is-told-once", b"denied by" not in seat.seen, seat.seen)
     t.eq("each-was-decided-once", len(decided(house, id)), before + 1)
     house.down()
 

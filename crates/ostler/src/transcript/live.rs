@@ -35,11 +35,19 @@ pub(crate) struct Live<'a> {
     model: Option<String>,
     /// Nobody is logged in, as the agent said in this turn.
     no_login: bool,
+    /// Requests are put to the person below, whole.
+    asks_below: bool,
 }
 
 impl<'a> Live<'a> {
     pub(crate) fn new(screen: &'a Screen) -> Self {
-        Self { screen, speaking: None, latest: None, first: None, at_line_start: true, model: None, no_login: false }
+        let (at_line_start, no_login, asks_below) = (true, false, false);
+        Self { screen, speaking: None, latest: None, first: None, at_line_start, model: None, no_login, asks_below }
+    }
+
+    /// For a terminal where requests are put to the person too: of a question only its title stands here then.
+    pub(crate) fn asking_below(self, asks_below: bool) -> Self {
+        Self { asks_below, ..self }
     }
 
     /// What to show for these, one after the other.
@@ -279,7 +287,8 @@ impl<'a> Live<'a> {
         if let Some(reason) = &asked.reason {
             rows.push(Row::ours(Paint::Dim, format!("  because: {}", told(reason))));
         }
-        for question in &asked.questions {
+        let questions = if self.asks_below { &[] } else { asked.questions.as_slice() };
+        for question in questions {
             let id = words::before(&question.id, ": ");
             rows.push(Row::ours(Paint::Plain, format!("  {}: {}", cut(&id), told(&question.question))));
             for option in &question.options {

@@ -123,7 +123,13 @@ fn a_request_says_what_to_type() {
     let text = shown(&[ask(Value::Null), approval.clone()]);
     assert_eq!(text, "? waiting for approval: run rm\n  decide: ostler approve a77   or: ostler deny a77\n");
     let question = json!([{"id": "colour", "question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}]);
-    let text = shown(&[ask(question), approval.clone()]);
+    let both = [ask(question), approval.clone()];
+    let below = Live::new(&Screen::plain()).asking_below(true).take(&pieces(&both));
+    assert!(
+        below.contains("? the agent asks: run rm\n") && !below.contains("Which?"),
+        "it is put whole below: {below}"
+    );
+    let text = shown(&both);
     assert!(text.contains("  colour: Which?\n    - red\n    - blue\n"), "{text}");
     assert!(text.contains("ostler approve a77 --answer colour=red "), "{text}");
     let padded =

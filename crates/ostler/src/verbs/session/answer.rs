@@ -58,9 +58,9 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     if accepted.position > 0 || accepted.again {
         context.screen.note(&format!("ostler: {}", told(&accepted, &name)));
     }
-    let mut answer = PromptTurn::new(context, accepted.number);
-    let follow =
-        Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(InPlace::new(context));
+    let in_place = InPlace::new(context);
+    let mut answer = PromptTurn::new(context, accepted.number, in_place.is_at_terminal());
+    let follow = Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(in_place);
     let followed = follow.run(|came| match came {
         Came::Record(record) => answer.take(record),
         Came::Notice(text) => {
@@ -167,8 +167,9 @@ struct PromptTurn<'a> {
 }
 
 impl<'a> PromptTurn<'a> {
-    fn new(context: &'a Context, number: u64) -> Self {
-        Self { context, reader: Reader::default(), live: Live::new(&context.screen), number, begun: false }
+    fn new(context: &'a Context, number: u64, asks_below: bool) -> Self {
+        let live = Live::new(&context.screen).asking_below(asks_below);
+        Self { context, reader: Reader::default(), live, number, begun: false }
     }
 
     fn take(&mut self, record: &SessionEvents) -> Result<Option<Outcome>, CommandError> {
@@ -233,7 +234,7 @@ mod tests {
     fn outcome(number: u64, events: &[Value]) -> (Vec<bool>, Option<Outcome>) {
         let paths = crate::paths::Paths::from_env().unwrap();
         let context = Context::new(paths, None, false);
-        let mut answer = PromptTurn::new(&context, number);
+        let mut answer = PromptTurn::new(&context, number, false);
         let mut seen = Vec::new();
         let mut story = ostler_story::Story::default();
         let said = events.iter().filter_map(ostler_story::Said::read);

@@ -44,6 +44,8 @@ pub(in crate::verbs) struct InPlace<'a> {
     tty: Option<Tty>,
     /// Asked, and the daemon went away before the answer.
     open: Vec<String>,
+    /// The transcript beside it tells what became of a request.
+    transcript: bool,
 }
 
 /// What was decided; nothing is for later.
@@ -54,7 +56,12 @@ impl<'a> InPlace<'a> {
     pub(in crate::verbs) fn new(context: &'a Context) -> Self {
         let here = !context.json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let own = here && crate::exclusive::own_place().is_ok();
-        Self { context, tty: own.then(|| Tty::deciding().ok()).flatten(), open: Vec::new() }
+        Self { context, tty: own.then(|| Tty::deciding().ok()).flatten(), open: Vec::new(), transcript: false }
+    }
+
+    /// For who follows the session: its answers are told there.
+    pub(in crate::verbs) fn beside_a_transcript(self) -> Self {
+        Self { transcript: true, ..self }
     }
 
     /// Whether there is somebody to ask.
@@ -115,6 +122,7 @@ impl<'a> InPlace<'a> {
             return Ok(Some(Gone::Signal(signal_hook::consts::SIGHUP)));
         }
         match client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: id.to_owned() }) {
+            Ok(now) if self.transcript && now.decided_by.is_some() => self.context.screen.note(""),
             Ok(now) if now.state != ApprovalState::Pending => {
                 self.context.screen.note(&format!("\nostler: {id}: {}", visible(&told(&now))));
             }

@@ -50,9 +50,11 @@ pub(in crate::verbs) fn talk(
         visible(&info.agent)
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
-    let (reader, live, own) = (Reader::default(), Live::new(&context.screen), HashMap::new());
+    let in_place = InPlace::new(context);
+    let live = Live::new(&context.screen).asking_below(in_place.is_at_terminal());
+    let (reader, own) = (Reader::default(), HashMap::new());
     let mut talk = Talk { context, reader, live, own, row };
-    let follow = Follow::new(Link::new(context, reached), info, from)?.asking(InPlace::new(context));
+    let follow = Follow::new(Link::new(context, reached), info, from)?.asking(in_place);
     let follow = follow.typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;

@@ -129,7 +129,7 @@ impl<'a> Follow<'a> {
 
     /// Requests of the session are put to the person who follows.
     pub(in crate::verbs) fn asking(self, in_place: InPlace<'a>) -> Self {
-        Self { in_place: Some(in_place), ..self }
+        Self { in_place: Some(in_place.beside_a_transcript()), ..self }
     }
 
     /// Hands on what comes until `take` has something to give back, or the person leaves.
