@@ -64,7 +64,7 @@ def talk(t):
     try:
         with chromium() as browser:
             page = logged_in(t, house, browser, "--rights", "full")
-            t.ok("nothing-is-said-to-be-nothing", page.get_by_text("Nothing is running").is_visible())
+            t.ok("nothing-is-said-to-be-nothing", page.get_by_text("Nothing is open").is_visible())
             page.get_by_role("button", name="New session").click()
             page.get_by_label("Folder").fill(house.dir)
             page.get_by_role("button", name="echo", exact=True).click()

@@ -211,14 +211,14 @@ def now(t):
         works = house.json("new", "echo", repo, "--name", "works")["id"]
         house.good("send", "--no-wait", works, "SLOW:100 counting")
         house.good("send", agent(house, "dear", repo), "COST 1.25")
-        house("run", "--name", "crashed", "--", "false")
+        house.good("run", "-d", "--name", "crashed", "--", "false")
         house.good("run", "--name", "over", "--", "true")
         with chromium() as browser:
             page = logged_in(t, house, browser, "--rights", "full")
-            needs, runs = page.get_by_role("region", name="needs you"), page.get_by_role("region", name="running")
+            needs, runs = page.get_by_role("region", name="needs you"), page.get_by_role("region", name="open")
             needs.locator(".request.open").wait_for()
             row = lambda name: page.locator("[data-hosted]", has_text=name).first
-            for name, word in {"locked-out": "wants a login", "spent": "usage limit reached", "broken": "failed", "crashed": "exit 1", "trusts": "asks for permission", "wall": "wants a login"}.items():
+            for name, word in {"locked-out": "logged out", "spent": "limit reached", "broken": "failed", "crashed": "exited 1", "trusts": "needs you: permission", "wall": "needs you: login"}.items():
                 needs.locator("[data-hosted]", has_text=name).wait_for()
                 t.ok("needs-you-%s" % name, word in row(name).inner_text(), row(name).inner_text())
             t.ok("with-what-it-says", "Please log in" in row("locked-out").inner_text() and "the disk is full" in row("broken").inner_text() and "until" in row("spent").inner_text() and "trust this folder" in row("trusts").inner_text(),
@@ -226,11 +226,15 @@ def now(t):
             runs.locator("[data-hosted]", has_text="works").wait_for()
             wait_for(lambda: any(word in row("works").inner_text() for word in ("5", "6", "7")), LONG, 0.2)
             shown = row("works").inner_text()
-            t.ok("what-runs-has-its-branch-folder-time-and-last-line", "fix-totals" in shown and "shop" in shown and " s" in shown and "working" in shown, shown)
+            t.ok("what-runs-has-its-branch-folder-time-and-last-line", "fix-totals" in shown and "shop" in shown and " s" in shown and "running" in shown, shown)
             sections = {section: {one["name"] for one in Wire(house.record()["native"]).call("hosted.list", all=True)["result"]["hosted"] if one["section"] == section and not one.get("part_of")} for section in ("needs_you", "running", "ended")}
             t.eq("as-the-instance-says-for-the-terminal-too", sections, {"needs_you": {"locked-out", "spent", "broken", "crashed", "trusts", "wall", "asks"}, "running": {"works", "dear"}, "ended": {"over"}})
+            row("crashed").click()
+            page.get_by_text("What it said last").wait_for()
+            page.get_by_label("back to Now").click()
+            t.ok("what-was-looked-at-needs-nobody", wait_for(lambda: page.get_by_role("region", name="ended").locator("[data-hosted]", has_text="crashed").count() == 1, LONG, 0.2), page.inner_text("body"))
             counted = needs.locator(".count").inner_text()
-            t.eq("and-as-many-are-counted", counted, "7")
+            t.eq("and-as-many-are-counted", counted, "6")
             t.ok("what-an-agent-tells-of-its-cost-is-there", "$1.25" in row("dear").inner_text() and "$" not in row("works").inner_text(), row("dear").inner_text())
             t.ok("ended-ones-come-last", page.get_by_role("region", name="ended").locator("[data-hosted]", has_text="over").count() == 1)
             order = page.evaluate("[...document.querySelectorAll('.now section')].map(one => one.getAttribute('aria-label'))")

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Methods } from "./api.ts";
 import { begin, earlier, hear, type Kept, later, NOTHING, type Placed, trim } from "./keeper.ts";
-import type { Told } from "./rpc.ts";
+import { Refused, type Told } from "./rpc.ts";
 import { call, listen, words } from "./store.ts";
 
 export type SessionInfo = Methods["session.get"]["result"];
@@ -57,7 +57,8 @@ export class Conversation {
       // A first page that is only the middle of a long answer is not enough to fill a screen.
       if (this.kept.value.items.length < 20) await this.older();
     } catch (error) {
-      this.trouble.value = words(error);
+      // What to type in a terminal helps nobody here.
+      this.trouble.value = error instanceof Refused && error.kind === "not_found" ? "There is no such session" : words(error);
     }
   }
 

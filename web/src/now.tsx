@@ -18,28 +18,28 @@ export function nameOf(one: Hosted): string {
   return one.name ?? one.session?.title ?? (one.kind === "session" ? `${agentName(one.what)} in ${lastName(one.workspace)}` : one.what);
 }
 
-const CLAIMS: Record<string, string> = { auth: "wants a login", permission: "asks for permission", question: "asks a question" };
+const CLAIMS: Record<string, string> = { auth: "needs you: login", permission: "needs you: permission", question: "needs you: question" };
+/** Those that people meet; the others are told by their number. */
+const SIGNALS: Record<number, string> = { 1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM" };
 
 /** The limit that it waits for. */
 const spent = (one: Hosted) => (one.section === "needs_you" && one.state !== "failed" ? one.session?.limits?.find((each) => each.state === "reached") : undefined);
 
+const TONES: Record<Hosted["state"], Tone> = { needs_you: "needs", working: "works", ready: "ready", failed: "failed", ended: "over" };
+
+/** The words that `ostler sessions`, `ostler ps` and the terminal's list use. */
 export function tone(one: Hosted): { tone: Tone; word: string } {
-  const claim = one.process?.claim;
-  if (one.state === "needs_you") return { tone: "needs", word: one.kind === "session" ? "waiting for you" : CLAIMS[claim?.kind ?? ""] ?? "says it needs you" };
-  if (spent(one)) return { tone: "needs", word: "usage limit reached" };
-  if (one.session?.logged_out) return { tone: "needs", word: "wants a login" };
-  if (one.session?.rebooted) return { tone: "needs", word: "stopped by a restart" };
-  switch (one.state) {
-    case "working": return { tone: "works", word: "working" };
-    case "ready": return { tone: "ready", word: "ready" };
-    case "failed": return { tone: "failed", word: one.kind === "session" ? "failed" : exitWord(one) };
-    case "ended": return { tone: "over", word: one.session?.status === "interrupted" ? "stopped" : one.kind === "session" ? "closed" : "ended" };
-  }
+  if (spent(one)) return { tone: "needs", word: "limit reached" };
+  if (one.session?.logged_out) return { tone: "needs", word: "logged out" };
+  if (one.session?.rebooted) return { tone: "needs", word: "rebooted" };
+  return { tone: TONES[one.state], word: one.session?.status ?? processWord(one) };
 }
 
-function exitWord(one: Hosted): string {
-  const exit = one.process?.exit;
-  return exit?.code !== null && exit?.code !== undefined ? `exit ${exit.code}` : exit?.signal ? `signal ${exit.signal}` : "failed";
+function processWord(one: Hosted): string {
+  const { exit, claim } = one.process ?? {};
+  if (exit) return exit.code !== null && exit.code !== undefined ? `exited ${exit.code}` : exit.signal ? SIGNALS[exit.signal] ?? `signal ${exit.signal}` : "exit unknown";
+  if (!claim) return "running";
+  return claim.state === "needs_you" ? CLAIMS[claim.kind ?? ""] ?? "needs you" : claim.state;
 }
 
 type Kind = "all" | "session" | "terminal" | "command";
@@ -82,9 +82,9 @@ export function Now() {
               {KINDS.map(([word, name]) => <button type="button" key={word} aria-pressed={kind.value === word} onClick={() => { kind.value = word; }}>{name}</button>)}
             </div>
           </div>
-          <section aria-label="running">
-            <h2>Running <span class="count">{runs.length}</span></h2>
-            {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : asked.length || needs.length ? <p class="quiet">Nothing else.</p> : <Empty title="Nothing is running">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
+          <section aria-label="open">
+            <h2>Open <span class="count">{runs.length}</span></h2>
+            {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : asked.length || needs.length ? <p class="quiet">Nothing else.</p> : <Empty title="Nothing is open">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
           </section>
           {over.length ? (
             <section aria-label="ended">

@@ -26,10 +26,8 @@ export function Empty({ title, children }: { title: string; children?: Component
 
 export type Tone = "needs" | "works" | "ready" | "over" | "failed";
 
-const TONES: Record<Tone, string> = { needs: "needs you", works: "working", ready: "ready", over: "ended", failed: "failed" };
-
-export function State({ tone, word }: { tone: Tone; word?: string }) {
-  return <span class={`state ${tone}`}><span class="dot" aria-hidden="true" />{word ?? TONES[tone]}</span>;
+export function State({ tone, word }: { tone: Tone; word: string }) {
+  return <span class={`state ${tone}`}><span class="dot" aria-hidden="true" />{word}</span>;
 }
 
 /** Somebody's value: all of it, whatever letters are in it. A yes may be about it. */

@@ -5,11 +5,19 @@ import { plainControls } from "./markdown.ts";
 import { Empty, State, Value } from "./parts.tsx";
 import { nameOf, tone } from "./now.tsx";
 import { Screen } from "./screen.tsx";
-import { call, type Hosted, listen, now, words } from "./store.ts";
+import { call, type Hosted, listen, now, soon, words } from "./store.ts";
 
 /** The most lines that the instance tells at once. */
 const LINES = 64;
 const LOOK_AGAIN_MS = 1_000;
+
+/** What failed needs nobody once somebody has looked at it; attaching says so. */
+const seen = new Set<string>();
+function see(one: Hosted): void {
+  if (!one.ended || one.section !== "needs_you" || seen.has(one.id)) return;
+  seen.add(one.id);
+  call("process.attach", { id: one.id, tail: 0, viewer: {} }).then(({ watch }) => call("process.detach", { watch })).then(soon, () => {});
+}
 
 export function Process({ id }: { id: string }) {
   const [one, setOne] = useState<Hosted | null>(null);
@@ -19,6 +27,7 @@ export function Process({ id }: { id: string }) {
     const look = () => call("hosted.list", { all: true, id, lines: LINES }).then(({ hosted }) => {
       if (over) return;
       setOne(hosted?.[0] ?? null);
+      if (hosted?.[0]) see(hosted[0]);
       setTrouble(hosted?.length ? "" : "There is nothing of this name any more.");
     }, (error: unknown) => { if (!over) setTrouble(words(error)); });
     const again = setInterval(() => { if (!document.hidden) void look(); }, LOOK_AGAIN_MS);
@@ -26,7 +35,7 @@ export function Process({ id }: { id: string }) {
     void look();
     return () => { over = true; clearInterval(again); unlisten(); };
   }, [id]);
-  if (!one) return <div class="view"><Empty title={trouble || "Looking…"} /></div>;
+  if (!one) return <div class="view"><Empty title={trouble || "Looking…"}>{trouble ? <a href="#/now">Back to Now</a> : null}</Empty></div>;
   const { tone: how, word } = tone(one);
   return (
     <div class="view process">

@@ -17,7 +17,7 @@ export function Session({ id, tab }: { id: string; tab: "talk" | "changes" }) {
   const [find, setFind] = useState("");
   const info = talk.info.value;
   const one = hosted.value?.find((each) => each.id === info?.id);
-  if (!info) return <div class="view"><Empty title={talk.trouble.value || (link.value === "open" ? "Reading…" : "Not connected")} /></div>;
+  if (!info) return <div class="view"><Empty title={talk.trouble.value || (link.value === "open" ? "Reading…" : "Not connected")}>{talk.trouble.value ? <a href="#/now">Back to Now</a> : null}</Empty></div>;
   const state = one ? tone(one) : null;
   return (
     <div class="view session">

@@ -164,7 +164,7 @@ export async function logOut(): Promise<void> {
 }
 
 let gathering = false;
-function soon(): void {
+export function soon(): void {
   if (gathering) return;
   gathering = true;
   setTimeout(() => { gathering = false; void look(); }, GATHER_MS);
