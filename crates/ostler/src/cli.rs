@@ -1,13 +1,14 @@
 //! The command line: global flags, the verbs, and the one place where an error becomes an exit code.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use crate::names;
-use crate::output::CommandError;
-use crate::paths::{DEMO_INSTANCE, Paths};
+use crate::output::{CommandError, visible};
+use crate::paths::{DEMO_INSTANCE, Paths, made_absolute};
 use crate::usage;
 use crate::verbs::{self, Context, Verb};
 
@@ -83,6 +84,12 @@ fn act(cli: Cli) -> Result<ExitCode, CommandError> {
         crate::paths::check_instance_name(name)?;
     }
     let paths = Paths::from_env()?;
+    if std::io::stderr().is_terminal() {
+        // From another folder it would be another ostler.
+        for (name, path) in made_absolute() {
+            eprintln!("ostler: {name} is not absolute; used as {}", visible(&path.to_string_lossy()));
+        }
+    }
     let paths = if cli.instance.as_deref() == Some(DEMO_INSTANCE) { paths.of_demo() } else { paths };
     let context = Context::new(paths, cli.instance, cli.json);
     match cli.verb {

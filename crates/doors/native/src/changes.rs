@@ -31,7 +31,12 @@ pub(crate) fn changes(
     let found = session.changes(wait, params.turn).map_err(unread)?;
     if let Some(turn) = params.turn.filter(|_| found.turns.is_empty()) {
         let message = format!("{} has no turn {turn}", crate::info::of_session(&session));
-        return Err(RpcError::new(ErrorKind::NotFound, message));
+        let hint = match session.view().prompts {
+            0 => "it was given no prompt yet".to_owned(),
+            1 => "it had one turn: 1".to_owned(),
+            last => format!("its turns are 1 to {last}"),
+        };
+        return Err(RpcError::new(ErrorKind::NotFound, message).hint(hint));
     }
     let roots = [Some(view.workspace.clone()), view.workspace.canonicalize().ok()];
     let roots: Vec<PathBuf> = roots.into_iter().flatten().collect();

@@ -61,7 +61,8 @@ fn filter(
 
 fn position(text: &str) -> Result<Position, RpcError> {
     let refusal = |error: NoPosition| {
-        RpcError::new(ErrorKind::BadParams, error.to_string()).hint("use `position` as it came, or 0 for everything")
+        RpcError::new(ErrorKind::BadParams, error.to_string())
+            .hint("use the `position` of an entry, unchanged, or 0 for everything")
     };
     text.parse().map_err(refusal)
 }

@@ -172,7 +172,9 @@ fn usage(told: Usage) -> SessionUsage {
 
 fn position(text: &str) -> Result<Position, RpcError> {
     let bad = |_| RpcError::new(ErrorKind::BadParams, format!("`{}` is not a position", text.escape_debug()));
-    text.parse().map_err(bad).map_err(|error| error.hint("use a position as it came, or leave it out"))
+    text.parse()
+        .map_err(bad)
+        .map_err(|error| error.hint("use a position of this conversation, unchanged, or leave it out"))
 }
 
 pub(crate) fn messages(

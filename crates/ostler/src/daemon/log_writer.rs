@@ -2,7 +2,7 @@
 //! When too many lines wait, new ones are dropped. What doors say of strangers must not fill a disk: they may say so much.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -99,7 +99,9 @@ impl LogWriter {
 
     /// From now on everything that the program says of itself goes here, as far as `level` lets it.
     pub(crate) fn take_events(&self, level: Targets) {
-        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(self.clone());
+        // Which part of the program says it is for who reads a file, to filter by.
+        let target = !io::stderr().is_terminal();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_target(target).with_writer(self.clone());
         // A second call would keep the first logger, which is as good.
         let _ = tracing_subscriber::registry().with(lines.with_filter(level)).try_init();
     }

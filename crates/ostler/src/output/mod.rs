@@ -1,6 +1,7 @@
 //! How the command line speaks: errors with a next step, tables, colour, JSON, and bytes that are safe to show.
 
 mod called;
+mod counted;
 mod cursor;
 mod difference;
 mod error;
@@ -12,6 +13,7 @@ mod visible;
 mod when;
 
 pub(crate) use called::Called;
+pub(crate) use counted::{counted, entries};
 pub(crate) use cursor::has_cursor;
 pub(crate) use difference::difference_paint;
 pub(crate) use error::{CommandError, Kind};

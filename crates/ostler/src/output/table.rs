@@ -60,7 +60,7 @@ impl Table {
         let last = self.columns.len().saturating_sub(1);
         let before: usize = widths.iter().take(last).map(|column| column + GAP).sum();
         let room = width.saturating_sub(before);
-        let own_lines = room < ROOM_MIN && room < widths.get(last).copied().unwrap_or(0);
+        let own_lines = before > width || room < ROOM_MIN && room < widths.get(last).copied().unwrap_or(0);
         all()
             .flat_map(|row| self.format(screen, row, &widths, if own_lines { width } else { room }, own_lines))
             .collect()
@@ -76,8 +76,13 @@ impl Table {
         own_lines: bool,
     ) -> Vec<String> {
         let last = self.columns.len().saturating_sub(1);
-        let (mut line, mut used) = (String::new(), 0);
+        let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
         for (index, ((text, paint), column)) in row.iter().zip(widths).take(last).enumerate() {
+            // A column that does not fit begins a line, so that no terminal breaks it in the middle.
+            if own_lines && used > 0 && used + column > room {
+                lines.push(std::mem::replace(&mut line, " ".repeat(INDENT)).trim_end().to_owned());
+                used = INDENT;
+            }
             let pad = " ".repeat(column.saturating_sub(length(text)));
             let painted = screen.paint(*paint, text);
             match self.columns.get(index).map(|(_, align)| *align) {
@@ -96,9 +101,9 @@ impl Table {
             let pad = if matches!(align, Some(Align::Right)) { " ".repeat(pad) } else { String::new() };
             format!("{pad}{}", screen.paint(*paint, piece))
         });
-        let mut lines = Vec::new();
         if own_lines {
             lines.push(line.trim_end().to_owned());
+            lines.retain(|line| !line.is_empty());
             lines.extend(painted.filter(|piece| !piece.is_empty()).map(|piece| format!("{:indent$}{piece}", "")));
             return lines;
         }
@@ -179,6 +184,13 @@ mod tests {
             "s                       1",
         ];
         assert_eq!(table.lines(&Screen::plain(), 40), wanted);
+    }
+
+    #[test]
+    fn a_column_that_does_not_fit_is_not_broken_but_goes_below() {
+        let long = "a".repeat(38);
+        let wanted = ["A", "    NUM", "    WHAT", long.as_str(), "      7", "    apt", "s", "      1"];
+        assert_eq!(table(&[[&long, "7", "apt"], ["s", "1", ""]]).lines(&Screen::plain(), 40), wanted);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use crate::output::{Paint, spelled};
 /// Before the rest of a line that did not fit.
 pub(super) const CONTINUED: &str = "    ↳ ";
 
+/// A longer word is broken where the line ends: on the narrowest screen it must fit beside [`CONTINUED`].
+const WORD_MAX: usize = 16;
+
 /// One line; its text is safe to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
@@ -36,8 +39,17 @@ pub(crate) fn wrap(rows: &[Row], width: usize) -> Vec<Row> {
         for c in row.text.chars() {
             let wide = columns(c);
             if used + wide > width {
-                wrapped.push(Row { paint: row.paint, text: std::mem::replace(&mut line, CONTINUED.to_owned()) });
-                used = CONTINUED.chars().count();
+                // A word goes to the next line whole, unless it is long: then its beginning is news here.
+                let word = line.rfind(' ').map_or(line.len(), |blank| blank + 1);
+                let word = if line.len() - word > WORD_MAX || line.get(..word).is_some_and(is_blank) {
+                    line.len()
+                } else {
+                    word
+                };
+                let rest = line.split_off(word);
+                wrapped
+                    .push(Row { paint: row.paint, text: std::mem::replace(&mut line, format!("{CONTINUED}{rest}")) });
+                used = line.chars().map(columns).sum();
             }
             line.push(c);
             used += wide;
@@ -45,6 +57,11 @@ pub(crate) fn wrap(rows: &[Row], width: usize) -> Vec<Row> {
         wrapped.push(Row { paint: row.paint, text: line });
     }
     wrapped
+}
+
+/// Nothing but blanks, or the mark of a line that goes on.
+fn is_blank(line: &str) -> bool {
+    line.strip_prefix(CONTINUED).unwrap_or(line).trim().is_empty()
 }
 
 /// As many columns as any terminal may take for it: a line must not be broken by anybody but us.
@@ -68,6 +85,13 @@ mod tests {
         assert!(wrapped.iter().all(|row| row.text.replace('↳', " ").width_cjk() <= 30), "{wrapped:?}");
         let joined: String = wrapped.iter().map(|row| row.text.replace(CONTINUED, "")).collect();
         assert_eq!(joined, rows[0].text);
+    }
+
+    #[test]
+    fn a_line_is_broken_between_words_where_there_are_some() {
+        let wrapped = wrap(&[Row::ours(Paint::Plain, "any program of your user can type here, agents too")], 30);
+        let texts: Vec<&str> = wrapped.iter().map(|row| row.text.as_str()).collect();
+        assert_eq!(texts, ["any program of your user can ", "    ↳ type here, agents too"]);
     }
 
     #[test]

@@ -238,7 +238,7 @@ mod tests {
         ]);
         assert_eq!(
             text,
-            "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 tokens in, 2 out*\n"
+            "\n## Prompt 1\n\n*1970-01-01T00:00:00.000000Z*\n\n> do\n> it\n\ndone\n\n*1 token in, 2 out*\n"
         );
     }
 

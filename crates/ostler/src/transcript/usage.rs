@@ -3,7 +3,7 @@
 use ostler_api::{SessionUsage, Timestamp};
 use ostler_story::Usage;
 
-use crate::output::{minute, visible};
+use crate::output::{counted, minute, visible};
 
 /// Of a turn.
 pub(crate) fn usage_words(usage: &Usage) -> String {
@@ -41,7 +41,7 @@ pub(crate) fn dollars(dollars: f64) -> String {
 
 fn tokens(input: Option<u64>, output: Option<u64>, cached: Option<u64>) -> Option<String> {
     let words = joined([
-        input.map(|count| format!("{count} tokens in")),
+        input.map(|count| format!("{} in", counted(count, "token", "tokens"))),
         output.map(|count| format!("{count} out")),
         cached.filter(|count| *count > 0).map(|count| format!("{count} cached")),
     ]);

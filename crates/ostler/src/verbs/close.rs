@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use ostler_api::{SessionIdKeyParams, WorktreeFate, methods};
+use ostler_story::words;
 
 use super::Context;
 use crate::output::{Called, CommandError, visible};
@@ -61,7 +62,7 @@ fn fate(fate: &WorktreeFate) -> Vec<String> {
         (Some(why), _) => vec![
             format!("its worktree stays: {why}"),
             format!("{path} (branch {branch})"),
-            format!("to remove it later, in the repository: git worktree remove --force {path}"),
+            format!("to remove it later, in the repository: git worktree remove --force {}", words::quoted(path)),
         ],
     }
 }

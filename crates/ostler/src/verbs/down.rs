@@ -44,7 +44,7 @@ impl Down {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let mut reached = match context.reach_one().or_else(|error| reopened(context).ok_or(error)) {
             Err(error) if self.kill && error.kind == Kind::NoInstance => come_back(context, error)?,
-            reached => reached?,
+            reached => reached.map_err(|error| nothing_to_stop(context, error))?,
         };
         let status = reached.client.call::<methods::InstanceStatus>(&Empty {})?;
         let kill = match (self.kill, self.keep, status.running) {
@@ -83,6 +83,15 @@ impl Down {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Who stops it does not want to be told how to start it.
+fn nothing_to_stop(context: &Context, error: CommandError) -> CommandError {
+    if error.kind != Kind::NoInstance || error.hint.is_some() {
+        return error;
+    }
+    let name = instances::called(context.instance_name());
+    CommandError::new(Kind::NoInstance, format!("{name} is not running; there is nothing to stop"))
 }
 
 /// A daemon for what lives without one, with its keeper or alone: only a daemon ends it with everything that it still says

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ostler_api::{IdKeyParams, ProcessInfo, SessionIdKeyParams, SessionInfo, SessionStatus, methods};
+use ostler_story::words;
 
 use super::Context;
 use super::connect::Reached;
@@ -72,7 +73,7 @@ fn session(context: &Context, mut reached: Reached, info: SessionInfo) -> Result
         if let Some(tree) = info.worktree.as_deref().filter(|tree| Path::new(tree).exists()) {
             let shown = visible(tree);
             context.screen.line(&format!("  its worktree is still there: {shown}"))?;
-            let remove = format!("git worktree remove --force {shown}");
+            let remove = format!("git worktree remove --force {}", words::quoted(tree));
             context.screen.line(&format!("  to remove it later, in the repository: {remove}"))?;
         }
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use ostler_api::{Autonomy, Lifetime, PromptBlock, SessionCreateParams, SessionInfo, methods};
-use ostler_story::Agent;
+use ostler_story::{Agent, words};
 
 use super::Context;
 use super::connect::Reached;
 use super::run::variables;
 use super::session::{Free, Order, deliver};
 use crate::config::Config;
-use crate::output::{Called, CommandError, Kind, Paint, nearest, visible};
+use crate::output::{Called, CommandError, Kind, Paint, Screen, nearest, visible};
 
 /// Checking out a large work tree takes as long as git may take.
 const MADE_WITHIN: Duration = Duration::from_secs(90);
@@ -153,7 +153,7 @@ impl New {
 
     /// Makes the session.
     pub(super) fn begin(self, context: &Context) -> Result<(Reached, SessionInfo), CommandError> {
-        let params = self.params()?;
+        let params = self.params(&context.screen)?;
         let mut reached = context.reach_one()?;
         reached.client.answer_within(Some(MADE_WITHIN))?;
         let info = reached.client.call::<methods::SessionCreate>(&params)?;
@@ -175,13 +175,13 @@ impl New {
         }
     }
 
-    fn params(self) -> Result<SessionCreateParams, CommandError> {
+    fn params(self, screen: &Screen) -> Result<SessionCreateParams, CommandError> {
         let path = self.path.clone().unwrap_or_else(|| PathBuf::from("."));
         let workspace = path.canonicalize().map_err(|error| {
             let at = path.display();
             match error.kind() {
                 ErrorKind::NotFound => CommandError::new(Kind::NotFound, format!("there is no folder {at}"))
-                    .hint(format!("create it: mkdir -p {at}")),
+                    .hint(format!("create it: mkdir -p {}", words::path(&path))),
                 _ => CommandError::new(Kind::NotFound, format!("cannot use {at}: {error}")),
             }
         })?;
@@ -190,7 +190,7 @@ impl New {
             && std::path::Path::new(branch).is_dir()
         {
             return Err(CommandError::usage(format!("--worktree takes a branch; `{branch}` is a folder"))
-                .hint(format!("ostler new {} {branch} --worktree", self.agent)));
+                .hint(format!("ostler new {} {} --worktree", self.agent, words::quoted(branch))));
         }
         let workspace = workspace
             .into_os_string()
@@ -207,7 +207,7 @@ impl New {
             model: self.model,
             lifetime: Some(if self.once { Lifetime::Turn } else { Lifetime::Session }),
             resume: self.resume,
-            env: variables(&self.env)?,
+            env: variables(screen, &self.env)?,
             branch: self.worktree.clone().filter(|branch| !branch.is_empty()),
             worktree: self.worktree.is_some(),
             key: self.key,

@@ -1,11 +1,13 @@
 //! `ostler notify`: how you are told when you are needed, what was sent lately, and whether it arrives.
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use ostler_api::{Empty, NoticeInfo, NoticeListParams, NoticeWay, methods};
 
 use super::Context;
+use super::bells;
 use super::connect::Reached;
 use crate::config::{Config, show_duration};
 use crate::output::{Align, CommandError, Paint, Table, ago, visible};
@@ -24,6 +26,8 @@ Nothing leaves this machine until you name a destination.";
 
 /// What the daemon says of a push that went to nobody.
 const NO_DEVICE: &str = "no device has subscribed";
+
+const BELL: &str = "in terminals with an open ostler screen";
 
 /// How many of the last notices are shown.
 const LAST: usize = 10;
@@ -69,7 +73,7 @@ fn show(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandErro
             way.trouble.as_deref().map(|why| format!("  {}", context.screen.paint(Paint::Bad, &visible(why))));
         context.screen.line(&format!("{:10}{to}{}", way.way, trouble.unwrap_or_default()))?;
     }
-    let bell = if told.bell { "in terminals with an open ostler screen" } else { "off" };
+    let bell = if told.bell { BELL } else { "off" };
     context.screen.line(&format!("{:10}{bell}", "bell"))?;
     let waiting = super::status::unconfirmed_of(&mut reached, |setting| setting.starts_with("notify."));
     waiting.iter().for_each(|line| context.screen.note(line));
@@ -125,6 +129,28 @@ fn outcome(way: &NoticeWay) -> String {
     }
 }
 
+fn went_nowhere(way: &NoticeWay) -> bool {
+    way.trouble.is_none() && way.done.as_deref() == Some(NO_DEVICE)
+}
+
+/// The bell is rung by whoever has a screen of ours open, so here by us.
+fn ring(context: &Context, reached: &mut Reached) -> Result<(), CommandError> {
+    let bell = reached.client.call::<methods::NoticeList>(&NoticeListParams { after: 0, wait_ms: 0 })?.bell;
+    let mut terminal = io::stderr();
+    let words = match (bell, terminal.is_terminal()) {
+        (false, _) => "off",
+        (true, false) => BELL,
+        (true, true) => {
+            terminal.write_all(&bells::ring("a test"))?;
+            "rang here; else in terminals with an open ostler screen"
+        }
+    };
+    let mark =
+        if bell && terminal.is_terminal() { context.screen.paint(Paint::Good, "ok  ") } else { "-   ".to_owned() };
+    context.screen.line(&format!("{mark} {:10}{words}", "bell"))?;
+    Ok(())
+}
+
 fn test(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandError> {
     // Each way has its own limit, and they are tried beside each other.
     reached.client.answer_within(None)?;
@@ -132,17 +158,22 @@ fn test(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandErro
     let failed = tried.iter().any(|way| way.trouble.is_some());
     if context.json() {
         context.screen.value(&tried)?;
-    } else if tried.is_empty() {
-        context.screen.note("no way is configured; see: ostler help notify");
     } else {
         for way in &tried {
             let (mark, words) = match &way.trouble {
                 Some(why) => (context.screen.paint(Paint::Bad, "FAIL"), why),
+                None if went_nowhere(way) => {
+                    (context.screen.paint(Paint::Dim, "-   "), way.done.as_ref().unwrap_or(&way.way))
+                }
                 None => (context.screen.paint(Paint::Good, "ok  "), way.done.as_ref().unwrap_or(&way.way)),
             };
             // A push to nobody has the same words for where it leads and for what came of it.
             let to = way.to.as_deref().filter(|to| *to != words).map(|to| format!("{to}: ")).unwrap_or_default();
             context.screen.line(&format!("{mark} {:10}{}", way.way, visible(&format!("{to}{words}"))))?;
+        }
+        ring(context, &mut reached)?;
+        if tried.iter().all(went_nowhere) {
+            context.screen.note("nothing was sent: no destination is named; see: ostler help notify");
         }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -18,7 +18,7 @@ use super::connect::Reached;
 use super::set::{Access, open_access};
 use super::stream::{Format, Input, Mode, Sink, View, size};
 use crate::config::parse_size;
-use crate::output::{Called, CommandError, Kind};
+use crate::output::{Called, CommandError, Kind, Screen, visible};
 
 /// A terminal that nobody looks at yet; the first attach sets the true size.
 const UNSEEN: WinSize = WinSize { rows: 24, cols: 80 };
@@ -119,7 +119,7 @@ impl Run {
                 (reached, process, None)
             }
             None => {
-                let params = self.params()?;
+                let params = self.params(&context.screen)?;
                 let (reached, process) = spawn(context, &params)?;
                 (reached, process, Some(params))
             }
@@ -159,7 +159,7 @@ impl Run {
         hold(context, reached, &process, view, Sink::new(format, false), input)
     }
 
-    fn params(&self) -> Result<SpawnParams, CommandError> {
+    fn params(&self, screen: &Screen) -> Result<SpawnParams, CommandError> {
         let here = std::env::current_dir()
             .map_err(|error| CommandError::failed(format!("current folder: {error}")).hint("use --cwd"))?;
         let cwd = match &self.cwd {
@@ -171,7 +171,7 @@ impl Run {
         Ok(SpawnParams {
             program: text(program.as_os_str().to_owned())?,
             args: args.iter().cloned().map(text).collect::<Result<_, _>>()?,
-            env: self.environment()?,
+            env: self.environment(screen)?,
             cwd: Some(text(cwd.into_os_string())?),
             name: self.name.clone(),
             tty: self.tty.then(|| size().unwrap_or(UNSEEN)),
@@ -182,14 +182,14 @@ impl Run {
     }
 
     /// All of ours, then what the flags say.
-    fn environment(&self) -> Result<Vec<(String, String)>, CommandError> {
+    fn environment(&self, screen: &Screen) -> Result<Vec<(String, String)>, CommandError> {
         // A variable that is not text cannot travel in JSON; nobody has one on purpose.
         let mut all: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             // Ours, when this very command line runs inside a hosted process.
             .filter(|(name, _)| name != "OSTLER_PROCESS")
             .collect();
-        for (name, value) in variables(&self.env)? {
+        for (name, value) in variables(screen, &self.env)? {
             all.retain(|(known, _)| *known != name);
             all.push((name, value));
         }
@@ -198,7 +198,7 @@ impl Run {
 }
 
 /// What `--env` says: KEY=VALUE, or KEY for ours, if it is set.
-pub(super) fn variables(settings: &[String]) -> Result<Vec<(String, String)>, CommandError> {
+pub(super) fn variables(screen: &Screen, settings: &[String]) -> Result<Vec<(String, String)>, CommandError> {
     let mut all = Vec::new();
     for setting in settings {
         let (name, value) = match setting.split_once('=') {
@@ -208,7 +208,10 @@ pub(super) fn variables(settings: &[String]) -> Result<Vec<(String, String)>, Co
         if name.is_empty() {
             return Err(CommandError::usage(format!("--env {setting}: the name before `=` is missing")));
         }
-        all.extend(value.map(|value| (name.to_owned(), value)));
+        match value {
+            Some(value) => all.push((name.to_owned(), value)),
+            None => screen.note(&format!("ostler: --env {}: not set here, so not passed on", visible(name))),
+        }
     }
     Ok(all)
 }

@@ -86,9 +86,8 @@ impl Set {
         }
         let other = self.model.is_none() && self.autonomy.is_none() && self.mode.is_none() && self.name.is_none();
         if other && self.access.is_none() {
-            return Err(
-                CommandError::usage("nothing to change").hint("use --model, --permissions, --mode, --name or --access")
-            );
+            return Err(CommandError::usage("nothing to change")
+                .hint("use --model, --permissions, --mode, --name, --setup or --access"));
         }
         let (mut reached, before) = match context.find_named(&self.id)? {
             Named::Session(reached, before) => (reached, before),

@@ -153,13 +153,13 @@ fn doctor_looks_at_every_promise() {
         "settings",
         "file system",
         "space",
-        "splice",
-        "nowait",
+        "output",
+        "reading",
         "sync",
         "descriptors",
         "pipes",
         "daemon",
-        "custody",
+        "children",
         "git",
     ] {
         let row = rows.iter().find(|row| row["check"] == name).unwrap_or_else(|| panic!("{name} in {rows:?}"));

@@ -149,7 +149,7 @@ fn without_a_daemon(told: &mut Words) {
 /// What `doctor` says where there is no program to be found; without what it says of the machine itself, whose sentences are
 /// in the list of the source.
 fn doctor(told: &mut Words) {
-    let steady = ["settings", "splice", "callers", "daemon", "audit", "git", "claude", "codex", "gemini", "opencode"];
+    let steady = ["settings", "output", "callers", "daemon", "audit", "git", "claude", "codex", "gemini", "opencode"];
     let mut command = Command::new(OSTLER);
     told.home.prepare(&mut command);
     let output = command.env("PATH", told.home.path("")).arg("doctor").output().unwrap();

@@ -8,7 +8,7 @@ use ostler_engine::Inbox;
 use ostler_story::{Json, json_of};
 
 use crate::instances::{self, FoundInstance};
-use crate::output::{CommandError, Paint, visible};
+use crate::output::{CommandError, Paint, entries, visible};
 use crate::verbs::Context;
 
 /// The log in an instance's folder.
@@ -39,13 +39,13 @@ pub(super) fn run(context: &Context) -> Result<ExitCode, CommandError> {
     } else {
         for one in &checked {
             let (mark, paint, text) = match &one.result {
-                Ok((entries, head)) if one.foreign.is_empty() => {
-                    ("ok  ", Paint::Good, format!("{entries} entries verified; head {head}"))
+                Ok((count, head)) if one.foreign.is_empty() => {
+                    ("ok  ", Paint::Good, format!("{} verified; head {head}", entries(*count)))
                 }
-                Ok((entries, head)) => {
-                    let foreign = one.foreign.len();
+                Ok((count, head)) => {
+                    let (count, foreign) = (entries(*count), entries(one.foreign.len() as u64));
                     let text = format!(
-                        "{entries} entries verified; head {head}; {foreign} entries were written by another program, set aside, and do not count:"
+                        "{count} verified; head {head}; written by another program, set aside and not counted: {foreign}:"
                     );
                     ("FAIL", Paint::Bad, text)
                 }

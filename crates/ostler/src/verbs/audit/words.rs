@@ -6,7 +6,7 @@ use ostler_engine::approval::{Asker, Effect, Outcome, Record, Rule, RuleScope};
 use ostler_story::{Decision, Json, Pattern};
 use serde::Deserialize;
 
-use crate::output::Paint;
+use crate::output::{Paint, by_name, entries, user};
 
 /// The kind of record in a word, its colour, and what it says. Records of a newer version are shown as they are.
 pub(super) fn tell(record: &Json) -> (&'static str, Paint, String) {
@@ -18,7 +18,7 @@ pub(super) fn tell(record: &Json) -> (&'static str, Paint, String) {
 
 fn say(record: Record) -> (&'static str, Paint, String) {
     match record {
-        Record::Opened { pid, .. } => ("opened", Paint::Dim, format!("by daemon pid {pid}")),
+        Record::Opened { pid, .. } => ("opened", Paint::Dim, format!("ostler was started, pid {pid}")),
         Record::Asked { title, privileged, asker, reason, .. } => {
             let right = if privileged { "as root: " } else { "" };
             let reason = if reason.is_empty() { String::new() } else { format!(", {reason:?}") };
@@ -26,16 +26,18 @@ fn say(record: Record) -> (&'static str, Paint, String) {
         }
         Record::Refused { asker, title, why } => ("refused", Paint::Warn, format!("{title}: {why} ({})", who(&asker))),
         Record::Shown { surface, .. } => ("shown", Paint::Dim, format!("first on {surface}")),
-        Record::Decided { decision, by, .. } => decided(&decision, &by.to_string()),
+        Record::Decided { decision, by, .. } => decided(&decision, &by_name(&by)),
         Record::Attempted { who, why } => ("attempted", Paint::Bad, format!("{who}: not allowed: {why}")),
         Record::Access { process, all, by } => {
             let what = if all { "everything" } else { "only its own session" };
-            ("access", Paint::Head, format!("{process} may reach {what} (by {by})"))
+            ("access", Paint::Head, format!("{process} may reach {what} (by {})", by_name(&by)))
         }
         Record::Expired => ("expired", Paint::Warn, "not answered in time".into()),
         Record::Withdrawn { why } => ("withdrawn", Paint::Warn, why),
         Record::Applied { process } => {
-            ("applied", Paint::Good, process.map_or(String::new(), |process| format!("by process {process}")))
+            let how =
+                process.map_or("the agent was told".to_owned(), |process| format!("process {process} was started"));
+            ("applied", Paint::Good, how)
         }
         Record::Failed { why } => ("failed", Paint::Bad, why),
         Record::Finished { outcome } => ("finished", Paint::Plain, ended(&outcome)),
@@ -55,28 +57,34 @@ fn say(record: Record) -> (&'static str, Paint, String) {
             let until = rule.expires_at.map(|end| format!(" until {}", Timestamp::from_micros(end * 1000)));
             let Rule { name, title, made_by, .. } = rule;
             let until = until.unwrap_or_default();
-            ("rule", Paint::Head, format!("{name} says {says} {place}{until} to {right}{title} (by {made_by})"))
+            (
+                "rule",
+                Paint::Head,
+                format!("{name} says {says} {place}{until} to {right}{title} (by {})", by_name(&made_by)),
+            )
         }
         Record::Suspended => ("suspended", Paint::Warn, "ostler was stopped: confirm what counted before".into()),
-        Record::Affirmed { rules, by } => ("affirmed", Paint::Head, format!("rules {} by {by}", rules.join(", "))),
-        Record::Quarantined { entries } => {
-            ("foreign", Paint::Bad, format!("{entries} entries were written by another program; see --verify"))
+        Record::Affirmed { rules, by } => {
+            ("affirmed", Paint::Head, format!("rules {} by {}", rules.join(", "), by_name(&by)))
         }
-        Record::Lost { entries } => ("lost", Paint::Bad, format!("the log was gone, with {entries} entries")),
+        Record::Quarantined { entries: count } => {
+            ("foreign", Paint::Bad, format!("written by another program: {}; see --verify", entries(count)))
+        }
+        Record::Lost { entries: count } => ("lost", Paint::Bad, format!("the log was gone, with {}", entries(count))),
         Record::KeeperLost { closed } => {
             let more = if closed { "; nobody can decide until a password proves who they are" } else { "" };
             ("keeper", Paint::Warn, format!("was killed and replaced{more}"))
         }
-        Record::Proved { by } => ("proved", Paint::Head, format!("by password: {by}")),
+        Record::Proved { by } => ("proved", Paint::Head, format!("by password: {}", by_name(&by))),
         Record::Checkpoint { .. } => ("checkpoint", Paint::Dim, String::new()),
-        Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {by}")),
+        Record::RuleRevoked { name, by } => ("revoked", Paint::Head, format!("rule {name} by {}", by_name(&by))),
         Record::SettingConfirmed { setting, value, by } => {
-            ("confirmed", Paint::Head, format!("{setting} = {value} by {by}"))
+            ("confirmed", Paint::Head, format!("{setting} = {value} by {}", by_name(&by)))
         }
         Record::DevicePaired { device, address, .. } => {
             let Device { name, rights, key, by, .. } = device;
             let how = if key.is_some() { "with a key" } else { "with tokens" };
-            ("paired", Paint::Head, format!("device {name} at {address}, rights {rights}, {how} (by {by})"))
+            ("paired", Paint::Head, format!("device {name} at {address}, rights {rights}, {how} (by {})", by_name(&by)))
         }
         Record::DeviceRenewed { device, address, .. } => {
             ("renewed", Paint::Dim, format!("tokens of {device} at {address}"))
@@ -89,10 +97,10 @@ fn say(record: Record) -> (&'static str, Paint, String) {
             ("unsubscribed", Paint::Dim, format!("device {device} from notices"))
         }
         Record::DeviceRevoked { name, why, by, .. } => {
-            ("revoked", Paint::Warn, format!("device {name}: {why} (by {by})"))
+            ("revoked", Paint::Warn, format!("device {name}: {why} (by {})", by_name(&by)))
         }
         Record::DevicesAffirmed { devices, by } => {
-            ("affirmed", Paint::Head, format!("devices {} by {by}", devices.join(", ")))
+            ("affirmed", Paint::Head, format!("devices {} by {}", devices.join(", "), by_name(&by)))
         }
         Record::SettingLapsed { setting } => ("lapsed", Paint::Dim, format!("{setting} is back at its default")),
     }
@@ -114,7 +122,8 @@ fn who(asker: &Asker) -> String {
         None => format!(", claims session {:?}", asker.claimed_session),
     };
     let pid = asker.pid.map_or(String::new(), |pid| format!(" pid {pid}"));
-    format!("uid {}{pid} through {}{session}", asker.uid, asker.door)
+    let door = if asker.door == "native" { String::new() } else { format!(" through {}", asker.door) };
+    format!("{}{pid}{door}{session}", user(asker.uid))
 }
 
 fn ended(outcome: &Outcome) -> String {

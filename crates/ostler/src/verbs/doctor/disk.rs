@@ -137,12 +137,12 @@ fn splices(file: &File) -> Check {
         splice(&reader, None, file, Some(&mut at), 5, SpliceFlags::NONBLOCK)
     };
     match try_it() {
-        Ok(5) => Check::good("splice", "works: nothing is lost when ostler is killed"),
+        Ok(5) => Check::good("output", "works: nothing is lost when ostler is killed"),
         Ok(count) => {
-            Check::broken("splice", format!("moved {count} of 5 bytes: output may be lost when ostler is killed"))
+            Check::broken("output", format!("moved {count} of 5 bytes: output may be lost when ostler is killed"))
         }
         Err(error) => {
-            Check::broken("splice", format!("{error}: output may be lost when ostler is killed; use another disk"))
+            Check::broken("output", format!("{error}: output may be lost when ostler is killed; use another disk"))
         }
     }
 }
@@ -150,8 +150,8 @@ fn splices(file: &File) -> Check {
 fn reads_without_waiting(file: &File) -> Check {
     let mut buffer = [0; 5];
     match preadv2(file, &mut [IoSliceMut::new(&mut buffer)], 0, ReadWriteFlags::NOWAIT) {
-        Ok(_) | Err(Errno::AGAIN) => Check::good("nowait", "works"),
-        Err(error) => Check::weak("nowait", format!("{error}: reading old output may delay others for a moment")),
+        Ok(_) | Err(Errno::AGAIN) => Check::good("reading", "works"),
+        Err(error) => Check::weak("reading", format!("{error}: reading old output may delay others for a moment")),
     }
 }
 

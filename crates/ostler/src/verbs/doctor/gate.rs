@@ -3,6 +3,7 @@
 use super::Check;
 use crate::config::{Config, Forward};
 use crate::daemon::forwarded;
+use crate::output::entries;
 use crate::verbs::audit::{Checked, check_all};
 use crate::verbs::{Context, helper};
 
@@ -65,16 +66,16 @@ fn audit(context: &Context) -> Check {
     let forwards =
         Config::load(context.paths.config_file()).is_ok_and(|config| config.audit.forward != Forward::Nowhere);
     let behind = |one: &Checked| {
-        let (entries, _) = one.result.as_ref().ok()?;
+        let (all, _) = one.result.as_ref().ok()?;
         let sent = forwarded(&context.paths.instance_dir(&one.instance)).unwrap_or(0);
-        let left = entries.saturating_sub(sent);
-        (forwards && left > 0).then(|| format!("{}: {left} entries not sent to audit.forward yet", one.instance))
+        let left = all.saturating_sub(sent);
+        (forwards && left > 0).then(|| format!("{}: {} not sent to audit.forward yet", one.instance, entries(left)))
     };
     let pending: Vec<String> = checked.iter().filter_map(behind).collect();
-    let entries: u64 = checked.iter().filter_map(|one| one.result.as_ref().ok()).map(|(entries, _)| entries).sum();
+    let count: u64 = checked.iter().filter_map(|one| one.result.as_ref().ok()).map(|(entries, _)| entries).sum();
     match (checked.is_empty(), pending.is_empty()) {
         (true, _) => Check::absent("audit", "no audit log yet"),
-        (false, true) => Check::good("audit", format!("{entries} entries verified")),
-        (false, false) => Check::weak("audit", format!("{entries} entries verified; {}", pending.join("; "))),
+        (false, true) => Check::good("audit", format!("{} verified", entries(count))),
+        (false, false) => Check::weak("audit", format!("{} verified; {}", entries(count), pending.join("; "))),
     }
 }

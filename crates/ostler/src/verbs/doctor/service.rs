@@ -11,11 +11,11 @@ use crate::verbs::helper::output;
 pub(super) fn custody(context: &Context) -> Check {
     match ostler_keeper::custody_of(running(context).unwrap_or_else(std::process::id)) {
         Custody::Groups(home) => Check::good(
-            "custody",
+            "children",
             format!("control groups below {}: `ostler kill` ends everything a process started", home.display()),
         ),
         Custody::Cookies(why) => Check::weak(
-            "custody",
+            "children",
             format!("no control groups ({why}): `ostler kill` may miss a process that hides from its parent"),
         ),
     }

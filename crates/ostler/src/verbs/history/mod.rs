@@ -16,7 +16,7 @@ use ostler_api::{
 use super::Context;
 use super::connect::Reached;
 use super::ps::id_length;
-use crate::output::{Align, CommandError, Paint, Table, ago, visible};
+use crate::output::{Align, CommandError, Paint, Table, ago, counted, visible};
 use crate::transcript::dollars;
 
 /// Rows when nobody says how many: a screen.
@@ -119,12 +119,32 @@ impl History {
         if context.json() {
             context.screen.value(&list)?;
         } else if list.total == 0 {
-            context.screen.note("no conversations; start one: ostler new echo -m hello");
+            context.screen.note(&self.none());
         } else if !self.wants_none() {
             table(&list.conversations).print(&context.screen)?;
         }
         more(context, &list);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Why there is nothing to list.
+    fn none(&self) -> String {
+        let gone = |folder: &&PathBuf| !folder.exists();
+        match (&self.folder, &self.agent) {
+            (None, None) => "no conversations; start one: ostler new echo -m hello".to_owned(),
+            (Some(folder), None) if gone(&folder) => {
+                format!("there is no folder {}, and no conversation from there", visible(&folder.to_string_lossy()))
+            }
+            (Some(folder), None) => {
+                format!("no conversations in {}; see all: ostler history", visible(&folder.to_string_lossy()))
+            }
+            (None, Some(agent)) => format!("no conversations with {}; see all: ostler history", visible(agent)),
+            (Some(folder), Some(agent)) => format!(
+                "no conversations with {} in {}; see all: ostler history",
+                visible(agent),
+                visible(&folder.to_string_lossy())
+            ),
+        }
     }
 
     fn search(&self, context: &Context, reached: &mut Reached) -> Result<ExitCode, CommandError> {
@@ -249,7 +269,7 @@ fn hits(context: &Context, found: &HistoryFound) -> Result<(), CommandError> {
         ));
     }
     if found.unread > 0 {
-        screen.note(&format!("ostler: {} lines could not be read", found.unread));
+        screen.note(&format!("ostler: {} could not be read", counted(found.unread, "line", "lines")));
     }
     behind(context, found.behind, &found.unreadable);
     Ok(())

@@ -7,7 +7,7 @@ use ostler_api::{
 };
 
 use super::call;
-use crate::output::{CommandError, Paint, visible, visible_lines};
+use crate::output::{CommandError, Paint, counted, visible, visible_lines};
 use crate::verbs::Context;
 use crate::verbs::connect::Reached;
 
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, reached: &mut Reached, view: &View<'_>) -> 
             None => {}
         }
         if page.unread > 0 {
-            context.screen.note(&format!("ostler: {} lines could not be read", page.unread));
+            context.screen.note(&format!("ostler: {} could not be read", counted(page.unread, "line", "lines")));
         }
         for message in page.messages.iter().filter(|_| !wants_none) {
             match context.json() {
