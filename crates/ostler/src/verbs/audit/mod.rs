@@ -148,15 +148,15 @@ fn follow(reached: Vec<Reached>, positions: Vec<u64>) -> Result<Receiver<News>, 
                 Ok(entries)
             };
             loop {
-                let told = match next() {
-                    Ok(entries) => entries.into_iter().try_for_each(|entry| tell.send((name.clone(), Ok(entry)))),
+                let is_heard = match next() {
+                    Ok(entries) => entries.into_iter().all(|entry| tell.send((name.clone(), Ok(entry))).is_ok()),
                     Err(error) => {
                         // Nobody reads any more, or everybody hears why it ends.
                         let _ = tell.send((name, Err(error)));
                         return;
                     }
                 };
-                if told.is_err() {
+                if !is_heard {
                     return;
                 }
             }
