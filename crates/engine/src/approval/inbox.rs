@@ -176,11 +176,6 @@ impl Inbox {
         result
     }
 
-    #[cfg(test)]
-    pub(super) fn with_desk(&self, work: impl FnOnce(&mut Desk)) {
-        work(self.shared.desk(crate::may_wait::IN_A_TEST).as_mut().unwrap());
-    }
-
     /// Reads what the log has; behind nobody who writes.
     fn read<T>(&self, wait: &MayWait, work: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.shared.reader().is_none() {

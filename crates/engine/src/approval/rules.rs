@@ -164,6 +164,8 @@ fn like(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::approval::StageContent;
 
@@ -199,7 +201,7 @@ mod tests {
     #[test]
     fn a_pattern_is_anchored_and_stays_within_its_argument() {
         let apt = pattern(&["/usr/bin/apt", "install", "lib*-dev"]);
-        assert!(apt.matches(&ask(&["apt", "install", "libx-dev"])));
+        assert!(matches(&apt, &ask(&["apt", "install", "libx-dev"])));
         for other in [
             &["apt", "install", "libx-dev", "more"][..],
             &["apt", "install", "xlibx-dev"],
@@ -208,7 +210,7 @@ mod tests {
             &["apt", "remove", "libx-dev"],
             &["aptx", "install", "libx-dev"],
         ] {
-            assert!(!apt.matches(&ask(other)), "{other:?}");
+            assert!(!matches(&apt, &ask(other)), "{other:?}");
         }
     }
 
@@ -252,12 +254,12 @@ mod tests {
     fn an_environment_or_right_that_differs_is_another_command() {
         let rule = pattern(&["/usr/bin/id"]);
         let plain = ask(&["id"]);
-        assert!(rule.matches(&plain));
+        assert!(matches(&rule, &plain));
         let mut command = CommandContent::parse(&plain.content).unwrap();
         command.env.insert("LANG".into(), "C".into());
-        assert!(!rule.matches(&Ask { content: command.canonical(), ..plain.clone() }));
+        assert!(!matches(&rule, &Ask { content: command.canonical(), ..plain.clone() }));
         command.env.clear();
         command.forward_agent = true;
-        assert!(!rule.matches(&Ask { content: command.canonical(), ..plain }));
+        assert!(!matches(&rule, &Ask { content: command.canonical(), ..plain }));
     }
 }
