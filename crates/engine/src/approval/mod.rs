@@ -18,6 +18,7 @@ mod error;
 mod flood;
 #[cfg(test)]
 mod growth_tests;
+mod held_rules;
 #[cfg(test)]
 mod held_tests;
 mod inbox;
@@ -30,7 +31,6 @@ mod record;
 mod replay;
 mod rules;
 mod snapshot;
-mod standing;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -52,11 +52,11 @@ pub use command::{CommandContent, StageContent};
 pub use confirmed::Setting;
 pub use desk::{Settings, Trace};
 pub use error::{AskError, DecideError};
+pub use held_rules::HeldRule;
 pub use inbox::Inbox;
 pub use machine::{Refusal, State, next};
 pub use record::{Outcome, Record, Stream};
 pub use rules::{Effect, NewRule, Rule, RuleScope};
-pub use standing::HeldRule;
 pub use store::StoreError;
 pub use ticket::Ticket;
 pub(crate) use vouch::Witness;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::Approval;
 use super::clock;
 use super::confirmed::Confirmed;
+use super::held_rules::HeldRule;
 use super::live::Live;
-use super::standing::HeldRule;
 use crate::access::device::roster::Roster;
 
 /// The inbox at one moment.

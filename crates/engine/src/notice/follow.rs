@@ -158,7 +158,7 @@ impl<'a> Follower<'a> {
         }
         let standing = match id.chars().next() {
             Some('s') => {
-                let standing = self.engine.sessions().get(id).and_then(|session| session.standing());
+                let standing = self.engine.sessions().get(id).and_then(|session| session.attention());
                 standing.map(|(what, mark)| Standing { what, mark })
             }
             Some('p') => match self.engine.inner.process(id) {

@@ -12,6 +12,7 @@
 
 mod agents_here;
 mod ask;
+mod attention;
 mod bell;
 mod bookmark;
 mod change;
@@ -35,7 +36,6 @@ mod running;
 mod screen;
 mod sessions;
 mod spent;
-mod standing;
 mod start;
 mod state;
 mod stop;

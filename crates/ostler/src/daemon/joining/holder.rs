@@ -11,10 +11,10 @@ use rustix::process::{Resource, getrlimit};
 use tokio::net::UnixStream;
 
 use super::SOCKET;
-use super::footing::Footing;
 use super::line::Line;
 use super::offer::{Answer, Hello, Later, Offer, Over, VERSION};
 use super::prompt::{Said, Told};
+use super::surroundings::Surroundings;
 use crate::daemon::Asked;
 use crate::daemon::door_socket::DoorSocket;
 use crate::daemon::doors::Handed;
@@ -124,7 +124,7 @@ impl Invitation {
         let nofile = getrlimit(Resource::Nofile);
         let offer = Offer {
             name: self.name,
-            footing: Footing::of_this_process(sessions),
+            surroundings: Surroundings::of_this_process(sessions),
             environment: environment.snapshot().as_ref().clone(),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             umask: super::own_umask(),

@@ -13,10 +13,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::SOCKET;
-use super::footing::Footing;
 use super::line::{Line, Mouth};
 use super::offer::{Answer, Hello, Later, Offer, Over, VERSION};
 use super::prompt::{Relay, Telling};
+use super::surroundings::Surroundings;
 use crate::daemon::Asked;
 use crate::daemon::door_socket::{DoorSocket, Folder};
 use crate::daemon::doors::OwnDoor;
@@ -42,7 +42,7 @@ pub(crate) struct Leases {
 
 struct Shared {
     engine: Engine,
-    footing: Footing,
+    surroundings: Surroundings,
     umask: u32,
     doors: Arc<OpenDoors>,
     slots: Arc<Semaphore>,
@@ -60,7 +60,7 @@ impl Leases {
         let socket = DoorSocket::open(&host.paths().door_socket(host.name(), SOCKET), Folder::Ours)?;
         let shared = Shared {
             engine: host.engine().clone(),
-            footing: Footing::of_this_process(Some(sessions)),
+            surroundings: Surroundings::of_this_process(Some(sessions)),
             umask: super::own_umask(),
             doors,
             slots: Arc::new(Semaphore::new(LEASES)),
@@ -139,7 +139,7 @@ async fn admitted(shared: &Arc<Shared>, line: &mut Line) -> Result<Option<Admitt
         Ok(Err(error)) => return Err(format!("the offer cannot be read: {error}")),
         _ => return Ok(None),
     };
-    if let Some(why) = offer.footing.differs(&shared.footing) {
+    if let Some(why) = offer.surroundings.differs(&shared.surroundings) {
         return Err(why);
     }
     if let Some(why) = offer.door.objection(offer.umask == shared.umask) {
@@ -154,7 +154,7 @@ async fn admitted(shared: &Arc<Shared>, line: &mut Line) -> Result<Option<Admitt
         cwd: offer.cwd,
         umask: offer.umask,
         nofile: offer.nofile,
-        limits: offer.footing.own_limits(&shared.footing),
+        limits: offer.surroundings.own_limits(&shared.surroundings),
     };
     let engine = shared.engine.join(joiner);
     let opened = offer.door.open(engine, socket).map_err(|error| error.to_string());

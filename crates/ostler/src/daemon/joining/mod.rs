@@ -8,12 +8,12 @@
 //! It has a socket of its own: the native door speaks lines of JSON through a buffered reader, which would lose descriptors
 //! that travel beside them.
 
-mod footing;
 mod holder;
 mod leases;
 mod line;
 mod offer;
 mod prompt;
+mod surroundings;
 
 pub(crate) use holder::{Answering, Invitation};
 pub(super) use leases::Leases;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::footing::Footing;
 use super::prompt::{Said, Told};
+use super::surroundings::Surroundings;
 use crate::daemon::Asked;
 use crate::daemon::doors::Handed;
 use crate::instances::DoorRecord;
@@ -29,7 +29,8 @@ pub(super) struct Hello {
 pub(super) struct Offer {
     /// The name of its place: the same after each restart.
     pub(super) name: String,
-    pub(super) footing: Footing,
+    #[serde(rename = "footing")]
+    pub(super) surroundings: Surroundings,
     /// What children inherit.
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) cwd: PathBuf,

@@ -1,4 +1,4 @@
-//! What a session stands in, for whoever is to be told of it: it needs somebody, its turn has ended, or failed.
+//! What a session calls for, for whoever is to be told of it: it needs somebody, its turn has ended, or failed.
 
 use ostler_story::{Ask, EndReason, LimitState};
 
@@ -10,15 +10,15 @@ use crate::notice::{For, What};
 const OF_THE_END: u64 = u64::MAX;
 
 impl Session {
-    /// What it stands in, and which of its states that is, in their order. Nothing while it works, or where a person stopped it
+    /// What it calls for, and which of its states that is, in their order. Nothing while it works, or where a person stopped it
     /// and knows. Never waits.
-    pub(crate) fn standing(&self) -> Option<(What, [u64; 4])> {
-        self.look().state.standing()
+    pub(crate) fn attention(&self) -> Option<(What, [u64; 4])> {
+        self.look().state.attention()
     }
 }
 
 impl State {
-    fn standing(&self) -> Option<(What, [u64; 4])> {
+    fn attention(&self) -> Option<(What, [u64; 4])> {
         if self.closed {
             return None;
         }

@@ -35,7 +35,7 @@ type Limit = (Option<u64>, Option<u64>);
 
 /// Where a process stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Footing {
+pub(super) struct Surroundings {
     /// By what the kernel calls them.
     namespaces: Vec<String>,
     /// Device and number of the root folder.
@@ -49,7 +49,7 @@ pub(super) struct Footing {
     sessions: Option<String>,
 }
 
-impl Footing {
+impl Surroundings {
     pub(super) fn of_this_process(sessions: Option<&SessionConfig>) -> Self {
         let namespace = |name: &str| {
             let link = std::fs::read_link(Path::new("/proc/self/ns").join(name));
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn what_differs_is_named_and_lower_limits_are_handed_over() {
-        let here = Footing::of_this_process(Some(&SessionConfig::default()));
+        let here = Surroundings::of_this_process(Some(&SessionConfig::default()));
         assert_eq!(here.differs(&here.clone()), None);
         assert!(here.namespaces.iter().take(4).all(|name| !name.is_empty()), "{here:?}");
         let mut other = here.clone();
@@ -132,6 +132,6 @@ mod tests {
         assert_eq!(other.differs(&here), None);
         assert!(here.differs(&other).is_some());
         let sessions = SessionConfig { oneshot: true, ..SessionConfig::default() };
-        assert!(Footing::of_this_process(Some(&sessions)).differs(&here).unwrap().contains("settings"));
+        assert!(Surroundings::of_this_process(Some(&sessions)).differs(&here).unwrap().contains("settings"));
     }
 }
