@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use ostler_api::ErrorKind;
 use ostler_api::client::ClientError;
-use ostler_engine::DiskTrouble;
+pub(crate) use ostler_engine::DiskTrouble;
 
 use super::{visible_json, visible_lines};
 use crate::config::ConfigError;

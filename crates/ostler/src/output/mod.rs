@@ -16,7 +16,7 @@ pub(crate) use called::Called;
 pub(crate) use counted::{counted, entries};
 pub(crate) use cursor::has_cursor;
 pub(crate) use difference::difference_paint;
-pub(crate) use error::{CommandError, Kind};
+pub(crate) use error::{CommandError, DiskTrouble, Kind};
 pub(crate) use nearest::nearest;
 pub(crate) use screen::{Paint, Screen};
 pub(crate) use table::{Align, Table, length, terminal_width};

@@ -5,13 +5,13 @@ use std::io::{self, IoSliceMut, Seek, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ostler_engine::DiskTrouble;
 use rustix::fs::{StatFs, statfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::pipe::{SpliceFlags, splice};
 
 use super::Check;
 use crate::config::show_size;
+use crate::output::DiskTrouble;
 use crate::paths::{Paths, ensure_private_dir};
 
 /// What a power loss may take by default; a disk slower than this breaks that promise.
