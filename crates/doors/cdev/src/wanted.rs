@@ -73,5 +73,8 @@ mod tests {
         let mut wanted = Wanted::default();
         wanted.sessions.insert("s1".into());
         assert!(wanted.about(Some("s1"), Some("w")) && wanted.about(None, None) && !wanted.about(Some("s2"), None));
+        wanted.workspaces.insert("w".into());
+        assert!(wanted.about(Some("s1"), Some("w")) && wanted.about(Some("s1"), None));
+        assert!(!wanted.about(Some("s1"), Some("v")) && !wanted.about(None, Some("v")));
     }
 }
