@@ -232,6 +232,9 @@ def elements(t):
         turn(20)
         again = phone.ok("session/elements", {"session_id": id, "limit": 3})["pagination"]
         t.eq("and-it-goes-on-from-there", (again["total"], again["returned"]), (84, 3))
+        t.eq("who-goes-on-with-it-keeps-its-name", phone.ok("agent/run", {"prompt": "CONF:simple", "mode": "continue", "session_id": id})["session_id"], id)
+        desk.idle(phone)
+        t.eq("in-the-list-too-where-it-is-one", [s["session_id"] for s in phone.ok("session/list")["sessions"]], [id])
     finally:
         desk.down()
 

@@ -169,6 +169,8 @@ def ids(t):
             t.eq("cdev-takes-the-%s-and-shows-the-uuid" % what, found, [session["uuid"]] * 3)
             past = zeroclaw.rpc("session/messages", {"session_id": name})
             t.ok("zeroclaw-has-the-past-by-the-" + what, past.get("result", {}).get("total") == 2, past)
+        resumed = house.info(house.json("new", "echo", "--resume", "known-elsewhere")["id"])
+        t.eq("cdev-shows-the-uuid-of-what-another-door-went-on-with", phone.ok("session/state", {"session_id": "known-elsewhere"})["session_id"], resumed["uuid"])
         twins = [house.json("new", "echo", "--resume", "the-agents-own")["id"] for _ in range(2)]
         both = lambda text: all(twin in str(text) for twin in twins)
         rc, o, e = house("send", "the-agents-own", "x")
