@@ -313,7 +313,7 @@ pub(crate) fn session_named(call: &Call, folder: Option<&Path>, id: &str) -> Res
     if !is_id(id) {
         return Err(not_found(id));
     }
-    let found = call.state.engine.sessions().find(&[], id).map_err(|error| match error {
+    let found = call.state.engine.sessions().find(&[DOOR], id).map_err(|error| match error {
         SessionError::NotFound(_) => not_found(id),
         SessionError::Ambiguous { .. } => Error::new(Code::SessionInvalid, error.to_string()).with("session_id", id),
     })?;
