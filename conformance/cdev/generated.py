@@ -147,15 +147,18 @@ call("session/send", session_id=session, prompt="CONF:slow")
 call("session/stop", session_id=session)
 call("agent/run", prompt="CONF:slow")
 call("agent/stop")
-for name in ("session/list", "session/history"):
+for name in ("session/list", "session/history", "workspace/session/history"):
     call(name)
-for name in ("session/get", "session/state", "session/messages", "session/elements", "session/watch"):
+for name in ("session/get", "session/state", "session/messages", "session/elements", "session/watch", "workspace/session/messages", "workspace/session/watch", "workspace/session/activate"):
     call(name, session_id=session)
     call(name, "SESSION_NOT_FOUND", session_id="00000000-0000-4000-8000-000000000000")
 call("session/unwatch")
-call("file/get", path="README.md")
-call("file/get", "PATH_TRAVERSAL", path="../x")
+call("workspace/session/unwatch")
+for name in ("file/get", "workspace/file/get"):
+    call(name, path="README.md")
+    call(name, "PATH_TRAVERSAL", path="../x")
 call("file/list")
+call("workspace/files/list")
 for name in ("git/status", "git/branches", "git/log", "git/stash/list"):
     call(name)
 with open(os.path.join(here, "README.md"), "a") as f:
@@ -169,7 +172,8 @@ for take in ("git/stash/pop", "git/stash/apply", "git/stash/drop"):
         f.write(take + "\n")
     call("git/stash")
     call(take)
-call("git/discard", paths=["README.md"])
+call("git/restore", id=call("git/discard", paths=["README.md"])["kept"])
+call("git/discard", paths=["README.md"], without_keeping=True)
 call("git/checkout", branch="made", create=True)
 call("git/checkout", branch="main")
 call("git/branch/delete", branch="made")

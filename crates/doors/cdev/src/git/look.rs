@@ -42,7 +42,7 @@ pub(crate) struct GitStatus {
     pub(crate) repo_name: String,
     pub(crate) repo_root: String,
     /// Filters that only the repository names. They were not run: a file that they would change may look changed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) filters_left_out: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct GitDiff {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) truncated_paths: Option<Vec<String>>,
     /// Filters and drivers of differences that were not run: a file that they are for may look different.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) filters_left_out: Vec<String>,
 }
 
