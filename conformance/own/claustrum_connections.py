@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 import time
 
 from kit import anon_kib, proc_bytes, raw_socket, read_to_end, request, Fail
@@ -229,6 +230,32 @@ def large_files(t):
     s.shutdown(socket.SHUT_WR)
     got = read_to_end(s, 60)
     t.eq("every-file-arrives-whole", sorted((json.loads(x)["id"], len(x) > size) for x in got), [(i, True) for i in range(n)])
+
+
+@area("memory-back")
+def memory_back(t):
+    """What eight clients that read a large file at once took, the daemon gives back."""
+    d = t.daemon()
+    d.conn().call("server.ping")
+    before = anon_kib(d.pid)
+    path = os.path.join(t.tmp(), "large")
+    with open(path, "wb") as f:
+        f.write(b"x" * (3 << 20))
+
+    def reads():
+        with raw_socket(d.sock, 60) as s, s.makefile("rb") as answers:
+            for _ in range(8):
+                s.sendall(request(1, "files.read", {"path": path}))
+                answers.readline()
+
+    clients = [threading.Thread(target=reads) for _ in range(8)]
+    for client in clients:
+        client.start()
+    for client in clients:
+        client.join()
+    # Idle threads go after ten seconds, and with them what they hold.
+    back = wait_for(lambda: anon_kib(d.pid) < before + (6 << 10), 30, 0.5)
+    t.ok("large-replies-leave-nothing-behind", back, "%d KiB before, %d KiB after" % (before, anon_kib(d.pid)))
 
 
 @area("dead-mount")

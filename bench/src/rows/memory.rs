@@ -2,6 +2,7 @@
 //! with a soft limit of 1024 descriptors, because root hides every such limit.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -20,6 +21,9 @@ const SETTLE: Duration = Duration::from_millis(1500);
 /// Enough to have every thread at work that a door may take.
 const CLIENTS: usize = 16;
 const REQUESTS: u64 = 60;
+/// A file beyond what an allocator keeps in its heaps unasked, and how often each client reads it.
+const LARGE_BYTES: usize = 3 << 20;
+const LARGE_READS: u64 = 20;
 /// Idle threads end after ten seconds, and memory is looked at every five.
 const BACK_WITHIN: Duration = Duration::from_secs(16);
 
@@ -28,12 +32,13 @@ const KB: f64 = 1e3;
 
 pub(crate) fn rows(bench: &Bench) -> Result<()> {
     bench.show(idle(bench)?);
-    bench.show(after_a_burst(bench)?);
+    bench.show(after_a_burst(bench, "a burst", 6.0, listings)?);
+    bench.show(after_a_burst(bench, "streams and large reads", 6.0, large)?);
     children(bench)
 }
 
 /// What stays of a burst of requests that each took a thread and some memory.
-fn after_a_burst(bench: &Bench) -> Result<Row> {
+fn after_a_burst(bench: &Bench, what: &str, most: f64, burst: fn(usize, UnixStream) -> Result<()>) -> Result<Row> {
     let mut left = Vec::new();
     let time = RowTime::begin();
     for _ in (0..bench.pairs).take_while(|taken| time.allows(*taken)) {
@@ -41,7 +46,8 @@ fn after_a_burst(bench: &Bench) -> Result<Row> {
         std::thread::sleep(SETTLE);
         let idle = procfs::rss_anon(running.pid())? as f64;
         let clients = (0..CLIENTS).map(|_| running.connect()).collect::<Result<Vec<_>>>()?;
-        let work: Vec<_> = clients.into_iter().map(|client| std::thread::spawn(move || burst(client))).collect();
+        let clients = clients.into_iter().enumerate();
+        let work: Vec<_> = clients.map(|(n, client)| std::thread::spawn(move || burst(n, client))).collect();
         for client in work {
             client.join().map_err(|_| anyhow::anyhow!("a client of the burst died"))??;
         }
@@ -49,19 +55,42 @@ fn after_a_burst(bench: &Bench) -> Result<Row> {
         left.push((procfs::rss_anon(running.pid())? as f64 - idle) / MB);
     }
     let left = median(left).unwrap_or(f64::NAN);
-    let target = Target::at_most(left, 6.0, "MB");
-    Ok(Row::alone("daemon's RssAnon above idle, 16 s after a burst".to_owned(), "MB", left, target))
+    let target = Target::at_most(left, most, "MB");
+    Ok(Row::alone(format!("daemon's RssAnon above idle, 16 s after {what}"), "MB", left, target))
 }
 
 /// Asks for many listings at once, and reads them all.
-fn burst(client: std::os::unix::net::UnixStream) -> Result<()> {
+fn listings(_: usize, client: UnixStream) -> Result<()> {
     let params = serde_json::json!({"path": "/usr/bin"});
-    let lines: String =
-        (0..REQUESTS).map(|id| crate::wire::request(id, "files.list", Some(&params), crate::instance::TOKEN)).collect();
+    asked(client, REQUESTS, "files.list", &params)
+}
+
+/// Every second client follows output, the others read a large file again and again.
+fn large(number: usize, client: UnixStream) -> Result<()> {
+    if number.is_multiple_of(2) {
+        let file = std::env::temp_dir().join(format!("ostler-bench-{}-{number}", std::process::id()));
+        std::fs::write(&file, vec![b'x'; LARGE_BYTES])?;
+        let read = asked(client, LARGE_READS, "files.read", &serde_json::json!({"path": file}));
+        std::fs::remove_file(&file)?;
+        return read;
+    }
+    let script = format!("yes | head -c {}", 8 * LARGE_BYTES);
+    let params = serde_json::json!({"id": format!("large-{number}"), "command": "sh", "args": ["-c", script]});
+    let line = crate::wire::request(1, "process.spawn", Some(&params), crate::instance::TOKEN);
+    (&client).write_all(line.as_bytes())?;
+    let ended = BufReader::new(client).lines().map_while(Result::ok).any(|line| line.contains("\"exit\""));
+    anyhow::ensure!(ended, "a stream did not end");
+    Ok(())
+}
+
+/// Asks so often at once, and reads every answer.
+fn asked(client: UnixStream, requests: u64, method: &str, params: &serde_json::Value) -> Result<()> {
+    let line = |id| crate::wire::request(id, method, Some(params), crate::instance::TOKEN);
+    let lines: String = (0..requests).map(line).collect();
     let mut writer = client.try_clone()?;
     let asking = std::thread::spawn(move || writer.write_all(lines.as_bytes()));
-    let answered = BufReader::new(client).lines().take(usize::try_from(REQUESTS)?).filter(Result::is_ok).count();
-    anyhow::ensure!(answered as u64 == REQUESTS, "{answered} of {REQUESTS} listings came");
+    let answered = BufReader::new(client).lines().take(usize::try_from(requests)?).filter(Result::is_ok).count();
+    anyhow::ensure!(answered as u64 == requests, "{answered} of {requests} answers to {method} came");
     asking.join().map_err(|_| anyhow::anyhow!("the asking thread died"))??;
     Ok(())
 }

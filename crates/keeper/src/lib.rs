@@ -32,5 +32,5 @@ pub use spec::{
     Adopted, ChildIo, ConnectError, Event, GuardSpec, Hello, Import, Listed, Own, Pty, RequestError, Scope, Signalled,
     SpawnError, SpawnSpec, Spawned, StdioKind, Step, Stray, Upgrade,
 };
-pub use sys::{duplicate, give_terminal_back, heap, is_exclusive, peer_process, take_terminal, trim};
+pub use sys::{duplicate, give_terminal_back, heap, is_exclusive, peer_process, take_terminal, tame_allocator, trim};
 pub use wire::{ENTRUSTED_MAX, HELD_MAX, KEY_MAX, META_MAX, NAME};

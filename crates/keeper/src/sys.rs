@@ -737,14 +737,19 @@ pub(crate) fn survive(fd: impl AsFd, survive: bool) -> Result<(), Errno> {
     check(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFD, flags) })
 }
 
-/// Keeps large, short-lived buffers out of the heap, so that they leave nothing behind.
-pub(crate) fn tame_allocator() {
+/// Buffers of at least so many bytes are mapped by themselves and go back to the kernel when they are done with, as does free
+/// memory at the end of a heap. Unsaid, both bounds grow with what was freed, and what lies at the end of a thread's heap
+/// is never trimmed.
+pub fn tame_allocator(large: u32) {
     #[cfg(target_env = "gnu")]
-    // SAFETY: parameters of the allocator, set before any other thread could exist.
+    // SAFETY: parameters of the allocator, which it changes under its own lock.
     unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 64 * 1024);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 64 * 1024);
+        let large = libc::c_int::try_from(large).unwrap_or(libc::c_int::MAX);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, large);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, large);
     }
+    #[cfg(not(target_env = "gnu"))]
+    let _ = large;
 }
 
 /// Gives free memory back to the kernel.

@@ -15,6 +15,8 @@ use super::Server;
 use crate::client::BACKLOG;
 use crate::sys;
 
+/// A buffer of a keeper: few are larger, and each for a moment.
+const LARGE: u32 = 64 * 1024;
 /// What the machine should give up before the keeper; only a privileged user may lower it.
 const OOM_SCORE: &str = "-500";
 const OOM_FILE: &str = "/proc/self/oom_score_adj";
@@ -66,7 +68,7 @@ pub(super) fn leave_home() -> Result<(OwnedFd, OwnedFd, Origin), Errno> {
 
 /// What a new keeper and one with a new program have in common.
 pub(super) fn settle() -> Result<OwnedFd, Errno> {
-    sys::tame_allocator();
+    sys::tame_allocator(LARGE);
     let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;

@@ -49,9 +49,13 @@ use crate::config::Config;
 /// Two: one busy connection must not hold up the others, and pumps have threads of their own.
 const WORKERS: usize = 2;
 
+/// A buffer that is mapped by itself: more than any batch of a stream, less than a reply that a person would call large.
+const LARGE: u32 = 256 * 1024;
+
 /// Runs a daemon to its end, on the threads that doors live on. All of it: what the calling thread would wait for itself, each
 /// accepted connection among it, reached it through one of those threads.
 pub(crate) fn run_to_end<T: Send + 'static>(daemon: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    ostler_keeper::tame_allocator(LARGE);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .thread_name("doors")
