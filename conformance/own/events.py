@@ -80,6 +80,7 @@ def told(t):
         lines = house.good("events").splitlines()
         t.ok("a-line-each-for-people", len(lines) == len(found) and "session.turn_ended" in "".join(lines) and process in "".join(lines), lines[:5])
         short = lines[middle].split()[0]
+        t.eq("a-phone-that-was-told-a-part-of-one-is-told-it-again", events(house, "--after", found[middle]["position"] + ":1"), found[middle:])
         t.eq("whose-position-is-as-good", events(house, "--after", short), found[middle + 1:])
         wire = Wire(house.socket())
         first = wire.call("feed.follow", kinds=["process.started"])["result"]

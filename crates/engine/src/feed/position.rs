@@ -16,6 +16,9 @@ pub struct Position {
     pub(super) stamp: Option<u32>,
 }
 
+/// What a phone's token has behind it: it was told so many of the events of that change, and not all of them.
+const PARTLY_TOLD: char = ':';
+
 /// A text that names no place in the feed.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no position")]
@@ -61,6 +64,11 @@ impl FromStr for Position {
 
     fn from_str(text: &str) -> Result<Self, NoPosition> {
         let parse = || {
+            // Whoever was told only a part of a change is told it again: nothing may be missing.
+            if let Some((whole, told)) = text.split_once(PARTLY_TOLD) {
+                let whole: Self = whole.parse().ok()?;
+                return Some(if told.parse::<usize>().ok()? == 0 { whole } else { whole.before() });
+            }
             let (place, stamp) = match text.split_once('-') {
                 Some((place, stamp)) => (place, Some(u32::from_str_radix(stamp, 16).ok()?)),
                 None => (text, None),
@@ -87,8 +95,17 @@ mod tests {
         }
         assert_eq!("812".parse(), Ok(Position::after(812)));
         assert_eq!("812.3".parse(), Ok(Position { entry: 812, index: Some(3), stamp: None }));
-        for bad in ["", "x", "-1", "1.", "1.x", "1.2-", "1.2-zz", "1.2.3"] {
+        for bad in ["", "x", "-1", "1.", "1.x", "1.2-", "1.2-zz", "1.2.3", ":1", "1:", "1:x", "1:-1", "1:2:3"] {
             assert!(bad.parse::<Position>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_phone_that_was_told_a_part_of_a_change_is_told_it_again() {
+        let whole = Position::within(812, 3, 1_700_000_000_000_000_000);
+        assert_eq!(format!("{whole}:2").parse(), Ok(whole.before()));
+        assert_eq!("812:1".parse(), Ok(Position::after(811)));
+        // None told apart is all of it, as phones have it.
+        assert_eq!(format!("{whole}:0").parse(), Ok(whole));
     }
 }
