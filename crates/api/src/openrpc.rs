@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::method::{METHODS, Notification};
+use crate::feed::{FeedChanges, FeedGap, FeedLost};
+use crate::method::METHODS;
 use crate::piece::SessionPieces;
 use crate::process::{Exited, Frame, Gap, Lost};
 use crate::schema::Schema;
@@ -24,11 +25,15 @@ pub fn document(program: &str) -> Value {
         ("session.pieces", "What one record of a watched session tells, in pieces.", SessionPieces::schema()),
         ("session.gap", "Records were let go by retention; the watch goes on at first.", SessionGap::schema()),
         ("session.lost", "The journal cannot be read any further; the watch ends.", SessionLost::schema()),
+        ("feed.changes", "Changes of the instance, in their order.", FeedChanges::schema()),
+        ("feed.gap", "Changes are missing here, and why; the watch goes on after oldest.", FeedGap::schema()),
+        ("feed.lost", "The feed cannot be read any further; the watch ends.", FeedLost::schema()),
     ];
+    let any: Vec<Value> = notifications.iter().map(|(.., params)| params.clone()).collect();
     let notifications: Vec<Value> =
         notifications.iter().map(|(name, summary, params)| describe(name, summary, params, None)).collect();
     let mut schemas = session_event::schemas();
-    schemas.insert("Notification".into(), Notification::schema());
+    schemas.insert("Notification".into(), json!({ "oneOf": any }));
     json!({
         "openrpc": "1.3.2",
         "info": {
@@ -81,6 +86,18 @@ mod tests {
             .collect();
         assert_eq!(required, ["program"]);
         assert!(params.iter().all(|param| param["schema"]["type"].is_string() || param["schema"]["enum"].is_array()));
+    }
+
+    #[test]
+    fn everything_that_is_said_without_being_asked_is_described() {
+        let document = document("0");
+        let described: Vec<&str> =
+            document["x-notifications"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+        // Whoever reads one that is not there is told which there are.
+        let refused = serde_json::from_str::<crate::Notification>(r#"{"method":"none","params":{}}"#).unwrap_err();
+        let known = refused.to_string();
+        let known: Vec<&str> = known.split('`').skip(1).step_by(2).filter(|name| name.contains('.')).collect();
+        assert_eq!(described, known);
     }
 
     #[test]

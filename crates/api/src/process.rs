@@ -1,7 +1,7 @@
 //! `process.*`: hosted commands, and what their watchers are told.
 
 use crate::hosted::Claim;
-use crate::schema::{Schema, wire, words};
+use crate::schema::{wire, words};
 use crate::time::Timestamp;
 
 words! {
@@ -381,14 +381,5 @@ impl Exit {
     /// What a shell would report: the code, or 128 + signal. `None` when the kernel did not tell.
     pub fn shell_code(&self) -> Option<i32> {
         self.code.or_else(|| self.signal.map(|signal| 128 + signal))
-    }
-}
-
-impl Schema for crate::method::Notification {
-    fn schema() -> serde_json::Value {
-        use crate::session::{SessionEvents, SessionGap, SessionLost};
-        let mut all = vec![Frame::schema(), Exited::schema(), Gap::schema(), Lost::schema()];
-        all.extend([SessionEvents::schema(), SessionGap::schema(), SessionLost::schema()]);
-        serde_json::json!({ "oneOf": all })
     }
 }
