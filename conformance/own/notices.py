@@ -178,6 +178,35 @@ def ways(t):
         server.close()
 
 
+@part("notices-desktop")
+def desktop(t):
+    """Where there is a desktop its own program is run: with words of ours, and nothing in them that it would read as markup."""
+    house = Guests(t)
+    try:
+        folder, out = house.dir + "/bin", house.dir + "/told"
+        os.mkdir(folder)
+        with open(folder + "/notify-send", "w") as f:
+            f.write("#!/bin/sh\nprintf '%%s\\n' \"$@\" >> %s\n" % out)
+        os.chmod(folder + "/notify-send", 0o755)
+        house.env.update(PATH=folder + ":" + house.env.get("PATH", os.environ["PATH"]), DISPLAY=":99", DBUS_SESSION_BUS_ADDRESS="unix:path=%s/bus" % house.dir)
+        settings(house, "[notify]\nafter = \"%ds\"\ncontent = true\n" % AFTER)
+        house.up()
+        confirmed(house, "notify.content")
+        id = house.json("new", "echo", "--name", "desk")["id"]
+        house.good("send", "--no-wait", id, "ASK:<b>loud</b>&more")
+        t.ok("notify-send-is-run", wait_for(lambda: os.path.exists(out) and open(out).read().count("\n") >= 5, LONG, 0.05), house("notify"))
+        said = open(out).read().splitlines()
+        t.eq("as-ours-with-its-words-behind-the-options", said[:4], ["--app-name=ostler", "--urgency=normal", "--", "ostler"])
+        t.ok("and-what-was-asked-is-no-markup", said[4].startswith("desk needs you: permission: ") and "&lt;b&gt;loud&lt;/b&gt;&amp;more" in said[4] and "<" not in said[4], said[4:])
+        t.ok("it-says-that-it-was", "desktop" in [way["way"] for way in house.json("notify")["notices"][-1]["ways"] if way.get("done")], house.json("notify")["notices"])
+        with open(folder + "/notify-send", "w") as f:
+            f.write("#!/bin/sh\necho no bus >&2; exit 1\n")
+        rc, said, _ = house("notify", "test")
+        t.ok("one-that-fails-is-said-to", rc == 1 and "desktop" in said and "no bus" in said, said)
+    finally:
+        house.down()
+
+
 @part("notices-push")
 def push(t):
     server, house = Server(), Guests(t)
@@ -217,7 +246,7 @@ def push(t):
         told = phone("notice.list")["notices"]
         t.ok("the-page-fetches-what-it-may-see", told[-1]["text"] == "pushed needs you: permission" and told[-1]["session"] == id and told[-1]["link"].endswith(id), told)
         # Whoever has it in view is not told.
-        phone("notice.looking", session=asking(house, "--name", "seen"))
+        phone("notice.looking", sessions=[asking(house, "--name", "seen")])
         t.ok("what-is-in-view-is-not-pushed", quiet_for(AFTER + 2, lambda: len(server.got("push")), 1), server.requests)
         phone("notice.looking")
         t.ok("what-is-left-open-is", wait_for(lambda: len(server.got("push")) == 2, LONG, 0.05), server.requests)

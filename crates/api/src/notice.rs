@@ -93,11 +93,14 @@ wire! {
         pub endpoint: String,
     }
 
-    /// What is in view on this connection; left out: nothing.
+    /// All that is in view on this connection, until the next call; left out: nothing.
     pub struct NoticeLookingParams {
         #[serde(default)]
-        pub session: Option<String>,
+        pub sessions: Vec<String>,
         #[serde(default)]
-        pub process: Option<String>,
+        pub processes: Vec<String>,
+        /// Requests that no session asks: those of sessions are theirs.
+        #[serde(default)]
+        pub approvals: Vec<String>,
     }
 }

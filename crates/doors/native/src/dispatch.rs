@@ -57,7 +57,7 @@ pub(crate) struct Client {
     /// What went wrong in its own program, so many times.
     pub(crate) troubles: u32,
     /// What it has in view, by its own word.
-    pub(crate) looking: Option<ostler_engine::notice::Looking>,
+    pub(crate) looking: Vec<ostler_engine::notice::Looking>,
     /// Set when the connection has ended: nobody waits any more for what is worked on.
     gone: Arc<AtomicBool>,
 }
@@ -112,7 +112,7 @@ impl Client {
             follows: feed::Follows::default(),
             leases: search::Leases::default(),
             troubles: 0,
-            looking: None,
+            looking: Vec::new(),
             gone: Arc::default(),
         }
     }

@@ -20,6 +20,8 @@ use crate::who::Who;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Longer than any way may take.
 const TEST_WITHIN: Duration = Duration::from_secs(30);
+/// More than there is room for on a screen.
+const IN_VIEW_MAX: usize = 256;
 /// Longer than the addresses of push services.
 const ENDPOINT_MAX: usize = 2048;
 
@@ -104,14 +106,17 @@ pub(crate) fn looking(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Re
     let params = call.params::<methods::NoticeLooking>()?;
     // Nobody hosted looks for a person.
     client.reaches(Target::Instance)?;
-    let id = match (params.session, params.process) {
-        (Some(session), None) => Some(crate::session::own(&client.shared, &client.origin, &session)?.id().to_owned()),
-        (None, Some(process)) => Some(crate::process::own(&client.shared, &client.origin, &process)?.id().to_owned()),
-        (None, None) => None,
-        _ => return Err(RpcError::new(ErrorKind::BadParams, "notice.looking: either `session` or `process`")),
-    };
-    // The new one first: whoever looks at the same as before never looked away.
-    client.looking = id.map(|id| client.shared.engine.notices().onlookers().look(&id));
+    // What is gone meanwhile is not looked at, and the rest is.
+    let (shared, origin, inbox) = (&client.shared, &client.origin, client.shared.engine.inbox());
+    let session = |text: &String| Some(crate::session::own(shared, origin, text).ok()?.id().to_owned());
+    let process = |text: &String| Some(crate::process::own(shared, origin, text).ok()?.id().to_owned());
+    let approval = |text: &String| Some(inbox.peek(text)?.id);
+    let ids = params.sessions.iter().filter_map(session);
+    let ids = ids.chain(params.processes.iter().filter_map(process));
+    let ids = ids.chain(params.approvals.iter().filter_map(approval));
+    let onlookers = client.shared.engine.notices().onlookers();
+    // The new ones first: whoever looks at the same as before never looked away.
+    client.looking = ids.take(IN_VIEW_MAX).map(|id| onlookers.look(&id)).collect();
     out.ready.extend(call.head.answer::<methods::NoticeLooking>(&Ok(Empty {})));
     Ok(())
 }
