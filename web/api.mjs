@@ -5,10 +5,10 @@ const USED = [
   "instance.hello", "instance.agents", "hosted.list", "session.create", "session.get", "session.prompt", "session.edit", "session.interrupt", "session.continue",
   "session.change", "session.close", "session.watch", "session.unwatch", "session.read", "session.changes", "session.review", "feed.follow", "approval.list", "approval.get", "approval.shown",
   "approval.decide", "rule.list", "rule.revoke", "audit.read", "audit.verify", "device.code", "device.redeem", "device.refresh", "device.challenge",
-  "device.prove", "device.show", "device.list", "device.revoke", "device.trouble", "history.search", "workspace.list", "process.get", "process.attach", "process.detach", "process.stdin", "process.resize",
+  "device.prove", "device.show", "device.list", "device.revoke", "device.trouble", "workspace.list", "process.get", "process.attach", "process.detach", "process.stdin", "process.resize",
   "notice.list", "notice.key", "notice.subscribe", "notice.unsubscribe", "notice.looking",
 ];
-const TOLD = ["session.pieces", "session.gap", "session.lost", "process.frame", "process.exit", "process.gap", "process.lost"];
+const TOLD = ["session.pieces", "session.gap", "session.lost", "feed.changes", "feed.gap", "feed.lost", "process.frame", "process.exit", "process.gap", "process.lost"];
 
 const { methods, "x-notifications": notifications } = JSON.parse(readFileSync(0, "utf8"));
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """An agent that speaks the Agent Client Protocol and does what the page has to show: a plan, thoughts, tools with real changes, requests, hostile
-words, and as many events as it is told. The first word of a prompt says which; MANY:<n> says n things."""
+words, and as many events as it is told. The first word of a prompt says which; MANY:<n> says n things,
+THINK:<n> thinks n long ones."""
 import json
 import os
 import sys
@@ -56,8 +57,8 @@ BEFORE = "def total(prices):\n    sum = 0\n    for price in prices:\n        sum
 AFTER = "def total(prices):\n    \"\"\"What all of it costs.\"\"\"\n    return sum(prices)\n"
 
 
-def edit(path):
-    return {"type": "diff", "path": path, "oldText": BEFORE, "newText": AFTER}
+def edit(path, more=""):
+    return {"type": "diff", "path": path, "oldText": BEFORE, "newText": AFTER + ("# %s\n" % more if more else "")}
 
 
 def work(turn, folder):
@@ -109,7 +110,7 @@ def main():
                 say(id=id, result={"stopReason": "end_turn"})
                 continue
             elif word == "EDIT":
-                yes = turn.tool("Edit shop.py", "edit", None, content=[edit(os.path.join(folder, "shop.py"))], ask=True)
+                yes = turn.tool("Edit shop.py", "edit", None, content=[edit(os.path.join(folder, "shop.py"), text[5:])], ask=True)
                 turn.words("allowed" if yes else "denied")
             elif word == "RUN":
                 command = text[4:] or "rm -rf build && make -j4 release"
@@ -129,6 +130,10 @@ def main():
                     turn.words("a thought of step", "agent_thought_chunk")
                     turn.words("step %d is %s" % (n, "done" if n % 10 else "done.\n\n"))
                 turn.words("counted")
+            elif word.startswith("THINK:"):
+                for _ in range(int(word[6:])):
+                    turn.words("x" * 8_000, "agent_thought_chunk")
+                    turn.words("thought")
             elif word == "COST":
                 turn.tell("usage_update", used=1200, size=200000, cost={"amount": float(text.split(" ")[1]), "currency": "USD"})
                 turn.words("that was dear")

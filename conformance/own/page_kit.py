@@ -8,7 +8,7 @@ from approvals_kit import LONG, Terminal
 from devices_kit import Guests, port_of
 from kit import Fail
 
-DESK, TABLET, PHONE = (1280, 800), (820, 1080), (360, 740)
+DESK, TABLET, PHONE = (1280, 800), (768, 1024), (360, 740)
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
 # In milliseconds: what a page on a loaded machine may take.
 PATIENCE = LONG * 1000

@@ -71,6 +71,9 @@ def told(t):
             key, visible = page.evaluate("window.asked_with")
             t.ok("it-subscribes-with-the-instances-key", len(key) == 87 and visible is True, (key, visible))
             t.ok("and-the-machine-knows", "pocket" in house.good("notify"), house("notify"))
+            # Something else is in view.
+            go(page, "/session/" + house.echo())
+            page.get_by_text("Nothing was said yet").wait_for()
             id = house.json("new", "echo", house.dir, "--name", "fixer")["id"]
             house.good("send", "--no-wait", id, "ASK:paint_it_green")
             t.ok("a-ring-goes-out-without-a-word", wait_for(lambda: server.got("push/pocket"), LONG, 0.1) and server.got("push/pocket")[0]["body"] == "", server.requests)
@@ -80,7 +83,7 @@ def told(t):
             t.eq("it-is-answered-from-there-where-all-of-it-is-shown", shown[0][2], ["once", "deny"])
             worker.click("once")
             t.ok("and-that-counts-once-as-that-device", wait_for(lambda: house.pending() == [], LONG, 0.1) and any("pocket" in str(row["record"]["by"]) and row["record"]["by"].get("signed") for row in house.audit("decided")), house.audit("decided"))
-            wait_for(lambda: house.json("sessions")[0]["status"] == "idle", LONG, 0.1)
+            wait_for(lambda: all(one["status"] == "idle" for one in house.json("sessions")), LONG, 0.1)
             # In view: nobody is told.
             go(page, "/session/" + id)
             page.locator(".turn-end").wait_for()
@@ -89,8 +92,16 @@ def told(t):
             page.locator(".request.open").wait_for()
             time.sleep(AFTER + 2)
             t.eq("what-is-in-view-rings-nobody", len(server.got("push")), count)
-            go(page, "/now")
+            for view in ("now", "approvals"):
+                go(page, "/" + view)
+                page.locator(".view.%s .request.open" % view).wait_for()
+                time.sleep(AFTER + 2)
+                t.eq("nor-does-what-is-on-the-screen-of-%s" % view, len(server.got("push")), count)
+            # Below the end of the screen it is not.
+            page.set_viewport_size({"width": PHONE[0], "height": 300})
+            page.locator(".main").evaluate("one => { one.scrollTop = one.scrollHeight }")
             t.ok("what-is-left-open-does", wait_for(lambda: len(server.got("push")) == count + 1, LONG, 0.1), server.requests)
+            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
             worker.push()
             worker.shown(lambda all: all and "red" in all[0][1])
             house.good("interrupt", id)
@@ -98,11 +109,29 @@ def told(t):
             worker.click("once")
             late = worker.shown(lambda all: all and all[0][0] == "Not answered")
             t.ok("an-answer-that-comes-too-late-is-said-to-be", late and late[0][0] == "Not answered", late)
+            away(t, house, server, page)
             t.eq("nothing-went-wrong-on-the-page", page.complaints, [])
             terms(t, house, browser, page)
     finally:
         house.down()
         server.close()
+
+
+def away(t, house, server, page):
+    """A page that is left open with nobody before it keeps nobody from being told."""
+    go(page, "/now")
+    page.clock.install()
+    page.mouse.move(100, 100)
+    id = house.json("new", "echo", house.dir, "--name", "unwatched")["id"]
+    page.locator("[data-hosted]", has_text="unwatched").wait_for()
+    count = len(server.got("push"))
+    house.good("send", "--no-wait", id, "ASK:paint_it_blue")
+    page.locator(".request.open", has_text="blue").wait_for()
+    time.sleep(AFTER + 2)
+    t.eq("control-who-is-there-is-not-told", len(server.got("push")), count)
+    page.clock.fast_forward(125_000)
+    t.ok("who-touched-nothing-for-two-minutes-is", wait_for(lambda: len(server.got("push")) == count + 1, LONG, 0.1), server.requests)
+    house.good("interrupt", id)
 
 
 def terms(t, house, browser, page):

@@ -2,7 +2,7 @@
 // instance changes nothing of it: it goes on after the last record that was heard.
 import { signal } from "@preact/signals";
 import type { Methods } from "./api.ts";
-import { begin, earlier, hear, type Kept, later, NOTHING, type Placed, trim } from "./keeper.ts";
+import { begin, earlier, hear, type Hit, hits, type Kept, later, NOTHING, type Page, type Placed, trim } from "./keeper.ts";
 import { Refused, type Told } from "./rpc.ts";
 import { call, listen, words } from "./store.ts";
 
@@ -14,6 +14,12 @@ const PAGE = 1000;
 const HELD_MAX = 1500;
 /** So many more before the oldest go: what stays is put together anew each time. */
 const SLACK = 500;
+/** Records and letters of a copied document: weeks of work, and as much as other programs take from a clipboard. */
+const COPIED_MAX = 50_000;
+const COPIED_LETTERS = 8 << 20;
+/** Where words are found: more than anybody goes through, in records of months. */
+const FOUND_MAX = 100;
+const SEARCHED_MAX = 500_000;
 
 export class Conversation {
   readonly kept = signal<Kept>(NOTHING);
@@ -22,6 +28,8 @@ export class Conversation {
   readonly loaded = signal(false);
   /** The window does not reach to the newest record: what comes is not shown until somebody goes there. */
   readonly behind = signal(false);
+  /** The record that somebody asked for, until they go on. */
+  readonly sought = signal<number | null>(null);
   private watch: number | null = null;
   private news: Placed[] = [];
   private scheduled = false;
@@ -144,8 +152,65 @@ export class Conversation {
     await this.follow();
   }
 
+  /** All of it that fits into a document, from the newest backwards. */
+  async whole(): Promise<Kept> {
+    const pages: Page[] = [];
+    let records = 0, letters = 0;
+    for await (const page of this.backwards()) {
+      pages.unshift(page);
+      records += page.pieces?.length ?? 0;
+      for (const placed of page.pieces ?? []) for (const piece of placed.pieces ?? []) letters += piece.text?.length ?? 0;
+      if (records >= COPIED_MAX || letters >= COPIED_LETTERS) break;
+    }
+    const [oldest] = pages, newest = pages.at(-1);
+    return oldest && newest ? begin({ ...oldest, last: newest.last, pieces: pages.flatMap((page) => page.pieces ?? []) }) : NOTHING;
+  }
+
+  /** Where else these words are, from the newest backwards, as they are found. */
+  async *elsewhere(words: string): AsyncGenerator<Hit[]> {
+    const { first, last, told } = this.kept.value;
+    let newer: readonly Placed[] = this.behind.value ? [] : told;
+    let found = 0, searched = 0;
+    for await (const page of this.backwards(this.behind.value ? undefined : first)) {
+      const pieces = page.pieces ?? [];
+      const there = hits(pieces, newer, words).filter((hit) => hit.record < first || hit.record > last);
+      newer = pieces;
+      found += there.length;
+      searched += pieces.length;
+      yield there;
+      if (found >= FOUND_MAX || searched >= SEARCHED_MAX) return;
+    }
+  }
+
+  /** Page by page, as long as somebody wants more. */
+  private async *backwards(before?: number): AsyncGenerator<Page> {
+    for (let from = before; from === undefined || from > 1;) {
+      const page: Page = await call("session.read", { id: this.id, limit: PAGE, pieces: true, ...(from === undefined ? {} : { before: from }) });
+      if (this.closed) return;
+      yield page;
+      if (!page.more || !page.first) return;
+      from = page.first;
+    }
+  }
+
+  /** Moves the window to this record, which then stands in its middle. */
+  async goTo(record: number): Promise<void> {
+    try {
+      const end = record + PAGE / 2;
+      const page = await call("session.read", { id: this.id, before: end, limit: PAGE, pieces: true });
+      const last = Math.min(end - 1, page.last);
+      this.behind.value = true;
+      this.sought.value = record;
+      this.kept.value = { ...begin(page), last };
+      if (last >= page.last) await this.live();
+    } catch (error) {
+      this.trouble.value = words(error);
+    }
+  }
+
   /** Back to the newest. */
   async latest(): Promise<void> {
+    this.sought.value = null;
     if (!this.behind.value) return;
     this.loaded.value = false;
     await this.live();

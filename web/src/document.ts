@@ -1,8 +1,9 @@
 // What is shown of a session as a document in Markdown. Pure.
 import type { Item, Kept } from "./keeper.ts";
 
-export function asDocument(name: string, kept: Kept): string {
-  return [`# ${name}`, ...kept.items.map(paragraph).filter(Boolean)].join("\n\n") + "\n";
+export function asDocument(name: string, id: string, kept: Kept): string {
+  const older = kept.more ? [`*Older messages are left out here; all of them: \`ostler export ${id}\`*`] : [];
+  return [`# ${name}`, ...older, ...kept.items.map(paragraph).filter(Boolean)].join("\n\n") + "\n";
 }
 
 function fenced(text: string, kind = ""): string {

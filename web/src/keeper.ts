@@ -103,6 +103,40 @@ function kept(told: readonly Placed[], bounds: { first: number; last: number; mo
   return { ...fold.result(), told, ...bounds };
 }
 
+/** All that an item says. */
+export function textOf(item: Item): string {
+  switch (item.kind) {
+    case "prompt": return item.blocks.map((block) => block.text ?? "").join("\n");
+    case "words": return item.text;
+    case "tool": return [item.title, item.name, JSON.stringify(item.input), item.output, ...item.diffs.map((diff) => diff.path), ...item.children.map(textOf)].join("\n");
+    case "ask": return `${item.title} ${item.text}`;
+    case "plan": return item.steps.map((step) => step.text).join("\n");
+    case "note": return item.text;
+    case "end": return item.text;
+  }
+}
+
+/** Words that are found where the window is not: the record at which their item begins, and what stands around them. */
+export type Hit = { record: number; around: string };
+/** Records of the next page that are looked at too: a word that goes on there is found. */
+const OVERLAP = 200;
+/** Letters on each side of a hit. */
+const AROUND = 60;
+
+export const recordOf = (item: Item): number => Number.parseInt(item.key, 10);
+export const holding = (items: readonly Item[], words: string): readonly Item[] => items.filter((item) => textOf(item).toLowerCase().includes(words));
+
+/** Items of a page that hold these words in small letters, newest first. `newer` is what comes after the page. */
+export function hits(page: readonly Placed[], newer: readonly Placed[], words: string): Hit[] {
+  const last = page.at(-1)?.record ?? 0;
+  const fold = new Fold(NOTHING);
+  for (const placed of [...page, ...newer.slice(0, OVERLAP)]) fold.take(placed);
+  return holding(fold.result().items, words).filter((item) => recordOf(item) <= last).map((item) => {
+    const text = textOf(item), at = text.toLowerCase().indexOf(words);
+    return { record: recordOf(item), around: text.slice(Math.max(0, at - AROUND), at + words.length + AROUND).replace(/\s+/g, " ").trim() };
+  }).reverse();
+}
+
 /** Puts pieces where they belong, in copies of what was there. */
 class Fold {
   private readonly items: Item[];

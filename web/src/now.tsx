@@ -6,6 +6,7 @@ import { plainControls } from "./markdown.ts";
 import { Empty, State, type Tone, Value } from "./parts.tsx";
 import { RequestCard } from "./request.tsx";
 import { call, type Hosted, hosted, link, may, now, pending, type Request, requests } from "./store.ts";
+import { useSight } from "./sight.ts";
 import { NewSession } from "./start.tsx";
 import { told, turnOn } from "./told.ts";
 
@@ -54,6 +55,7 @@ export function Now() {
   const text = filter.value.trim().toLowerCase();
   const matches = (one: Hosted) => (kind.value === "all" || one.kind === kind.value) && [nameOf(one), one.what, one.workspace, one.branch, one.id].some((each) => (each ?? "").toLowerCase().includes(text));
   const shown = all.filter(matches);
+  waited = new Set(requests.value.filter((one) => one.state === "pending" || waited.has(one.id)).map((one) => one.id));
   const asked = requests.value.filter((one) => one.state === "pending" || fresh(one)).filter((one) => !text || `${one.title} ${one.workspace ?? ""}`.toLowerCase().includes(text));
   const needs = shown.filter((one) => needing(one, asked));
   const runs = shown.filter((one) => one.section === "running").sort(byTime);
@@ -76,12 +78,12 @@ export function Now() {
               <ul class="rows">{needs.map((one) => <Row key={one.id} one={one} />)}</ul>
             </section>
           ) : null}
-          <div class="filter">
+          {all.length ? <div class="filter">
             <input type="search" id="filter" aria-label="filter" placeholder="Filter by name, folder, branch" value={filter.value} onInput={(event) => { filter.value = event.currentTarget.value; }} />
             <div class="segments" role="group" aria-label="kind">
               {KINDS.map(([word, name]) => <button type="button" key={word} aria-pressed={kind.value === word} onClick={() => { kind.value = word; }}>{name}</button>)}
             </div>
-          </div>
+          </div> : null}
           <section aria-label="open">
             <h2>Open <span class="count">{runs.length}</span></h2>
             {runs.length ? <ul class="rows">{runs.map((one) => <Row key={one.id} one={one} />)}</ul> : text ? <Empty title="Nothing matches" /> : asked.length || needs.length ? <p class="quiet">Nothing else.</p> : <Empty title="Nothing is open">Start an agent here, or in a terminal with <code>ostler new claude .</code></Empty>}
@@ -100,7 +102,9 @@ export function Now() {
 }
 
 const byTime = (one: Hosted, two: Hosted) => Date.parse(two.active) - Date.parse(one.active);
-const fresh = (one: Request) => one.decided !== null && one.decided !== undefined && now.value - Date.parse(one.decided) < STAYS_MS;
+/** Requests that were seen here while they waited. */
+let waited = new Set<string>();
+const fresh = (one: Request) => waited.has(one.id) && one.decided !== null && one.decided !== undefined && now.value - Date.parse(one.decided) < STAYS_MS;
 /** It needs somebody, and no request above it says so. */
 const needing = (one: Hosted, asked: Request[]) => one.section === "needs_you" && !covered(one, asked);
 /** How many of all need somebody. */
@@ -115,9 +119,10 @@ function Row({ one }: { one: Hosted }) {
   const until = limit?.resets ? `${limit.name} is used up until ${new Date(limit.resets).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}` : "";
   const line = until || (session?.why && one.state === "failed" ? session.why : one.process?.claim?.message ?? one.process?.claim?.title) || one.lines?.at(-1) || "";
   const time = one.ended ? ago(one.ended, now.value) : duration(now.value - Date.parse(one.began));
+  const sight = useSight<HTMLAnchorElement>(one.id);
   return (
     <li>
-      <a class="row-link" href={one.kind === "session" ? `#/session/${one.id}` : `#/process/${one.id}`} data-hosted={one.id}>
+      <a class="row-link" ref={sight} href={one.kind === "session" ? `#/session/${one.id}` : `#/process/${one.id}`} data-hosted={one.id}>
         <span class="row-main">
           <span class="row-name"><Value>{nameOf(one)}</Value></span>
           <State tone={how} word={word} />

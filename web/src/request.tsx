@@ -5,6 +5,7 @@ import { type Attention, NOTHING_SEEN, notNow, seen } from "./attention.ts";
 import { Change } from "./diff.tsx";
 import { agentName, ago, lastName } from "./format.ts";
 import { Value } from "./parts.tsx";
+import { useSight } from "./sight.ts";
 import { call, decide, locked, may, now, type Request, words } from "./store.ts";
 
 type Question = { id: string; header?: string; question: string; options?: { label: string; description?: string }[]; several?: boolean };
@@ -77,8 +78,9 @@ export function RequestCard({ request, place = true }: { request: Request; place
   const asker = request.asker;
   const open = request.state === "pending";
   const title = content.title || request.title;
+  const sight = useSight<HTMLElement>(request.id);
   return (
-    <article class={`request ${open ? "open" : "settled"}`} data-request={request.id} aria-label={`request: ${title}`}>
+    <article ref={sight} class={`request ${open ? "open" : "settled"}`} data-request={request.id} aria-label={`request: ${title}`}>
       <header class="request-head">
         <span class="request-kind">{request.privileged ? "Run this as root?" : HEADS[request.kind]}</span>
         <span class="quiet">{ago(request.asked, now.value)}</span>

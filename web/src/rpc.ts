@@ -12,7 +12,7 @@ export class Refused extends Error {
 export class Gone extends Error {}
 
 type Waiting = { answer: (result: never) => void; fail: (error: Error) => void };
-export type Told = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications] | { method: "feed.changes" | "feed.gap" | "feed.lost"; params: unknown };
+export type Told = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 
 export class Connection {
   private readonly socket: WebSocket;

@@ -5,6 +5,8 @@ import { Composer } from "./composer.tsx";
 import { Conversation } from "./conversation.ts";
 import { agentName, count, lastName, money } from "./format.ts";
 import { asDocument } from "./document.ts";
+import { type Hit, holding } from "./keeper.ts";
+import { plainControls } from "./markdown.ts";
 import { Empty, State, Value } from "./parts.tsx";
 import { tone } from "./now.tsx";
 import { call, hosted, link, may, words } from "./store.ts";
@@ -41,7 +43,7 @@ export function Session({ id, tab }: { id: string; tab: "talk" | "changes" }) {
       {finding ? (
         <div class="find" role="search">
           <input type="search" id="find" aria-label="search this session" placeholder="Search this session" value={find} ref={(input) => { if (input && document.activeElement !== input && !find) input.focus(); }} onInput={(event) => setFind(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === "Escape") { setFind(""); setFinding(false); } }} />
-          <Elsewhere id={id} query={find} />
+          <Elsewhere talk={talk} find={find} go={(record) => { setFind(""); setFinding(false); void talk.goTo(record); }} />
         </div>
       ) : null}
       {talk.trouble.value ? <p class="trouble" role="alert">{talk.trouble.value}</p> : null}
@@ -64,17 +66,36 @@ function Figures({ talk }: { talk: Conversation }) {
   );
 }
 
-/** Hits in what is not in the window: the instance looks through all of it. */
-function Elsewhere({ id, query }: { id: string; query: string }) {
-  const [found, setFound] = useState<{ query: string; hits: number } | null>(null);
+/** How often words are in the window, and where else they are, found by reading backwards. */
+function Elsewhere({ talk, find, go }: { talk: Conversation; find: string; go: (record: number) => void }) {
+  const [found, setFound] = useState<Hit[]>([]);
+  const [looks, setLooks] = useState(false);
+  const [trouble, setTrouble] = useState("");
+  const text = find.trim().toLowerCase();
   useEffect(() => {
-    if (query.trim().length < 2) { setFound(null); return; }
-    const later = setTimeout(() => {
-      call("history.search", { query: query.trim(), id, limit: 1000 }).then(({ conversations }) => setFound({ query, hits: (conversations ?? []).reduce((sum, one) => sum + (one.hits?.length ?? 0), 0) }), () => setFound(null));
-    }, 250);
-    return () => clearTimeout(later);
-  }, [id, query]);
-  return found && found.query === query ? <span class="quiet" role="status">{found.hits === 1 ? "1 message" : `${found.hits} messages`} in the whole session</span> : null;
+    setFound([]);
+    setTrouble("");
+    setLooks(text.length > 1);
+    if (text.length < 2) return;
+    let over = false;
+    const look = async () => {
+      for await (const more of talk.elsewhere(text)) {
+        if (over) return;
+        if (more.length) setFound((before) => [...before, ...more]);
+      }
+    };
+    const later = setTimeout(() => { look().catch((error: unknown) => setTrouble(words(error))).finally(() => { if (!over) setLooks(false); }); }, 250);
+    return () => { over = true; clearTimeout(later); };
+  }, [talk, text]);
+  const here = useMemo(() => (text ? holding(talk.kept.value.items, text).length : 0), [talk.kept.value.items, text]);
+  if (text.length < 2) return null;
+  return (
+    <>
+      <span class="quiet" role="status">{here} here, {found.length} elsewhere{looks ? ", looking further back…" : ""}</span>
+      {trouble ? <span class="trouble" role="alert">{trouble}</span> : null}
+      {found.length ? <ul class="found-list" aria-label="found elsewhere">{found.map((hit) => <li key={hit.record}><button type="button" data-hit={hit.record} onClick={() => go(hit.record)}><Value>{plainControls(hit.around)}</Value></button></li>)}</ul> : null}
+    </>
+  );
 }
 
 const AUTONOMY = [["ask", "asks before it acts"], ["edits", "edits files by itself"], ["plan", "plans only"], ["all", "does everything by itself"]] as const;
@@ -82,23 +103,31 @@ const AUTONOMY = [["ask", "asks before it acts"], ["edits", "edits files by itse
 function Menu({ talk, find }: { talk: Conversation; find: () => void }) {
   const info = talk.info.value;
   const [trouble, setTrouble] = useState("");
-  const [copied, setCopied] = useState(false);
+  const [copying, setCopying] = useState<"" | "reads" | "done">("");
   const offers = talk.kept.value.offers;
   if (!info) return null;
   const change = (what: { model?: string; autonomy?: "ask" | "edits" | "plan" | "all"; raw_mode?: string }) => {
     call("session.change", { id: talk.id, ...what }).then((changed) => { talk.info.value = changed; setTrouble(""); }, (error: unknown) => setTrouble(words(error)));
   };
   const copy = async () => {
-    await navigator.clipboard.writeText(asDocument(info.name ?? info.title ?? info.id, talk.kept.value));
-    setCopied(true);
-    setTimeout(() => setCopied(false), 2000);
+    setCopying("reads");
+    const text = talk.whole().then((whole) => new Blob([asDocument(info.name ?? info.title ?? info.id, info.id, whole)], { type: "text/plain" }));
+    try {
+      // Handed over before it is read: a browser lets a page write only at once after a click.
+      await navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]);
+      setCopying("done");
+      setTimeout(() => setCopying(""), 2000);
+    } catch (error) {
+      setTrouble(words(error));
+      setCopying("");
+    }
   };
   return (
     <details class="menu" onKeyDown={(event) => { if (event.key === "Escape") event.currentTarget.removeAttribute("open"); }}>
       <summary aria-label="more">⋯</summary>
       <div class="menu-body">
         <button type="button" onClick={(event) => { event.currentTarget.closest("details")?.removeAttribute("open"); find(); }}>Search</button>
-        {navigator.clipboard ? <button type="button" onClick={() => void copy()}>{copied ? "Copied" : "Copy as a document"}</button> : null}
+        {navigator.clipboard ? <button type="button" disabled={copying === "reads"} onClick={() => void copy()}>{copying === "done" ? "Copied" : copying ? "Reading all of it…" : "Copy as a document"}</button> : null}
         {may("prompt") && info.status !== "closed" ? (
           <>
             {offers.models?.length ? (

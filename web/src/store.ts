@@ -123,16 +123,21 @@ async function stay(): Promise<void> {
   }
 }
 
+/** The last change that the feed told of: a lost connection goes on after it. */
+let position: string | null = null;
+
 async function opened(door: Connection, came: Came): Promise<void> {
   const over = new Promise<void>((ended) => { door.ended = ended; });
   door.told = (told) => {
+    if (told.method === "feed.changes") position = told.params.changes?.at(-1)?.position ?? position;
     if (told.method === "feed.changes" || told.method === "feed.gap") soon();
     for (const heard of listeners) heard(told);
   };
   connection = door;
   me.value = came;
   program.value = (await door.call("instance.hello", { version: 1, client: "page" })).program;
-  await door.call("feed.follow", {});
+  const followed = await door.call("feed.follow", position === null ? {} : { after: position });
+  if (position === null || followed.gap) position = followed.position;
   await look();
   link.value = "open";
   for (const again of openers) again();

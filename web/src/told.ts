@@ -2,7 +2,8 @@
 import { effect, signal } from "@preact/signals";
 import { secure } from "./device.ts";
 import { go, route } from "./route.ts";
-import { call, link, words } from "./store.ts";
+import { inSight, lookedAt } from "./sight.ts";
+import { call, hosted, link, pending, words } from "./store.ts";
 
 /** `absent`: this browser cannot; `why` says what is missing. */
 export type Told = "unknown" | "absent" | "off" | "on" | "refused";
@@ -87,14 +88,28 @@ export async function turnOff(): Promise<void> {
   }
 }
 
-/** Whoever has a session in front of them need not be told of it: says which one, and when nothing is. */
+/** Who has touched nothing for so long may be away: a page that is left open looks at nothing. */
+const AWAY_MS = 120_000;
+
+/** Whoever has something in front of them need not be told of it: says what that is, and when it is nothing. */
 function looks(): void {
-  const visible = signal(!document.hidden);
-  document.addEventListener("visibilitychange", () => { visible.value = !document.hidden; });
+  const here = signal(!document.hidden);
+  let away: ReturnType<typeof setTimeout> | undefined;
+  const touched = () => {
+    clearTimeout(away);
+    here.value = !document.hidden;
+    if (here.value) away = setTimeout(() => { here.value = false; }, AWAY_MS);
+  };
+  for (const sign of ["visibilitychange", "pointermove", "pointerdown", "keydown", "wheel", "touchmove", "focus"]) addEventListener(sign, touched, { passive: true, capture: true });
+  touched();
+  let said = "";
   effect(() => {
-    if (link.value !== "open") return;
+    if (link.value !== "open") { said = ""; return; }
     const at = route.value;
-    const id = visible.value && (at.view === "session" || at.view === "process") ? at.id : null;
-    void call("notice.looking", id === null ? {} : at.view === "session" ? { session: id } : { process: id }).catch(() => {});
+    const looking = !here.value ? {} : at.view === "session" ? { sessions: [at.id] } : at.view === "process" ? { processes: [at.id] } : lookedAt(hosted.value ?? [], pending.value, inSight.value);
+    const text = JSON.stringify(looking);
+    if (text === said) return;
+    said = text;
+    void call("notice.looking", looking).catch(() => { said = ""; });
   });
 }

@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Conversation } from "./conversation.ts";
 import { Change } from "./diff.tsx";
 import { bytes, clock, count, money } from "./format.ts";
-import { doing } from "./keeper.ts";
+import { doing, holding, recordOf } from "./keeper.ts";
 import type { AskItem, EndItem, Item, PlanItem, PromptItem, ToolItem, WordsItem } from "./keeper.ts";
 import { plainControls } from "./markdown.ts";
 import { Empty, Markdown, Value } from "./parts.tsx";
@@ -25,10 +25,25 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
   const kept = talk.kept.value;
   const [away, setAway] = useState(false);
 
+  // What was asked for stands in the middle of the screen, however much is drawn around it, until somebody goes on.
+  const sought = talk.sought.value;
+  const target = useMemo(() => (sought === null ? undefined : kept.items.filter((item) => recordOf(item) <= sought).at(-1)?.key), [kept.items, sought]);
+  const seeking = useRef<string | undefined>(undefined);
+  const center = () => {
+    const item = seeking.current === undefined ? null : box.current?.querySelector<HTMLElement>(`[data-key="${CSS.escape(seeking.current)}"]`);
+    item?.scrollIntoView({ block: "center" });
+    return Boolean(item);
+  };
+  const goesOn = () => { seeking.current = undefined; };
+  useLayoutEffect(() => {
+    seeking.current = target;
+    center();
+  }, [target]);
+
   // What stood at the top of the window stands there again after a change, and who is at the end stays there.
   useLayoutEffect(() => {
     const element = box.current;
-    if (!element) return;
+    if (!element || center()) return;
     if (follows.current && !talk.behind.value) element.scrollTop = element.scrollHeight;
     else if (anchor.current) {
       const item = element.querySelector<HTMLElement>(`[data-key="${CSS.escape(anchor.current.key)}"]`);
@@ -40,7 +55,7 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
   useLayoutEffect(() => {
     const element = box.current, inner = element?.firstElementChild;
     if (!element || !inner) return;
-    const grown = new ResizeObserver(() => { if (follows.current && !talk.behind.value) element.scrollTop = element.scrollHeight; });
+    const grown = new ResizeObserver(() => { if (!center() && follows.current && !talk.behind.value) element.scrollTop = element.scrollHeight; });
     grown.observe(inner);
     grown.observe(element);
     return () => grown.disconnect();
@@ -61,6 +76,7 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
   };
 
   const toEnd = async () => {
+    goesOn();
     follows.current = true;
     await talk.latest();
     if (box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -68,15 +84,15 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
 
   const does = doing(kept);
   const text = find.trim().toLowerCase();
-  const shown = useMemo(() => (text ? kept.items.filter((item) => textOf(item).toLowerCase().includes(text)) : kept.items), [kept.items, text]);
+  const shown = useMemo(() => (text ? holding(kept.items, text) : kept.items), [kept.items, text]);
   return (
     <div class="transcript-frame">
-      <div class="transcript" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-label="transcript" aria-live="off">
+      <div class="transcript" ref={box} onScroll={scrolled} onWheel={goesOn} onTouchMove={goesOn} onPointerDown={goesOn} onKeyDown={goesOn} tabIndex={0} role="log" aria-label="transcript" aria-live="off">
         <div class="transcript-inner">
-          {kept.more ? <p class="quiet center">Older messages are read as you scroll</p> : null}
-          {shown.map((item) => <Shown key={item.key} item={item} />)}
+          {kept.more && !text ? <p class="quiet center">Older messages are read as you scroll</p> : null}
+          {shown.map((item) => <Shown key={item.key} item={item} found={item.key === target} />)}
           {talk.loaded.value && !kept.items.length ? <Empty title="Nothing was said yet">Write below what the agent is to do.</Empty> : null}
-          {text && !shown.length ? <Empty title="Nothing here says that">Older messages are searched too once they are read.</Empty> : null}
+          {text && !shown.length ? <Empty title="Nothing here says that">What is found elsewhere is listed above.</Empty> : null}
           {does && !text ? <p class={does} role="status"><span class="dot" aria-hidden="true" />{does === "waiting" ? "waiting for you" : "working"}</p> : null}
         </div>
       </div>
@@ -85,27 +101,15 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
   );
 }
 
-export function textOf(item: Item): string {
-  switch (item.kind) {
-    case "prompt": return item.blocks.map((block) => block.text ?? "").join("\n");
-    case "words": return item.text;
-    case "tool": return [item.title, item.name, JSON.stringify(item.input), item.output, ...item.diffs.map((diff) => diff.path), ...item.children.map(textOf)].join("\n");
-    case "ask": return `${item.title} ${item.text}`;
-    case "plan": return item.steps.map((step) => step.text).join("\n");
-    case "note": return item.text;
-    case "end": return item.text;
-  }
-}
-
 /** An item that has not changed is not drawn again. */
-class Shown extends Component<{ item: Item }> {
-  override shouldComponentUpdate(next: { item: Item }): boolean {
-    return next.item !== this.props.item;
+class Shown extends Component<{ item: Item; found: boolean }> {
+  override shouldComponentUpdate(next: { item: Item; found: boolean }): boolean {
+    return next.item !== this.props.item || next.found !== this.props.found;
   }
 
   render() {
-    const { item } = this.props;
-    return <div class={`item is-${item.kind}`} data-key={item.key}>{drawn(item)}</div>;
+    const { item, found } = this.props;
+    return <div class={`item is-${item.kind}${found ? " found" : ""}`} data-key={item.key}>{drawn(item)}</div>;
   }
 }
 
@@ -164,6 +168,8 @@ function Tool({ item }: { item: ToolItem }) {
   const [chosen, setOpen] = useState<boolean | null>(null);
   const open = chosen ?? (item.diffs.length > 0 && item.diffs.length < 4);
   const output = whole ? item.output : item.output.slice(0, OUTPUT_SHOWN);
+  // What some agents say of a change beside the change itself.
+  const repeats = item.diffs.length > 0 && item.output.trim() === item.diffs.map((diff) => `changed ${diff.path}`).join("\n");
   const state = !item.ended ? "running" : item.failed ? "failed" : "done";
   return (
     <details class={`tool ${state}`} open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -176,7 +182,7 @@ function Tool({ item }: { item: ToolItem }) {
         {item.diffs.map((diff, at) => <Change key={at} diff={diff} />)}
         {item.diffs.length ? null : <Given value={item.input} />}
         {item.children.length ? <div class="children">{item.children.map((child) => <Tool key={child.key} item={child} />)}</div> : null}
-        {item.output ? <pre class="output" tabIndex={0}>{plainControls(output)}</pre> : null}
+        {item.output && !repeats ? <pre class="output" tabIndex={0}>{plainControls(output)}</pre> : null}
         {!whole && item.output.length > OUTPUT_SHOWN ? <button type="button" class="plain" onClick={() => setWhole(true)}>Show all {bytes(item.output.length)}</button> : null}
         {item.cut ? <Cut /> : null}
       </div> : null}
