@@ -106,6 +106,46 @@ def by_hosted(t, house, all):
 
 
 @area("device")
+def folders(t):
+    """A device of little right names a folder for a session or for files: its user's home, ostler's own, one that a link leads to."""
+    house = Guests(t).up()
+    try:
+        repo, other = Repo(t), t.tmp()
+        os.makedirs(repo.dir + "/sub")
+        os.symlink(other, repo.dir + "/out")
+        for folder in (house.dir, other, repo.dir):
+            with open(folder + "/secret.txt", "w") as f:
+                f.write("secret\n")
+        own = house.state + "/instances/main"
+        house.json("new", "echo", repo.dir)
+        at_home = house.json("new", "echo", house.dir)["id"]
+        for rights in ("answer", "work"):
+            device = Device(house, paired(house, rights, "--rights", rights)["tokens"]["access"])
+            begins = lambda folder, **more: device("session.create", agent="echo", workspace=folder, **more)["id"]
+            t.control("a-%s-device-begins-where-somebody-works" % rights, device("workspace.read", session=begins(repo.dir), path="secret.txt") and device("workspace.read", session=begins(repo.dir + "/sub/.."), path="secret.txt"))
+            away = {"home": house.dir, "ssh": house.dir + "/.ssh", "root": "/", "proc": "/proc/self/root" + other, "state": own, "config": house.dir + "/.config", "other": other, "link": repo.dir + "/out",
+                    "above": os.path.dirname(repo.dir), "none": other + "/none"}
+            os.makedirs(away["ssh"], exist_ok=True)
+            said = {name: refused(device, "session.create", agent="echo", workspace=folder) or "it was let" for name, folder in away.items()}
+            t.stopped("a-%s-device-begins-anywhere" % rights, all("works in" in words or "ostler's own" in words for words in said.values()), said)
+            said = {name: refused(device, "workspace.read", root=folder, path="secret.txt") or "it was let" for name, folder in away.items()}
+            t.stopped("a-%s-device-reads-anywhere" % rights, all("works in" in words or "ostler's own" in words for words in said.values()), said)
+            said = [refused(device, method, session=at_home, **more) or "it was let" for method, more in (("workspace.read", {"path": "secret.txt"}), ("search.content", {"query": "secret"}), ("workspace.list", {}))]
+            t.stopped("a-%s-device-reads-home-because-of-a-session-there" % rights, all("ostler's own" in words for words in said), said)
+            device.close()
+        t.ok("that-is-on-record", any("works in" in json.dumps(row) for row in house.audit("attempted")), house.audit("attempted"))
+        device = Device(house, paired(house, "works", "--rights", "work")["tokens"]["access"])
+        tree = device("session.create", agent="echo", workspace=repo.dir, worktree=True)
+        t.control("it-has-a-work-tree", device("workspace.list", session=tree["id"])["total"] > 0 and device("session.create", agent="echo", workspace=tree["workspace"])["id"])
+        full = Device(house, paired(house, "types", "--rights", "full")["tokens"]["access"])
+        t.control("one-that-types-begins-anywhere-and-others-after-it", full("session.create", agent="echo", workspace=other) and device("session.create", agent="echo", workspace=other)["id"])
+        said = [refused(full, "session.create", agent="echo", workspace=own) or "it was let", refused(full, "workspace.read", root=own, path="claustrum.token") or "it was let"]
+        t.stopped("ostlers-own-folders-are-any-devices", all("ostler's own" in words for words in said), said)
+    finally:
+        house.down()
+
+
+@area("device")
 def searches_without_end(t):
     """A device that only watches asks for more searches than there are threads: everybody else is served."""
     house = Guests(t).up()

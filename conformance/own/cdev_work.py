@@ -200,6 +200,10 @@ def shell(t):
         house.good("kill", slow["session_id"])
         without = run(port, "work", "!touch without")
         t.ok("without-the-right-it-is-refused", without["error"]["data"]["code"] == "FORBIDDEN" and not os.path.exists(repo + "/without"), without)
+        t.eq("no-folder-is-added-without-the-right", Socket(port, tokens["work"]).call("workspace/add", {"path": house.dir})["error"]["data"]["code"], "FORBIDDEN")
+        house.good("new", "echo", house.dir)
+        asked = lambda who, method, **more: Socket(at("cdev"), tokens[who]).call(method, dict(more, workspace_id=house.dir)).get("error", {}).get("data", {}).get("code")
+        t.eq("home-is-no-workspace-of-a-device-although-somebody-works-there", [asked("work", "agent/run", prompt="x", agent_type="echo"), asked("work", "file/list"), asked("full", "file/list")], ["FORBIDDEN", "FORBIDDEN", None])
         t.ok("and-on-record", any("agent/run" in json.dumps(row) for row in house.audit("attempted")), house.audit("attempted"))
     finally:
         if cdev:

@@ -177,6 +177,7 @@ def turn(t):
         return
     house, token = made
     try:
+        house.good("new", "echo", house.work)
         place, idle = house.place(), Idle(house.place(), token)
         c = Wss(place, token, env={"OF_THE_CLIENT": "s3cret"}, client_capabilities={"elicitation": {}})
         local = house.unix()
@@ -294,7 +295,9 @@ def token(t):
         late = Wss(place)
         t.eq("another-version-is-refused", late.code("initialize", {"auth_token": token, "protocol_version": 9}), -32011)
         t.eq("and-nothing-is-served-before-the-right-one", (late.code("status"), late.code("initialize", {}), late.code("status")), (-32010, None, None))
-        s = Wss(place, token).new(cwd=house.work)
+        t.eq("nobody-works-there-yet", [Wss(place, token).code("session/new", {"agent_alias": "echo", "cwd": folder}) for folder in (house.work, house.dir, house.state)], [-32012] * 3)
+        s = Wss(place, full).new(cwd=house.work)
+        t.ok("and-now-somebody-does", Wss(place, token).new(cwd=house.work) != s and Wss(place, token).new())
         w = Wss(place, watching)
         t.ok("who-may-look-looks", s in w.ok("status")["session_ids"] and w.ok("session/new", {"agent_alias": "echo", "session_id": s})["session_id"] == s)
         for method, params in (("session/new", {"agent_alias": "echo"}), ("session/prompt", {"session_id": s, "prompt": "x"}), ("session/cancel", {"session_id": s}),
@@ -351,6 +354,7 @@ def restart(t):
         return
     house, token = made
     try:
+        house.good("new", "echo", house.work)
         c = Wss(house.place(), token)
         s = c.new(cwd=house.work, session_id="from-afar")
         c.prompt(s, "SLOW:25 then ASK for it")

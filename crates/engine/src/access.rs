@@ -8,6 +8,7 @@
 pub(crate) mod at_large;
 mod daemon;
 pub mod device;
+mod folder;
 mod holder;
 mod locked;
 mod reach;

@@ -71,6 +71,8 @@ pub use user::{by_name, user_name};
 pub struct EngineConfig {
     /// The instance's folder: keeper socket, lock, process folders.
     pub dir: PathBuf,
+    /// Where this program keeps what it knows, listens and reads its settings: no device works there.
+    pub own: Vec<PathBuf>,
     /// What children inherit.
     pub environment: Arc<Environment>,
     /// How long and how much is kept.

@@ -96,6 +96,11 @@ impl Paths {
         Ok(Self { state, runtime, config_file })
     }
 
+    /// Everything that is ours alone.
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        vec![self.state.clone(), self.runtime.clone(), self.config_file.clone()]
+    }
+
     /// Where the demo has everything: state, sockets and settings in one folder, so that one removal leaves nothing.
     pub(crate) fn of_demo(&self) -> Self {
         let mut name = self.state.file_name().unwrap_or_default().to_owned();

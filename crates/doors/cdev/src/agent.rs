@@ -285,6 +285,7 @@ pub(crate) fn new_session(
 }
 
 pub(crate) fn create(wait: &MayWait, call: &Call, new: NewSession) -> Result<Session, Error> {
+    call.reaches(wait, &new.workspace)?;
     call.state.engine.sessions().create(wait, new).map_err(|error| {
         let code = match &error {
             CreateError::NoProgram(_) => Code::AgentMissing,

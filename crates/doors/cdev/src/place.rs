@@ -1,12 +1,13 @@
 //! Which workspace a request is about: the one that it names, or the only one that is served.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ostler_engine::access::device::Right;
 use ostler_engine::workspace::beneath::{BeneathError, Root};
 use ostler_engine::workspace::work::{GitError, WorkTree};
 use ostler_engine::workspace::{Busy, Turn};
-use ostler_engine::{MayWait, Session};
+use ostler_engine::{MayWait, Origin, OutOfReach, Session};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Error};
@@ -67,8 +68,19 @@ impl Call {
         self.state.engine.guest_may(&self.guest, right).map_err(refused)
     }
 
+    /// Refuses a folder that is for no device. The one of `cdev start --repo` a person named for all of them.
+    pub(crate) fn reaches(&self, wait: &MayWait, folder: &Path) -> Result<(), Error> {
+        if self.state.settings.repo.is_some() {
+            return Ok(());
+        }
+        let origin = Origin::Device(Arc::clone(&self.guest));
+        let refused = |error: OutOfReach| Error::new(Code::Forbidden, error.to_string());
+        self.state.engine.may_look_into(wait, &origin, folder).map_err(refused)
+    }
+
     /// The files of a workspace.
     pub(crate) fn root(&self, wait: &MayWait, folder: &Path) -> Result<Root, Error> {
+        self.reaches(wait, folder)?;
         self.state.engine.root(wait, folder).map_err(|error| of_file(&error))
     }
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_api::{ErrorKind, Method, RpcError, methods};
 use ostler_door_rpc::{Envelope, Flow, Later, NotAMessage, Outbox, Session};
-use ostler_engine::access::device::Right;
 use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
 use serde_json::value::RawValue;
 
@@ -18,7 +17,7 @@ use crate::watches::Watches;
 use crate::who::Who;
 use crate::{
     DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, notice, page,
-    pieces, place, process, record, review, rights, rules, search, session, setup, workspace,
+    pieces, process, record, review, rights, rules, search, session, setup, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -221,10 +220,6 @@ impl Client {
 
     /// Methods about files and git, and what a session did to them.
     fn workspace_call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-        // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
-        if place::names_a_folder(call.params.map_or("{}", RawValue::get)) {
-            self.who.needs(&self.shared, Right::TypeIntoTerminals)?;
-        }
         match method {
             methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
             methods::SessionReview::NAME => self.reaching::<methods::SessionReview>(call, out, review::review),

@@ -60,16 +60,6 @@ placed!(
     WorkspaceWriteParams,
 );
 
-/// Whether a request names a folder by its path, instead of a session.
-pub(crate) fn names_a_folder(params: &str) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Named {
-        #[serde(default)]
-        root: Option<serde::de::IgnoredAny>,
-    }
-    serde_json::from_str::<Named>(params).is_ok_and(|named| named.root.is_some())
-}
-
 /// The folder, for who may look into it.
 pub(crate) fn seen(
     wait: &MayWait,
@@ -82,9 +72,11 @@ pub(crate) fn seen(
         (None, Some(id)) => crate::session::find(shared, id)?.view().workspace,
         _ => return Err(bad("give either `root` or `session`")),
     };
-    let root = shared.engine.root(wait, &path).map_err(|error| of_file(&error))?;
-    shared.engine.may_look_into(wait, origin, root.path()).map_err(|error| refusal(&error))?;
-    Ok(root)
+    let root = shared.engine.root(wait, &path);
+    // Asked in any case: who may not look is not told what is there.
+    let real = root.as_ref().map_or(path.as_path(), Root::path);
+    shared.engine.may_look_into(wait, origin, real).map_err(|error| refusal(&error))?;
+    root.map_err(|error| of_file(&error))
 }
 
 /// The folder, for who may change it.
@@ -162,18 +154,4 @@ pub(crate) fn path(path: &Path) -> FilePath {
 /// A moment of the Unix clock; what was before 1970 was then.
 pub(crate) fn second(second: i64) -> Timestamp {
     Timestamp::from_micros(u64::try_from(second).unwrap_or(0).saturating_mul(1_000_000))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_is_named_by_its_path_or_by_a_session() {
-        assert!(names_a_folder(r#"{"root":"/"}"#) && names_a_folder(r#"{"session":"s1","\u0072oot":7}"#));
-        assert!(!names_a_folder(r#"{"session":"s1"}"#) && !names_a_folder(r#"{"root":null}"#) && !names_a_folder("{}"));
-        // What is there twice is refused when the method reads it.
-        let twice = r#"{"root":"/","root":"/"}"#;
-        assert!(!names_a_folder(twice) && serde_json::from_str::<ostler_api::GitParams>(twice).is_err());
-    }
 }

@@ -17,6 +17,8 @@ pub(crate) fn refusal(error: &OutOfReach) -> RpcError {
         OutOfReach::Others { process: Some(id), .. } => {
             format!("to allow it, in a terminal of your own: ostler set {id} --access all")
         }
+        // It says itself what to do.
+        OutOfReach::NoWorkspace(_) => return RpcError::new(ErrorKind::Refused, error.to_string()),
         _ => "use a terminal of your own".to_owned(),
     };
     RpcError::new(ErrorKind::Refused, error.to_string()).hint(hint)

@@ -59,7 +59,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
 
         // What is merged or proposed: also what starting a command needs.
         SessionFinish::NAME | SessionUnfinish::NAME => right(Right::WriteFiles),
-        // Of a session's workspace; of any other folder, also what starting a command needs.
+        // Which folders, the engine says.
         WorkspaceWrite::NAME | GitStage::NAME | GitUnstage::NAME | GitStagePatch::NAME => right(Right::WriteFiles),
         GitDiscard::NAME | GitRestore::NAME | GitStash::NAME | GitStashTake::NAME => right(Right::WriteFiles),
         GitBranchCreate::NAME | GitBranchDelete::NAME | GitMergeAbort::NAME => right(Right::WriteFiles),

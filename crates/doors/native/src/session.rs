@@ -23,7 +23,7 @@ use ostler_story::{Agent, Block, Limit};
 use crate::DoorState;
 use crate::dispatch::{Call, Client, Out, Tag};
 use crate::info::{self, disk, of_process, of_session};
-use crate::reach::{check, shown_session};
+use crate::reach::{check, refusal, shown_session};
 use crate::who::Who;
 
 /// What this door is called in journals.
@@ -79,6 +79,8 @@ pub(crate) fn create(
     if params.branch.is_some() && !params.worktree {
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
+    let workspace = PathBuf::from(params.workspace.as_str());
+    shared.engine.may_begin_in(wait, origin, &workspace).map_err(|error| refusal(&error))?;
     let agent = agent(shared, &params)?;
     let new = NewSession {
         program: params.program,
@@ -94,7 +96,7 @@ pub(crate) fn create(
         worktree: params.worktree.then_some(NewTree { branch: params.branch }),
         program_there: true,
         owner: shared.engine.owner_for(origin),
-        ..NewSession::new(agent, PathBuf::from(params.workspace), DOOR)
+        ..NewSession::new(agent, workspace, DOOR)
     };
     let created = shared.engine.sessions().create(wait, new);
     created.map(|session| describe_session(session.view())).map_err(|error| match error {

@@ -44,7 +44,7 @@ impl Who {
     pub(crate) fn origin(&self) -> Arc<Origin> {
         match self {
             Self::Here { origin, .. } => Arc::clone(origin),
-            Self::Device(_) => Arc::new(Origin::Free),
+            Self::Device(guest) => Arc::new(Origin::Device(Arc::clone(guest))),
         }
     }
 

@@ -3,12 +3,13 @@
 //! this machine.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use ostler_door_rpc::{RpcError, Share};
 use ostler_door_web::websocket::MessageMax;
 use ostler_engine::access::device::{DeviceError, Guest, Right, Visitor};
-use ostler_engine::{Caller, Engine, MayWait, Peer};
+use ostler_engine::{Caller, Engine, MayWait, Origin, Peer};
 use ostler_story::By;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, watch};
@@ -128,6 +129,13 @@ impl Who {
     /// The same for beginning a conversation, where it turns out that none is there.
     pub(crate) fn may_begin(&self, engine: &Engine) -> Result<(), RpcError> {
         self.may(engine, Need::Right(Right::Prompt))
+    }
+
+    /// The same for the folder that it is to be in.
+    pub(crate) fn may_begin_in(&self, wait: &MayWait, engine: &Engine, folder: &Path) -> Result<(), RpcError> {
+        let Self::Remote(remote) = self else { return Ok(()) };
+        let origin = Origin::Device(Arc::new(remote.known()?.guest.clone()));
+        engine.may_begin_in(wait, &origin, folder).map_err(|error| error::forbidden(error.to_string()))
     }
 
     /// Whoever decides, or the refusal, which goes on record.

@@ -1,14 +1,17 @@
 //! What a caller may touch. Whoever is not hosted may touch everything; a hosted process what is its own: itself, its session,
-//! and what was started from there, however deep. Neither ending the daemon nor what others say and do is its own.
+//! and what was started from there, however deep. Neither ending the daemon nor what others say and do is its own. Of folders
+//! a device reaches those in which somebody works: see [`folder`](super::folder).
 //!
 //! A person may open everything to one process, from a place of theirs; that is kept in memory only, so that nobody writes
 //! it into a file, and is in the audit.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ostler_keeper::procfs;
 use ostler_story::By;
 
+use super::device::Guest;
 use super::{Caller, Peer, host_of, lineage};
 use crate::approval::StoreError;
 use crate::session::Session;
@@ -22,6 +25,8 @@ const OWNERS_MAX: usize = 64;
 pub enum Origin {
     /// From outside.
     Free,
+    /// From a device, whose rights are looked up with each request.
+    Device(Arc<Guest>),
     /// From a hosted process; without an id, from one that lost its parents or that another instance hosts.
     Hosted {
         /// The hosted process that it is or descends from.
@@ -63,6 +68,12 @@ pub enum OutOfReach {
         /// What was to be touched.
         what: String,
     },
+    /// No session works there, and the device may start nothing by itself.
+    #[error("nobody works in {} yet: begin a session there at the machine, or give this device the right to `type`", .0.display())]
+    NoWorkspace(PathBuf),
+    /// It holds what only this program and its user may see.
+    #[error("{} is, or holds, a folder of ostler's own", .0.display())]
+    OurOwn(PathBuf),
 }
 
 impl Engine {
@@ -92,7 +103,7 @@ impl Engine {
             Target::Instance => "ostler itself".to_owned(),
         };
         let (process, host) = match origin {
-            Origin::Free => return Ok(()),
+            Origin::Free | Origin::Device(_) => return Ok(()),
             Origin::Unknown => return Err(OutOfReach::Unknown { what: what() }),
             Origin::Hosted { process, host } => (process, host),
         };
@@ -107,8 +118,19 @@ impl Engine {
         Err(OutOfReach::Others { what: what(), host: host.clone(), process: process.clone() })
     }
 
+    /// Whether a caller may begin a session in a folder. A hosted one may: what it begins is its own.
+    pub fn may_begin_in(&self, wait: &MayWait, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+        match origin {
+            Origin::Device(guest) => self.device_reaches(wait, guest, folder),
+            Origin::Free | Origin::Hosted { .. } | Origin::Unknown => Ok(()),
+        }
+    }
+
     /// Whether a caller may look at what is beneath a folder: a hosted one at its own session's workspace.
-    pub fn may_look_into(&self, _wait: &MayWait, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+    pub fn may_look_into(&self, wait: &MayWait, origin: &Origin, folder: &Path) -> Result<(), OutOfReach> {
+        if let Origin::Device(guest) = origin {
+            return self.device_reaches(wait, guest, folder);
+        }
         let own = self.owner_for(origin).and_then(|id| self.sessions().get(&id)).is_some_and(|session| {
             let view = session.view();
             let real = |path: PathBuf| path.canonicalize().ok();
@@ -126,7 +148,7 @@ impl Engine {
     /// Not hosted, or opened to by a person.
     fn is_free(&self, origin: &Origin, what: impl Fn() -> String) -> Result<(), OutOfReach> {
         match origin {
-            Origin::Free => Ok(()),
+            Origin::Free | Origin::Device(_) => Ok(()),
             Origin::Unknown => Err(OutOfReach::Unknown { what: what() }),
             Origin::Hosted { process: Some(id), .. } if self.inner.is_open_to(id) => Ok(()),
             Origin::Hosted { process, host } => {

@@ -74,7 +74,7 @@ pub use spent::Spent;
 pub use state::Status;
 pub use stop::{CLOSED, Interrupt, Stopped};
 pub use store::{LoadError, open_in};
-pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKTREES};
+pub use worktree::{OWN_BRANCHES, TreeError, TreeFate, WORKSPACES, WORKTREES};
 
 use crate::MayWait;
 use ostler_story::{Agent, Alias, Asked, Autonomy, Drive, Fact, Lifetime, Limit, Said, said};

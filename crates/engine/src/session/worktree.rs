@@ -13,6 +13,8 @@ use crate::{Environment, Forker, MayWait};
 
 /// Where an instance keeps them.
 pub const WORKTREES: &str = "worktrees";
+/// Where it keeps folders of agents for whom nobody named one.
+pub const WORKSPACES: &str = "zeroclaw/workspaces";
 /// Branches that we named; those that hold nothing go with their work tree.
 pub const OWN_BRANCHES: &str = "ostler/";
 /// Characters of a name that tells two work trees apart.

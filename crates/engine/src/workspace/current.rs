@@ -111,6 +111,13 @@ impl Engine {
         all
     }
 
+    /// The same and those of closed sessions, with what their work trees were made of.
+    pub(crate) fn worked_in(&self) -> BTreeSet<PathBuf> {
+        let views = self.sessions().list().into_iter().map(|session| session.view());
+        let theirs = views.flat_map(|view| [Some(view.workspace), view.worktree, view.repository]).flatten();
+        theirs.chain(self.workspaces()).collect()
+    }
+
     /// Lists a folder although no session works there, or no longer. `false` if nothing is different.
     pub fn list_workspace(&self, _wait: &MayWait, folder: &Path, listed: bool) -> io::Result<bool> {
         let (dir, name, mut changed) = (&self.inner.config.dir, folder.to_string_lossy().into_owned(), false);

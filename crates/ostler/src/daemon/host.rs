@@ -282,6 +282,7 @@ impl Ours {
     pub(crate) async fn open(self, plan: Plan) -> Result<Host, HostError> {
         let config = EngineConfig {
             dir: self.dir.clone(),
+            own: self.paths.own(),
             environment: Arc::new(plan.environment),
             retention: plan.retention,
             sync_every: plan.sync_every,

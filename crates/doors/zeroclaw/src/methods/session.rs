@@ -128,10 +128,12 @@ fn opened(wait: &MayWait, shared: &DoorState, conn: &Conn, params: New) -> Resul
     conn.who.may_begin(&shared.engine)?;
     // A conversation that was closed under this name goes on where it was, as far as the agent remembers.
     let before = sessions.aliased(space, &id).pop().map(|session| session.view()).filter(|view| view.agent == agent);
-    let workspace = match (params.cwd, &before) {
-        (Some(folder), _) => folder,
-        (None, Some(before)) => before.workspace.clone(),
-        (None, None) => own_folder(shared, agent.name()).map_err(failed)?,
+    let workspace = match params.cwd.or_else(|| before.as_ref().map(|before| before.workspace.clone())) {
+        Some(folder) => {
+            conn.who.may_begin_in(wait, &shared.engine, &folder)?;
+            folder
+        }
+        None => own_folder(shared, agent.name()).map_err(failed)?,
     };
     let resume = before.and_then(|before| before.agent_session);
     let new = NewSession {

@@ -30,6 +30,7 @@ fn told(wait: &MayWait, dir: &Path) -> ExitCode {
         wait,
         EngineConfig {
             dir: dir.to_owned(),
+            own: vec![dir.to_owned()],
             environment: Arc::new(Environment::of_this_process(&[])),
             retention: Retention {
                 live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),

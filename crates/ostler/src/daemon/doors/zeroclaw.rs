@@ -46,7 +46,7 @@ impl Door for Zeroclaw {
         let folder = host.dir().join("zeroclaw");
         let settings = Settings {
             version: crate::names::zeroclaw_version(),
-            workspaces: folder.join("workspaces"),
+            workspaces: host.dir().join(ostler_engine::session::WORKSPACES),
             config_dir: theirs.unwrap_or(folder),
             socket: path,
             pid: std::process::id(),
