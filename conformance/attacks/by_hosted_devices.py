@@ -4,6 +4,8 @@ import json
 import os
 import shlex
 import shutil
+import time
+import urllib.request
 
 from approvals_kit import LONG, Terminal, run_hosted
 from devices_kit import Device, Guests, offered, port_of, speaker
@@ -114,3 +116,70 @@ def steals(t, house):
     phone("device.show", token=token["access"])
     phone("approval.decide", id=one["id"], hash=one["hash"], verdict="once")
     t.control("the-device-itself-decides", house.audit("decided")[-1]["record"]["by"] == {"from": "device", "name": "phone"})
+
+
+# Opens connections in three processes, says this on each and nothing more, tells how many were closed at once, and stays.
+CROWD = r'''
+import os, select, socket, sys, time
+port, count, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode().decode("unicode_escape").encode()
+for _ in range(2):
+    if os.fork() == 0:
+        break
+held = []
+for _ in range(count):
+    try:
+        s = socket.create_connection(("127.0.0.1", port), 5)
+        s.sendall(words)
+        held.append(s)
+    except OSError:
+        pass
+end = time.time() + 4
+refused = set()
+while time.time() < end:
+    for s in select.select([s for s in held if s not in refused], [], [], 0.2)[0]:
+        refused.add(s)
+open(sys.argv[4] + "." + str(os.getpid()), "w").write("%d %d" % (len(held), len(refused)))
+time.sleep(float(sys.argv[5]))
+'''
+
+
+@area("hosted-at-port")
+def crowds(t):
+    """It wants every place at the port, with heads that do not end and with upgrades that show nothing."""
+    house = Guests(t).up()
+    try:
+        port = port_of(house)
+        if port is None:
+            return t.skip("crowds", "no port for devices")
+        script = house.dir + "/crowd.py"
+        with open(script, "w") as f:
+            f.write(CROWD)
+
+        def come(name, words):
+            """How many came and were sent away, and how long a person waits while they stand there."""
+            report = "%s/%s" % (house.dir, name)
+            house.good("run", "-d", "--name", name, "--", shutil.which("python3"), script, str(port), "480", words, report, "60")
+            waits = []
+
+            def looks():
+                began = time.monotonic()
+                with urllib.request.urlopen("http://127.0.0.1:%d/" % port, timeout=LONG) as answer:
+                    answer.read()
+                waits.append(round(time.monotonic() - began, 2))
+                return len(glob.glob(report + ".*")) == 3
+            wait_for(looks, LONG, 0.1)
+            counts = [list(map(int, open(path).read().split())) for path in glob.glob(report + ".*")]
+            threads = len(os.listdir("/proc/%d/task" % house.record()["pid"]))
+            device = Device(house)
+            challenged = "challenge" in device("device.challenge")
+            device.close()
+            house("kill", name)
+            return sum(c for c, _ in counts), sum(c for _, c in counts), max(waits), threads, challenged
+        t.control("a-person-is-served", urllib.request.urlopen("http://127.0.0.1:%d/" % port, timeout=LONG).status == 200)
+        came = come("heads", "GET / HTTP/1.1\\r\\n")
+        t.stopped("takes-every-place-with-heads", came[0] - came[1] <= 100 and came[2] < 5 and came[3] < 300 and came[4], came)
+        came = come("upgrades", "\\r\\n".join(["GET /rpc HTTP/1.1", "Host: 127.0.0.1:%d" % port, "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                                             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "", ""]))
+        t.stopped("takes-every-place-with-upgrades", came[0] == came[1] and came[2] < 5 and came[3] < 300 and came[4], came)
+    finally:
+        house.down()

@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 pub use daemon::{NotTheDaemon, daemon_comes, is_the_daemon};
+pub(crate) use holder::Lookout;
 pub use locked::{SUDO, Unlock, is_proof};
 pub(crate) use locked::{WHY, fresh_proof};
 
@@ -208,9 +209,9 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whoever holds this socket of this machine, which the kernel's table says is `uid`'s. Looks at every process there is.
+    /// Whoever holds this socket of this machine, which the kernel's table says is `uid`'s. Waits for a look at every process there is.
     pub fn caller_holding(&self, inode: u64, uid: u32) -> Caller {
-        holder::caller(inode, uid, |pid| self.is_runner(pid))
+        self.inner.lookout.caller(inode, uid, |pid| self.is_runner(pid))
     }
 
     /// Whether a process runs an approved command for us: it is hosted and hides, and is our own program.

@@ -231,6 +231,7 @@ impl Served {
     async fn websocket(self, upgrading: websocket::Upgrading, guest: Arc<Guest>) {
         let Ok(id) = ostler_engine::uuid() else { return };
         let client = Client::new(Arc::clone(&self.state), Arc::clone(&guest), id);
+        self.arrived.is_device();
         let serving = websocket::serve(self.arrived, upgrading, client, limits(), MessageMax::new(MESSAGE_MAX));
         // A device that was put out is gone at once.
         tokio::select! {

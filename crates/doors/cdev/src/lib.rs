@@ -170,7 +170,7 @@ impl DoorState {
 impl Door {
     /// A door to `engine`, reached as `exposure` says.
     pub fn new(engine: Engine, settings: Settings, exposure: Exposure) -> std::io::Result<Self> {
-        let web = Web::new(DOOR, exposure.certificate.clone(), exposure.is_open());
+        let web = Web::new(DOOR, exposure.certificate.clone(), exposure.is_open()).apart_from_hosted(engine.clone());
         let state = DoorState::new(engine, settings, ostler_engine::uuid()?);
         Ok(Self { state: Arc::new(state), exposure: Arc::new(exposure), web })
     }

@@ -13,7 +13,7 @@ use axum::routing::{any, post};
 use ostler_door_web::websocket::{self, MessageMax};
 use ostler_door_web::{Admitted, Arrived, Exposure, Fetch, Refused, answer, bearer, fetched};
 use ostler_engine::MayWait;
-use ostler_engine::access::device::{Guest, Visitor};
+use ostler_engine::access::device::{DeviceError, Guest, Visitor};
 use tokio::sync::watch;
 
 use crate::arrival::Arrival;
@@ -90,7 +90,10 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
     // Looks at every process of the machine, and at the disk.
     let known = MayWait::pool(move |wait| {
         let visitor = admitted.visitor(peer, peer.caller(&engine));
-        let guest = token.map(|token| engine.authenticate(wait, &token, &visitor)).transpose();
+        let guest = match token {
+            Some(token) => engine.authenticate(wait, &token, &visitor).map(Some),
+            None => engine.may_arrive(wait, &visitor).map(|()| None),
+        };
         guest.map(|guest| (visitor, admitted.host, guest))
     });
     match known.await {
@@ -100,7 +103,10 @@ async fn rpc(State(served): State<Served>, mut request: Request) -> Response {
         }
         Ok(Err(error)) => {
             tracing::info!("web: {}: {error}", served.arrived.peer.address);
-            served.refuse(&Refused::BadToken)
+            match error {
+                DeviceError::Hosted(_) | DeviceError::Unknown => answer(StatusCode::FORBIDDEN, &error.to_string()),
+                _ => served.refuse(&Refused::BadToken),
+            }
         }
         Err(lost) => answer(StatusCode::INTERNAL_SERVER_ERROR, &lost.to_string()),
     }
@@ -129,12 +135,13 @@ impl Served {
         let (came, mut who) = watch::channel(guest.map(Arc::new));
         let max = MessageMax::new(if who.borrow().is_some() { ostler_api::LINE_MAX } else { NOBODYS_MAX });
         let session = Arrival::new(Arc::clone(&shared), visitor, host, came, max.clone());
-        let serving = websocket::serve(arrived, upgrading, session, crate::limits(), max);
+        let serving = websocket::serve(arrived.clone(), upgrading, session, crate::limits(), max);
         // A device that was put out is gone at once; one that never says who it is soon.
         let ended = async {
             let shown = tokio::time::timeout(SHOWN_WITHIN, who.wait_for(Option::is_some)).await;
             let guest = shown.ok().and_then(|shown| shown.ok().and_then(|guest| guest.clone()));
             if let Some(guest) = guest {
+                arrived.is_device();
                 let share = shared.shares.of(&guest.id);
                 match share.enter() {
                     Some(_place) => shared.engine.until_revoked(&guest).await,

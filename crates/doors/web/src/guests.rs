@@ -6,6 +6,12 @@ use ostler_door_rpc::{Slot, Slots};
 
 /// Connections of our own user at once: a tunnel's daemon brings every phone of a house, and descriptors are for far more.
 const OURS: usize = 1024;
+/// Of those before anybody looks which program it is: more than a browser opens, and looking costs.
+const UNSEEN: usize = 64;
+/// Of programs that ostler hosts, or that hide: nobody at the port serves them.
+const HOSTED: usize = 32;
+/// Of devices that have shown who they are, who take no place of anybody's.
+const DEVICES: usize = 1024;
 /// Of everybody else together, who take no place of ours.
 const OTHERS: usize = 256;
 /// Of one of them.
@@ -16,6 +22,12 @@ const OF_ONE: usize = 64;
 pub(crate) enum Holder {
     /// Our own user, on this machine.
     Us,
+    /// The same, before anybody looked which program it is.
+    Unseen,
+    /// The same, and it is hosted or hides.
+    Hosted,
+    /// A device that has shown who it is.
+    Device,
     /// Another user of this machine.
     User(u32),
     /// Another machine.
@@ -34,7 +46,7 @@ impl Holder {
     }
 }
 
-/// Counted for each, and under `None` for all but us.
+/// Counted for each, and under `None` for all that are not of this machine's user.
 #[derive(Clone, Default)]
 pub(crate) struct Guests(Slots<Option<Holder>>);
 
@@ -47,11 +59,14 @@ pub(crate) struct Guest {
 impl Guests {
     /// Gives a connection its place, unless those that `holder` may have are taken.
     pub(crate) fn admit(&self, holder: Holder) -> Option<Guest> {
-        if holder == Holder::Us {
-            return Some(Guest { _own: self.0.take(Some(holder), OURS)?, _of_all: None });
-        }
-        let of_all = self.0.take(None, OTHERS)?;
-        Some(Guest { _own: self.0.take(Some(holder), OF_ONE)?, _of_all: Some(of_all) })
+        let (most, of_all) = match holder {
+            Holder::Us => (OURS, None),
+            Holder::Unseen => (UNSEEN, None),
+            Holder::Hosted => (HOSTED, None),
+            Holder::Device => (DEVICES, None),
+            Holder::User(_) | Holder::Host(_) | Holder::Unknown => (OF_ONE, Some(self.0.take(None, OTHERS)?)),
+        };
+        Some(Guest { _own: self.0.take(Some(holder), most)?, _of_all: of_all })
     }
 
     /// Resolves when the last has left.
@@ -72,6 +87,7 @@ mod tests {
         assert_eq!(one.len(), OF_ONE);
         let hosts: Vec<_> = (1..=9).flat_map(|last| take(Holder::Host(IpAddr::from([192, 0, 2, last])))).collect();
         assert_eq!(one.len() + hosts.len(), OTHERS);
+        assert_eq!(take(Holder::Hosted).len(), HOSTED);
         assert_eq!(take(Holder::Us).len(), OURS);
         let neighbours = (0..300u16).map(|last| Holder::host([0x2001, 0xdb8, 0, 0, 0, 0, 0, last].into()));
         drop(hosts);

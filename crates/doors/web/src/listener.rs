@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use ostler_door_rpc::{Listener, accept_each};
-use ostler_engine::MayWait;
+use ostler_engine::{Caller, Engine, MayWait};
 use rustix::event::{PollFd, PollFlags};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,8 +22,8 @@ use crate::{Peer, Tls, peer};
 
 /// Connections that are being looked at. Those that come meanwhile wait in the kernel.
 const ARRIVING: usize = 64;
-/// A client that takes longer for its headers, or between requests, is let go.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// A client that takes longer for its headers, or between requests, is let go: a head is one packet.
+const HEADERS_WITHIN: Duration = Duration::from_secs(5);
 /// A handshake is two round trips.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// Headers, and what is gathered before it is written.
@@ -36,6 +36,8 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How many ports above the wished one are tried.
 const TRIES: u16 = 100;
 
+type Look = Arc<dyn Fn(Peer) -> Caller + Send + Sync>;
+
 /// An open listener; a cheap handle.
 #[derive(Clone)]
 pub struct Web {
@@ -44,6 +46,8 @@ pub struct Web {
     tls: Option<Tls>,
     /// Others than our own user may connect; what they may is for their requests to show.
     open: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Which program is at the other end, where programs that are hosted have no business.
+    look: Option<Look>,
     arriving: Arc<Semaphore>,
     guests: Guests,
     /// It is being closed: streams end.
@@ -58,7 +62,18 @@ pub struct Arrived {
     /// What went into its socket.
     pub meter: Arc<Meter>,
     pub(crate) stop: watch::Receiver<bool>,
-    _guest: Arc<Guest>,
+    guests: Guests,
+    guest: Arc<Mutex<Guest>>,
+}
+
+impl Arrived {
+    /// It has shown which device it is: from now on it takes a device's place, and none of those who show nothing. If devices
+    /// have all of theirs, it stays where it is.
+    pub fn is_device(&self) {
+        if let Some(place) = self.guests.admit(Holder::Device) {
+            *self.guest.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        }
+    }
 }
 
 /// A listener that lets nobody in before there is time for a look at them.
@@ -81,12 +96,17 @@ impl Web {
     /// A listener that speaks TLS where it has a certificate, and lets others than our own user connect where it is `open`.
     pub fn new(name: &'static str, tls: Option<Tls>, open: bool) -> Self {
         let (arriving, guests) = (Arc::new(Semaphore::new(ARRIVING)), Guests::default());
-        Self { name, tls, open: Arc::new(move || open), arriving, guests, stop: watch::channel(false).0 }
+        Self { name, tls, open: Arc::new(move || open), look: None, arriving, guests, stop: watch::channel(false).0 }
     }
 
     /// The same, `open` from the moment on in which that is said.
     pub fn open_while(self, open: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { open: Arc::new(open), ..self }
+    }
+
+    /// The same, where programs that ostler hosts, and those that hide, have few places of their own.
+    pub fn apart_from_hosted(self, engine: Engine) -> Self {
+        Self { look: Some(Arc::new(move |peer| peer.caller(&engine))), ..self }
     }
 
     /// Serves every client that comes with its router, until dropped.
@@ -123,7 +143,6 @@ impl Web {
             // Gone before anybody looked: nobody is there to be served, or to be suspected.
             return tracing::debug!("{name}: {address} closed at once");
         };
-        drop(looking);
         let ours = holder == Holder::Us;
         if !ours && !(self.open)() {
             return match holder {
@@ -131,19 +150,21 @@ impl Web {
                     tracing::warn!("{name}: {address} belongs to another user ({uid}): refused");
                 }
                 Holder::Host(_) => tracing::warn!("{name}: {address} is another machine: refused"),
-                Holder::Us | Holder::Unknown => {
+                _ => {
                     tracing::warn!("{name}: whose program {address} is could not be found out: refused");
                 }
             };
         }
-        let Some(guest) = self.guests.admit(holder) else {
+        let peer = Peer { address, own, ours };
+        let Some(guest) = self.place(holder, peer).await else {
             return tracing::warn!("{name}: {address}: too many connections");
         };
+        drop(looking);
         // Small frames are to arrive when they are sent.
         let _ = socket.set_nodelay(true);
         let (socket, meter) = Metered::new(socket);
-        let peer = Peer { address, own, ours };
-        let router = router(Arrived { peer, meter, stop: self.stopping(), _guest: Arc::new(guest) });
+        let (guests, guest) = (self.guests.clone(), Arc::new(Mutex::new(guest)));
+        let router = router(Arrived { peer, meter, stop: self.stopping(), guests, guest });
         match &self.tls {
             None => self.http(socket, address, router).await,
             Some(tls) => match tokio::time::timeout(HANDSHAKE_WITHIN, tls.accept(socket)).await {
@@ -152,6 +173,20 @@ impl Web {
                 Err(_) => tracing::debug!("{name}: {address}: no handshake"),
             },
         }
+    }
+
+    /// The place of a connection. Which program of our user it is matters once many have come: a hosted one can take few.
+    async fn place(&self, holder: Holder, peer: Peer) -> Option<Guest> {
+        let Some(look) = self.look.as_ref().filter(|_| holder == Holder::Us) else { return self.guests.admit(holder) };
+        if let Some(unseen) = self.guests.admit(Holder::Unseen) {
+            return Some(unseen);
+        }
+        let look = Arc::clone(look);
+        let holder = match MayWait::pool(move |_| look(peer)).await {
+            Ok(Caller::Free | Caller::Elsewhere) => Holder::Us,
+            Ok(Caller::Hosted(_) | Caller::Unknown) | Err(_) => Holder::Hosted,
+        };
+        self.guests.admit(holder)
     }
 
     async fn http(

@@ -70,19 +70,25 @@ impl Served {
         let Self { shared, arrived, .. } = self;
         let (here, peer, engine) = (shared.presence.enter(), arrived.peer, shared.engine.clone());
         // Looks at every process of the machine.
-        let visitor = MayWait::pool(move |_| admitted.visitor(peer, peer.caller(&engine)));
-        let Ok(visitor) = visitor.await else { return };
+        let visitor = MayWait::pool(move |wait| {
+            let visitor = admitted.visitor(peer, peer.caller(&engine));
+            engine.may_arrive(wait, &visitor).map(|()| visitor)
+        });
+        let Ok(Ok(visitor)) = visitor.await else { return };
         let max = MessageMax::new(NOBODYS_MAX);
         let remote = Remote::new(peer.address, visitor, max.clone());
         let mut came = remote.came();
         let client = Client::new(Arc::clone(&shared), Who::Remote(remote), here.number());
         let greeted = client.greeted();
-        let serving = websocket::serve(arrived, upgrading, client, limits(), max);
+        let serving = websocket::serve(arrived.clone(), upgrading, client, limits(), max);
         // A device that was put out is gone at once.
         let revoked = async {
             let known = came.wait_for(Option::is_some).await.ok().and_then(|came| came.clone());
             match known {
-                Some(came) => shared.engine.until_revoked(&came.guest).await,
+                Some(came) => {
+                    arrived.is_device();
+                    shared.engine.until_revoked(&came.guest).await;
+                }
                 None => std::future::pending().await,
             }
         };

@@ -95,6 +95,8 @@ pub(crate) struct Registry {
     pub(crate) watches: crate::workspace::Watches,
     /// Programs that opened their doors here.
     pub(crate) joiners: crate::joiner::Joiners,
+    /// Who holds the other ends of connections.
+    pub(crate) lookout: crate::access::Lookout,
 }
 
 #[derive(Default)]
@@ -168,6 +170,7 @@ impl Registry {
             currents,
             watches: crate::workspace::Watches::default(),
             joiners: crate::joiner::Joiners::default(),
+            lookout: crate::access::Lookout::default(),
         })
     }
 

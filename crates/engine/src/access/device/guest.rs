@@ -66,6 +66,14 @@ impl Engine {
         Err(error)
     }
 
+    /// Whether somebody is to be heard who has shown nothing yet: nobody who is hosted, or hides, and that goes on record.
+    pub fn may_arrive(&self, wait: &MayWait, visitor: &Visitor) -> Result<(), DeviceError> {
+        match visitor.caller {
+            Caller::Hosted(_) | Caller::Unknown => self.check_visitor(wait, visitor, "devices"),
+            Caller::Free | Caller::Elsewhere => Ok(()),
+        }
+    }
+
     /// Records who was turned away; of many, how many.
     pub(crate) fn turned_away(&self, wait: &MayWait, visitor: &Visitor, about: &str, why: &dyn std::fmt::Display) {
         let who = match &visitor.caller {

@@ -85,7 +85,9 @@ impl WebPort {
         };
         let exposure = Arc::new(exposure);
         let opens = Arc::clone(&exposure);
-        let web = Web::new("web", exposure.certificate.clone(), false).open_while(move || opens.is_open());
+        let web = Web::new("web", exposure.certificate.clone(), false)
+            .open_while(move || opens.is_open())
+            .apart_from_hosted(engine.clone());
         let listener = listen(bind, settings.port)?;
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
