@@ -125,9 +125,13 @@ impl Git {
         if self.repository().is_none() {
             return Ok(Some(GONE));
         }
-        let changes = ["status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none"];
+        // A look into submodules would be another git's, which is told nothing of ours and runs what each one names.
+        let changes = ["status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=dirty"];
         if !self.query(changes)?.into_success("status")?.is_empty() {
             return Ok(Some("it holds changes that are not committed"));
+        }
+        if self.has_submodules()? {
+            return Ok(Some("it holds a submodule, which is not looked into"));
         }
         if self.line(["symbolic-ref", "--quiet", "HEAD"]).is_some() {
             return Ok(None);
@@ -135,6 +139,17 @@ impl Git {
         let stray = ["rev-list", "--max-count=1", "HEAD", "--not", "--branches", "--tags", "--remotes"];
         let stray = self.query(stray)?.into_success("rev-list")?;
         Ok((!stray.is_empty()).then_some("it holds commits that are on no branch"))
+    }
+
+    /// Whether anything is in the folder of a submodule.
+    fn has_submodules(&self) -> Result<bool, RunError> {
+        let listed = self.query(["ls-files", "--stage", "-z"])?.into_success("ls-files")?;
+        let modules = listed.split(|byte| *byte == 0).filter_map(|line| {
+            let path = line.strip_prefix(b"160000 ")?.splitn(2, |byte| *byte == b'\t').nth(1)?;
+            Some(self.dir.join(OsStr::from_bytes(path)))
+        });
+        let is_filled = |folder: PathBuf| folder.read_dir().is_ok_and(|mut inside| inside.next().is_some());
+        Ok(modules.into_iter().any(is_filled))
     }
 
     /// Removes the work tree at `path`, whatever is in it. False when git refused. Asked about that work tree.

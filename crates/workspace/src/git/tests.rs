@@ -551,3 +551,31 @@ fn commits_that_are_on_no_branch_keep_their_worktree() {
     assert!(here.drop_worktree(&tree).expect("runs") && !tree.exists());
     assert!(!repo.git(&["worktree", "list"]).contains("stray"));
 }
+
+#[test]
+fn nothing_that_a_submodule_names_runs_when_a_worktree_is_left() {
+    let repo = Repo::new();
+    repo.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "./", "module"]);
+    repo.git(&["commit", "-q", "-m", "with a module"]);
+    let tree = repo.base().join("tree");
+    let git = repo.here().guarded().expect("guarded");
+    git.create_worktree(&new("ostler/tree", tree.to_str().expect("UTF-8"), None)).expect("made");
+    let here = repo.at(&tree).guarded().expect("guarded");
+    assert_eq!(here.unsaved().expect("runs"), None, "the folder of a module that nobody filled is nothing");
+    let ran = repo.base().join("ran");
+    let run = |folder: &Path, args: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(args).current_dir(folder).env_clear().envs(env(&repo.base()));
+        let status = git.env("PATH", std::env::var_os("PATH").unwrap_or_default()).status();
+        assert!(status.expect("git runs").success(), "{args:?}");
+    };
+    run(&tree, &["-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init"]);
+    let module = tree.join("module");
+    run(&module, &["config", "core.fsmonitor", &format!("echo >>{}; false", ran.display())]);
+    run(&module, &["status", "--porcelain"]);
+    assert!(ran.exists(), "the module's own git runs it");
+    fs::remove_file(&ran).expect("removed");
+    let left = here.leave_worktree(&tree, "ostler/").expect("runs");
+    assert!(matches!(&left, Left::Kept { why, .. } if why.contains("submodule")), "{left:?}");
+    assert!(module.join("a.txt").exists() && !ran.exists());
+}
