@@ -147,14 +147,11 @@ fn whole(wait: &MayWait, approval: &Approval) -> Option<String> {
             variables.collect::<String>() + &words::pipeline(&stages)
         }
         AskKind::ToolUse => {
-            let ToolContent { tool, title, input, questions, .. } = serde_json::from_str(&ask.content).ok()?;
+            let ToolContent { tool, input, questions, .. } = serde_json::from_str(&ask.content).ok()?;
             if !questions.is_empty() {
                 return None;
             }
-            match given(&input)? {
-                given if given.is_empty() => format!("{tool}: {title}"),
-                given => format!("{tool}: {given}"),
-            }
+            format!("{tool}: {}", given(&input)?)
         }
     };
     let folder = ask.workspace.as_ref().map(|folder| format!(" in {folder}")).unwrap_or_default();
@@ -162,20 +159,20 @@ fn whole(wait: &MayWait, approval: &Approval) -> Option<String> {
     (whole.chars().all(is_plain) && whole.chars().count() <= WHOLE_MAX).then_some(whole)
 }
 
-/// What a tool is given, where that is a few plain values.
+/// What a tool is given, where that is a few plain values. Where nothing is to be seen of it there would only be the agent's own
+/// words for what it does.
 fn given(input: &Json) -> Option<String> {
     let plain = |value: &Json| match value {
-        Json::String(text) => Some(text.clone()),
+        Json::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         Json::Number(_) | Json::Bool(_) => Some(value.to_string()),
-        Json::Null => Some(String::new()),
-        Json::Array(_) | Json::Object(_) => None,
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
     };
     match input {
         Json::Object(members) => {
-            let members =
-                members.iter().map(|(name, value)| Some((name, plain(value)?))).collect::<Option<Vec<_>>>()?;
-            let there: Vec<_> = members.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            let there = members.iter().filter(|(_, value)| !value.is_null());
+            let there = there.map(|(name, value)| Some((name, plain(value)?))).collect::<Option<Vec<_>>>()?;
             Some(match there.as_slice() {
+                [] => return None,
                 [(_, only)] => only.clone(),
                 several => several.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", "),
             })
@@ -227,7 +224,9 @@ mod tests {
     fn only_a_few_plain_values_are_answered_from_a_line() {
         assert_eq!(given(&json!({"command": "ls -l", "x": null})), Some("ls -l".into()));
         assert_eq!(given(&json!({"command": "ls", "timeout": 5})), Some("command ls, timeout 5".into()));
-        assert_eq!(given(&json!({})), Some(String::new()));
+        for nothing in [json!({}), json!({"x": null}), json!(null), json!(""), json!({"path": "a", "content": " "})] {
+            assert_eq!(given(&nothing), None, "{nothing}");
+        }
         assert_eq!(given(&json!({"edits": [{"old": "a"}]})), None);
     }
 }
