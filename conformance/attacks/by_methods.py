@@ -19,9 +19,9 @@ HOSTED = {"instance.hello", "instance.status", "instance.agents", "instance.metr
 WATCH = HOSTED - {"process.spawn", "session.create", "approval.unlock"} | {
     "process.attach", "process.detach", "session.watch", "session.unwatch", "session.read", "session.raw", "session.changes", "session.setup", "workspace.list", "workspace.tree",
     "workspace.read", "workspace.watch", "workspace.unwatch", "search.names", "search.content", "search.status", "search.stats", "search.rebuild", "git.status", "git.diff", "git.log",
-    "git.branches", "git.remotes", "git.stashes", "git.worktrees", "git.kept", "feed.read", "feed.follow", "feed.unfollow", "history.get", "history.messages", "approval.shown",
+    "git.branches", "git.remotes", "git.stashes", "git.worktrees", "git.kept", "feed.read", "feed.follow", "feed.unfollow", "history.get", "history.messages",
     "audit.read", "notice.list", "notice.looking", "notice.subscribe", "notice.unsubscribe", "device.trouble", "device.revoke"}
-ANSWER = WATCH | {"session.create", "session.prompt", "session.edit", "session.review", "session.interrupt", "session.continue", "session.close", "session.change", "approval.decide"}
+ANSWER = WATCH | {"session.create", "session.prompt", "session.edit", "session.review", "session.interrupt", "session.continue", "session.close", "session.change", "approval.decide", "approval.shown"}
 WORK = ANSWER | {"session.finish", "session.unfinish", "workspace.write", "git.stage", "git.unstage", "git.stage_patch", "git.discard", "git.restore", "git.branch_create",
                  "git.branch_delete", "git.stash", "git.stash_take", "git.merge_abort", "git.remote_add", "git.remote_remove", "git.commit", "git.push", "git.pull", "git.fetch", "git.switch",
                  "git.merge"}

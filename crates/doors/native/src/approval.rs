@@ -8,6 +8,7 @@ use ostler_api::{
     Unlock, Verdict, methods,
 };
 use ostler_door_rpc::{Later, decode_base64, push_base64};
+use ostler_engine::access::device::Right;
 use ostler_engine::approval::{Approval, AskKind, CommandContent, DecideError, Outcome, State, StoreError};
 use ostler_engine::{Heard, MayWait, Origin, Target, access, by_name};
 use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown, words};
@@ -44,7 +45,13 @@ pub(crate) fn shown(
 ) -> Result<Empty, RpcError> {
     // Time runs from here on, and nobody hosted shows a person anything.
     crate::reach::check(shared, origin, Target::Instance)?;
-    let id = find(wait, shared, &params.id)?.id;
+    let approval = find(wait, shared, &params.id)?;
+    if let Origin::Device(guest) = origin
+        && approval.ask.privileged
+    {
+        shared.engine.guest_may(guest, Right::AnswerPrivileged).map_err(|error| crate::rights::refusal(&error))?;
+    }
+    let id = approval.id;
     shared.engine.inbox().shown(wait, &id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})
 }

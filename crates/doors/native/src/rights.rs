@@ -30,7 +30,7 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         SessionWatch::NAME | SessionUnwatch::NAME => right(Right::View),
         FeedRead::NAME | FeedFollow::NAME | FeedUnfollow::NAME => right(Right::View),
         HistoryList::NAME | HistoryGet::NAME | HistoryMessages::NAME | HistorySearch::NAME => right(Right::View),
-        ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME | ApprovalShown::NAME => right(Right::View),
+        ApprovalList::NAME | ApprovalGet::NAME | ApprovalChanges::NAME => right(Right::View),
         RuleList::NAME | AuditRead::NAME | AuditVerify::NAME => right(Right::View),
         SessionChanges::NAME | WorkspaceList::NAME | WorkspaceTree::NAME | WorkspaceRead::NAME => right(Right::View),
         WorkspaceWatch::NAME | WorkspaceUnwatch::NAME | SearchNames::NAME | SearchContent::NAME => right(Right::View),
@@ -39,6 +39,8 @@ pub(crate) fn need(method: &str) -> Option<Need> {
         GitStashes::NAME | GitWorktrees::NAME | GitKept::NAME => right(Right::View),
         // Which answers it may give, the inbox says.
         ApprovalDecide::NAME => right(Right::View),
+        // Its time runs from then on: for who can answer it in that time. What runs as another user also needs that right.
+        ApprovalShown::NAME => right(Right::AnswerOnce),
 
         // With a command, a program or variables of its own: also what starting a command needs. With more autonomy than to
         // ask: also what changing that needs.
