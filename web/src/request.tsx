@@ -109,7 +109,7 @@ function Readable({ request, content, title, children }: { request: Request; con
   const [busy, setBusy] = useState(false);
   const open = request.state === "pending";
 
-  useEffect(() => { if (open) void call("approval.shown", { id: request.id, surface: "page" }).catch(() => {}); }, [request.id, open]);
+  useEffect(() => { if (open && may("answer_once")) void call("approval.shown", { id: request.id, surface: "page" }).catch(() => {}); }, [request.id, open]);
 
   useLayoutEffect(() => {
     if (!open) return;

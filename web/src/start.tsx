@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Methods } from "./api.ts";
 import { shortPath } from "./format.ts";
 import { go } from "./route.ts";
-import { call, type Hosted, hosted, words } from "./store.ts";
+import { call, type Hosted, hosted, may, words } from "./store.ts";
 
 type Agent = NonNullable<Methods["instance.agents"]["result"]["agents"]>[number];
 
@@ -13,7 +13,9 @@ const home = ({ session }: Hosted) => session?.repository ?? (session?.worktree 
 export function NewSession({ close }: { close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const sessions = (hosted.value ?? []).filter((one) => one.kind === "session").sort((one, two) => Date.parse(two.active) - Date.parse(one.active));
-  const folders = [...new Set([...sessions.map(home), ...(hosted.value ?? []).filter((one) => one.kind !== "session").map((one) => one.workspace)].filter((folder): folder is string => Boolean(folder)))];
+  // Who may not start commands begins where there is a session.
+  const others = may("type") ? (hosted.value ?? []).filter((one) => one.kind !== "session") : [];
+  const folders = [...new Set([...sessions.map(home), ...others.map((one) => one.workspace)].filter((folder): folder is string => Boolean(folder)))];
   const [agents, setAgents] = useState<Agent[] | null>(null);
   const [agent, setAgent] = useState(sessions[0]?.what ?? "");
   const [folder, setFolder] = useState(folders[0] ?? "");
