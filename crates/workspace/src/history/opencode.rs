@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ostler_agents::transcript::{opencode_message, opencode_model};
 use ostler_story::Usage;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 
 use super::identity::{Changed, Position};
@@ -20,6 +21,8 @@ use super::{Conversation, FILES_MAX, Recorder, Transcript, is_word};
 const BUSY: Duration = Duration::from_secs(2);
 /// Parts of one message: more than any turn has steps.
 const PARTS_MAX: usize = 2000;
+/// 32 MiB: twice a line of any other transcript. A row can say that it is a gigabyte, and cost nothing to write.
+const VALUE_MAX: i32 = 32 << 20;
 const TABLES: &str = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' \
                       AND name IN ('session', 'message', 'part')";
 const SESSION: &str = "SELECT id, directory, title, cost, tokens_input, tokens_output, tokens_cache_read, time_created, \
@@ -48,6 +51,7 @@ fn open(path: &Path) -> io::Result<Connection> {
         let database = Connection::open_with_flags(format!("file:{encoded}?{how}"), flags)?;
         database.busy_timeout(BUSY)?;
         database.pragma_update(None, "trusted_schema", false)?;
+        database.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
         let tables: i64 = database.query_row(TABLES, [], |row| row.get(0))?;
         Ok((database, tables))
     };

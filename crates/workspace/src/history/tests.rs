@@ -473,6 +473,12 @@ fn a_database_that_is_none_or_another_is_said_and_hurts_nobody() {
     rusqlite::Connection::open(&path).unwrap().execute_batch(views).unwrap();
     assert!(house.list().unreadable[0].contains("not known"), "{:?}", house.list().unreadable);
     fs::remove_file(&path).unwrap();
+    let swollen = "CREATE TABLE session (id, directory, title AS (hex(zeroblob(100000000))), cost, tokens_input, tokens_output, \
+                   tokens_cache_read, time_created, time_updated, parent_id); CREATE TABLE message (x); CREATE TABLE part (x); \
+                   INSERT INTO session (id, directory) VALUES ('ses_1', '/');";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(swollen).unwrap();
+    assert!(house.list().unreadable[0].contains("too big"), "{:?}", house.list().unreadable);
+    fs::remove_file(&path).unwrap();
     symlink(Path::new("/etc/passwd"), &path).unwrap();
     assert!(house.list().unreadable[0].contains("regular file"));
     assert_eq!(house.history().locate(OPENCODE_ID), []);
