@@ -172,6 +172,8 @@ for take in ("git/stash/pop", "git/stash/apply", "git/stash/drop"):
         f.write(take + "\n")
     call("git/stash")
     call(take)
+with open(os.path.join(here, "README.md"), "a") as f:
+    f.write("to be discarded\n")
 call("git/restore", id=call("git/discard", paths=["README.md"])["kept"])
 call("git/discard", paths=["README.md"], without_keeping=True)
 call("git/checkout", branch="made", create=True)
