@@ -17,7 +17,7 @@ use crate::output::{CommandError, Kind, visible};
 const CLIENT_NAME: &str = concat!("ostler ", env!("CARGO_PKG_VERSION"));
 
 /// A daemon that was killed this moment is still listed, and hangs up on whoever calls.
-const DYING_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const DYING_WITHIN: Duration = Duration::from_secs(3);
 /// A keeper pauses up to 1.6 s before it brings a daemon back, which then reads its journals.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks.
@@ -75,7 +75,7 @@ impl Context {
         reach: impl Fn(FoundInstance) -> Result<Reached, CommandError>,
     ) -> Result<Vec<Reached>, CommandError> {
         let (mut reached, mut silent) = (Vec::new(), Vec::new());
-        for found in self.living()? {
+        for found in self.alive(self.settled(self.instance.as_deref())?) {
             match reach(found) {
                 Ok(instance) => reached.push(instance),
                 Err(error) => silent.push(error),
@@ -118,14 +118,18 @@ impl Context {
         }
     }
 
-    /// The living instances, narrowed by `--instance`.
+    /// The living instances of this moment, narrowed by `--instance`.
     pub(crate) fn living(&self) -> Result<Vec<FoundInstance>, CommandError> {
-        let mut found = self.settled(self.instance.as_deref())?;
+        Ok(self.alive(instances::find(&self.paths, self.instance.as_deref())?))
+    }
+
+    /// Those of them that live; what is wrong with others is told.
+    fn alive(&self, mut found: Vec<FoundInstance>) -> Vec<FoundInstance> {
         for problem in found.iter().filter_map(|instance| instance.problem.as_deref()) {
             self.screen.note(&format!("ostler: {problem}"));
         }
         found.retain(|instance| instance.alive);
-        Ok(found)
+        found
     }
 
     /// The same as [`Context::reach`]; of one that was killed this moment, the daemon that comes next.

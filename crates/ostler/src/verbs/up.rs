@@ -10,6 +10,7 @@ use ostler_api::AgentInfo;
 use super::Context;
 use super::agents_here::{of_daemon, state};
 use super::background::{self, Start};
+use super::connect::DYING_WITHIN;
 use crate::config::Config;
 use crate::daemon;
 use crate::instances::{Claim, Claimed, InstanceRecord, claim};
@@ -58,7 +59,7 @@ impl Up {
         }
         // Mistakes in the settings are for the person who typed, not for a log.
         let config = Config::load(context.paths.config_file())?;
-        if let Some(code) = already(context, self.drop_in && !config.doors.drop_in)? {
+        if let Some(code) = settled(context, self.drop_in && !config.doors.drop_in)? {
             return Ok(code);
         }
         let start = Start { drop_in: self.drop_in || config.doors.drop_in, take_over: false };
@@ -84,16 +85,27 @@ impl Up {
     }
 }
 
+/// The same as [`already`], once one that dies is gone. The one that its keeper brings back then is not waited for: a person
+/// is here now.
+fn settled(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandError> {
+    let deadline = Instant::now() + DYING_WITHIN;
+    loop {
+        match already(context, places) {
+            Err(error) if error.kind == Kind::Failed && Instant::now() < deadline => {
+                std::thread::sleep(background::POLL);
+            }
+            found => return found,
+        }
+    }
+}
+
 /// Says so if the instance has a daemon that answers. One that was to take the usual places and has not is told too: its
 /// clients would look for it in vain.
 fn already(context: &Context, places: bool) -> Result<Option<ExitCode>, CommandError> {
     let Some(found) = context.living()?.into_iter().find(|found| found.name == context.instance_name()) else {
         return Ok(None);
     };
-    let reached = match context.reach_settled(found) {
-        Err(error) if error.kind == Kind::NoInstance => return Ok(None),
-        reached => reached?,
-    };
+    let reached = context.reach(found)?;
     let record = reached.found.record.unwrap_or_else(|| record_of(&reached.hello));
     if places && !background::is_drop_in(record.pid) {
         let message = format!("already running (pid {}), without --drop-in", record.pid);

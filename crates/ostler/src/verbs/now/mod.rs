@@ -46,9 +46,6 @@ pub(super) fn needs_you(context: &Context) -> Result<ExitCode, CommandError> {
         |why: String| CommandError::new(Kind::Refused, why).hint("without a terminal: ostler approvals --list");
     crate::exclusive::own_place().map_err(|why| refused(why.to_string()))?;
     let tty = Tty::deciding().map_err(|error| refused(format!("/dev/tty: {error}")))?;
-    if context.living()?.is_empty() {
-        return Err(context.nobody());
-    }
     let mut waits = false;
     for mut reached in context.reach_all_deciding()? {
         tty.alone(&reached.client)?;
