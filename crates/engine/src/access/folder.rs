@@ -1,8 +1,9 @@
 //! The folders that a device reaches: to begin a session there, and to see and change files.
 //!
 //! One that may type into terminals could start a command anywhere, so it may name any. Every other reaches a folder in which
-//! there is or was a session, or which somebody had listed, and what is beneath: only a person, or a device that types, began the
-//! first one there. What is this program's own is nobody's workspace, nor is what holds it, with its user's whole home.
+//! there is or was a session, or which somebody had listed, and what is beneath: the first one there was begun by a person, a
+//! device that types, or an agent, which sees its user's files anyway. What is this program's own is nobody's workspace, nor is
+//! what holds it, with its user's whole home.
 
 use std::path::{Path, PathBuf};
 
