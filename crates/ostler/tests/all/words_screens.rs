@@ -78,15 +78,15 @@ pub(crate) fn all(home: &Home) -> Vec<(String, String)> {
     now.away("q", "q back");
     home.ok(&["new", "echo", "--name", "asks"]);
     home.ok(&["send", "asks", "ASK", "--no-wait"]);
-    now.after("", &["2 waiting"]);
+    now.after("", &["1 waiting"]);
     put("ostler: a request", now.after("kkkkkk", &["approve? y/n"]));
     put("ostler: m, on a request", now.after("m", &["deny, because"]));
     now.away("\x1b", "deny, because");
     now.after("", &["not denied"]);
     put("ostler: n, on a request", now.after("n", &["denied by"]));
-    now.after("\r", &["RUNNING"]);
+    now.after("\r", &["OPEN"]);
     home.ok(&["send", "asks", "QUESTION", "--no-wait"]);
-    now.after("", &["2 waiting"]);
+    now.after("", &["1 waiting"]);
     put("ostler: a question", now.after("kkkkkk", &["number of a choice"]));
     now.after("q", &[]);
     drop(now);
