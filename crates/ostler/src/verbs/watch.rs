@@ -58,10 +58,11 @@ impl Watch {
         };
         // Where a line of the agent begins is known from the one before it.
         let begin = if self.raw { 1 } else { from };
+        // First: it hears Ctrl-C, also while the terminal is taken for questions.
+        let follow = Follow::new(Link::new(context, reached), &info, begin)?.with_last(self.tail);
         let in_place = raw.is_none().then(|| InPlace::new(context));
         let live = Live::new(&context.screen).asking_below(in_place.as_ref().is_some_and(InPlace::is_at_terminal));
         let mut viewer = Viewer { context, reader: Reader::default(), live, raw, end: End::default() };
-        let follow = Follow::new(Link::new(context, reached), &info, begin)?.with_last(self.tail);
         let follow = in_place.into_iter().fold(follow, Follow::asking);
         let followed = follow.run(|came| match came {
             Came::Begun(watching) => {

@@ -54,12 +54,14 @@ fn without_an_instance_every_verb_says_so_with_exit_code_3() {
         &["forget", "x"],
         &["prune"],
         &["metrics"],
-        &["down"],
     ] {
         let said = home.run(args);
         assert_eq!(said.code, 3, "{args:?}: {said:?}");
         assert!(said.err.contains("ostler is not running; start it with: ostler up"), "{args:?}: {said:?}");
     }
+    let said = home.run(&["down"]);
+    assert_eq!(said.code, 3);
+    assert!(said.err.contains("ostler is not running; there is nothing to stop"), "{said:?}");
 }
 
 #[test]

@@ -58,9 +58,11 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
     if accepted.position > 0 || accepted.again {
         context.screen.note(&format!("ostler: {}", told(&accepted, &name)));
     }
+    // First: it hears Ctrl-C, also while the terminal is taken for questions.
+    let follow = Follow::new(Link::new(context, reached), &order.session, accepted.record)?;
     let in_place = InPlace::new(context);
     let mut answer = PromptTurn::new(context, accepted.number, in_place.is_at_terminal());
-    let follow = Follow::new(Link::new(context, reached), &order.session, accepted.record)?.asking(in_place);
+    let follow = follow.asking(in_place);
     let followed = follow.run(|came| match came {
         Came::Record(record) => answer.take(record),
         Came::Notice(text) => {

@@ -50,12 +50,12 @@ pub(in crate::verbs) fn talk(
         visible(&info.agent)
     ));
     let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
+    let follow = Follow::new(Link::new(context, reached), info, from)?;
     let in_place = InPlace::new(context);
     let live = Live::new(&context.screen).asking_below(in_place.is_at_terminal());
     let (reader, own) = (Reader::default(), HashMap::new());
     let mut talk = Talk { context, reader, live, own, row };
-    let follow = Follow::new(Link::new(context, reached), info, from)?.asking(in_place);
-    let follow = follow.typing(lines);
+    let follow = follow.asking(in_place).typing(lines);
     let followed = follow.run(|came| talk.came(came))?;
     write_out(&talk.live.finish())?;
     let back = || context.screen.note(&format!("ostler: left {name}; go back to it: ostler attach {name}"));
