@@ -40,7 +40,7 @@ MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "dependencies": (0.1, 2), "unit": (1, 4), "integration": (3, 8),
     "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "ordinary": (0.7, 4), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
     "sudo-own": (0.6, 4), "cdev": (3.5, 8), "cdev-own": (1.5, 5), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "joining": (1.3, 4), "codecast-client": (0.3, 3),
-    "approvals": (0.5, 4), "attacks": (2, 6), "web": (0.4, 3), "notices": (0.7, 3), "page": (2.6, 7), "built": (0.3, 3), "browser": (0.5, 3), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
+    "approvals": (0.5, 4), "attacks": (3.5, 8), "web": (0.4, 3), "notices": (0.7, 3), "page": (2.6, 7), "built": (0.3, 3), "browser": (0.5, 3), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
     "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
 }
