@@ -24,6 +24,9 @@ class Doors(House):
         self.codecast = codecast.Rpc(int(doors["codecast"].rsplit(":", 1)[1]))
         self.zeroclaw = Zeroclaw(doors["zeroclaw"])
         self.cdev_port = int(doors["cdev"].rsplit(":", 1)[1])
+        # A phone works where somebody does, and never in a home.
+        self.work = self.dir + "/work"
+        os.makedirs(self.work)
 
     def phone(self):
         """A cdev client: paired where that needs nobody, at a `cdev start` that joins, and known at every port."""
@@ -58,7 +61,7 @@ def start_failure(t):
     phone = house.phone()
     try:
         for name in HELPS:
-            rc, o, e = house("new", name, "-m", "hello")
+            rc, o, e = house("new", name, house.work, "-m", "hello")
             t.ok(name + "-new-says-why", rc == 1 and REASON in o and "exit code 7" in o and "failed" in o, (rc, o, e))
             id = next(s["id"] for s in house.json("sessions") if s["agent"] == name)
             rc, o, e = house("send", id, "hello again")
@@ -69,15 +72,15 @@ def start_failure(t):
             house.good("close", id)
             t.ok(name + "-watch-says-why", REASON in house.good("watch", id), house.good("watch", id))
             t.ok(name + "-export-says-why", REASON in house.good("export", id), house.good("export", id))
-            sid = house.codecast.ok("session.create", {"path": house.dir, "cli_type": name})["sessionId"]
+            sid = house.codecast.ok("session.create", {"path": house.work, "cli_type": name})["sessionId"]
             events = codecast.Stream(house.codecast, sid, "hello").finish(LONG).events()
             errors = [e["message"] for e in events if e["type"] == "error"]
             t.ok(name + "-codecast-says-why-once", len(errors) == 1 and REASON in errors[0], events)
-            sid = house.zeroclaw.new(agent_alias=name, cwd=house.dir)
+            sid = house.zeroclaw.new(agent_alias=name, cwd=house.work)
             reply = house.zeroclaw.turn(sid, "hello")
             t.ok(name + "-zeroclaw-says-why", REASON in reply.get("error", {}).get("message", ""), reply)
             phone.events.clear()
-            phone.ok("agent/run", {"prompt": "hello", "agent_type": name, "workspace_id": house.dir})
+            phone.ok("agent/run", {"prompt": "hello", "agent_type": name, "workspace_id": house.work})
             told = phone.until("claude_status", lambda e: e["agent_type"] == name and e["state"] in ("error", "idle"))
             t.ok(name + "-cdev-says-why", told["state"] == "error" and REASON in told["error"], told)
     finally:
@@ -136,8 +139,8 @@ def ids(t):
     house = Doors(t)
     try:
         native, zeroclaw, rpc = house.native, house.zeroclaw, house.codecast
-        chosen = zeroclaw.new(session_id="my-own-name", cwd=house.dir)
-        unnamed = zeroclaw.new(cwd=house.dir)
+        chosen = zeroclaw.new(session_id="my-own-name", cwd=house.work)
+        unnamed = zeroclaw.new(cwd=house.work)
         plain = house.new()
         made = rpc.ok("session.create", {"path": house.dir, "cli_type": "echo"})["sessionId"]
         known = {s["id"]: s for s in house.json("sessions")}
@@ -149,7 +152,7 @@ def ids(t):
         listed = {s["sessionId"] for s in rpc.ok("session.list")["sessions"]}
         t.eq("codecast-lists-uuids", listed, uuids)
         phone = house.phone()
-        begun = phone.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": house.dir})["result"]["session_id"]
+        begun = phone.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": house.work})["result"]["session_id"]
         t.ok("and-names-what-it-begins-so", begun in {s["uuid"] for s in house.json("sessions")} - uuids, begun)
         session = next(s for s in known.values() if s.get("alias") == "my-own-name" or s["door"] == "zeroclaw" and s["uuid"] != unnamed)
         t.ok("the-command-line-shows-the-alias", "my-own-name" in house.good("sessions"), house.good("sessions"))
@@ -184,7 +187,7 @@ def ids(t):
         for method, more in (("session/state", {}), ("session/close", {}), ("session/messages", {}), ("session/prompt", {"prompt": "x"})):
             reply = zeroclaw.rpc(method, dict(more, session_id="the-agents-own"))
             t.ok("zeroclaw-refuses-it-%s" % method, both(reply.get("error")), reply)
-        for method, more in (("session/get", {}), ("session/state", {}), ("session/messages", {}), ("agent/stop", {}), ("permission/pending", {}), ("agent/run", {"mode": "continue", "prompt": "x", "workspace_id": house.dir})):
+        for method, more in (("session/get", {}), ("session/state", {}), ("session/messages", {}), ("agent/stop", {}), ("permission/pending", {}), ("agent/run", {"mode": "continue", "prompt": "x", "workspace_id": house.work})):
             reply = phone.call(method, dict(more, session_id="the-agents-own"))
             t.ok("cdev-refuses-it-%s" % method, both(reply.get("error")), reply)
         reply = zeroclaw.rpc("session/new", {"agent_alias": "echo", "session_id": "the-agents-own"})
