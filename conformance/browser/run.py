@@ -67,7 +67,8 @@ class Instance:
 
     def __init__(self, program, zeroclaw=False):
         self.program, self.dir = program, tempfile.mkdtemp(prefix="b")
-        self.env = clean_env(self.dir)
+        # Beside another one: each has its sockets in a folder of its own.
+        self.env = dict(clean_env(self.dir), XDG_RUNTIME_DIR=self.dir)
         if zeroclaw:
             files = self.dir + "/c.pem", self.dir + "/k.pem"
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-out", files[0], "-keyout", files[1], "-days", "9", "-subj", "/CN=box",
@@ -90,7 +91,6 @@ class Instance:
     def close(self):
         self("down", "--kill")
         shutil.rmtree(self.dir, ignore_errors=True)
-
 
     def device(self):
         """A device's token: of a `cdev start` that joins, whose own user pairs unasked. What it pairs is known at every port."""
