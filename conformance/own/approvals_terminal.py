@@ -145,7 +145,7 @@ def held_before(t, house):
     pid = next(p["pid"] for p in house.json("ps") if p["id"] == thief)
     for verb in ("approve " + id, "approvals"):
         seat.seen = b""
-        seat.type(("%s/ostler %s; echo rc-$?\r" % (shlex.quote(house.dir), verb)).encode())
+        seat.type(("%s/ostler %s; echo r''c-$?\r" % (shlex.quote(house.dir), verb)).encode())
         seat.until(b"rc-", LONG)
         words = ("pid %d (python3)" % pid).encode()
         t.ok("who-has-it-open-before-is-named-by-%s" % verb.split()[0], words in seat.seen and b"has this terminal open" in seat.seen
@@ -153,7 +153,7 @@ def held_before(t, house):
     house("kill", thief, "--wait")
     hidden = hosted(house, HIDES)
     seat.seen = b""
-    seat.type(("%s/ostler approve %s; echo rc-$?\r" % (shlex.quote(house.dir), id)).encode())
+    seat.type(("%s/ostler approve %s; echo r''c-$?\r" % (shlex.quote(house.dir), id)).encode())
     seat.until(b"[y/N] ", LONG)
     pid = next(p["pid"] for p in house.json("ps") if p["id"] == hidden)
     t.ok("who-hides-what-it-has-open-is-named", ("pid %d (python3)" % pid).encode() in seat.seen and b"hides which files" in seat.seen, seat.seen)
@@ -161,7 +161,7 @@ def held_before(t, house):
     seat.until(b"rc-", LONG)
     house("kill", hidden, "--wait")
     seat.seen = b""
-    seat.type(("%s/ostler approve %s; echo rc-$?\r" % (shlex.quote(house.dir), id)).encode())
+    seat.type(("%s/ostler approve %s; echo r''c-$?\r" % (shlex.quote(house.dir), id)).encode())
     seat.press(b"y")
     seat.until(b"rc-0", LONG)
     t.eq("when-they-are-gone-it-is-asked", asker.answer().get("status"), "ok")
@@ -173,7 +173,7 @@ def given_back(t, house):
     asker = house.ask(["true"])
     id = house.waiting()[0]["id"]
     seat = shell(house)
-    approve = ("%s/ostler approve %s; echo rc-$?\r" % (shlex.quote(house.dir), id)).encode()
+    approve = ("%s/ostler approve %s; echo r''c-$?\r" % (shlex.quote(house.dir), id)).encode()
 
     def asking():
         seat.seen = b""
