@@ -21,6 +21,7 @@ const OUTPUT_SHOWN = 4000;
 export function Transcript({ talk, find }: { talk: Conversation; find: string }) {
   const box = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const stood = useRef(0);
   const anchor = useRef<{ key: string; offset: number } | null>(null);
   const kept = talk.kept.value;
   const [away, setAway] = useState(false);
@@ -65,7 +66,10 @@ export function Transcript({ talk, find }: { talk: Conversation; find: string })
     const element = box.current;
     if (!element) return;
     const below = element.scrollHeight - element.scrollTop - element.clientHeight;
-    follows.current = below < FOLLOWS && !talk.behind.value;
+    // Only who goes up leaves the end: the event comes after what has grown meanwhile.
+    const up = element.scrollTop < stood.current;
+    stood.current = element.scrollTop;
+    follows.current = (below < FOLLOWS || (follows.current && !up)) && !talk.behind.value;
     setAway(below > element.clientHeight || talk.behind.value);
     // Who follows the end needs no other place, and looking for one costs more than drawing.
     const top = element.getBoundingClientRect().top;
