@@ -364,18 +364,19 @@ def workspaces(t):
         for folder in folders:
             os.makedirs(folder)
             house.good("new", "echo", folder)
-        one, everything = Socket(port, token), Socket(port, token)
-        known = {w["path"]: w["id"] for w in one.call("workspace/list")["result"]["workspaces"]}
+        # Who waits for an answer passes over what is told meanwhile: it is asked on a socket of its own.
+        one, everything, asks = Socket(port, token), Socket(port, token), Socket(port, token)
+        known = {w["path"]: w["id"] for w in asks.call("workspace/list")["result"]["workspaces"]}
         t.eq("each-folder-is-one", sorted(known), folders)
         one.call("events/subscribe", {"workspaces": [known[folders[0]]]})
         everything.call("status/get")
         for folder in reversed(folders):
-            one.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": known[folder]})
+            asks.call("agent/run", {"prompt": "hello", "agent_type": "echo", "workspace_id": known[folder]})
 
         def heard(s):
             """Whose events came, until the turn in the first folder was over."""
-            whose = set()
-            while said := s.hear():
+            whose, stop = set(), time.monotonic() + LONG
+            while time.monotonic() < stop and (said := s.hear()):
                 told = said.get("params", {})
                 whose |= {told["workspace_id"]} if "workspace_id" in told else set()
                 if told.get("event") == "claude_status" and told["state"] == "idle" and told["workspace_id"] == known[folders[0]]:
